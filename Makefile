@@ -1,0 +1,68 @@
+# `make demo` and `make test` need python3 (3.11 or newer) and make, nothing else.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+
+BIN := $(VENV)/bin
+DEPS := pyproject.toml constraints.txt
+# A stamp says which extras stand in $(VENV); installs repeat only when $(DEPS) change.
+PLOT := $(VENV)/.installed-plot
+DEV := $(VENV)/.installed-dev
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DELETE_ON_ERROR:
+.PHONY: demo test check format lint types imports docs coverage bench soak clean
+
+demo: $(PLOT)  ## install what the demonstration needs and run it
+	$(BIN)/undertow demo
+
+test: lint types imports docs  ## the gate: everything that must hold, pytest's summary last
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+check: lint types imports  ## the inner loop: the same without the documentation and the slow tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not statistical and not soak"
+
+format: $(DEV)  ## rewrite the sources in the house format
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+lint: $(DEV)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+
+types: $(DEV)
+	$(BIN)/mypy
+
+imports: $(DEV)
+	$(BIN)/lint-imports --no-logo
+
+docs: $(DEV)  ## build docs/_build/html; a warning is an error
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky docs docs/_build/html
+
+coverage: $(DEV)  ## run the tests once, in one process, and show what no test reached
+	$(BIN)/python -m pytest --cov --cov-report=term-missing
+
+bench: $(DEV)  ## time the main calls
+	$(BIN)/python -m benchmarks
+
+soak: $(DEV)  ## the runs that take minutes or hours; pytest's 5 means that none is written yet
+	$(BIN)/python -m pytest -m soak || test $$? -eq 5
+
+clean:  ## remove what was built, and the environment
+	rm -rf $(VENV) build dist docs/_build demo-output .coverage htmlcov
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -type d -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "undertow needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(PLOT): $(DEPS) | $(BIN)/python
+	$(INSTALL) --editable '.[plot]'
+	@touch $@
+
+$(DEV): $(DEPS) | $(BIN)/python
+	$(INSTALL) --editable '.[dev,plot]'
+	@touch $(PLOT) $@

@@ -1,0 +1,1 @@
+"""Certified bounds on what mechanisms leak."""

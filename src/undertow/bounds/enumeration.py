@@ -1,0 +1,398 @@
+"""The oracle: leakage by enumerating every record, adversary and output.
+
+Brute force on the joint table of the records, sharing no code with the algorithms that it judges.
+The table `joint` has shape (k,) * n: entry (x_0, ..., x_{n-1}) is the probability of those n
+records, each with k states, so chains, pedigrees and networks are judged alike. An adversary is a
+target i and a set K of known records; the leakage of a mechanism is
+
+    sup  ln Pr[s | x_K, x_i = x] / Pr[s | x_K, x_i = x']
+
+over outputs s, adversaries, and values x_K, x != x' with Pr(x_K, x) > 0 and Pr(x_K, x') > 0.
+Sums of non-negative floats are rounded to nearest: results are right to about 1e-13, on neither
+side, which is enough for a judge and not for a guarantee. Tables beyond a named limit are refused.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from itertools import combinations, permutations, product
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from undertow.errors import InvalidInput, UndertowError
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Against: TypeAlias = Literal["any", "ignorant", "informed"] | tuple[int, tuple[int, ...]]
+
+TABLE_LIMIT = 2**25  # entries of the largest table, records and outputs together: 256 MiB
+PROGRAM_LIMIT = 2**13  # unknowns of the largest linear program: minutes on one core
+LOG_RANGE = 700.0  # largest |s - F| / scale whose density is a normal float (below 708)
+SUM_TOLERANCE = 1e-9  # how far probabilities may sum from 1; no leakage depends on it
+SOLVER_TOLERANCE = 1e-10  # the least that HiGHS accepts; its default moves leakages by 1e-5
+SOLVER_OPTIONS = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+EQUALITY_WEIGHT = 1e6  # scales the normalisation: HiGHS drops coefficients below 1e-9
+CERTIFIED_GAP = 1e-9  # largest accepted distance, in leakage, from a likelihood to the dual bound
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The largest leakage found and where: adversary, the two values of the target, the output.
+
+    `known` pairs each known record with its value, `value` and `other` are x and x' (the
+    numerator's and the denominator's value of the target), and `output` indexes the last axis of
+    the likelihood (None from a linear program, whose output is a likelihood and not an index).
+    If no target has two possible values, `leakage` is 0 and nothing else is set.
+    """
+
+    leakage: float
+    target: int | None = None
+    known: tuple[tuple[int, int], ...] = ()
+    value: int | None = None
+    other: int | None = None
+    output: int | None = None
+
+
+class Case(NamedTuple):
+    """One adversary with what it knows, and the ordered pairs (x, x') of possible target values."""
+
+    target: int
+    known: tuple[int, ...]
+    values: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+
+def chain_joint(
+    start: npt.ArrayLike, transitions: npt.ArrayLike, length: int | None = None
+) -> FloatArray:
+    """Return the joint table of a Markov chain, shape (k,) * n.
+
+    joint[x_0, ..., x_{n-1}] = start[x_0] * prod_t transitions[t][x_t, x_{t+1}], where
+    `transitions` is a stack of n - 1 matrices (row = from), or one matrix together with `length`,
+    the number n of records. Cost k^n.
+
+    >>> chain_joint([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], length=2)
+    array([[0.45, 0.05],
+           [0.1 , 0.4 ]])
+    """
+    joint, steps = np.asarray(start, dtype=np.float64), np.asarray(transitions, dtype=np.float64)
+    k = joint.size
+    if joint.ndim != 1 or steps.ndim not in (2, 3) or steps.shape[-2:] != (k, k):
+        found = f"{joint.shape} and {steps.shape}"
+        raise InvalidInput(f"shapes must be (k,) and (k, k) or (n - 1, k, k); found {found}")
+    if steps.ndim == 3 and length not in (None, len(steps) + 1):
+        raise InvalidInput(f"{len(steps)} matrices make {len(steps) + 1} records, not {length}")
+    if steps.ndim == 2:
+        if length is None or length < 1:
+            raise InvalidInput(f"one transition matrix needs length >= 1; found {length}")
+        steps = np.broadcast_to(steps, (length - 1, k, k))
+    _refuse_large(k ** (len(steps) + 1), f"{k}^{len(steps) + 1} joint probabilities")
+    for step in steps:
+        joint = joint[..., None] * step
+    return _law(joint)
+
+
+def additive_noise_likelihood(weights: npt.ArrayLike, scale: float, n: int) -> FloatArray:
+    """Return the likelihood of a noisy sum, F + Laplace(scale), shape (k,) * n + (outputs,).
+
+    F(x) = sum_t weights[x_t] with integer weights of shape (k,), or sum_t weights[t, x_t] with
+    shape (n, k). Output j is s = min F + j, and its entry is exp(-|s - F| / scale): the density up
+    to a factor that cancels from every leakage.
+
+    The integers from min F to max F suffice. Between two neighbouring integers both conditional
+    densities have the form A e^(s/scale) + B e^(-s/scale), so their ratio is a Moebius function of
+    e^(2 s/scale), monotone, largest at an end; below min F and above max F the ratio is constant.
+    Discrete Laplace noise with ratio e^(-1/scale) has the same likelihood at the integers, and
+    beyond the ends the same ratios: one table serves both.
+
+    >>> additive_noise_likelihood([0, 1], scale=1.0, n=1).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+    table = np.asarray(weights, dtype=np.float64)
+    if n < 1 or not table.size or table.ndim > 2 or table.shape[:-1] not in ((), (n,)):
+        raise InvalidInput(f"weights must have shape (k,) or (n = {n}, k); found {table.shape}")
+    if not np.all(np.isfinite(table)) or not np.array_equal(table, np.rint(table)):
+        raise InvalidInput("weights must be integers; found a fraction, inf or nan")
+    if not (scale > 0 and math.isfinite(scale)):
+        raise InvalidInput(f"scale must be positive and finite; found {scale}")
+    rows = np.broadcast_to(table, (n, table.shape[-1]))
+    low, high = rows.min(axis=1).sum(), rows.max(axis=1).sum()
+    if high - low > LOG_RANGE * scale:
+        raise InvalidInput(
+            f"(max F - min F) / scale must be at most {LOG_RANGE}; found {(high - low) / scale:g}, "
+            "where densities underflow; raise scale or shorten the series"
+        )
+    k, count = rows.shape[1], int(high - low) + 1
+    _refuse_large(k**n * count, f"{k}^{n} data sets times {count} outputs")
+    total = reduce(np.add.outer, rows[1:], rows[0])
+    likelihood: FloatArray = np.exp(-np.abs(low + np.arange(count) - total[..., None]) / scale)
+    return likelihood
+
+
+def product_channel_likelihood(channels: npt.ArrayLike) -> FloatArray:
+    """Return the likelihood of records reported one by one, shape (k,) * n + (m^n,).
+
+    channels[t][x, z] is the probability that record t with state x is reported as z, each record
+    independently; output j is the index of (z_0, ..., z_{n-1}) in C order (np.unravel_index).
+    Cost (k m)^n.
+
+    >>> flips = product_channel_likelihood([[[0.9, 0.1], [0.1, 0.9]]] * 2)
+    >>> flips.shape, round(float(flips[0, 1, 0b01]), 12)
+    ((2, 2, 4), 0.81)
+    """
+    tables = np.asarray(channels, dtype=np.float64)
+    if tables.ndim != 3 or not tables.size:
+        raise InvalidInput(f"channels must have shape (n, k, m); found {tables.shape}")
+    if not np.all(tables >= 0) or not np.all(np.abs(tables.sum(axis=2) - 1) <= SUM_TOLERANCE):
+        raise InvalidInput("rows of channels must be non-negative and sum to 1")
+    n, k, m = tables.shape
+    _refuse_large((k * m) ** n, f"{k}^{n} data sets times {m}^{n} outputs")
+    joined: FloatArray = reduce(np.multiply.outer, tables[1:], tables[0])
+    order = (*range(0, 2 * n, 2), *range(1, 2 * n, 2))
+    return joined.transpose(order).reshape((k,) * n + (m**n,))
+
+
+def independent_releases(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
+    """Return the likelihood of two releases of the same records, independent given the records.
+
+    Pr[(s, s') | x] = Pr[s | x] Pr[s' | x]; output j is the pair divmod(j, outputs of second).
+
+    >>> once = additive_noise_likelihood([0, 1], scale=1.0, n=1)
+    >>> independent_releases(once, once).shape
+    (2, 4)
+    """
+    one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if one.ndim < 2 or one.shape[:-1] != two.shape[:-1]:
+        raise InvalidInput(f"both releases must be of the same records; {one.shape}, {two.shape}")
+    _refuse_large(one.size * two.shape[-1], "the outputs of both releases together")
+    both: FloatArray = one[..., :, None] * two[..., None, :]
+    return both.reshape((*one.shape[:-1], -1))
+
+
+def adversaries(joint: npt.ArrayLike, against: Against = "any") -> Iterator[Case]:
+    """Yield every adversary (target, known records, their values) that leaves the target open.
+
+    `against` is "any" (all known sets), "ignorant" (nothing known), "informed" (all others known)
+    or a pair (target, known records). A case has Pr(x_K, x) > 0 for at least two x. There are at
+    most n (k + 1)^(n - 1) cases.
+
+    >>> for case in adversaries([[0.5, 0.0], [0.25, 0.25]]):
+    ...     print(case.target, case.known, case.values, case.pairs)
+    0 () () ((0, 1), (1, 0))
+    0 (1,) (0,) ((0, 1), (1, 0))
+    1 () () ((0, 1), (1, 0))
+    1 (0,) (1,) ((0, 1), (1, 0))
+    """
+    law = _law(joint)
+    n, k = law.ndim, law.shape[0]
+    for target, known in _known_sets(n, against):
+        order = (target, *known, *_unknown(n, target, known))
+        prior = law.transpose(order).reshape((k,) * (1 + len(known)) + (-1,)).sum(axis=-1)
+        for values in product(range(k), repeat=len(known)):
+            pairs = tuple(permutations((x for x in range(k) if prior[(x, *values)] > 0), 2))
+            if pairs:
+                yield Case(target, known, values, pairs)
+
+
+def mechanism_leakage(
+    joint: npt.ArrayLike, likelihood: npt.ArrayLike, against: Against = "any"
+) -> Worst:
+    """Return the leakage of one mechanism and the case that attains it.
+
+    likelihood[x_0, ..., x_{n-1}, s] is Pr[s | x], up to a factor that may depend on s alone. A
+    positive numerator over a zero denominator leaks inf; 0/0 is skipped; if no target has two
+    possible values the leakage is 0. Cost n 2^(n-1) sums over the whole table.
+
+    Two records that always agree, counted with noise of scale 1, leak 2 to whoever knows neither:
+
+    >>> twins = [[0.5, 0.0], [0.0, 0.5]]
+    >>> count = additive_noise_likelihood([0, 1], scale=1.0, n=2)
+    >>> worst = mechanism_leakage(twins, count)
+    >>> round(worst.leakage, 12), worst.target, worst.known
+    (2.0, 0, ())
+    """
+    law, table = _law(joint), np.asarray(likelihood, dtype=np.float64)
+    n, k = law.ndim, law.shape[0]
+    if table.shape[:-1] != law.shape or not table.size:
+        raise InvalidInput(f"likelihood must have shape {law.shape} + (m,); found {table.shape}")
+    if not np.all((table >= 0) & np.isfinite(table)):
+        raise InvalidInput("likelihood must be finite and non-negative")
+    _refuse_large(table.size, "the likelihood of every data set and output")
+    weighted = law[..., None] * table
+    if np.any((weighted == 0) & (law > 0)[..., None] & (table > 0)):
+        raise InvalidInput("joint times likelihood underflows to 0; raise the noise or shorten n")
+    worst = Worst(-math.inf)
+    for target, known in _known_sets(n, against):
+        order = (target, *known, *_unknown(n, target, known))
+        shape = (k, k ** len(known), -1)
+        prior = law.transpose(order).reshape(shape).sum(axis=2)
+        evidence = weighted.transpose((*order, n)).reshape((*shape, table.shape[-1])).sum(axis=2)
+        with np.errstate(divide="ignore", invalid="ignore"):  # nan: impossible, or 0/0
+            score = np.log(evidence) - np.where(prior > 0, np.log(prior), math.nan)[..., None]
+            losses = {(x, y): score[x] - score[y] for x, y in permutations(range(k), 2)}
+        for (x, other), loss in losses.items():
+            loss[np.isnan(loss)] = -math.inf
+            row, output = np.unravel_index(int(np.argmax(loss)), loss.shape)
+            if loss[row, output] > worst.leakage:
+                values = np.unravel_index(int(row), (k,) * len(known))
+                facts = tuple((record, int(v)) for record, v in zip(known, values, strict=True))
+                worst = Worst(float(loss[row, output]), target, facts, x, other, int(output))
+    return worst if worst.target is not None else Worst(0.0)
+
+
+def pure_dp_adversary(
+    joint: npt.ArrayLike,
+    epsilon: float,
+    target: int,
+    known: tuple[int, ...],
+    values: tuple[int, ...],
+    x: int,
+    other: int,
+) -> float:
+    """Return the most that an epsilon-DP algorithm can leak to one adversary about x against x'.
+
+    An output of such an algorithm is a likelihood phi > 0 on all data sets with
+    phi(y) <= e^epsilon phi(y') whenever y and y' differ in one record. With the known records
+    fixed (phi may ignore them) this is a linear program in the k^(1 + |U|) values of phi on the
+    target and the unknown records U: maximise E[phi | x_K, x] subject to E[phi | x_K, x'] = 1.
+
+    Impossible data sets stay in the program. A state that record t never takes could be dropped,
+    because any two of t's states are neighbours; but impossible *combinations* could not: if two
+    records always agree, 00 and 11 are linked only through 01 and 10, without which phi(11)/phi(00)
+    would be unbounded instead of at most e^(2 epsilon).
+
+    The solution is moved into the cone, phi(y) <- min over y' of e^(epsilon d(y, y')) phi(y') with
+    d the number of differing records, and evaluated there, so an epsilon-DP likelihood attains the
+    value returned. The dual solution bounds the optimum from above, what it lacks charged at the
+    most that phi(y) can be, 1 / E[e^(-epsilon d(y, Y)) | x_K, x']; a gap is an error.
+
+    >>> twins = [[0.5, 0.0], [0.0, 0.5]]
+    >>> round(pure_dp_adversary(twins, 0.5, target=0, known=(), values=(), x=1, other=0), 9)
+    1.0
+    """
+    law = _law(joint)
+    n, k = law.ndim, law.shape[0]
+    ((target, known),) = _known_sets(n, (target, known))
+    if len(values) != len(known) or not all(0 <= v < k for v in (x, other, *values)):
+        raise InvalidInput(f"x, other and one value per known record must be in 0..{k - 1}")
+    if not (epsilon >= 0 and math.isfinite(epsilon)):
+        raise InvalidInput(f"epsilon must be non-negative and finite; found {epsilon}")
+    unknown = _unknown(n, target, known)
+    conditional = law.transpose((*known, target, *unknown))[tuple(values)]
+    mass = conditional.reshape(k, -1).sum(axis=1)
+    if x == other or not (mass[x] > 0 and mass[other] > 0):
+        raise InvalidInput("x and other must differ and both be possible given the known values")
+    if conditional.size > PROGRAM_LIMIT:
+        raise InvalidInput(
+            f"the linear program has {k}^{conditional.ndim} unknowns; at most {PROGRAM_LIMIT} are "
+            "solved; take fewer records or let the adversary know more of them"
+        )
+    top, bottom = np.zeros((2, *conditional.shape))
+    top[x], bottom[other] = conditional[x] / mass[x], conditional[other] / mass[other]
+    cone = _cone(k, conditional.ndim, epsilon)
+    solve: Callable[..., Any] = linprog  # its stubs do not know sparse constraints
+    found = solve(
+        -top.ravel(),
+        A_ub=cone,
+        b_ub=np.zeros(cone.shape[0]),
+        A_eq=EQUALITY_WEIGHT * bottom.reshape(1, -1),
+        b_eq=[EQUALITY_WEIGHT],
+        options=dict.fromkeys(SOLVER_OPTIONS, SOLVER_TOLERANCE),
+    )
+    if found.status != 0:
+        raise UndertowError(f"the linear program was not solved: {found.message}")
+    phi, floor = np.maximum(found.x, 0.0).reshape(conditional.shape), bottom
+    for axis in range(conditional.ndim):
+        phi = np.minimum(phi, math.exp(epsilon) * phi.min(axis=axis, keepdims=True))
+        floor = floor + math.exp(-epsilon) * (floor.sum(axis=axis, keepdims=True) - floor)
+    attained = math.log(float((top * phi).sum() / (bottom * phi).sum()))
+    rate = -EQUALITY_WEIGHT * float(found.eqlin.marginals[0])
+    lack = top.ravel() - rate * bottom.ravel() + cone.T @ np.minimum(found.ineqlin.marginals, 0.0)
+    bound = math.log(rate + float((np.maximum(lack, 0.0) / floor.ravel()).sum()))
+    if not bound - attained <= CERTIFIED_GAP:
+        raise UndertowError(
+            f"the linear program was solved only to within {bound - attained:.3g}; "
+            f"{CERTIFIED_GAP:g} is required; lower epsilon or take fewer records"
+        )
+    return attained
+
+
+def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "any") -> Worst:
+    """Return the most that any epsilon-DP algorithm leaks, by one linear program per case.
+
+    The sup of `pure_dp_adversary` over all `adversaries` and their pairs; 0 when no target has two
+    possible values. Up to n k^2 (k + 1)^(n - 1) programs: sample the cases when that is too many.
+
+    >>> independent = [[0.25, 0.25], [0.25, 0.25]]
+    >>> round(pure_dp_leakage(independent, 0.5).leakage, 9)
+    0.5
+    """
+    worst = Worst(0.0)
+    for target, known, values, pairs in adversaries(joint, against):
+        for x, other in pairs:
+            leakage = pure_dp_adversary(joint, epsilon, target, known, values, x, other)
+            if worst.target is None or leakage > worst.leakage:
+                facts = tuple(zip(known, values, strict=True))
+                worst = Worst(leakage, target, facts, x, other)
+    return worst
+
+
+@lru_cache(maxsize=16)
+def _cone(k: int, records: int, epsilon: float) -> csr_array:
+    """Return the matrix A with A phi <= 0 for exactly the epsilon-DP likelihoods on k^records."""
+    index = np.arange(k**records).reshape((k,) * records)
+    pairs = [(t, a, b) for t in range(records) for a, b in permutations(range(k), 2)]
+    upper = [index.take(a, axis=t).ravel() for t, a, _ in pairs]
+    lower = [index.take(b, axis=t).ravel() for t, _, b in pairs]
+    columns = np.concatenate([*upper, *lower]) if pairs else np.zeros(0, dtype=np.intp)
+    size = columns.size // 2
+    entries = np.repeat([1.0, -math.exp(epsilon)], size)
+    return csr_array((entries, (np.tile(np.arange(size), 2), columns)), shape=(size, k**records))
+
+
+def _known_sets(n: int, against: Against) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield (target, known records) of every adversary that `against` names."""
+    if isinstance(against, tuple):
+        target, known = against
+        named = (target, *known)
+        if len(set(named)) < len(named) or not set(named) <= set(range(n)):
+            raise InvalidInput(f"target and known must be distinct and in 0..{n - 1}: {against}")
+        yield target, tuple(known)
+        return
+    sizes = {"any": range(n), "ignorant": range(1), "informed": range(n - 1, n)}.get(against)
+    if sizes is None:
+        raise InvalidInput(f"against must be any, ignorant, informed or a pair; found {against!r}")
+    for target, size in product(range(n), sizes):
+        for known in combinations(_unknown(n, target, ()), size):
+            yield target, known
+
+
+def _unknown(n: int, target: int, known: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the records that are neither the target nor known, in order."""
+    return tuple(record for record in range(n) if record != target and record not in known)
+
+
+def _law(joint: npt.ArrayLike) -> FloatArray:
+    """Return the joint table as floats, having checked that it is a law on (k,) * n."""
+    law = np.asarray(joint, dtype=np.float64)
+    if law.ndim < 1 or len(set(law.shape)) != 1 or not law.size:
+        raise InvalidInput(f"joint must have shape (k,) * n with n, k >= 1; found {law.shape}")
+    _refuse_large(law.size, f"{law.shape[0]}^{law.ndim} joint probabilities")
+    if not np.all(law >= 0) or not abs(law.sum() - 1.0) <= SUM_TOLERANCE:
+        raise InvalidInput(
+            f"joint must be non-negative and sum to 1 within {SUM_TOLERANCE}; its least entry is "
+            f"{law.min():g} and its sum {law.sum():.12g}"
+        )
+    return law
+
+
+def _refuse_large(size: int, what: str) -> None:
+    """Raise InvalidInput if a table of `size` entries is beyond the limit of enumeration."""
+    if size > TABLE_LIMIT:
+        limit = f"the limit is {TABLE_LIMIT} entries; take fewer records or states"
+        raise InvalidInput(f"enumeration would hold {what}; {limit}")

@@ -1,0 +1,426 @@
+"""The exchange rate: exactly what epsilon-DP algorithms leak on a Markov chain.
+
+The leakage of all epsilon-DP algorithms against one adversary is epsilon plus one gain per side
+(docs, "The exchange rate"). This module maximises the sum over targets, pairs of values and
+options, and certifies the result: options are bracketed coarsely, those that could still matter
+are closed by Newton's method or dismissed by one rounded-up sweep at the best value found.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against
+from undertow.bounds.rays import (
+    Bools,
+    Ints,
+    Rays,
+    Rows,
+    build_position_rays,
+    build_position_rows,
+    build_rays,
+    build_rows,
+    choose_steps,
+    ordered_pairs,
+    visited,
+)
+from undertow.bounds.replay import replay_pure_dp
+from undertow.bounds.sweep import binary_gains, certified, coarse_gains, newton, signed_sets
+from undertow.certificate import Leakage, Witness
+from undertow.models.markov import MarkovChain
+from undertow.numerics import GAP, MAX_STEPS, Array, down, up
+
+__all__ = ["exchange_leakage"]
+
+METHOD = "exchange"
+_BLOCK = 256
+"""Positions of a chain with differing steps that are swept together (memory)."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """The best attack so far and the certified ceiling of everything examined."""
+
+    lower: float
+    upper: float
+    attack: "_Attack | None"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attack:
+    position: int
+    pair: tuple[int, int]
+    options: tuple[tuple[int, int] | None, tuple[int, int] | None]
+    gains: tuple[float, float]
+    rays: Rays
+    ray: tuple[int, int]
+
+
+class _Sides:
+    """Brackets of the gains of all options on some rays, and what rows make of them."""
+
+    def __init__(
+        self, rays: Rays, rows: Rows, value: Ints, other: Ints, epsilon: float, binary: bool
+    ) -> None:
+        self.rays, self.rows, self.epsilon = rays, rows, epsilon
+        self.value, self.other = value, other
+        self.prior = rays.log_prior(value, other)
+        self.tail_low, self.tail_high = rays.tail_range(value, other)
+        if binary:
+            self.lower, self.upper = binary_gains(rays, value, epsilon, self.prior)
+        else:
+            self.lower, self.upper = coarse_gains(
+                rays, value, other, epsilon, self.prior, self._wanted()
+            )
+        self.closed = np.zeros(self.prior.shape, dtype=bool) | binary
+
+    @property
+    def steps(self) -> int:
+        return self.rays.steps
+
+    def _wanted(self) -> Ints:
+        """Return the distances that some row can use, and the last one for the tail."""
+        rows, steps = self.rows, self.steps
+        wanted = np.zeros(steps + 2, dtype=bool)
+        for first, last in zip(rows.first.ravel(), rows.last.ravel(), strict=True):
+            wanted[first : last + 1] = True
+        wanted[rows.room[rows.open]] = True
+        if (rows.room == steps + 1).any():
+            wanted[steps] = True
+        return np.flatnonzero(wanted[1 : steps + 1]) + 1
+
+    def tails(self) -> tuple[Array, Array]:
+        """Return certified gains of all options beyond the last step: known, open; each (B, P)."""
+        far = (self.upper + self.prior)[-1, :, :, :-1]
+        roots = np.where(np.isnan(far), -np.inf, far).max(axis=2)
+        roots = np.where(np.isposinf(self.tail_high), np.inf, roots)
+        with np.errstate(invalid="ignore"):
+            known = roots - self.tail_low
+            mass = np.where(self.rays.ends[:, None], self.prior[-1, :, :, -1], self.tail_low)
+            free = roots - mass
+        clean = (np.where(np.isnan(part), np.inf, np.maximum(part, 0.0)) for part in (known, free))
+        known, free = clean
+        return known, free
+
+    def totals(self, table: Array, certain: bool) -> Array:
+        """Return the best gain of each row and side, (R, 2, P): upper ends if ``certain``."""
+        rows, steps = self.rows, self.steps
+        result = np.zeros((*rows.room.shape, len(self.value)))
+        best_known = table[..., :-1].max(axis=3)
+        running = np.maximum.accumulate(best_known, axis=0)
+        tail_known, tail_open = self.tails() if certain else (None, None)
+        for row in range(len(rows.position)):
+            for side in (0, 1):
+                ray, room = rows.ray[row, side], rows.room[row, side]
+                first, last = rows.first[row, side], rows.last[row, side]
+                gains = result[row, side]
+                gains[:] = -np.inf
+                if rows.open[row, side]:
+                    gains[:] = 0.0 if room == 0 or not certain else gains
+                    if 0 < room <= steps:
+                        np.maximum(gains, table[room - 1, ray, :, -1], out=gains)
+                    elif room > steps and tail_open is not None:
+                        np.maximum(gains, tail_open[ray], out=gains)
+                    elif room > steps and self.rays.ends[ray]:
+                        np.maximum(gains, table[steps - 1, ray, :, -1], out=gains)
+                near = min(last, steps)
+                if first <= near:
+                    if side == 0 and rows.seen is not None:
+                        part = self._seen(table, row, first, near)
+                    elif first == 1:
+                        part = running[near - 1, ray]
+                    else:
+                        part = best_known[first - 1 : near, ray].max(axis=0)
+                    np.maximum(gains, part, out=gains)
+                if last > steps:
+                    far = tail_known[ray] if tail_known is not None else 0.0
+                    np.maximum(gains, far, out=gains)
+        return result
+
+    def _seen(self, table: Array, row: int, first: int, last: int) -> Array:
+        masked = self._masked(table, row, first, last)
+        return np.asarray(masked.max(axis=(0, 2)))
+
+    def _masked(self, table: Array, row: int, first: int, last: int) -> Array:
+        """Return left gains (t, P, v) with known states that cannot occur there set to -inf."""
+        rows = self.rows
+        part = table[first - 1 : last, rows.ray[row, 0], :, :-1]
+        if rows.seen is None:
+            return part
+        back = np.minimum(rows.position[row], len(rows.seen) - 1) - np.arange(first, last + 1)
+        return np.where(rows.seen[back][:, None, :], part, -np.inf)
+
+    def allowances(self, slack: Array) -> Array:
+        """Return per option the gain up to which it cannot matter, given slack (R, 2, P)."""
+        rows, steps = self.rows, self.steps
+        allowed = np.full(self.prior.shape, np.inf)
+        for row in range(len(rows.position)):
+            for side in (0, 1):
+                ray, room = rows.ray[row, side], rows.room[row, side]
+                first, last = rows.first[row, side], min(rows.last[row, side], steps)
+                limit = slack[row, side]
+                if last >= first:
+                    part = allowed[first - 1 : last, ray, :, :-1]
+                    np.minimum(part, limit[None, :, None], out=part)
+                beyond = max(rows.last[row, side], room if rows.open[row, side] else 0) > steps
+                if rows.open[row, side] and 0 < room <= steps:
+                    part = allowed[room - 1, ray, :, -1]
+                    np.minimum(part, limit, out=part)
+                if beyond:
+                    base = self.tail_low[ray]
+                    if rows.last[row, side] <= steps and self.rays.ends[ray]:
+                        base = self.prior[-1, ray, :, -1]
+                    with np.errstate(invalid="ignore"):
+                        need = (limit + base)[:, None] - self.prior[-1, ray, :, :-1]
+                    part = allowed[-1, ray, :, :-1]
+                    np.minimum(part, np.where(np.isnan(need), np.inf, need), out=part)
+                    if self.rays.ends[ray] and rows.open[row, side]:
+                        part = allowed[-1, ray, :, -1]
+                        np.minimum(part, limit, out=part)
+        return allowed
+
+    def close(self, options: Ints) -> None:
+        """Close the brackets of some options (rows of (t, ray, pair, column)) by Newton."""
+        t, ray, pair, column = options.T
+        at = (t, ray, pair, column)
+        lower, upper = newton(
+            self.rays, ray, self.value[pair], self.other[pair],
+            np.stack([t + 1, column], axis=1), self.lower[at], self.prior[at], self.epsilon,
+        )  # fmt: skip
+        self.lower[at] = np.maximum(self.lower[at], lower)
+        self.upper[at] = np.minimum(self.upper[at], upper)
+        self.closed[at] = True
+
+    def dismiss(self, options: Ints, gains: Array) -> Bools:
+        """Certify that options stay at or below the given gains; return which did."""
+        t, ray, pair, column = options.T
+        at = (t, ray, pair, column)
+        ok = certified(
+            self.rays, ray, self.value[pair], self.other[pair],
+            np.stack([t + 1, column], axis=1), gains + self.prior[at] - 1e-14, self.epsilon,
+        )  # fmt: skip
+        self.upper[at] = np.where(ok, np.minimum(self.upper[at], gains), self.upper[at])
+        return ok
+
+    def attack(self, row: int, pair: int) -> _Attack:
+        """Return the attack behind the lower end of a row and pair."""
+        rows, steps = self.rows, self.steps
+        options: list[tuple[int, int] | None] = []
+        gains: list[float] = []
+        for side in (0, 1):
+            ray, room = rows.ray[row, side], rows.room[row, side]
+            first, last = rows.first[row, side], min(rows.last[row, side], steps)
+            best: tuple[float, tuple[int, int] | None] = (0.0, None)
+            if rows.open[row, side] and room > 0 and (room <= steps or self.rays.ends[ray]):
+                distance = int(min(room, steps))
+                gain = float(self.lower[distance - 1, ray, pair, -1])
+                best = max(best, (gain, (distance, self.prior.shape[3] - 1)), key=lambda b: b[0])
+            if last >= first:
+                part = (
+                    self._masked(self.lower, row, first, last)[:, pair]
+                    if side == 0
+                    else self.lower[first - 1 : last, ray, pair, :-1]
+                )
+                place = np.unravel_index(int(part.argmax()), part.shape)
+                found = (float(part[place]), (int(first + place[0]), int(place[1])))
+                if found[0] > best[0] or not rows.open[row, side]:
+                    best = found
+            gains.append(best[0])
+            options.append(best[1])
+        return _Attack(
+            int(rows.position[row]), (int(self.value[pair]), int(self.other[pair])),
+            (options[0], options[1]), (gains[0], gains[1]),
+            self.rays, (int(rows.ray[row, 0]), int(rows.ray[row, 1])),
+        )  # fmt: skip
+
+
+def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any") -> Leakage:
+    """Return the exact leakage of all epsilon-DP algorithms on a chain, as certified interval.
+
+    epsilon + max over targets, values x != x' and options of s_left(x, x') + s_right(x, x').
+    Cost O(T k^2) per pair and sweep, with T records on either side of a target: as many as it
+    takes for the chain to forget, whatever its length.
+
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]])
+    >>> round(exchange_leakage(1.0, chain).upper, 8)
+    3.47487338
+    """
+    reduced = visited(chain)
+    if reduced is None:
+        return _leakage(0.0, 0.0, against, None)
+    if against == "informed":
+        attack = _informed(reduced)
+        level = 0.0 if attack is None else epsilon
+        return _leakage(level, level, against, attack)
+    found = _Found(-math.inf, -math.inf, None)
+    if reduced.homogeneous:
+        _solve_homogeneous(reduced, epsilon, against, found)
+    else:
+        positions = np.arange(reduced.transition.shape[0] + 1)
+        if isinstance(against, Adversary):
+            positions = positions[against.target : against.target + 1]
+        for start in range(0, len(positions), _BLOCK):
+            block = positions[start : start + _BLOCK]
+            rays = build_position_rays(reduced, block, MAX_STEPS)
+            rows = build_position_rows(reduced, block, rays.steps, against)
+            value, other = ordered_pairs(reduced.size)
+            _maximise(_Sides(rays, rows, value, other, epsilon, binary=False), found)
+    if found.upper == -math.inf:  # no target has two possible values
+        return _leakage(0.0, 0.0, against, None)
+    return _conclude(found, reduced, epsilon, against)
+
+
+def _solve_homogeneous(
+    chain: MarkovChain, epsilon: float, against: Against, found: _Found
+) -> None:
+    steps = choose_steps(chain, against)
+    most = MAX_STEPS if chain.length is None else min(MAX_STEPS, chain.length - 1)
+    value, other = ordered_pairs(chain.size)
+    alive = np.arange(len(value))
+    while True:
+        rays = build_rays(chain, steps)
+        rows = build_rows(chain, steps, against)
+        part = Rows(
+            rows.position, rows.ray, rows.room, rows.first, rows.last, rows.open,
+            rows.feasible[:, alive], rows.seen,
+        )  # fmt: skip
+        ceiling = found.upper
+        sides = _Sides(rays, part, value[alive], other[alive], epsilon, binary=chain.size == 2)
+        doubtful, tops = _maximise(sides, found)
+        if not doubtful.size or steps >= most or not (part.room > steps).any():
+            return
+        if np.isinf(sides.tail_high[:, doubtful]).any() or np.isinf(
+            sides.tail_low[:, doubtful]
+        ).any():
+            return
+        settled = np.delete(tops, doubtful)
+        found.upper = max(ceiling, float(settled.max(initial=-math.inf)))
+        alive, steps = alive[doubtful], min(2 * steps, most)
+
+
+def _maximise(sides: _Sides, found: _Found) -> tuple[Ints, Array]:
+    """Raise ``found`` to the best of these sides; return pairs left open and all ceilings."""
+    feasible = sides.rows.feasible
+    epsilon = sides.epsilon
+    for _ in range(40):
+        low = sides.totals(sides.lower, certain=False)
+        high = sides.totals(sides.upper, certain=True)
+        lows = np.where(feasible, epsilon + low.sum(axis=1), -np.inf)
+        highs = np.where(feasible, epsilon + high.sum(axis=1), -np.inf)
+        row, pair = np.unravel_index(int(lows.argmax()), lows.shape)
+        best = float(lows[row, pair])
+        if best > found.lower:
+            found.lower, found.attack = best, sides.attack(int(row), int(pair))
+        goal = found.lower + GAP * max(1.0, abs(found.lower))
+        if highs.max() <= goal:
+            break
+        with np.errstate(invalid="ignore"):
+            slack = goal - epsilon - high[:, ::-1]
+        slack = np.where(feasible[:, None, :], slack, np.inf)
+        slack[np.isnan(slack)] = -np.inf
+        if not _tighten(sides, slack):
+            break
+    tops = highs.max(axis=0)
+    found.upper = max(found.upper, float(tops.max()))
+    return np.flatnonzero(tops > goal), tops
+
+
+def _tighten(sides: _Sides, slack: Array) -> bool:
+    """Close or dismiss the options that keep the ceiling up; return whether anything changed."""
+    allowed = sides.allowances(slack)
+    with np.errstate(invalid="ignore"):
+        excess = np.where(np.isneginf(sides.upper), -np.inf, sides.upper - allowed)
+    doubtful = np.argwhere((excess > 0) & ~sides.closed)
+    if not doubtful.size:
+        return False
+    at = tuple(doubtful.T)
+    order = np.argsort(-sides.lower[at])
+    first = doubtful[order[:64]]
+    sides.close(first)
+    rest = doubtful[order[64:]]
+    if rest.size:
+        gains = allowed[tuple(rest.T)]
+        plausible = gains > sides.lower[tuple(rest.T)]
+        if plausible.any():
+            sides.dismiss(rest[plausible], gains[plausible])
+    return True
+
+
+def _informed(chain: MarkovChain) -> Witness | None:
+    """Return a target with two possible values between known neighbours, if there is one."""
+    records = chain.length or (3 if isinstance(chain.start, str) else 3 + chain.size**2)
+    for target in range(min(records, 3 + chain.size**2) if chain.homogeneous else records):
+        law = chain.marginals(target + 1)[-1]
+        before = [None] if target == 0 else list(range(chain.size))
+        after = [None] if target == records - 1 else list(range(chain.size))
+        for u in before:
+            ahead = law > 0 if u is None else chain.step(target - 1)[u] > 0
+            if u is not None and not chain.marginals(target)[-1][u] > 0:
+                continue
+            for v in after:
+                options = ahead if v is None else ahead & (chain.step(target)[:, v] > 0)
+                values = np.flatnonzero(options)
+                if len(values) >= 2:
+                    known = [(target - 1, u), (target + 1, v)]
+                    return Witness(
+                        target, records,
+                        tuple((r, chain.states[s]) for r, s in known if s is not None),
+                        chain.states[values[0]], chain.states[values[1]],
+                    )  # fmt: skip
+    return None
+
+
+def _conclude(
+    found: _Found, chain: MarkovChain, epsilon: float, against: Against
+) -> Leakage:
+    """Turn the best attack into a witness, replay it, and round the interval outwards."""
+    attack = found.attack
+    upper = up(found.upper, 16)
+    if chain.length is not None:
+        upper = min(upper, up(chain.length * epsilon))
+    if attack is None:
+        return _leakage(0.0, upper, against, None)
+    witness = _witness(attack, chain, epsilon)
+    lower = max(down(replay_pure_dp(witness, chain, epsilon), 64), 0.0)
+    return _leakage(min(lower, upper), upper, against, witness)
+
+
+def _witness(attack: _Attack, chain: MarkovChain, epsilon: float) -> Witness:
+    known: list[tuple[int, object]] = []
+    sets: list[tuple[int, tuple[object, ...]]] = []
+    reach = 0
+    for side, option in enumerate(attack.options):
+        if option is None:
+            continue
+        distance, column = option
+        ray, (x, y) = attack.ray[side], attack.pair
+        masses = attack.rays.products[distance, ray]
+        table = masses[:, column] if column < chain.size else masses @ attack.rays.weights[ray]
+        logmu = attack.gains[side] + math.log(table[x]) - math.log(table[y])
+        if column < chain.size:
+            place = attack.position + (distance if side else -distance)
+            known.append((place, chain.states[column]))
+        found = signed_sets(attack.rays, ray, x, y, distance, logmu, epsilon)
+        for step, members in enumerate(found, start=1):
+            if step < distance or column == chain.size:
+                place = attack.position + (step if side else -step)
+                sets.append((place, tuple(chain.states[member] for member in members)))
+        reach = max(reach, distance if side else 0)
+    sets = [(place, members) for place, members in sorted(sets) if 0 < len(members) < chain.size]
+    return Witness(
+        attack.position,
+        chain.length or max(attack.position + reach + 1, 2),
+        tuple(sorted(known)),
+        chain.states[attack.pair[0]],
+        chain.states[attack.pair[1]],
+        tuple(sets),
+    )
+
+
+def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
+    return Leakage(
+        lower, upper, METHOD, against, witness,
+        assumptions=("the records follow the stated Markov chain",),
+        citation="exchange-rate theorem (docs, theory)",
+    )  # fmt: skip

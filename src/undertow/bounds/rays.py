@@ -1,0 +1,333 @@
+"""The geometry of attacks on a chain: rays from a target, options on a ray, rows of positions.
+
+A *ray* is one side of a target, read outwards. On a ray the attacker has *options*: the nearest
+known record lies at distance t and has value v, or nothing is known (open) and exactly m
+records follow. With the outward kernel K (the transition matrix to the right, its transpose to
+the left) the products Q_t = K^t give every probability needed:
+
+    known v at distance t:   Pr proportional to Q_t[x, v]
+    open with m records:     Pr proportional to Q_m[x] . h,   h = ones (right), the start (left)
+
+both up to the law of the target itself, which cancels between the two sides. A *row* is a
+position of the target together with the options that its room and the adversary allow.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against
+from undertow.errors import InvalidInput
+from undertow.models.markov import MarkovChain
+from undertow.models.stationary import reachable
+from undertow.numerics import GAP, MAX_STEPS, Array, log_ratio, pad_log
+
+__all__ = [
+    "Rays",
+    "Rows",
+    "build_position_rays",
+    "build_position_rows",
+    "build_rays",
+    "build_rows",
+    "choose_steps",
+    "ordered_pairs",
+    "visited",
+]
+
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rays:
+    """B rays of up to T records each.
+
+    ``kernels`` has shape (T, B, k, k), or (1, B, k, k) when every step is the same;
+    ``products`` (T + 1, B, k, k); ``weights`` (B, k), the h of an open ray; ``ends`` (B,), true
+    where ``weights`` stays right however many records follow (so that a shorter open ray is
+    available on a longer one).
+    """
+
+    kernels: Array
+    products: Array
+    weights: Array
+    ends: Bools
+
+    @property
+    def steps(self) -> int:
+        """The number of records swept, T."""
+        return len(self.products) - 1
+
+    def kernel(self, step: int) -> Array:
+        """Return the kernels of the given step (1 .. T) of all rays, (B, k, k)."""
+        return self.kernels[0] if len(self.kernels) == 1 else self.kernels[step - 1]
+
+    def log_prior(self, value: Ints, other: Ints) -> Array:
+        """Return ln Q_t[x, v] / Q_t[x', v] and, last, ln of the open masses: (T, B, P, k + 1).
+
+        NaN marks options at which one of the two values is impossible.
+        """
+        masses = np.einsum("tbxv,bv->tbx", self.products, self.weights)[..., None]
+        table = np.concatenate([self.products, masses], axis=3)[1:]
+        upper, lower = table[:, :, value], table[:, :, other]
+        ratio = log_ratio(upper, lower)
+        ratio[(upper <= 0) | (lower <= 0)] = np.nan
+        return ratio
+
+    def tail_range(self, value: Ints, other: Ints) -> tuple[Array, Array]:
+        """Return the extremes over z of ln Q_T[x, z] / Q_T[x', z], each (B, P), rounded outwards.
+
+        Every option beyond T has a prior ratio between them; +-inf where a state can be reached
+        from one value alone.
+        """
+        last = self.products[-1]
+        ratio = log_ratio(last[:, value], last[:, other])
+        pad = pad_log(self.steps, ratio.shape[-1])
+        low = np.where(np.isnan(ratio), np.inf, ratio).min(axis=2) - pad
+        high = np.where(np.isnan(ratio), -np.inf, ratio).max(axis=2) + pad
+        return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Positions of the target and what the adversary may do on either side of each.
+
+    Pairs are those of `ordered_pairs`. Index 0 of the second axis is the left side, 1 the right. ``room`` counts the records on a
+    side, capped at T + 1 ("more than T"); known records may lie at distances ``first`` ..
+    ``last`` (none if last < first); ``open`` says whether nothing known is allowed.
+    ``feasible`` (rows, P) tells which pairs of values the target can take there, and ``seen``
+    (positions, k), where given, which states can occur at each position.
+    """
+
+    position: Ints
+    ray: Ints
+    room: Ints
+    first: Ints
+    last: Ints
+    open: Bools
+    feasible: Bools
+    seen: Bools | None = None
+
+
+def ordered_pairs(size: int) -> tuple[Ints, Ints]:
+    """Return all ordered pairs of distinct states as two index arrays.
+
+    >>> ordered_pairs(2)
+    (array([0, 1]), array([1, 0]))
+    """
+    value, other = np.nonzero(~np.eye(size, dtype=bool))
+    return value.astype(np.int64), other.astype(np.int64)
+
+
+def build_rays(chain: MarkovChain, steps: int) -> Rays:
+    """Return the left ray (0) and the right ray (1) of a homogeneous chain."""
+    kernels = np.stack([chain.transition.T, chain.transition])[None]
+    products = np.empty((steps + 1, 2, chain.size, chain.size))
+    products[0] = np.eye(chain.size)
+    for step in range(steps):
+        products[step + 1] = products[step] @ kernels[0]
+    weights = np.stack([chain.initial, np.ones(chain.size)])
+    stationary = isinstance(chain.start, str)
+    return Rays(kernels, products, weights, np.array([stationary, True]))
+
+
+def build_position_rays(chain: MarkovChain, positions: Ints, most: int) -> Rays:
+    """Return, for a chain whose steps differ, left rays of all positions, then right rays.
+
+    The sweep ends where the far records add less than the gap tolerance, at ``most``.
+    """
+    records = chain.transition.shape[0] + 1
+    value, other = ordered_pairs(chain.size)
+    count = len(positions)
+    room = np.concatenate([positions, records - 1 - positions])
+    kernels: list[Array] = []
+    products: list[Array] = [np.tile(np.eye(chain.size), (2 * count, 1, 1))]
+    while len(kernels) < most:
+        step = len(kernels) + 1
+        left = np.clip(positions - step, 0, records - 2)
+        right = np.clip(positions + step - 1, 0, records - 2)
+        kernels.append(
+            np.concatenate([chain.transition[left].transpose(0, 2, 1), chain.transition[right]])
+        )
+        products.append(products[-1] @ kernels[-1])
+        longer = room > step
+        if not longer.any():
+            break
+        far = products[-1][longer]
+        if _spread(far[:, value], far[:, other]) <= GAP / 4:
+            break
+    weights = np.ones((2 * count, chain.size))
+    weights[:count] = chain.initial
+    return Rays(
+        np.array(kernels), np.array(products), weights, np.arange(2 * count) >= count
+    )
+
+
+def _spread(numerator: Array, denominator: Array) -> float:
+    """Return the largest oscillation of ln numerator/denominator along the last axis."""
+    ratio = log_ratio(numerator, denominator)
+    known = ~np.isnan(ratio)
+    high = np.where(known, ratio, -np.inf).max(axis=-1)
+    low = np.where(known, ratio, np.inf).min(axis=-1)
+    if np.isinf(high).any() or np.isinf(low).any():
+        return float("inf")
+    return float((high - low).max())
+
+
+def choose_steps(chain: MarkovChain, against: Against) -> int:
+    """Return how many records to sweep so that the far ones add less than the gap tolerance.
+
+    For a homogeneous chain the smallest T at which ln Q_T[x, .]/Q_T[x', .] oscillates by less
+    than a quarter of `GAP` on both rays and all pairs, doubling-searched; at most the length
+    minus one and `MAX_STEPS`. Where no T does (supports that never merge) a short sweep is
+    enough, because no finite tail bound exists.
+    """
+    most = MAX_STEPS if chain.length is None else min(chain.length - 1, MAX_STEPS)
+    if not chain.homogeneous:
+        return most
+    least = int(_nearest(chain, against).max()) if isinstance(against, Adversary) else 0
+    value, other = ordered_pairs(chain.size)
+    powers = np.stack([chain.transition.T, chain.transition])
+    apart = 0
+    product, steps = powers, 1
+    while steps < most:
+        product, steps = product @ powers, steps + 1
+        spread = _spread(product[:, value], product[:, other])
+        apart += np.isinf(spread)
+        settled = spread <= GAP / 4 or apart > max(64, chain.size**2)
+        if settled and steps >= least:
+            return steps
+    return most
+
+
+def visited(chain: MarkovChain) -> MarkovChain | None:
+    """Return the chain on the states it can ever visit, or None if there is only one.
+
+    >>> chain = MarkovChain([[1, 0, 0], [.5, .5, 0], [.2, .2, .6]], start=[0, 1, 0])
+    >>> visited(chain).states
+    (0, 1)
+    """
+    if not chain.homogeneous:
+        return chain
+    members = np.flatnonzero((chain.initial > 0).astype(float) @ reachable(chain.transition))
+    if len(members) == chain.size:
+        return chain
+    if len(members) < 2:
+        return None
+    return MarkovChain(
+        chain.transition[np.ix_(members, members)],
+        [chain.states[member] for member in members],
+        chain.start if isinstance(chain.start, str) else chain.start[members],
+        chain.length,
+    )
+
+
+def build_rows(chain: MarkovChain, steps: int, against: Against) -> Rows:
+    """Return the rows of a homogeneous chain, all of whose states are visited."""
+    value, other = ordered_pairs(chain.size)
+    beyond, length = steps + 1, chain.length
+    if isinstance(against, Adversary):
+        return _explicit_rows(chain, steps, against)
+    seen: Bools | None = None
+    if isinstance(chain.start, str):
+        ends = 2 * beyond
+        if length is None or length > ends:
+            left = np.array([beyond])
+            right = np.array([beyond])
+        else:
+            left = np.arange(length)
+            right = length - 1 - left
+    else:
+        seen = _supports(chain, beyond)
+        count = len(seen) if length is None else min(length, len(seen))
+        left = np.arange(count)
+        right = np.full(count, beyond) if length is None else length - 1 - left
+    occur = np.ones((len(left), chain.size), dtype=bool) if seen is None else seen[left]
+    room = np.minimum(np.stack([left, right], axis=1), beyond)
+    return Rows(
+        position=left,
+        ray=np.tile(np.array([0, 1]), (len(left), 1)),
+        room=room,
+        first=np.ones_like(room),
+        last=room if against == "any" else np.zeros_like(room),
+        open=np.ones(room.shape, dtype=bool),
+        feasible=occur[:, value] & occur[:, other],
+        seen=None if seen is None or seen.all() else seen,
+    )
+
+
+def build_position_rows(
+    chain: MarkovChain, positions: Ints, steps: int, against: Against
+) -> Rows:
+    """Return the rows of a chain whose steps differ, one per position."""
+    value, other = ordered_pairs(chain.size)
+    records = chain.transition.shape[0] + 1
+    seen = chain.marginals(records) > 0
+    room = np.stack([positions, records - 1 - positions], axis=1)
+    first, last = np.ones_like(room), np.zeros_like(room)
+    free = np.ones(room.shape, dtype=bool)
+    if isinstance(against, Adversary):
+        near = _nearest(chain, against)
+        first, last = np.maximum(near, 1), near
+        free = near == 0
+    elif against == "any":
+        last = room
+    count = len(positions)
+    rays = np.arange(count)
+    return Rows(
+        position=positions,
+        ray=np.stack([rays, count + rays], axis=1),
+        room=np.minimum(room, steps + 1),
+        first=np.minimum(first, steps + 1),
+        last=np.minimum(last, steps + 1),
+        open=free,
+        feasible=seen[positions][:, value] & seen[positions][:, other],
+        seen=None if seen.all() else seen,
+    )
+
+
+def _supports(chain: MarkovChain, beyond: int) -> Bools:
+    """Return which states can occur at each position, up to where the pattern has repeated.
+
+    Positions past the last row look, ``beyond`` records back, like one of the rows returned.
+    """
+    rows = [chain.initial > 0]
+    first: dict[bytes, int] = {}
+    arrows = (chain.transition > 0).astype(float)
+    while rows[-1].tobytes() not in first:
+        first[rows[-1].tobytes()] = len(rows) - 1
+        rows.append((rows[-1].astype(float) @ arrows) > 0)
+    period = len(rows) - 1 - first[rows[-1].tobytes()]
+    for _ in range(beyond + period):
+        rows.append((rows[-1].astype(float) @ arrows) > 0)
+    return np.array(rows)
+
+
+def _nearest(chain: MarkovChain, against: Adversary) -> Ints:
+    """Return the distances of the nearest known records, left and right, 0 for none."""
+    last = max((against.target, *against.known))
+    if chain.length is not None and last >= chain.length:
+        raise InvalidInput(
+            f"the adversary names record {last}, but the chain has {chain.length} records, "
+            "counted from 0"
+        )
+    left = (against.target - record for record in against.known if record < against.target)
+    right = (record - against.target for record in against.known if record > against.target)
+    return np.array([[min(left, default=0), min(right, default=0)]])
+
+
+def _explicit_rows(chain: MarkovChain, steps: int, against: Adversary) -> Rows:
+    value, other = ordered_pairs(chain.size)
+    target, near = against.target, _nearest(chain, against)
+    right = steps + 1 if chain.length is None else chain.length - 1 - target
+    laws = chain.marginals(target + 1) > 0
+    return Rows(
+        position=np.array([target]),
+        ray=np.array([[0, 1]]),
+        room=np.minimum(np.array([[target, right]]), steps + 1),
+        first=np.minimum(np.maximum(near, 1), steps + 1),
+        last=np.minimum(near, steps + 1),
+        open=near == 0,
+        feasible=(laws[-1][value] & laws[-1][other])[None],
+        seen=None if laws.all() else laws,
+    )

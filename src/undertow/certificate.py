@@ -1,0 +1,99 @@
+"""What a leakage computation returns: a certified interval, its witness, and its fine print."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from undertow.adversaries import Against
+from undertow.numerics import GAP
+from undertow.queries import State
+
+__all__ = ["Leakage", "Witness"]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """An attack that attains ``lower``: an adversary, two values, and what to look at.
+
+    The attacker wants record ``target`` of ``length`` records, knows ``known`` (record and
+    value), and compares ``value`` with ``other``. For `PureDP` the worst algorithm answers
+    with odds e^epsilon per record t whose state lies in ``sets[t]``; records without a set do
+    not matter. For a noisy count ``output`` is the answer to wait for, counted from the
+    smallest answer possible given the known records.
+
+    >>> Witness(target=0, length=2, known=(), value="a", other="b").words()
+    "target record 0 of 2, nothing known: 'a' against 'b'"
+    """
+
+    target: int
+    length: int
+    known: tuple[tuple[int, State], ...]
+    value: State
+    other: State
+    sets: tuple[tuple[int, tuple[State, ...]], ...] = ()
+    output: int | None = None
+
+    def words(self) -> str:
+        """Return the attack in one line."""
+        known = ", ".join(f"record {record} = {value!r}" for record, value in self.known)
+        return (
+            f"target record {self.target} of {self.length}, "
+            f"{known + ' known' if known else 'nothing known'}: {self.value!r} against "
+            f"{self.other!r}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "target": self.target,
+            "length": self.length,
+            "known": [[record, value] for record, value in self.known],
+            "value": self.value,
+            "other": self.other,
+            "sets": [[record, list(states)] for record, states in self.sets],
+            "output": self.output,
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> "Witness":
+        """Return the witness described by `to_dict`."""
+        return cls(
+            target=description["target"],
+            length=description["length"],
+            known=tuple((record, value) for record, value in description["known"]),
+            value=description["value"],
+            other=description["other"],
+            sets=tuple((record, tuple(states)) for record, states in description["sets"]),
+            output=description["output"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Leakage:
+    """A certified interval around the leakage, ``lower`` attained by ``witness``.
+
+    ``upper`` is what a guarantee may claim: it is rounded up throughout. ``inf`` means that
+    the leakage diverges, or that nothing finite could be proved (then ``lower`` is finite).
+
+    >>> Leakage(1.0, 1.0, "exchange", "any").proves(2.0)
+    True
+    """
+
+    lower: float
+    upper: float
+    method: str
+    against: Against
+    witness: Witness | None = None
+    assumptions: tuple[str, ...] = ()
+    citation: str | None = None
+
+    def proves(self, epsilon: float) -> bool:
+        """Return whether the leakage is certainly at most ``epsilon``."""
+        return self.upper <= epsilon
+
+    @property
+    def closed(self) -> bool:
+        """Whether both ends agree to the package's gap tolerance."""
+        if math.isinf(self.upper):
+            return math.isinf(self.lower)
+        return self.upper - self.lower <= 4 * GAP * max(1.0, self.upper)

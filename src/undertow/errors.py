@@ -1,0 +1,59 @@
+"""Every error that undertow raises on purpose.
+
+The tree::
+
+    UndertowError
+    ├── InvalidInput (ValueError)      an argument is not what it must be
+    │   ├── InvalidModel               a correlation model is malformed
+    │   ├── UnknownState               a state that the model does not have
+    │   └── InvalidPlan                a plan file is foreign, damaged or from another version
+    ├── NotSupported                   a valid question that no certified method answers
+    │   └── MethodRefused              the named method does not prove what was asked
+    └── Contradiction                  two certified bounds disagree: a defect, never a user error
+
+A message says what is required, what was found and where, and what to do. It never contains a
+private data value.
+"""
+
+__all__ = [
+    "Contradiction",
+    "InvalidInput",
+    "InvalidModel",
+    "InvalidPlan",
+    "MethodRefused",
+    "NotSupported",
+    "UndertowError",
+    "UnknownState",
+]
+
+
+class UndertowError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class InvalidInput(UndertowError, ValueError):  # noqa: N818  (errors are named for what happened)
+    """An argument is not what it must be."""
+
+
+class InvalidModel(InvalidInput):
+    """A correlation model is malformed."""
+
+
+class UnknownState(InvalidInput):
+    """A state was named that the model does not have."""
+
+
+class InvalidPlan(InvalidInput):
+    """A plan file is foreign, damaged, edited by hand or from another version."""
+
+
+class NotSupported(UndertowError):  # noqa: N818
+    """The question is valid, but no certified method answers it."""
+
+
+class MethodRefused(NotSupported):
+    """The named method does not prove what was asked of it."""
+
+
+class Contradiction(UndertowError):  # noqa: N818
+    """Two certified bounds of the same quantity exclude each other; please report it."""

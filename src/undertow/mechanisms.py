@@ -1,0 +1,155 @@
+"""Descriptions of randomisation; nothing here draws a random number."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from undertow.errors import InvalidInput, NotSupported
+from undertow.numerics import check_epsilon, check_positive, up
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, Sum
+
+__all__ = ["DiscreteLaplace", "Laplace", "Mechanism", "PureDP"]
+
+Unit = Literal["record", "person"]
+
+_REPLACED_RECORD = {
+    "SymmetricDistance": 2,
+    "InsertDeleteDistance": 2,
+    "ChangeOneDistance": 1,
+    "HammingDistance": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PureDP:
+    """Any epsilon-differentially private algorithm, whoever wrote it.
+
+    Pr[s | x] <= e^epsilon Pr[s | x'] for every output s whenever x' replaces one record of x
+    (``unit="record"``) or all records of one person (``unit="person"``). A guarantee for
+    adding or removing a record enters with twice its epsilon.
+
+    >>> PureDP(.5)
+    PureDP(epsilon=0.5, unit='record')
+    """
+
+    epsilon: float
+    unit: Unit = "record"
+
+    def __post_init__(self) -> None:
+        """Check the level and the unit."""
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        if self.unit not in ("record", "person"):
+            raise InvalidInput(f"unit must be 'record' or 'person', found {self.unit!r}")
+
+    @classmethod
+    def from_opendp(cls, measurement: Any, unit: Unit = "record") -> "PureDP":
+        """Return the level of an OpenDP measurement for one replaced record.
+
+        A replaced record is distance 2 under the symmetric and insert-delete distances, 1 under
+        change-one and Hamming. For ``unit="person"`` map the person's largest contribution
+        yourself and pass ``PureDP(measurement.map(d_in), unit="person")``.
+
+        >>> import opendp.prelude as dp
+        >>> dp.enable_features("contrib")
+        >>> space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+        >>> noisy_count = dp.t.make_count(*space) >> dp.m.then_laplace(scale=4.0)
+        >>> PureDP.from_opendp(noisy_count)
+        PureDP(epsilon=0.5, unit='record')
+        """
+        try:
+            metric, measure = str(measurement.input_metric), str(measurement.output_measure)
+            privacy_map = measurement.map
+        except AttributeError as error:
+            raise InvalidInput(
+                f"an OpenDP Measurement is required, found {type(measurement).__name__}"
+            ) from error
+        if unit != "record":
+            raise NotSupported(
+                "how many records a person contributes is not part of an OpenDP measurement; "
+                "pass PureDP(measurement.map(d_in), unit='person') with the d_in of one person"
+            )
+        if measure != "MaxDivergence":
+            raise NotSupported(
+                f"the measurement promises {measure}, which is not pure differential privacy "
+                "and has no exchange rate; use a measurement with MaxDivergence "
+                "(Laplace or geometric noise)"
+            )
+        distance = _REPLACED_RECORD.get(metric.partition("(")[0])
+        if distance is None:
+            raise NotSupported(
+                f"its input metric {metric} does not say what a replaced record is; chain the "
+                "query before the noise so that the input metric is a distance between data "
+                "sets, or pass PureDP(measurement.map(sensitivity))"
+            )
+        return cls(float(privacy_map(distance)), unit="record")
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """A query plus Laplace noise of the given scale, independent per output.
+
+    The density is exp(-|z| / scale) / (2 scale); the algorithm is (sensitivity / scale)-DP.
+
+    >>> Laplace(Count("active"), scale=4.0).dp_epsilon()
+    0.25
+    """
+
+    query: AnyQuery
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Check the query and the scale."""
+        _check_noise(self)
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return sensitivity / scale, the level against an attacker who knows all other records."""
+        return self.query.sensitivity(length) / self.scale
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """An integer query plus discrete Laplace noise: Pr[Z = z] proportional to exp(-|z| / scale).
+
+    It leaks what `Laplace` of the same scale leaks and errs less [ghosh2009].
+
+    >>> DiscreteLaplace(Histogram(), scale=4.0).dp_epsilon()
+    0.5
+    """
+
+    query: Count | Histogram
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Check the query and the scale."""
+        if isinstance(self.query, Sum | Mean | Linear | Query):
+            raise InvalidInput(
+                f"discrete noise needs an integer answer; {type(self.query).__name__} is real, "
+                "use Laplace, or a Count or Histogram"
+            )
+        _check_noise(self)
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return sensitivity / scale, the level against an attacker who knows all other records."""
+        return self.query.sensitivity(length) / self.scale
+
+
+Mechanism = PureDP | Laplace | DiscreteLaplace
+
+
+def dp_epsilon_upper(mechanism: Mechanism, length: int | None = None) -> float:
+    """Return the differential-privacy level of a mechanism, rounded up.
+
+    >>> dp_epsilon_upper(PureDP(1.0))
+    1.0
+    """
+    if isinstance(mechanism, PureDP):
+        return mechanism.epsilon
+    return up(mechanism.dp_epsilon(length))
+
+
+def _check_noise(noise: Laplace | DiscreteLaplace) -> None:
+    if not isinstance(noise.query, Count | Histogram | Sum | Mean | Linear | Query):
+        raise InvalidInput(
+            f"the first argument must be a query such as Count('active'), found "
+            f"{type(noise.query).__name__}"
+        )
+    object.__setattr__(noise, "scale", check_positive(noise.scale, "noise scale"))

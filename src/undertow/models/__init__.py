@@ -1,0 +1,1 @@
+"""Correlation models: who depends on whom."""

@@ -1,0 +1,355 @@
+"""Markov chains: each record depends on the one before it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from undertow.errors import InvalidInput, InvalidModel, UnknownState
+from undertow.models.stationary import stationary_law
+from undertow.numerics import ROW_SUM, Array, check_count, freeze
+from undertow.queries import State
+
+__all__ = ["MarkovChain"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarkovChain:
+    """Records X_0, X_1, ... with Pr[X_{t+1} = y | X_t = x] = transition[x, y].
+
+    Parameters
+    ----------
+    transition
+        A (k, k) matrix, row = from, column = to; or a stack (n - 1, k, k) for a chain whose
+        steps differ, which then has exactly n records. Zeros and periodic chains are allowed.
+    states
+        k names, by default 0 .. k - 1.
+    start
+        ``"stationary"`` (refused where the stationary law is not unique) or the law of X_0.
+    length
+        The number of records; None means any length: a leakage is then the worst case over
+        all lengths.
+
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
+    >>> chain.initial.round(4)
+    array([0.721, 0.279])
+    """
+
+    transition: Array
+    states: tuple[State, ...]
+    start: Literal["stationary"] | Array
+    length: int | None
+    initial: Array = field(repr=False)
+
+    def __init__(
+        self,
+        transition: Any,
+        states: Sequence[State] | None = None,
+        start: Any = "stationary",
+        length: int | None = None,
+    ) -> None:
+        """Validate, rescale rows to sum to one, and freeze."""
+        matrix = _probabilities(transition)
+        size = matrix.shape[-1]
+        set_ = object.__setattr__
+        set_(self, "transition", matrix)
+        set_(self, "states", _names(states, size))
+        if length is not None:
+            length = check_count(length, "length (records in a series)", 2)
+        if matrix.ndim == 3:
+            if length not in (None, len(matrix) + 1):
+                raise InvalidModel(
+                    f"{len(matrix)} transition matrices make a chain of {len(matrix) + 1} records, "
+                    f"but length is {length}; leave length out"
+                )
+            length = len(matrix) + 1
+        set_(self, "length", length)
+        if isinstance(start, str):
+            if start != "stationary":
+                raise InvalidModel(
+                    f"start must be 'stationary' or a distribution, found {start!r}"
+                )
+            if matrix.ndim == 3:
+                raise InvalidModel(
+                    "a chain whose steps differ has no stationary start; pass start=[...], the "
+                    "distribution of the first record"
+                )
+            set_(self, "start", "stationary")
+            set_(self, "initial", freeze(stationary_law(matrix)))
+        else:
+            law = _distribution(start, size)
+            set_(self, "start", law)
+            set_(self, "initial", law)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both describe the same law."""
+        return isinstance(other, MarkovChain) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a hash that agrees with equality."""
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        start = self.start if isinstance(self.start, str) else self.start.tobytes()
+        return (
+            self.transition.shape, self.transition.tobytes(), self.states, start, self.length,
+        )  # fmt: skip
+
+    @property
+    def size(self) -> int:
+        """The number of states."""
+        return len(self.states)
+
+    @property
+    def homogeneous(self) -> bool:
+        """Whether every step has the same transition matrix."""
+        return self.transition.ndim == 2
+
+    def index(self, state: State) -> int:
+        """Return the row of a state.
+
+        >>> MarkovChain([[.5, .5], [.5, .5]], states=("a", "b")).index("b")
+        1
+        """
+        for row, name in enumerate(self.states):
+            if name == state and type(name) is type(state):
+                return row
+        if state in self.states:
+            return self.states.index(state)
+        known = ", ".join(map(repr, self.states[:12]))
+        raise UnknownState(f"the chain has no state {state!r}; its states are {known}")
+
+    def step(self, record: int) -> Array:
+        """Return the matrix that leads from ``record`` to the next one."""
+        return self.transition if self.homogeneous else self.transition[record]
+
+    def between(self, first: int, last: int) -> Array:
+        """Return Pr[X_last = y | X_first = x] as a matrix.
+
+        >>> MarkovChain([[.9, .1], [.2, .8]]).between(0, 2).round(2)
+        array([[0.83, 0.17],
+               [0.34, 0.66]])
+        """
+        first = check_count(first, "first", 0)
+        last = check_count(last, "last", first)
+        self._check_record(last)
+        if self.homogeneous:
+            return np.linalg.matrix_power(self.transition, last - first)
+        product = np.eye(self.size)
+        for record in range(first, last):
+            product = product @ self.transition[record]
+        return product
+
+    def powers(self, most: int) -> Array:
+        """Return P^0 .. P^most of a homogeneous chain, shape (most + 1, k, k).
+
+        >>> MarkovChain([[.9, .1], [.2, .8]]).powers(2).shape
+        (3, 2, 2)
+        """
+        if not self.homogeneous:
+            raise InvalidModel("powers need one transition matrix; use between(first, last)")
+        powers = np.empty((check_count(most, "most", 0) + 1, self.size, self.size))
+        powers[0] = np.eye(self.size)
+        for step in range(most):
+            powers[step + 1] = powers[step] @ self.transition
+        return powers
+
+    def marginals(self, records: int) -> Array:
+        """Return the laws of X_0 .. X_{records-1}, shape (records, k).
+
+        >>> MarkovChain([[.9, .1], [.2, .8]], start=[1, 0]).marginals(2)
+        array([[1. , 0. ],
+               [0.9, 0.1]])
+        """
+        records = check_count(records, "records", 1)
+        self._check_record(records - 1)
+        if isinstance(self.start, str):
+            return np.tile(self.initial, (records, 1))
+        laws = np.empty((records, self.size))
+        laws[0] = self.initial
+        for record in range(records - 1):
+            laws[record + 1] = laws[record] @ self.step(record)
+        return laws
+
+    def reverse(self) -> "MarkovChain":
+        """Return the law of the records read backwards.
+
+        A chain with a stationary start stays homogeneous: pi_y P(y, x) / pi_x. Otherwise each
+        step has its own matrix, and the chain needs a length.
+
+        >>> MarkovChain([[.9, .1], [.2, .8]]).reverse().transition
+        array([[0.9, 0.1],
+               [0.2, 0.8]])
+        """
+        if isinstance(self.start, str):
+            return MarkovChain(
+                _reversed(self.transition, self.initial, self.initial),
+                self.states, length=self.length,
+            )  # fmt: skip
+        if self.length is None:
+            raise InvalidModel(
+                "the last record of a chain of any length has no fixed law; give it a length"
+            )
+        laws = self.marginals(self.length)
+        stack = [
+            _reversed(self.step(record), laws[record], laws[record + 1])
+            for record in reversed(range(self.length - 1))
+        ]
+        return MarkovChain(np.array(stack), self.states, start=laws[-1] / laws[-1].sum())
+
+    def bridge(self, first: State, last: State, length: int) -> "MarkovChain":
+        """Return the law of ``length`` records of which the first and the last are known.
+
+        Each step is reweighted by the chance of still reaching ``last`` in time:
+        K_t(x, y) = P(x, y) P^d(y, last) / P^{d+1}(x, last) with d steps left after it.
+
+        >>> MarkovChain([[.9, .1], [.2, .8]]).bridge(0, 1, length=3).marginals(3).round(3)
+        array([[1.   , 0.   ],
+               [0.529, 0.471],
+               [0.   , 1.   ]])
+        """
+        length = check_count(length, "length (records in the bridge)", 2)
+        source, goal = self.index(first), self.index(last)
+        if not self.homogeneous:
+            raise InvalidModel("bridges need a chain with one transition matrix")
+        ahead = self.powers(length - 1)[:, :, goal]
+        if ahead[length - 1, source] <= 0:
+            raise InvalidModel(
+                f"state {last!r} cannot follow {first!r} after {length - 1} steps; "
+                "choose ends that the chain can join"
+            )
+        steps = np.empty((length - 1, self.size, self.size))
+        for step in range(length - 1):
+            left = length - 2 - step
+            weighted = self.transition * ahead[left][None, :]
+            total = ahead[left + 1][:, None]
+            steps[step] = np.where(
+                total > 0, weighted / np.where(total > 0, total, 1), self.transition
+            )
+        start = np.zeros(self.size)
+        start[source] = 1.0
+        return MarkovChain(steps / steps.sum(axis=2, keepdims=True), self.states, start=start)
+
+    def simulate(self, length: int | None = None, *, seed: int | None = None) -> list[State]:
+        """Return one series drawn from the model (for experiments: not a private release).
+
+        >>> len(MarkovChain([[.9, .1], [.2, .8]]).simulate(10, seed=1))
+        10
+        """
+        length = self.length if length is None else check_count(length, "length", 1)
+        if length is None:
+            raise InvalidInput("the chain has no length; say how many records: simulate(1000)")
+        self._check_record(length - 1)
+        uniforms = np.random.default_rng(seed).random(length)
+        cumulative = np.cumsum(self.transition, axis=-1)
+        bounds = np.cumsum(self.initial)
+        last = self.size - 1
+        series: list[State] = []
+        for record in range(length):
+            row = min(int(np.searchsorted(bounds, uniforms[record], side="right")), last)
+            series.append(self.states[row])
+            if record < length - 1:
+                bounds = cumulative[row] if self.homogeneous else cumulative[record, row]
+        return series
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        steps = "" if self.homogeneous else " with a matrix for each step"
+        start = "a stationary start" if isinstance(self.start, str) else "a given start"
+        length = "any length" if self.length is None else f"{self.length} records"
+        return f"Markov chain on {self.size} states{steps}, {start}, {length}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "kind": "markov-chain",
+            "transition": self.transition.tolist(),
+            "states": list(self.states),
+            "start": self.start if isinstance(self.start, str) else self.start.tolist(),
+            "length": self.length,
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> "MarkovChain":
+        """Return the chain described by `to_dict`."""
+        try:
+            transition = description["transition"]
+        except (KeyError, TypeError) as error:
+            raise InvalidModel("a chain needs a 'transition' matrix; none was found") from error
+        return cls(
+            transition,
+            description.get("states"),
+            description.get("start", "stationary"),
+            description.get("length"),
+        )
+
+    def _check_record(self, record: int) -> None:
+        if self.length is not None and record >= self.length:
+            raise InvalidInput(
+                f"record {record} is outside the chain's {self.length} records (counted from 0)"
+            )
+
+
+def _probabilities(transition: Any) -> Array:
+    matrix = freeze(transition)
+    if matrix.ndim not in (2, 3) or matrix.shape[-1] != matrix.shape[-2] or matrix.size == 0:
+        raise InvalidModel(
+            "transition must be a square matrix, or a stack of them of shape (n - 1, k, k); "
+            f"found shape {matrix.shape}"
+        )
+    if matrix.shape[-1] < 2:
+        raise InvalidModel("a chain needs at least two states; one state has nothing to protect")
+    bad = np.argwhere(~((matrix >= 0) & (matrix <= 1 + ROW_SUM)))
+    if bad.size:
+        place = tuple(int(axis) for axis in bad[0])
+        raise InvalidModel(
+            f"entry {place} of transition is {matrix[place]}; probabilities lie in [0, 1]"
+        )
+    sums = matrix.sum(axis=-1)
+    off = np.argwhere(np.abs(sums - 1) > ROW_SUM)
+    if off.size:
+        place = tuple(int(axis) for axis in off[0])
+        row = place[0] if len(place) == 1 else f"{place[1]} of step {place[0]}"
+        raise InvalidModel(
+            f"row {row} of transition sums to {sums[place]:.12g}; rows must sum to 1 within "
+            f"{ROW_SUM:g}; renormalise the row"
+        )
+    return freeze(matrix / sums[..., None])
+
+
+def _distribution(start: Any, size: int) -> Array:
+    law = freeze(start)
+    if law.shape != (size,):
+        raise InvalidModel(f"start must have {size} entries, found shape {law.shape}")
+    if not ((law >= 0) & (law <= 1 + ROW_SUM)).all():
+        raise InvalidModel("start has an entry outside [0, 1]; pass probabilities")
+    if abs(float(law.sum()) - 1) > ROW_SUM:
+        raise InvalidModel(
+            f"start sums to {float(law.sum()):.12g}; it must sum to 1 within {ROW_SUM:g}"
+        )
+    return freeze(law / law.sum())
+
+
+def _names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:
+    if states is None:
+        return tuple(range(size))
+    if isinstance(states, str):
+        raise InvalidModel("states must be a list of names, found one string")
+    names = tuple(states)
+    if len(names) != size:
+        raise InvalidModel(f"{size} states need {size} names, found {len(names)}")
+    try:
+        distinct = len(set(names))
+    except TypeError as error:
+        raise InvalidModel("state names must be strings, numbers or other hashables") from error
+    if distinct != size:
+        raise InvalidModel("two states bear the same name; names must differ")
+    return names
+
+
+def _reversed(matrix: Array, before: Array, after: Array) -> Array:
+    joint = before[:, None] * matrix
+    rows = joint.T / np.where(after > 0, after, 1)[:, None]
+    rows[after <= 0] = before  # a state that never occurs: any row will do
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True))

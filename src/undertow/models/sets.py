@@ -1,0 +1,77 @@
+"""Sets of models: the leakage is the worst case over the set."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from undertow.errors import InvalidModel
+from undertow.models.groups import Groups
+from undertow.models.markov import MarkovChain
+
+__all__ = ["AnyModel", "ModelSet", "model_from_dict"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSet:
+    """A finite list of models, any of which may be the true one.
+
+    >>> still = MarkovChain([[.9, .1], [.3, .7]])
+    >>> lively = MarkovChain([[.7, .3], [.4, .6]])
+    >>> len(ModelSet([still, lively]).models)
+    2
+    """
+
+    models: tuple["MarkovChain | Groups | ModelSet", ...]
+
+    def __init__(self, models: Iterable["MarkovChain | Groups | ModelSet"]) -> None:
+        """Keep the models; refuse an empty set and mixed state names."""
+        members = tuple(models)
+        if not members:
+            raise InvalidModel("a model set needs at least one model")
+        for position, member in enumerate(members):
+            if not isinstance(member, MarkovChain | Groups | ModelSet):
+                raise InvalidModel(
+                    f"member {position} of the set is a {type(member).__name__}, not a model"
+                )
+        names = {member.states for member in members if isinstance(member, MarkovChain)}
+        lengths = {member.length for member in members if isinstance(member, MarkovChain)}
+        if len(names) > 1 or len(lengths) > 1:
+            raise InvalidModel(
+                "the chains of a set must have the same state names in the same order, and the "
+                "same length: they describe the same records"
+            )
+        object.__setattr__(self, "models", members)
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        return f"any one of {len(self.models)} models"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {"kind": "set", "models": [member.to_dict() for member in self.models]}
+
+
+AnyModel = MarkovChain | Groups | ModelSet
+
+
+def model_from_dict(description: Any) -> AnyModel:
+    """Return the model described by a ``to_dict``; a bare chain may leave ``kind`` out.
+
+    >>> model_from_dict({"kind": "groups", "size": 3})
+    Groups(size=3)
+    """
+    if not isinstance(description, dict):
+        raise InvalidModel("a model is described by an object with a 'kind'; found something else")
+    kind = description.get("kind", "markov-chain")
+    if kind == "markov-chain":
+        return MarkovChain.from_dict(description)
+    if kind == "groups":
+        if "size" not in description:
+            raise InvalidModel("a groups model needs a 'size'; none was found")
+        return Groups(description["size"])
+    if kind == "set":
+        members = description.get("models")
+        if not isinstance(members, list):
+            raise InvalidModel("a model set needs a list 'models'; none was found")
+        return ModelSet(model_from_dict(member) for member in members)
+    raise InvalidModel(f"unknown kind of model {kind!r}; known: markov-chain, groups, set")

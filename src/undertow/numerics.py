@@ -1,0 +1,141 @@
+"""Outward-rounded arithmetic and every tolerance of the project, named, with its side.
+
+A privacy guarantee rests on ``upper`` ends, so floating-point error may only ever push them
+up. Two facts carry the whole package: a sum of products of non-negative numbers has a small
+*relative* error, and a monotone map applied to an over-estimate gives an over-estimate.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.errors import InvalidInput
+
+__all__ = [
+    "GAP",
+    "MAX_STEPS",
+    "ROUNDOFF",
+    "ROW_SUM",
+    "Array",
+    "check_count",
+    "check_epsilon",
+    "check_positive",
+    "down",
+    "freeze",
+    "log_ratio",
+    "pad_log",
+    "up",
+]
+
+Array = npt.NDArray[np.float64]
+
+ROUNDOFF = 2.0**-53
+"""Relative error of one IEEE double operation rounded to nearest."""
+
+ROW_SUM = 1e-12
+"""Absolute slack allowed in the sum of a probability row (either side); rows are then rescaled."""
+
+GAP = 1e-10
+"""Width, relative to max(1, value), at which a certified interval counts as closed (upper side)."""
+
+MAX_STEPS = 4096
+"""Records swept on one side of a target before the tail bound must take over (a cost limit:
+past it the interval stays certified and merely wider)."""
+
+
+def up(value: float, operations: float = 4) -> float:
+    """Return a number not below ``value`` after ``operations`` roundings.
+
+    >>> up(1.0) > 1.0
+    True
+    """
+    if math.isinf(value):
+        return value
+    return math.nextafter(value + operations * ROUNDOFF * abs(value), math.inf)
+
+
+def down(value: float, operations: float = 4) -> float:
+    """Return a number not above ``value`` after ``operations`` roundings.
+
+    >>> down(1.0) < 1.0
+    True
+    """
+    return -up(-value, operations)
+
+
+def pad_log(products: float, states: int) -> float:
+    """Return the error of the log of a ratio of two entries of a product of matrices.
+
+    Each of the two entries is a sum of non-negative terms and loses at most (states + 1)
+    roundings per product; the model's own entries count as exact up to one rounding each.
+
+    >>> pad_log(10, 2) < 1e-13
+    True
+    """
+    return 2.0 * (products + 2.0) * (states + 4.0) * ROUNDOFF
+
+
+def log_ratio(numerator: Array, denominator: Array) -> Array:
+    """Return ln(numerator / denominator) elementwise, with 0/0 as NaN, x/0 as inf, 0/x as -inf.
+
+    >>> log_ratio(np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+    array([ inf, -inf])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(numerator) - np.log(denominator))
+
+
+def freeze(values: Any) -> Array:
+    """Return a read-only float copy of ``values``.
+
+    >>> freeze([1, 2]).flags.writeable
+    False
+    """
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            "numbers are required here, found something else; pass a rectangular nested list "
+            "or array of real numbers"
+        ) from error
+    array.setflags(write=False)
+    return array
+
+
+def check_positive(value: float, name: str) -> float:
+    """Return ``value`` as a float if it is positive and finite, or raise `InvalidInput`.
+
+    >>> check_positive(2, "scale")
+    2.0
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be a number, found {type(value).__name__}") from error
+    if not math.isfinite(number) or number <= 0:
+        raise InvalidInput(f"{name} must be positive and finite, found {number}")
+    return number
+
+
+def check_epsilon(value: float) -> float:
+    """Return ``value`` if it is a usable privacy level.
+
+    >>> check_epsilon(1)
+    1.0
+    """
+    return check_positive(value, "epsilon")
+
+
+def check_count(value: int, name: str, least: int) -> int:
+    """Return ``value`` if it is a whole number of at least ``least``.
+
+    >>> check_count(3, "length", 2)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidInput(f"{name} must be a whole number, found {value!r}")
+    if value < least:
+        raise InvalidInput(f"{name} must be at least {least}, found {value}")
+    return int(value)

@@ -1,0 +1,591 @@
+"""Leakage, budgets and plans on Markov chains, judged through the public API by the oracle.
+
+The oracle enumerates; it shares no code with what it judges. Enumerated counts are right to
+ROUNDING. Each linear program returns a value attained by an actual epsilon-DP likelihood, so it
+must not exceed `upper` by more than ROUNDING, and is within PROGRAM of its optimum.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
+from undertow.bounds.enumeration import (
+    additive_noise_likelihood,
+    adversaries,
+    mechanism_leakage,
+    pure_dp_adversary,
+    pure_dp_leakage,
+)
+
+ROUNDING = 1e-12  # relative to max(1, value): sums of positive floats, logs of their ratios
+PROGRAM = 1e-9  # how far the oracle lets a linear program be from its optimum
+CLOSED = 1e-8  # how far apart the ends of an exact method may be
+LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=12)
+
+NAMED = ("any", "ignorant", "informed")
+ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
+FOUR = [
+    [0.7, 0.15, 0.1, 0.05],
+    [0.1, 0.65, 0.2, 0.05],
+    [0.05, 0.15, 0.7, 0.1],
+    [0.1, 0.1, 0.2, 0.6],
+]
+
+
+def slack(value):
+    return ROUNDING * max(1.0, value) if math.isfinite(value) else 0.0
+
+
+def against_of(who):
+    """The package's word for the oracle's adversary."""
+    return who if isinstance(who, str) else ut.Adversary(*who)
+
+
+def weights(size, states):
+    return [int(state in states) for state in range(size)]
+
+
+def dp_truth(family, k, n, seed, epsilon, who):
+    return pure_dp_leakage(example(family, k, n, seed).joint, epsilon, who).leakage
+
+
+def count_truth(chain: Example, states, scale, who):
+    table = additive_noise_likelihood(weights(chain.size, states), scale, chain.length)
+    return mechanism_leakage(chain.joint, table, who).leakage
+
+
+def encloses(leak, truth, error=0.0):
+    """The certified interval contains the truth, which the oracle may underestimate by `error`."""
+    assert leak.lower <= truth + error + slack(truth)
+    assert truth <= leak.upper + slack(truth)
+
+
+def closed(leak):
+    assert leak.lower <= leak.upper
+    assert leak.upper - leak.lower <= CLOSED * max(1.0, leak.lower)
+
+
+def evidence(joint, likelihood, known, target, value):
+    """E[likelihood | known, target = value], summed data set by data set."""
+    index = [slice(None)] * joint.ndim
+    for record, fact in (*known, (target, value)):
+        index[record] = fact
+    weight = joint[tuple(index)]
+    assert weight.sum() > 0
+    return float((weight * likelihood[tuple(index)]).sum() / weight.sum())
+
+
+# --- every epsilon-DP algorithm: the exchange rate against the linear program ---------------------
+
+
+@pytest.mark.parametrize("who", NAMED)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("k", "n", "epsilon"), [(2, 4, 1.0), (3, 3, 0.5), (2, 3, 3.0)])
+def test_exchange_is_the_program(family, k, n, epsilon, who):
+    chain = example(family, k, n)
+    leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=who)
+    encloses(leak, dp_truth(family, k, n, 0, epsilon, who), PROGRAM)
+    closed(leak)
+
+
+@pytest.mark.parametrize(
+    ("family", "k", "n", "seed", "epsilon"),
+    [
+        ("generic", 2, 5, 1, 0.2),
+        ("negative", 2, 5, 2, 2.0),
+        ("sticky", 2, 5, 3, 1.0),
+        ("varying", 2, 5, 4, 1.0),
+        ("varying", 3, 4, 5, 1.0),
+        ("zeros", 3, 4, 6, 0.7),
+        ("generic", 4, 3, 7, 1.0),
+        ("periodic", 4, 3, 8, 2.0),
+    ],
+)
+def test_exchange_is_the_program_on_longer_chains(family, k, n, seed, epsilon):
+    chain = example(family, k, n, seed)
+    for who in ("any", "ignorant"):
+        leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=who)
+        encloses(leak, dp_truth(family, k, n, seed, epsilon, who), PROGRAM)
+        closed(leak)
+
+
+@pytest.mark.parametrize(
+    ("family", "k", "n", "epsilon"),
+    [(family, k, n, eps) for family in FAMILIES for k, n, eps in [(2, 6, 1.0), (3, 5, 0.4)]]
+    + [(family, 4, 4, 1.5) for family in ("generic", "varying-zeros", "negative")],
+)
+def test_exchange_for_one_adversary(family, k, n, epsilon):
+    """Two random adversaries per chain, every value that they may know, every pair."""
+    chain = example(family, k, n, seed=10)
+    for seed in (1, 2):
+        who = adversary(chain, seed)
+        leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=against_of(who))
+        encloses(leak, pure_dp_leakage(chain.joint, epsilon, who).leakage, PROGRAM)
+        closed(leak)
+
+
+@pytest.mark.parametrize(
+    ("family", "k", "n", "epsilon", "cases"),
+    [
+        ("generic", 2, 6, 2.0, 150),
+        ("varying-zeros", 2, 6, 1.0, 150),
+        ("generic", 3, 5, 1.0, 100),
+        ("zeros", 3, 6, 0.5, 25),
+        ("varying", 3, 6, 1.0, 25),
+        ("generic", 4, 5, 1.0, 25),
+        ("point-mass", 4, 5, 0.3, 25),
+    ],
+)
+def test_no_sampled_adversary_beats_the_exchange(family, k, n, epsilon, cases):
+    chain = example(family, k, n, seed=20)
+    upper = ut.leakage(ut.PureDP(epsilon), chain.model()).upper
+    every = list(adversaries(chain.joint))
+    rng = np.random.default_rng(20)
+    named: dict[tuple[int, tuple[int, ...]], float] = {}
+    for number in rng.choice(len(every), size=cases, replace=False):
+        case = every[number]
+        x, other = case.pairs[rng.integers(len(case.pairs))]
+        found = pure_dp_adversary(chain.joint, epsilon, *case[:3], x, other)
+        assert found <= upper + slack(found)
+        named[case[:2]] = max(found, named.get(case[:2], 0.0))
+    for who, found in list(named.items())[:10]:
+        leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=against_of(who))
+        assert found <= leak.upper + slack(found)
+        assert leak.upper <= upper + slack(upper)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("who", ["any", "ignorant", (2, (0,)), (0, (2, 3)), (1, ())], ids=str)
+def test_exchange_witness_attains_the_lower_end(family, who):
+    chain = example(family, 3, 4, seed=30)
+    leak = ut.leakage(ut.PureDP(0.9), chain.model(), against=against_of(who))
+    if leak.lower == 0.0:
+        return
+    witness = leak.witness
+    assert witness is not None
+    assert witness.length == 4
+    if not isinstance(who, str):
+        assert witness.target == who[0]
+        assert {record for record, _ in witness.known} <= set(who[1])
+    if who == "ignorant":
+        assert witness.known == ()
+    exponent = np.zeros((3,) * 4)
+    for record, states in witness.sets:
+        inside = np.isin(np.arange(3), list(states)).astype(float)
+        exponent += inside.reshape([-1 if axis == record else 1 for axis in range(4)])
+    phi = np.exp(0.9 * exponent)
+    top, bottom = (
+        evidence(chain.joint, phi, witness.known, witness.target, value)
+        for value in (witness.value, witness.other)
+    )
+    assert math.log(top / bottom) == pytest.approx(leak.lower, abs=1e-9)
+
+
+# --- noisy counts: the exact method against enumeration -------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [0.25, 1.0, 5.0])
+@pytest.mark.parametrize(
+    ("k", "n", "states"), [(2, 6, (1,)), (3, 5, (0, 2)), (4, 4, (2,)), (4, 5, (0, 3))]
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_counts_are_enumerated(family, k, n, states, scale):
+    chain = example(family, k, n, seed=40)
+    model = chain.model()
+    for who in (*NAMED, adversary(chain, 1), adversary(chain, 2)):
+        leak = ut.leakage(ut.Laplace(ut.Count(states), scale=scale), model, against=against_of(who))
+        encloses(leak, count_truth(chain, states, scale, who))
+        closed(leak)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_discrete_counts_are_enumerated(family):
+    chain = example(family, 3, 4, seed=50)
+    for who in (*NAMED, adversary(chain, 3)):
+        against = against_of(who)
+        for scale in (0.5, 2.0):
+            discrete = ut.DiscreteLaplace(ut.Count((1,)), scale=scale)
+            leak = ut.leakage(discrete, chain.model(), against=against)
+            encloses(leak, count_truth(chain, (1,), scale, who))
+            closed(leak)
+            smooth = ut.leakage(
+                ut.Laplace(ut.Count(1), scale=scale), chain.model(), against=against
+            )
+            assert smooth.lower == pytest.approx(leak.lower, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("states", [(0, 1, 2)], ids=str)
+def test_counting_every_state_reveals_nothing(states):
+    chain = example("generic", 3, 4)
+    leak = ut.leakage(ut.Laplace(ut.Count(states), scale=0.5), chain.model())
+    encloses(leak, 0.0)
+    assert leak.upper <= 1e-9
+
+
+@pytest.mark.parametrize("family", POSITIVE)
+@pytest.mark.parametrize("who", ["any", "ignorant", (3, (1,)), (0, (4,))], ids=str)
+def test_count_witness_attains_the_lower_end(family, who):
+    """`output` counts from the smallest answer that the known records allow."""
+    chain, states, scale = example(family, 3, 5, seed=60), (1, 2), 0.8
+    noisy = ut.Laplace(ut.Count(states), scale=scale)
+    leak = ut.leakage(noisy, chain.model(), against=against_of(who))
+    witness = leak.witness
+    assert witness is not None
+    assert witness.output is not None
+    counted = np.isin(np.arange(3), states).astype(int)
+    total = sum(np.ix_(*[counted] * 5), start=np.zeros((3,) * 5))
+    answer = witness.output + sum(counted[value] for _, value in witness.known)
+    density = np.exp(-np.abs(answer - total) / scale)
+    top, bottom = (
+        evidence(chain.joint, density, witness.known, witness.target, value)
+        for value in (witness.value, witness.other)
+    )
+    assert math.log(top / bottom) == pytest.approx(leak.lower, abs=1e-10)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_count_leaks_no_more_than_its_dp_level_allows(family, k):
+    chain = example(family, k, 5, seed=70)
+    for who in NAMED:
+        count = ut.leakage(ut.Laplace(ut.Count(0), scale=0.7), chain.model(), against=who)
+        every = ut.leakage(ut.PureDP(1 / 0.7), chain.model(), against=who)
+        assert count.lower <= every.upper + slack(every.upper)
+
+
+# --- any length -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["stationary", "sticky", "negative"])
+@pytest.mark.parametrize(("k", "lengths"), [(2, (2, 3, 6, 8)), (3, (2, 4, 6))])
+def test_any_length_covers_every_length(family, k, lengths):
+    series = example(family, k, 2, seed=80)
+    free = ut.MarkovChain(series.transition)
+    for who in ("any", "ignorant"):
+        every = ut.leakage(ut.PureDP(0.6), free, against=who)
+        count = ut.leakage(ut.Laplace(ut.Count(0), scale=0.9), free, against=who)
+        assert every.lower <= every.upper
+        assert count.lower <= count.upper
+        for n in lengths:
+            short = Example(family, series.transition, "stationary", n)
+            truth = count_truth(short, (0,), 0.9, who)
+            assert truth <= count.upper + slack(truth)
+            leak = ut.leakage(ut.PureDP(0.6), short.model(), against=who)
+            assert leak.lower <= every.upper + slack(every.upper)
+
+
+def test_any_length_is_attained_by_some_length():
+    """Lower ends are attained: long series come within the mixing of the chain."""
+    for family in ("stationary", "negative"):
+        series = example(family, 3, 60, seed=81)
+        free, long = ut.MarkovChain(series.transition), series.model()
+        for mechanism in (ut.PureDP(0.6), ut.Laplace(ut.Count(0), scale=0.9)):
+            every, some = ut.leakage(mechanism, free), ut.leakage(mechanism, long)
+            assert every.lower == pytest.approx(some.upper, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "anyone", "ignorant"),
+    [
+        (0.05, 0.192471001157, 0.189850986248),
+        (0.2, 0.793454372632, 0.791798466940),
+        (0.5, 1.985846982792, 1.985846982792),
+        (1.0, 3.474873376754, 3.458264743769),
+        (2.0, 5.430933968243, 5.198346780382),
+        (4.0, 8.057752706747, 7.502272897300),
+        (5.0, 9.343592590847, None),
+        (10.0, 14.596645242251, 13.546345974184),
+        (20.0, 24.598491607780, None),
+    ],
+)
+def test_activity_chain_of_lange2024(epsilon, anyone, ignorant):
+    """Computed elsewhere, to the digits given; the same through a count (positive correlation)."""
+    chain = ut.MarkovChain(ACTIVITY)
+    for who, expected in (("any", anyone), ("ignorant", ignorant)):
+        if expected is None:
+            continue
+        for mechanism in (ut.PureDP(epsilon), ut.Laplace(ut.Count(1), scale=1 / epsilon)):
+            leak = ut.leakage(mechanism, chain, against=who)
+            assert leak.lower - 1e-11 <= expected <= leak.upper + 1e-11
+            assert leak.upper == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "who", "scale", "digits"),
+    [
+        (0.5, "any", 7.830413359, 5e-9),
+        (1.0, "any", 3.994794182, 5e-9),
+        (4.0, "any", 0.814117575, 5e-9),
+        (12.0, "any", 0.134669, 5e-7),
+        (20.0, "any", 0.064928671, 5e-9),
+        (0.5, "ignorant", 7.784041, 5e-7),
+        (1.0, "ignorant", 3.992222, 5e-7),
+        (4.0, "ignorant", 0.796904, 5e-7),
+        (20.0, "ignorant", 0.060777, 5e-7),
+    ],
+)
+def test_activity_scales(epsilon, who, scale, digits):
+    plan = ut.calibrate(
+        ut.Count(1), ut.MarkovChain(ACTIVITY), epsilon=epsilon, against=who, method="exact"
+    )
+    assert plan.mechanism.scale == pytest.approx(scale, abs=digits + 1e-8 * scale)
+
+
+def test_four_state_scale():
+    chain = ut.MarkovChain(FOUR, length=1000)
+    plan = ut.calibrate(ut.Count((2, 3)), chain, epsilon=1.0, method="exact")
+    assert plan.mechanism.scale == pytest.approx(4.664211759, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("transition", "start"),
+    [
+        ([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5]),
+        ([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], [0.2, 0.3, 0.5]),
+        ([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5]),
+        ([[0.0, 1.0], [1.0, 0.0]], "stationary"),
+    ],
+    ids=["swap", "cycle", "frozen", "swap-stationary"],
+)
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_infinite_leakage_is_an_answer(transition, start, who):
+    chain = ut.MarkovChain(transition, start=start)
+    leak = ut.leakage(ut.PureDP(0.5), chain, against=who)
+    assert leak.upper == math.inf
+    assert leak.lower == math.inf
+    assert not leak.proves(1e9)
+    for n in (2, 5, 40):
+        finite = ut.leakage(
+            ut.PureDP(0.5), ut.MarkovChain(transition, start=start, length=n), against=who
+        )
+        assert finite.lower == pytest.approx(0.5 * n, rel=1e-9)
+        assert finite.upper == pytest.approx(0.5 * n, rel=1e-9)
+
+
+def test_infinite_leakage_of_a_count():
+    frozen = ut.MarkovChain(np.eye(2), start=[0.5, 0.5])
+    assert ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), frozen).upper == math.inf
+    swap = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], start=[0.5, 0.5])
+    count = ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), swap)
+    assert count.lower <= 1 / 3 + ROUNDING  # the counts of both series differ by at most one
+    assert count.upper >= 1 / 3 - ROUNDING
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+seeds = st.integers(0, 10**6)
+families = st.sampled_from(sorted(FAMILIES))
+whos = st.sampled_from(NAMED)
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3, 4]), whos, st.data())
+def test_relabelling_changes_nothing(family, seed, k, who, data):
+    chain = example(family, k, 4, seed)
+    order = data.draw(st.permutations(range(k)))
+    turned = chain.relabelled(order)
+    names = tuple("abcd"[:k])
+    for mechanism, same, named in (
+        (ut.PureDP(0.8), ut.PureDP(0.8), ut.PureDP(0.8)),
+        tuple(ut.Laplace(ut.Count(s), scale=1.3) for s in (order[0], 0, names[order[0]])),
+    ):
+        leak = ut.leakage(mechanism, chain.model(), against=who)
+        again = ut.leakage(same, turned.model(), against=who)
+        called = ut.leakage(named, chain.model(names), against=who)
+        assert again.lower == pytest.approx(leak.lower, abs=1e-9)
+        assert again.upper == pytest.approx(leak.upper, abs=1e-9)
+        assert (called.lower, called.upper) == (leak.lower, leak.upper)
+
+
+@LAWS
+@given(seeds, st.sampled_from([2, 3, 4]), st.integers(2, 6), st.floats(0.05, 4.0), whos)
+def test_independent_records_leak_the_dp_loss(seed, k, n, epsilon, who):
+    law = example("generic", k, n, seed).initial
+    for length in (n, None):
+        chain = ut.MarkovChain(np.tile(law, (k, 1)), start=law, length=length)
+        for mechanism in (ut.PureDP(epsilon), ut.Laplace(ut.Count(0), scale=1 / epsilon)):
+            leak = ut.leakage(mechanism, chain, against=who)
+            assert leak.lower == pytest.approx(epsilon, abs=1e-9)
+            assert leak.upper == pytest.approx(epsilon, abs=1e-8)
+            assert leak.upper >= epsilon - slack(epsilon)
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3, 4]), st.floats(0.1, 3.0))
+def test_any_is_the_worst_adversary(family, seed, k, epsilon):
+    chain = example(family, k, 4, seed)
+    for mechanism in (ut.PureDP(epsilon), ut.Laplace(ut.Count(0), scale=1 / epsilon)):
+        worst = ut.leakage(mechanism, chain.model(), against="any")
+        for who in ("informed", "ignorant", adversary(chain, seed), adversary(chain, seed + 1)):
+            leak = ut.leakage(mechanism, chain.model(), against=against_of(who))
+            assert leak.lower <= worst.upper + slack(worst.upper)
+            assert leak.lower <= worst.lower + CLOSED
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3]), st.floats(0.1, 3.0), st.floats(1.01, 3.0), whos)
+def test_more_noise_never_leaks_more(family, seed, k, epsilon, factor, who):
+    chain = example(family, k, 5, seed).model()
+    for quiet, loud in (
+        (ut.PureDP(epsilon), ut.PureDP(epsilon * factor)),
+        tuple(ut.Laplace(ut.Count(0), scale=s / epsilon) for s in (factor, 1.0)),
+        tuple(ut.DiscreteLaplace(ut.Count(0), scale=s / epsilon) for s in (factor, 1.0)),
+    ):
+        less, more = (ut.leakage(mechanism, chain, against=who) for mechanism in (quiet, loud))
+        assert less.lower <= more.upper + slack(more.upper)
+        assert less.lower <= more.lower + CLOSED
+        assert less.upper <= more.upper + CLOSED
+
+
+@LAWS
+@given(st.sampled_from(POSITIVE), seeds, st.sampled_from([2, 3, 4]), st.integers(2, 5))
+def test_reversing_a_chain_mirrors_the_answer(family, seed, k, n):
+    chain = example(family, k, n, seed)
+    mirror = chain.reversed()
+    if isinstance(chain.start, str):
+        mirror = Example(family, mirror.transition[0], "stationary", n)
+    target, known = adversary(chain, seed)
+    pairs = [(who, who) for who in NAMED]
+    flipped = (n - 1 - target, tuple(n - 1 - record for record in known))
+    pairs.append((ut.Adversary(target, known), ut.Adversary(*flipped)))
+    for mechanism in (ut.PureDP(0.9), ut.Laplace(ut.Count(0), scale=0.9)):
+        for who, reflected in pairs:
+            leak = ut.leakage(mechanism, chain.model(), against=who)
+            again = ut.leakage(mechanism, mirror.model(), against=reflected)
+            assert again.lower == pytest.approx(leak.lower, abs=1e-8)
+            assert again.upper == pytest.approx(leak.upper, abs=1e-8)
+
+
+@LAWS
+@given(st.sampled_from(["stationary", "sticky", "negative"]), seeds, st.sampled_from([2, 3, 4]))
+def test_longer_stationary_chains_leak_no_less(family, seed, k):
+    transition = example(family, k, 2, seed).transition
+    for who in ("any", "ignorant"):
+        before = ut.leakage(ut.PureDP(0.7), ut.MarkovChain(transition, length=2), against=who)
+        for n in (3, 4, 6, 9, None):
+            chain = ut.MarkovChain(transition, length=n)
+            after = ut.leakage(ut.PureDP(0.7), chain, against=who)
+            assert before.lower <= after.upper + slack(after.upper)
+            assert before.lower <= after.lower + CLOSED
+            before = after
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3, 4]), st.floats(0.05, 3.0), whos)
+def test_no_leakage_exceeds_the_group_bound(family, seed, k, epsilon, who):
+    chain = example(family, k, 4, seed)
+    leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=who)
+    assert 0 <= leak.lower <= 4 * epsilon + slack(4 * epsilon)
+    assert leak.upper <= 4 * epsilon + CLOSED
+    if who == "informed":
+        assert leak.upper <= epsilon + CLOSED
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+METHODS = ("exact", "exchange", "group")
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize(
+    ("family", "k", "n", "states"),
+    [
+        ("generic", 2, 6, (1,)),
+        ("negative", 2, 6, (0,)),
+        ("sticky", 3, 5, (0, 2)),
+        ("zeros", 3, 5, (1,)),
+        ("varying", 3, 5, (2,)),
+        ("point-mass", 4, 4, (0, 1)),
+        ("absorbing", 2, 5, (1,)),
+    ],
+)
+def test_plans_keep_their_promise(family, k, n, states, epsilon):
+    chain = example(family, k, n, seed=90)
+    model, query = chain.model(), ut.Count(states)
+    for who in ("any", "ignorant"):
+        errors = []
+        for method in METHODS:
+            plan = ut.calibrate(query, model, epsilon=epsilon, against=who, method=method)
+            assert plan.method == method
+            assert plan.leakage.upper <= epsilon
+            assert plan.leakage.proves(epsilon)
+            truth = count_truth(chain, states, plan.mechanism.scale, who)
+            assert truth <= epsilon + slack(epsilon)
+            assert plan.dp_epsilon == pytest.approx(1 / plan.mechanism.scale, rel=1e-9)
+            if method == "exact":  # and no more noise than that takes
+                assert truth >= epsilon * (1 - 1e-6)
+            if method == "group":
+                assert plan.mechanism.scale == pytest.approx(n / epsilon, rel=1e-9)
+            errors.append(plan.expected_error)
+        best = ut.calibrate(query, model, epsilon=epsilon, against=who, method="best")
+        assert best.leakage.upper <= epsilon
+        assert best.expected_error <= min(errors) * (1 + ROUNDING)
+        scale = getattr(best.mechanism, "scale", None)
+        if scale is not None:
+            truth = count_truth(chain, states, scale, who)
+            assert truth <= epsilon + slack(epsilon)
+
+
+@pytest.mark.parametrize("family", ["generic", "negative", "sticky", "zeros"])
+def test_exchange_plans_keep_their_promise_for_any_algorithm(family):
+    """A plan of method `exchange` uses nothing of the query but its DP level."""
+    chain = example(family, 2, 4, seed=91)
+    plan = ut.calibrate(ut.Count(1), chain.model(), epsilon=1.5, method="exchange")
+    truth = pure_dp_leakage(chain.joint, plan.dp_epsilon).leakage
+    assert truth <= 1.5 + slack(1.5)
+    assert truth >= 1.5 * (1 - 1e-6)
+
+
+def test_expected_error_is_that_of_the_noise():
+    model = example("sticky", 2, 5, seed=92).model()
+    for method in METHODS:
+        plan = ut.calibrate(ut.Count(1), model, epsilon=1.0, method=method)
+        scale = plan.mechanism.scale
+        noise = {ut.Laplace: scale, ut.DiscreteLaplace: 1 / math.sinh(1 / scale)}
+        assert plan.expected_error == pytest.approx(noise[type(plan.mechanism)], rel=1e-9)
+
+
+# --- the inverse ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize(
+    ("family", "k", "n"), [("generic", 2, 4), ("negative", 2, 4), ("zeros", 3, 3), ("sticky", 3, 3)]
+)
+def test_budget_is_the_inverse_judged_by_the_program(family, k, n, epsilon):
+    chain = example(family, k, n, seed=100)
+    for who in ("any", "ignorant"):
+        budget = ut.dp_budget(chain.model(), epsilon=epsilon, against=who)
+        assert epsilon / n - slack(epsilon) <= budget <= epsilon
+        truth = pure_dp_leakage(chain.joint, budget, who).leakage
+        assert truth <= epsilon + slack(epsilon)
+        assert truth >= epsilon * (1 - 1e-6)
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3, 4]), st.floats(0.05, 6.0), whos)
+def test_budget_and_leakage_undo_each_other(family, seed, k, epsilon, who):
+    model = example(family, k, 5, seed).model()
+    leak = ut.leakage(ut.PureDP(epsilon), model, against=who)
+    assume(leak.lower > 0)  # a settled target leaks nothing at any level
+    budget = ut.dp_budget(model, epsilon=epsilon, against=who)
+    spent = ut.leakage(ut.PureDP(budget), model, against=who)
+    assert spent.upper <= epsilon
+    assert spent.lower >= epsilon * (1 - 1e-6)
+    assert ut.dp_budget(model, epsilon=leak.upper, against=who) >= epsilon * (1 - 1e-6)
+
+
+def test_budgets_grow_with_epsilon_and_shrink_with_length():
+    budgets = [ut.dp_budget(ut.MarkovChain(ACTIVITY), epsilon=eps) for eps in (0.1, 1.0, 3.0, 9.0)]
+    assert budgets == sorted(budgets)
+    lengths = [ut.dp_budget(ut.MarkovChain(ACTIVITY, length=n), epsilon=1.0) for n in (2, 4, 9)]
+    lengths.append(ut.dp_budget(ut.MarkovChain(ACTIVITY), epsilon=1.0))
+    for longer, shorter in itertools.pairwise(reversed(lengths)):
+        assert longer <= shorter * (1 + 1e-9)
+    assert lengths[-1] == pytest.approx(1 / 3.994794182, rel=1e-8)

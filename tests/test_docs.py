@@ -1,0 +1,171 @@
+"""Everything the documentation shows is run: nothing stated there may go stale.
+
+Blocks of a page run in order, in one directory. Python blocks share one namespace, and a comment
+after a statement that prints is what it must print. In console blocks every ``$ undertow`` line
+runs through the installed entry point, must exit with 0 (or with the code of a trailing
+``# exit N``), and must print the lines below it, if there are any. ``...`` stands for anything.
+"""
+
+import ast
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import subprocess
+import sysconfig
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    page.relative_to(ROOT).as_posix()
+    for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+    if "_build" not in page.parts
+)
+# Languages that are shown and not run. Directives of the page format start with a brace.
+SHOWN = {"json", "text", "toml"}
+EXEMPT_COMMANDS = ("make", "pip", "git", "cd", "python3 -m venv", "python -m pip")
+FENCE = re.compile(
+    r"(?:^<!-- not-run: (?P<reason>[^\n]+?) -->\n+)?"
+    r"^(?P<fence>`{3,})(?P<language>\S*)[^\n]*\n(?P<body>.*?)^(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
+EXIT = re.compile(r"\s+# exit (\d+)$")
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    body: str
+    line: int
+    exempt: bool
+
+
+def blocks(text):
+    """Return the fenced blocks of a page in order, with the line of the first line of each."""
+    return [
+        Block(
+            found["language"],
+            found["body"],
+            text.count("\n", 0, found.start("body")) + 1,
+            bool(found["reason"]),
+        )
+        for found in FENCE.finditer(text)
+    ]
+
+
+def commands(block):
+    """Return (line, arguments, exit code, wanted output) for each ``$`` line of a console block."""
+    found = []
+    lines = block.body.splitlines()
+    number = 0
+    while number < len(lines):
+        start, text = number, lines[number]
+        number += 1
+        if not text.startswith("$ "):
+            raise ValueError(f"a console block starts with '$ ', found {text!r}")
+        text = text.removeprefix("$ ")
+        while text.endswith("\\"):
+            text = text[:-1] + lines[number].removeprefix("> ")
+            number += 1
+        code = EXIT.search(text)
+        output = []
+        while number < len(lines) and not lines[number].startswith("$ "):
+            output.append(lines[number] + "\n")
+            number += 1
+        arguments = shlex.split(EXIT.sub("", text))
+        found.append((block.line + start, arguments, int(code[1]) if code else 0, "".join(output)))
+    return found
+
+
+def comments(source):
+    """Return the comment that ends each line, by line number."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return {
+        token.start[0]: token.string.lstrip("#").strip()
+        for token in tokens
+        if token.type == tokenize.COMMENT and token.line[: token.start[1]].strip()
+    }
+
+
+def matches(wanted, got):
+    return doctest.OutputChecker().check_output(wanted.strip() + "\n", got.strip() + "\n", OPTIONS)
+
+
+def run_python(block, namespace, page):
+    """Execute a block statement by statement and compare what each prints with its comment."""
+    said = comments(block.body)
+    for statement in ast.parse(block.body).body:
+        printed = io.StringIO()
+        line = block.line + statement.lineno - 1
+        code = compile(ast.Module([statement], []), f"{page}:{line}", "exec")
+        with contextlib.redirect_stdout(printed):
+            exec(code, namespace)
+        wanted = said.get(statement.end_lineno or statement.lineno)
+        if printed.getvalue() and wanted is not None:
+            got = printed.getvalue()
+            assert matches(wanted, got), f"{page}:{line}: says {wanted!r}, prints {got!r}"
+
+
+def run_console(block, directory, page):
+    """Run the commands of a block and compare exit codes and output."""
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    for line, arguments, code, wanted in commands(block):
+        where = f"{page}:{line}: {shlex.join(arguments)}"
+        assert arguments[0] == "undertow", f"{where}: only undertow commands are run"
+        entry = Path(sysconfig.get_path("scripts"), "undertow")
+        done = subprocess.run(
+            [entry, *arguments[1:]],
+            cwd=directory,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == code, f"{where}: exit {done.returncode}\n{done.stderr}"
+        got = done.stdout if code == 0 else done.stdout + done.stderr
+        assert not wanted or matches(wanted, got), f"{where} prints\n{got}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__docs__"}
+    for block in blocks((ROOT / page).read_text("utf-8")):
+        if block.exempt:
+            continue
+        if block.language == "python":
+            run_python(block, namespace, page)
+        elif block.language == "console":
+            run_console(block, tmp_path, page)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_is_run_or_exempt_for_a_reason(page):
+    for block in blocks((ROOT / page).read_text("utf-8")):
+        where = f"{page}:{block.line}"
+        if block.exempt:
+            assert block.language == "console", f"{where}: only console blocks may be exempt"
+            for _, arguments, _, _ in commands(block):
+                command = shlex.join(arguments)
+                assert command.startswith(EXEMPT_COMMANDS), f"{where}: {command} must run"
+        elif not block.language.startswith("{"):
+            known = {"python", "console"} | SHOWN
+            assert block.language in known, f"{where}: say the language of this block"
+
+
+def test_a_wrong_comment_and_a_wrong_exit_code_are_noticed(tmp_path):
+    with pytest.raises(AssertionError, match="says"):
+        run_python(Block("python", "print(1 + 1)  # 3\n", 1, False), {}, "page")
+    with pytest.raises(AssertionError, match="exit 2"):
+        run_console(Block("console", "$ undertow no-such-command\n", 1, False), tmp_path, "page")
+    run_python(Block("python", "print(1 / 3)  # 0.3333...\n", 1, False), {}, "page")
+    run_console(Block("console", "$ undertow no-such-command  # exit 2\n", 1, False), tmp_path, "p")

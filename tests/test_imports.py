@@ -1,0 +1,84 @@
+"""Importing undertow is quick, and every heavy package has its place."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "undertow"
+
+# Never loaded by `import undertow`.
+HEAVY = {
+    "jinja2",
+    "matplotlib",
+    "networkx",
+    "opendp",
+    "pandas",
+    "polars",
+    "rich",
+    "scipy",
+    "sqlalchemy",
+    "torch",
+    "typer",
+}
+# The only files (or folders) that may import a package, at any depth of indentation.
+PLACES = {
+    "fastapi": ["studio/"],
+    "jinja2": ["reporting/"],
+    "matplotlib": ["figures.py"],
+    "numba": [],
+    "opendp": ["mechanisms.py", "sampling/integers.py"],
+    "pandas": [],
+    "psycopg": ["ledger/store.py"],
+    "pyarrow": ["data/"],
+    "pysam": ["data/genotypes.py"],
+    "pyspark": ["data/spark.py"],
+    "rich": ["cli/"],
+    "sqlalchemy": ["ledger/"],
+    "torch": ["audit/lstm.py"],
+    "typer": ["cli/"],
+    "uvicorn": ["studio/"],
+}
+PROBE = """
+import json, sys, time
+start = time.perf_counter()
+import undertow
+seconds = time.perf_counter() - start
+print(json.dumps([seconds, sorted({name.split(".")[0] for name in sys.modules})]))
+"""
+
+
+def probe():
+    """Return (seconds, top-level packages loaded) of `import undertow` in a fresh interpreter."""
+    done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def imported(path):
+    """Return the top-level packages that a file imports anywhere, for type checking or not."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def test_import_is_quick():
+    # The minimum of five: a busy machine makes one run slow, not all.
+    assert min(probe()[0] for _ in range(5)) < 0.5
+
+
+def test_import_loads_nothing_heavy():
+    assert not HEAVY & set(probe()[1])
+
+
+def test_packages_are_imported_only_in_their_places():
+    strays = [
+        f"{place} imports {package}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for place in [path.relative_to(SOURCE).as_posix()]
+        for package in set(imported(path)) & PLACES.keys()
+        if not place.startswith(tuple(PLACES[package]))
+    ]
+    assert not strays
