@@ -37,6 +37,11 @@ def text_files():
             yield path
 
 
+def by_kind(name):
+    """Return the key that puts CONSTANTS before Classes before functions, each by name."""
+    return not name.isupper(), not name[0].isupper(), name
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
 def test_module_is_short(path):
     assert len(path.read_text("utf-8").splitlines()) <= LINES_AT_MOST
@@ -62,8 +67,8 @@ def test_absolute_paths_would_be_found():
 def test_all_is_sorted(path):
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            names = ast.literal_eval(node.value)
-            assert list(names) == sorted(set(names))
+            names = list(ast.literal_eval(node.value))
+            assert names == sorted(set(names), key=by_kind)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

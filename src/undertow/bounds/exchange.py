@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.informed import informed_targets
 from undertow.bounds.rays import (
     Bools,
     Ints,
@@ -250,9 +251,9 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
     if reduced is None:
         return _leakage(0.0, 0.0, against, None)
     if against == "informed":
-        attack = _informed(reduced)
-        level = 0.0 if attack is None else epsilon
-        return _leakage(level, level, against, attack)
+        target = next(informed_targets(reduced), None)
+        level = 0.0 if target is None else epsilon
+        return _leakage(level, level, against, target)
     found = _Found(-math.inf, -math.inf, None)
     if reduced.homogeneous:
         _solve_homogeneous(reduced, epsilon, against, found)
@@ -347,30 +348,6 @@ def _tighten(sides: _Sides, slack: Array) -> bool:
     return True
 
 
-def _informed(chain: MarkovChain) -> Witness | None:
-    """Return a target with two possible values between known neighbours, if there is one."""
-    records = chain.length or (3 if isinstance(chain.start, str) else 3 + chain.size**2)
-    for target in range(min(records, 3 + chain.size**2) if chain.homogeneous else records):
-        law = chain.marginals(target + 1)[-1]
-        before = [None] if target == 0 else list(range(chain.size))
-        after = [None] if target == records - 1 else list(range(chain.size))
-        for u in before:
-            ahead = law > 0 if u is None else chain.step(target - 1)[u] > 0
-            if u is not None and not chain.marginals(target)[-1][u] > 0:
-                continue
-            for v in after:
-                options = ahead if v is None else ahead & (chain.step(target)[:, v] > 0)
-                values = np.flatnonzero(options)
-                if len(values) >= 2:
-                    known = [(target - 1, u), (target + 1, v)]
-                    return Witness(
-                        target, records,
-                        tuple((r, chain.states[s]) for r, s in known if s is not None),
-                        chain.states[values[0]], chain.states[values[1]],
-                    )  # fmt: skip
-    return None
-
-
 def _conclude(
     found: _Found, chain: MarkovChain, epsilon: float, against: Against
 ) -> Leakage:
@@ -381,12 +358,17 @@ def _conclude(
         upper = min(upper, up(chain.length * epsilon))
     if attack is None:
         return _leakage(0.0, upper, against, None)
-    witness = _witness(attack, chain, epsilon)
-    lower = max(down(replay_pure_dp(witness, chain, epsilon), 64), 0.0)
+    tries = [_witness(attack, chain, epsilon, back) for back in (0.0, 1e-12, 1e-9, 1e-6)]
+    value, witness = max(
+        ((replay_pure_dp(witness, chain, epsilon), witness) for witness in tries),
+        key=lambda pair: pair[0],
+    )
+    lower = max(down(value, 64), 0.0)
     return _leakage(min(lower, upper), upper, against, witness)
 
 
-def _witness(attack: _Attack, chain: MarkovChain, epsilon: float) -> Witness:
+def _witness(attack: _Attack, chain: MarkovChain, epsilon: float, back: float) -> Witness:
+    """Return the attack with its sets, taken a little below the root, where signs are clear."""
     known: list[tuple[int, object]] = []
     sets: list[tuple[int, tuple[object, ...]]] = []
     reach = 0
@@ -397,7 +379,7 @@ def _witness(attack: _Attack, chain: MarkovChain, epsilon: float) -> Witness:
         ray, (x, y) = attack.ray[side], attack.pair
         masses = attack.rays.products[distance, ray]
         table = masses[:, column] if column < chain.size else masses @ attack.rays.weights[ray]
-        logmu = attack.gains[side] + math.log(table[x]) - math.log(table[y])
+        logmu = attack.gains[side] + math.log(table[x]) - math.log(table[y]) - back
         if column < chain.size:
             place = attack.position + (distance if side else -distance)
             known.append((place, chain.states[column]))

@@ -172,6 +172,16 @@ class MarkovChain:
             laws[record + 1] = laws[record] @ self.step(record)
         return laws
 
+    def law(self, record: int) -> Array:
+        """Return the law of one record, without walking through those before it.
+
+        >>> MarkovChain([[.9, .1], [.2, .8]], start=[1, 0]).law(1)
+        array([0.9, 0.1])
+        """
+        if isinstance(self.start, str):
+            return self.initial
+        return np.asarray(self.initial @ self.between(0, record))
+
     def reverse(self) -> "MarkovChain":
         """Return the law of the records read backwards.
 

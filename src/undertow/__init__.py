@@ -1,0 +1,84 @@
+"""undertow: privacy for data whose records depend on each other.
+
+Say how the records depend on each other, and every number after that is a certified leakage.
+Public names are loaded when first used, so that importing the package stays cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from undertow._version import __version__
+
+if TYPE_CHECKING:
+    from undertow.adversaries import Adversary
+    from undertow.bounds.engine import leakage
+    from undertow.certificate import Leakage, Witness
+    from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
+    from undertow.models.groups import Groups
+    from undertow.models.markov import MarkovChain
+    from undertow.models.sets import ModelSet
+    from undertow.plan import Plan
+    from undertow.planning.search import calibrate, dp_budget
+    from undertow.queries import Count, Histogram, Linear, Mean, Query, Sum
+    from undertow.releasing import Release, release
+
+_HOMES = {
+    "Adversary": "adversaries",
+    "Count": "queries",
+    "DiscreteLaplace": "mechanisms",
+    "Groups": "models.groups",
+    "Histogram": "queries",
+    "Laplace": "mechanisms",
+    "Leakage": "certificate",
+    "Linear": "queries",
+    "MarkovChain": "models.markov",
+    "Mean": "queries",
+    "ModelSet": "models.sets",
+    "Plan": "plan",
+    "PureDP": "mechanisms",
+    "Query": "queries",
+    "Release": "releasing",
+    "Sum": "queries",
+    "Witness": "certificate",
+    "calibrate": "planning.search",
+    "dp_budget": "planning.search",
+    "leakage": "bounds.engine",
+    "release": "releasing",
+}
+
+__all__ = [
+    "Adversary",
+    "Count",
+    "DiscreteLaplace",
+    "Groups",
+    "Histogram",
+    "Laplace",
+    "Leakage",
+    "Linear",
+    "MarkovChain",
+    "Mean",
+    "ModelSet",
+    "Plan",
+    "PureDP",
+    "Query",
+    "Release",
+    "Sum",
+    "Witness",
+    "__version__",
+    "calibrate",
+    "dp_budget",
+    "leakage",
+    "release",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'undertow' has no attribute {name!r}")
+    value = getattr(import_module(f"undertow.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,183 @@
+"""One question, one answer: which bounds apply, and where they meet."""
+
+import math
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against, check_against
+from undertow.bounds.count import count_leakage
+from undertow.bounds.exchange import exchange_leakage
+from undertow.bounds.replay import replay_count
+from undertow.certificate import Leakage, Witness
+from undertow.errors import Contradiction, InvalidInput
+from undertow.mechanisms import DiscreteLaplace, Laplace, Mechanism, PureDP, dp_epsilon_upper
+from undertow.models.groups import Groups
+from undertow.models.markov import MarkovChain
+from undertow.models.sets import AnyModel, ModelSet
+from undertow.numerics import down, up
+from undertow.queries import Count, Histogram
+
+__all__ = ["group_leakage", "leakage"]
+
+
+def leakage(mechanism: Mechanism, model: AnyModel, against: Against = "any") -> Leakage:
+    """Return what a mechanism reveals about one record, as a certified interval.
+
+    The supremum, over target records, pairs of their values, what the adversary may know, and
+    outputs s, of ln Pr[s | value, known] / Pr[s | other value, known].
+
+    Parameters
+    ----------
+    mechanism
+        `PureDP` (all epsilon-DP algorithms at once), `Laplace` or `DiscreteLaplace`.
+    model
+        How the records depend on each other.
+    against
+        ``"any"`` (default), ``"ignorant"``, ``"informed"`` or an `Adversary`.
+
+    >>> from undertow import MarkovChain, PureDP, leakage
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
+    >>> leak = leakage(PureDP(1.0), chain)
+    >>> round(leak.upper, 4), leak.witness.words()  # doctest: +ELLIPSIS
+    (3.4749, "target record ...")
+    """
+    against = check_against(against)
+    if not isinstance(mechanism, PureDP | Laplace | DiscreteLaplace):
+        raise InvalidInput(
+            "the first argument must be a mechanism such as PureDP(1.0) or "
+            f"Laplace(Count('active'), scale=4.0), found {type(mechanism).__name__}"
+        )
+    if isinstance(model, ModelSet):
+        return _over_set(mechanism, model, against)
+    if isinstance(model, MarkovChain | Groups):
+        _check_adversary(model, against)
+        if isinstance(mechanism, PureDP) and mechanism.unit == "person":
+            return _person(mechanism, against)
+        if isinstance(model, Groups):
+            return group_leakage(mechanism, model.size, against)
+        return _on_chain(mechanism, model, against)
+    raise InvalidInput(
+        "the second argument must be a model such as MarkovChain(...) or Groups(4), found "
+        f"{type(model).__name__}"
+    )
+
+
+def group_leakage(
+    mechanism: Mechanism, size: int, against: Against, length: int | None = None
+) -> Leakage:
+    """Return size * epsilon: the general bound for any dependence among ``size`` records.
+
+    Theorem 4.2 of [lange2024]; copies of one record attain it, so it is exact for the class of
+    all dependences. The informed attacker learns epsilon only.
+
+    >>> group_leakage(PureDP(0.5), 4, "any").upper
+    2.0
+    """
+    epsilon = dp_epsilon_upper(mechanism, length)
+    level = epsilon if against == "informed" else size * epsilon
+    attained = isinstance(mechanism, PureDP) or isinstance(mechanism.query, Count | Histogram)
+    return Leakage(
+        down(level) if attained and level != epsilon else (level if attained else 0.0),
+        up(level) if level != epsilon else level,
+        "group", against,
+        assumptions=(f"at most {size} records depend on each other, in any way",),
+        citation="Theorem 4.2 of [lange2024]",
+    )  # fmt: skip
+
+
+def _on_chain(mechanism: Mechanism, chain: MarkovChain, against: Against) -> Leakage:
+    if isinstance(mechanism, PureDP):
+        return exchange_leakage(mechanism.epsilon, chain, against)
+    level = dp_epsilon_upper(mechanism, chain.length)
+    if isinstance(mechanism.query, Count):
+        wanted = [chain.index(state) for state in mechanism.query.states]
+        counted = np.isin(np.arange(chain.size), wanted)
+        exact = count_leakage(mechanism.scale, counted, chain, against)
+        if exact is not None and exact.closed:
+            return exact
+        bound = replace(exchange_leakage(level, chain, against), lower=0.0, witness=None)
+        return bound if exact is None else _meet(exact, bound)
+    bound = exchange_leakage(level, chain, against)
+    if isinstance(mechanism.query, Histogram) and bound.witness is not None:
+        return _histogram(bound, bound.witness, mechanism.scale, chain)
+    return replace(bound, lower=0.0, witness=None)
+
+
+def _histogram(
+    bound: Leakage, attack: Witness, scale: float, chain: MarkovChain
+) -> Leakage:
+    """Return the exchange bound with a lower end that this histogram attains.
+
+    Far answers, the bins of a set S too high and all others too low, have likelihood
+    exp((2 / scale) #{t : x_t in S}) up to a factor: a product likelihood with one set throughout.
+    """
+    others = [s for s in chain.states if s not in (attack.value, attack.other)]
+    if len(others) <= 6:
+        sets = [
+            (attack.value, *rest)
+            for size in range(len(others) + 1)
+            for rest in combinations(others, size)
+        ]
+    else:
+        used = {states for _, states in attack.sets if attack.value in states}
+        sets = [(attack.value,), *(s for s in used if attack.other not in s)]
+    losses = [
+        (replay_count(replace(attack, output=-1, sets=()), chain, members, scale / 2)[1], members)
+        for members in sets
+    ]
+    value, members = max(losses, key=lambda pair: pair[0])
+    witness = replace(attack, sets=((attack.target, tuple(members)),))
+    return replace(
+        bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness
+    )
+
+
+def _person(mechanism: PureDP, against: Against) -> Leakage:
+    return Leakage(
+        mechanism.epsilon, mechanism.epsilon, "person", against,
+        assumptions=(
+            "the algorithm is epsilon-DP for replacing all records of a person",
+            "different persons are independent",
+        ),
+        citation="definition of person-level differential privacy",
+    )  # fmt: skip
+
+
+def _over_set(mechanism: Mechanism, models: ModelSet, against: Against) -> Leakage:
+    """Return the worst member: the largest lower end with its witness, the largest upper end."""
+    found = [leakage(mechanism, member, against) for member in models.models]
+    worst = max(found, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(found, key=lambda leak: leak.lower)
+    return replace(
+        worst, lower=shown.lower, witness=shown.witness,
+        assumptions=(
+            f"one of the {len(found)} models of the set is true",
+            *dict.fromkeys(a for leak in found for a in leak.assumptions),
+        ),
+    )  # fmt: skip
+
+
+def _meet(first: Leakage, second: Leakage) -> Leakage:
+    """Return the intersection of two certified intervals of the same quantity."""
+    lower = max(first, second, key=lambda leak: leak.lower)
+    upper = min(first, second, key=lambda leak: leak.upper)
+    if lower.lower > upper.upper and not math.isclose(lower.lower, upper.upper, rel_tol=1e-9):
+        raise Contradiction(
+            f"{lower.method} proves a leakage of at least {lower.lower}, {upper.method} of at "
+            f"most {upper.upper}; please report the model and the mechanism"
+        )
+    return replace(
+        upper, lower=min(lower.lower, upper.upper), witness=lower.witness
+    )
+
+
+def _check_adversary(model: MarkovChain | Groups, against: Against) -> None:
+    if isinstance(against, Adversary) and isinstance(model, MarkovChain):
+        last = max((against.target, *against.known))
+        if model.length is not None and last >= model.length:
+            raise InvalidInput(
+                f"the adversary names record {last}, but the chain has {model.length} records, "
+                "counted from 0"
+            )

@@ -1,0 +1,254 @@
+"""The frozen plan: what will be released, how, and what that was proved to leak."""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from undertow import accuracy as _accuracy
+from undertow.adversaries import Adversary, Against, check_against, words
+from undertow.certificate import Leakage, Witness
+from undertow.errors import InvalidInput, InvalidPlan, UndertowError
+from undertow.mechanisms import DiscreteLaplace, Laplace
+from undertow.models.markov import MarkovChain
+from undertow.models.sets import AnyModel, ModelSet, model_from_dict
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
+
+__all__ = ["Plan"]
+
+FORMAT = "undertow-plan"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A query, the noise that answers it, and the certified leakage of the two together.
+
+    Made by `calibrate`; holds no solver and no data. ``epsilon`` is what was asked for,
+    ``leakage.upper`` what is proved.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
+    >>> plan = calibrate(Count("active"), chain, epsilon=1.0)
+    >>> Plan.from_json(plan.to_json()) == plan
+    True
+    """
+
+    mechanism: Laplace | DiscreteLaplace
+    model: AnyModel
+    epsilon: float
+    leakage: Leakage
+    method: str
+
+    @property
+    def query(self) -> AnyQuery:
+        """What is asked."""
+        return self.mechanism.query
+
+    @property
+    def against(self) -> Against:
+        """The adversary covered."""
+        return self.leakage.against
+
+    @property
+    def length(self) -> int | None:
+        """The number of records, where the model fixes it."""
+        return model_length(self.model)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The states of the model, () where it names none."""
+        return model_states(self.model)
+
+    @property
+    def dp_epsilon(self) -> float:
+        """The level against an attacker who knows all other records."""
+        return self.mechanism.dp_epsilon(self.length)
+
+    @property
+    def numbers(self) -> int:
+        """How many noisy numbers a release has."""
+        return len(self.states) if isinstance(self.query, Histogram) else 1
+
+    @property
+    def expected_error(self) -> float:
+        """The expected absolute error of one released number."""
+        return _accuracy.expected_error(self.mechanism)
+
+    @property
+    def variance(self) -> float:
+        """The variance of one released number."""
+        return _accuracy.variance(self.mechanism)
+
+    def accuracy(self, beta: float = 0.05) -> float:
+        """Return alpha: all released numbers are within alpha with probability 1 - beta."""
+        return _accuracy.accuracy(self.mechanism, beta, self.numbers)
+
+    def guarantee(self) -> str:
+        """Return the promise in plain words."""
+        factor = math.exp(self.leakage.upper)
+        return (
+            f"{words(self.against)} can raise the odds of any value of one record against "
+            f"another by at most a factor {factor:.4g} (leakage {self.leakage.upper:.6g})"
+        )
+
+    def to_json(self) -> str:
+        """Return the plan as JSON text with a version and a checksum."""
+        body = {
+            "format": FORMAT,
+            "version": VERSION,
+            "query": _query_to_dict(self.query),
+            "noise": "discrete-laplace" if _discrete(self.mechanism) else "laplace",
+            "scale": self.mechanism.scale,
+            "model": self.model.to_dict(),
+            "epsilon": self.epsilon,
+            "method": self.method,
+            "leakage": _leakage_to_dict(self.leakage),
+        }
+        try:
+            return json.dumps({**body, "checksum": _checksum(body)}, indent=2, allow_nan=True)
+        except TypeError as error:
+            raise InvalidInput(
+                "state names must be strings or numbers to be written to a plan file"
+            ) from error
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """Return the plan written by `to_json`; refuse anything else."""
+        body = _parse(text)
+        try:
+            noise = {"discrete-laplace": DiscreteLaplace, "laplace": Laplace}[body["noise"]]
+            return cls(
+                mechanism=noise(_query_from_dict(body["query"]), body["scale"]),
+                model=model_from_dict(body["model"]),
+                epsilon=body["epsilon"],
+                leakage=_leakage_from_dict(body["leakage"]),
+                method=body["method"],
+            )
+        except (KeyError, TypeError, AttributeError, UndertowError) as error:
+            raise InvalidPlan(
+                f"the plan file is malformed ({type(error).__name__}); make it again with "
+                "'undertow plan' or calibrate(...)"
+            ) from error
+
+
+def model_length(model: AnyModel) -> int | None:
+    """Return the number of records that a model fixes, or None.
+
+    >>> model_length(MarkovChain([[.5, .5], [.5, .5]], length=9))
+    9
+    """
+    if isinstance(model, ModelSet):
+        return next((n for n in map(model_length, model.models) if n is not None), None)
+    return model.length if isinstance(model, MarkovChain) else None
+
+
+def model_states(model: AnyModel) -> tuple[State, ...]:
+    """Return the state names of a model, or () where it has none.
+
+    >>> model_states(MarkovChain([[.5, .5], [.5, .5]]))
+    (0, 1)
+    """
+    if isinstance(model, ModelSet):
+        return next((s for s in map(model_states, model.models) if s), ())
+    return model.states if isinstance(model, MarkovChain) else ()
+
+
+def _discrete(mechanism: Laplace | DiscreteLaplace) -> bool:
+    return isinstance(mechanism, DiscreteLaplace)
+
+
+def _checksum(body: dict[str, Any]) -> str:
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        body = json.loads(text)
+    except (json.JSONDecodeError, TypeError, RecursionError) as error:
+        raise InvalidPlan("this is not a plan file: it is not JSON") from error
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        raise InvalidPlan(
+            f"this is not a plan file: it lacks \"format\": \"{FORMAT}\"; make one with "
+            "'undertow plan'"
+        )
+    if body.get("version") != VERSION:
+        raise InvalidPlan(
+            f"the plan has version {body.get('version')!r}, this undertow reads version {VERSION}; "
+            "make the plan again with this version"
+        )
+    checksum = body.pop("checksum", None)
+    if checksum != _checksum(body):
+        raise InvalidPlan(
+            "the plan's checksum does not match its content: it was edited or damaged, so its "
+            "guarantee no longer holds; make the plan again"
+        )
+    return body
+
+
+def _query_to_dict(query: AnyQuery) -> dict[str, Any]:
+    match query:
+        case Count():
+            return {"kind": "count", "states": list(query.states)}
+        case Histogram():
+            return {"kind": "histogram"}
+        case Sum() | Mean():
+            kind = "sum" if isinstance(query, Sum) else "mean"
+            return {"kind": kind, "lower": query.lower, "upper": query.upper}
+        case Linear():
+            return {"kind": "linear", "weights": query.weights.tolist(), "spread": query.spread}
+        case Query():
+            raise InvalidInput(
+                "a plan for a Python function cannot be written to a file; keep the plan in "
+                "memory, or use Count, Histogram, Sum, Mean or Linear"
+            )
+
+
+def _query_from_dict(description: dict[str, Any]) -> Any:
+    match description["kind"]:
+        case "count":
+            return Count(description["states"])
+        case "histogram":
+            return Histogram()
+        case "sum":
+            return Sum(description["lower"], description["upper"])
+        case "mean":
+            return Mean(description["lower"], description["upper"])
+        case "linear":
+            return Linear(description["weights"], description["spread"])
+    raise InvalidPlan(f"unknown kind of query {description['kind']!r}")
+
+
+def _leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
+    against = leakage.against
+    named = (
+        {"target": against.target, "known": list(against.known)}
+        if isinstance(against, Adversary)
+        else against
+    )
+    return {
+        "lower": leakage.lower,
+        "upper": leakage.upper,
+        "method": leakage.method,
+        "against": named,
+        "witness": None if leakage.witness is None else leakage.witness.to_dict(),
+        "assumptions": list(leakage.assumptions),
+        "citation": leakage.citation,
+    }
+
+
+def _leakage_from_dict(description: dict[str, Any]) -> Leakage:
+    named = description["against"]
+    against = Adversary(**named) if isinstance(named, dict) else check_against(named)
+    witness = description["witness"]
+    return Leakage(
+        lower=float(description["lower"]),
+        upper=float(description["upper"]),
+        method=description["method"],
+        against=against,
+        witness=None if witness is None else Witness.from_dict(witness),
+        assumptions=tuple(description["assumptions"]),
+        citation=description["citation"],
+    )

@@ -1,0 +1,1 @@
+"""From a wanted leakage to the least noise that keeps it."""

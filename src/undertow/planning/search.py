@@ -1,0 +1,258 @@
+"""The inverse questions: the DP budget and the noise for a wanted leakage."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from undertow.adversaries import Against, check_against
+from undertow.bounds.engine import group_leakage, leakage
+from undertow.certificate import Leakage
+from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
+from undertow.models.groups import Groups
+from undertow.models.markov import MarkovChain
+from undertow.models.sets import AnyModel, ModelSet
+from undertow.numerics import check_epsilon, up
+from undertow.plan import Plan, model_length
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, Sum
+
+__all__ = ["METHODS", "calibrate", "dp_budget"]
+
+METHODS = ("exact", "exchange", "group")
+"""The certified methods, in the order in which `best` tries them."""
+
+_PRECISION = 4e-11
+"""Relative width at which the search for a level stops (its lower end is the one returned)."""
+
+
+def dp_budget(model: AnyModel, epsilon: float, against: Against = "any") -> float:
+    """Return the largest DP level whose leakage is certainly at most ``epsilon``.
+
+    The inverse of ``leakage(PureDP(level), model)``: spend this much with any epsilon-DP
+    library, and no record leaks more than ``epsilon``. Rounded down. ``inf`` if nothing can leak.
+
+    >>> from undertow import MarkovChain, dp_budget
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]])
+    >>> round(dp_budget(chain, epsilon=1.0), 4)
+    0.2503
+    """
+    epsilon, against = check_epsilon(epsilon), check_against(against)
+
+    def measure(level: float) -> Leakage:
+        return leakage(PureDP(level), model, against)
+
+    found = _largest(measure, epsilon, guess=epsilon)
+    if found is None:
+        raise NotSupported(_diverges(model, epsilon))
+    return found[0]
+
+
+def calibrate(
+    query: AnyQuery,
+    model: AnyModel,
+    epsilon: float,
+    against: Against = "any",
+    method: str = "best",
+) -> Plan:
+    """Return the plan with the least noise whose leakage is certainly at most ``epsilon``.
+
+    Methods: ``exact`` (the leakage of this very count), ``exchange`` (what any algorithm of the
+    same DP level could leak), ``group`` (any dependence whatever among the records), ``best``
+    (the least expected error among them).
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
+    >>> plan = calibrate(Count("active"), chain, epsilon=1.0)
+    >>> round(plan.mechanism.scale, 4), plan.method
+    (3.9948, 'exact')
+    """
+    epsilon, against = check_epsilon(epsilon), check_against(against)
+    _check_question(query, model)
+    if method == "best":
+        return _best(query, model, epsilon, against)
+    if method not in METHODS:
+        raise InvalidInput(
+            f"unknown method {method!r}; the methods are {', '.join((*METHODS, 'best'))}"
+        )
+    solve = {"exact": _exact, "exchange": _exchange, "group": _group}[method]
+    mechanism, leak = solve(query, model, epsilon, against)
+    if not leak.proves(epsilon):
+        raise NotSupported(
+            f"{method} could not certify a leakage of {epsilon}; the best it proves is "
+            f"{leak.upper:.6g}"
+        )
+    return Plan(mechanism, model, epsilon, leak, method)
+
+
+def _best(query: AnyQuery, model: AnyModel, epsilon: float, against: Against) -> Plan:
+    plans, reasons = [], []
+    for method in METHODS:
+        try:
+            plans.append(calibrate(query, model, epsilon, against, method))
+        except NotSupported as reason:
+            reasons.append(f"{method}: {reason}")
+    if not plans:
+        raise NotSupported("no method can keep this promise. " + "; ".join(reasons))
+    return min(plans, key=lambda plan: plan.expected_error)
+
+
+def _exact(
+    query: AnyQuery, model: AnyModel, epsilon: float, against: Against
+) -> tuple[Laplace | DiscreteLaplace, Leakage]:
+    if not isinstance(query, Count):
+        raise MethodRefused(
+            f"'exact' knows counts on chains, not {type(query).__name__}; use method='exchange'"
+        )
+    members = model.models if isinstance(model, ModelSet) else (model,)
+    if not all(isinstance(member, MarkovChain) for member in members):
+        raise MethodRefused("'exact' needs a MarkovChain; use method='exchange' or 'group'")
+
+    def measure(rate: float) -> Leakage:
+        return leakage(DiscreteLaplace(query, 1 / rate), model, against)
+
+    found = _largest(measure, epsilon, guess=epsilon / 2)
+    if found is None:
+        raise NotSupported(_diverges(model, epsilon))
+    if math.isinf(found[0]):
+        raise NotSupported(_certain())
+    mechanism = DiscreteLaplace(query, up(1 / found[0]))
+    leak = leakage(mechanism, model, against)
+    if leak.method != "exact":
+        raise MethodRefused(
+            "'exact' cannot enumerate the windows of this chain; use method='exchange'"
+        )
+    return mechanism, leak
+
+
+def _exchange(
+    query: AnyQuery, model: AnyModel, epsilon: float, against: Against
+) -> tuple[Laplace | DiscreteLaplace, Leakage]:
+    budget = dp_budget(model, epsilon, against)
+    if math.isinf(budget):
+        raise NotSupported(_certain())
+    scale = up(query.sensitivity(model_length(model)) / budget, 16)
+    mechanism = _noise(query, scale)
+    level = PureDP(up(mechanism.dp_epsilon(model_length(model))))
+    leak = leakage(level, model, against)
+    return mechanism, replace(leak, lower=0.0, witness=None) if leak.lower > leak.upper else leak
+
+
+def _group(
+    query: AnyQuery, model: AnyModel, epsilon: float, against: Against
+) -> tuple[Laplace | DiscreteLaplace, Leakage]:
+    length = model_length(model)
+    members = model.models if isinstance(model, ModelSet) else (model,)
+    sizes = [m.size if isinstance(m, Groups) else length for m in members]
+    if any(size is None for size in sizes):
+        raise MethodRefused(
+            "'group' multiplies by the number of dependent records; give the chain a length"
+        )
+    size = 1 if against == "informed" else max(size for size in sizes if size is not None)
+    scale = up(size * query.sensitivity(length) / epsilon, 16)
+    mechanism = _noise(query, scale)
+    leak = group_leakage(mechanism, size, against, length)
+    if any(isinstance(member, MarkovChain) for member in members):
+        leak = replace(leak, lower=0.0)
+    return mechanism, leak
+
+
+def _largest(
+    measure: Callable[[float], Leakage], epsilon: float, guess: float
+) -> tuple[float, Leakage] | None:
+    """Return the largest level (to `_PRECISION`) that provably leaks at most ``epsilon``.
+
+    Leakage grows with the level. None if no positive level does, inf if every level does.
+    Secant steps in log-log coordinates, where leakage is nearly straight, each probe nudged to
+    either side of the estimate so that the bracket closes from both ends.
+    """
+    good: tuple[float, Leakage] | None = None
+    bad: tuple[float, float] | None = None
+    level, nudge = guess, 0.25
+    for _ in range(200):
+        leak = measure(level)
+        if leak.proves(epsilon):
+            good = (level, leak) if good is None or level > good[0] else good
+        else:
+            bad = (level, leak.upper) if bad is None or level < bad[0] else bad
+        if good is None:
+            if level < 1e-9 * epsilon:
+                return None
+            level *= 0.25 if bad is None or math.isinf(bad[1]) else _shrink(epsilon / bad[1])
+        elif bad is None:
+            if level > 1e6 * max(1.0, epsilon):
+                return math.inf, good[1]
+            level *= 4.0
+        elif bad[0] / good[0] - 1 <= _PRECISION:
+            return good
+        else:
+            level, nudge = _between(good, bad, epsilon, nudge)
+    return good
+
+
+def _shrink(ratio: float) -> float:
+    return min(0.9, max(0.05, ratio * 0.999))
+
+
+def _between(
+    good: tuple[float, Leakage], bad: tuple[float, float], epsilon: float, nudge: float
+) -> tuple[float, float]:
+    """Return the next level to try, strictly inside the bracket, and the next nudge."""
+    low, high = math.log(good[0]), math.log(bad[0])
+    below, above = good[1].upper, bad[1]
+    share = 0.5
+    if 0 < below < above < math.inf:
+        share = math.log(epsilon / below) / math.log(above / below)
+    side = -1 if nudge < 0 else 1
+    width = high - low
+    offset = max(width * min(abs(nudge), 0.25), 0.4 * _PRECISION)
+    point = low + share * width + side * offset
+    point = min(max(point, low + 0.1 * _PRECISION), high - 0.1 * _PRECISION)
+    if width < 3 * _PRECISION or not low < point < high:
+        point = 0.5 * (low + high)
+    return math.exp(point), -side * abs(nudge) * 0.1
+
+
+def _noise(query: AnyQuery, scale: float) -> Laplace | DiscreteLaplace:
+    if isinstance(query, Count | Histogram):
+        return DiscreteLaplace(query, scale)
+    return Laplace(query, scale)
+
+
+def _check_question(query: AnyQuery, model: AnyModel) -> None:
+    if not isinstance(query, Count | Histogram | Sum | Mean | Linear | Query):
+        raise InvalidInput(
+            f"the first argument must be a query such as Count('active'), found "
+            f"{type(query).__name__}"
+        )
+    if not isinstance(model, MarkovChain | Groups | ModelSet):
+        raise InvalidInput(
+            f"the second argument must be a model such as MarkovChain(...), found "
+            f"{type(model).__name__}"
+        )
+    chains = [m for m in _members(model) if isinstance(m, MarkovChain)]
+    if isinstance(query, Count):
+        for chain in chains:
+            for state in query.states:
+                chain.index(state)
+    if isinstance(query, Linear) and model_length(model) not in (None, len(query.weights)):
+        raise InvalidInput(
+            f"{len(query.weights)} weights do not fit {model_length(model)} records"
+        )
+
+
+def _members(model: AnyModel) -> list[AnyModel]:
+    if isinstance(model, ModelSet):
+        return [m for member in model.models for m in _members(member)]
+    return [model]
+
+
+def _diverges(model: AnyModel, epsilon: float) -> str:
+    return (
+        f"no DP level keeps the leakage below {epsilon:g} on this model ({model.describe()}): "
+        "one record determines unboundedly many others; give the chain a length, or use "
+        "person-level privacy"
+    )
+
+
+def _certain() -> str:
+    return "every record is certain under this model, so nothing can leak and no noise is needed"

@@ -1,0 +1,1 @@
+"""Where random numbers are drawn for releases, and nowhere else."""

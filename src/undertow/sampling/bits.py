@@ -1,0 +1,46 @@
+"""Where randomness comes from: the operating system, or, for experiments only, a seed."""
+
+from dataclasses import dataclass
+
+from undertow.numerics import check_count
+
+__all__ = ["Insecure", "Randomness", "Secure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Secure:
+    """Bits of the operating system's cryptographic source, drawn anew at every call.
+
+    Nothing is kept between calls, so a forked or copied process cannot repeat another's noise.
+
+    >>> Secure().describe()
+    'secure'
+    """
+
+    def describe(self) -> str:
+        """Return the word that releases record."""
+        return "secure"
+
+
+@dataclass(frozen=True, slots=True)
+class Insecure:
+    """A seeded generator: repeatable, and therefore **not private**.
+
+    Whoever knows or guesses the seed can subtract the noise. For tests and demonstrations.
+
+    >>> Insecure(seed=7).describe()
+    'insecure, seed 7'
+    """
+
+    seed: int
+
+    def __post_init__(self) -> None:
+        """Check the seed."""
+        object.__setattr__(self, "seed", check_count(self.seed, "seed", 0))
+
+    def describe(self) -> str:
+        """Return the words that releases record."""
+        return f"insecure, seed {self.seed}"
+
+
+Randomness = Secure | Insecure
