@@ -13,6 +13,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.informed import informed_targets
+from undertow.bounds.open import capped, open_gains
 from undertow.bounds.rays import (
     Bools,
     Ints,
@@ -27,7 +28,14 @@ from undertow.bounds.rays import (
     visited,
 )
 from undertow.bounds.replay import replay_pure_dp
-from undertow.bounds.sweep import binary_gains, certified, coarse_gains, newton, signed_sets
+from undertow.bounds.sweep import (
+    binary_gains,
+    certified,
+    first_span,
+    grid_gains,
+    newton,
+    signed_sets,
+)
 from undertow.certificate import Leakage, Witness
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, Array, down, up
@@ -71,9 +79,16 @@ class _Sides:
         if binary:
             self.lower, self.upper = binary_gains(rays, value, epsilon, self.prior)
         else:
-            self.lower, self.upper = coarse_gains(
-                rays, value, other, epsilon, self.prior, self._wanted()
+            distance = np.arange(1, rays.steps + 1)[:, None, None, None]
+            possible = ~np.isnan(self.prior)
+            self.lower = np.where(possible, 0.0, -np.inf)
+            self.upper = np.where(possible, up(epsilon) * distance, -np.inf)
+            self.wanted = self._wanted()
+            ray, pair = (axis.ravel() for axis in np.indices(self.prior.shape[1:3]))
+            span = first_span(
+                rays, ray, value[pair], other[pair], self.prior[:, ray, pair], epsilon
             )
+            self.grid(ray, pair, span, points=17)
         self.closed = np.zeros(self.prior.shape, dtype=bool) | binary
 
     @property
@@ -181,6 +196,36 @@ class _Sides:
                         np.minimum(part, limit, out=part)
         return allowed
 
+    def grid(self, ray: Ints, pair: Ints, span: Array, points: int) -> None:
+        """Narrow the brackets of all options of some rays and pairs by a grid over ``span``."""
+        groups = [ray == b for b in np.unique(ray)] if len(self.rays.kernels) == 1 else [ray >= 0]
+        for group in groups:  # problems on one ray share their matrix products
+            b, p = ray[group], pair[group]
+            low, high = grid_gains(
+                self.rays, b, self.value[p], self.other[p], self.prior[:, b, p], span[group],
+                points, self.epsilon, self.wanted,
+            )  # fmt: skip
+            at = (self.wanted[:, None] - 1, b, p)
+            self.lower[at] = np.maximum(self.lower[at], low)
+            self.upper[at] = np.minimum(self.upper[at], high)
+
+    def zoom(self, doubtful: Bools, allowed: Array, most: int) -> None:
+        """Grid once more the rays and pairs with doubtful options, where their roots can lie."""
+        problems = np.argwhere(doubtful.any(axis=(0, 3)))
+        ray, pair = problems.T
+        crowd = doubtful[:, ray, pair].sum(axis=(0, 2))
+        keep = np.argsort(-crowd, kind="stable")[:most]
+        ray, pair = ray[keep], pair[keep]
+        here = doubtful[:, ray, pair]
+        floor = np.maximum(allowed, self.lower)[:, ray, pair] + self.prior[:, ray, pair]
+        ceiling = (self.upper + self.prior)[:, ray, pair]
+        low = np.where(here & np.isfinite(floor), floor, np.inf).min(axis=(0, 2))
+        high = np.where(here & np.isfinite(ceiling), ceiling, -np.inf).max(axis=(0, 2))
+        low = np.where(np.isfinite(low), low, 0.0)
+        high = np.where(np.isfinite(high), high, low)
+        pad = 1e-12 * np.maximum(1.0, np.abs(high))
+        self.grid(ray, pair, np.stack([low - pad, np.maximum(high, low) + pad], axis=1), 65)
+
     def close(self, options: Ints) -> None:
         """Close the brackets of some options (rows of (t, ray, pair, column)) by Newton."""
         t, ray, pair, column = options.T
@@ -276,6 +321,10 @@ def _solve_homogeneous(
     chain: MarkovChain, epsilon: float, against: Against, found: _Found
 ) -> None:
     steps = choose_steps(chain, against)
+    endless = chain.length is None or chain.length > 2 * steps + 2
+    if against == "ignorant" and isinstance(chain.start, str) and endless and chain.size > 2:
+        _solve_open(chain, epsilon, found)
+        return
     most = MAX_STEPS if chain.length is None else min(MAX_STEPS, chain.length - 1)
     value, other = ordered_pairs(chain.size)
     alive = np.arange(len(value))
@@ -300,11 +349,61 @@ def _solve_homogeneous(
         alive, steps = alive[doubtful], min(2 * steps, most)
 
 
+def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
+    """Maximise over two open sides of unbounded length.
+
+    Short sides rank the pairs; the leaders are lengthened until their gain is steady; the others
+    are dismissed by one sweep each at what they would need to win, or lengthened and tried again.
+    """
+    rays = build_rays(chain, 1)
+    value, other = ordered_pairs(chain.size)
+    longest = 4 * MAX_STEPS if chain.length is None else (chain.length - 1) // 2
+    gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
+
+    def lengthen(pairs: Ints, steps: int) -> None:
+        ray, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
+        found_ = open_gains(
+            rays, ray, value[pair], other[pair], epsilon, steps, gains[ray, pair]
+        )
+        gains[ray, pair] = np.maximum(gains[ray, pair], found_)
+        reach[pairs] = steps
+
+    alive, steps = np.arange(len(value)), min(8, longest)
+    lengthen(alive, steps)
+    while True:
+        leaders = alive[np.argsort(-gains[:, alive].sum(axis=0), kind="stable")[:4]]
+        far = steps
+        while far < longest:
+            before = gains[:, leaders].sum(axis=0).max()
+            far = min(4 * far, longest)
+            lengthen(leaders, far)
+            if gains[:, leaders].sum(axis=0).max() <= before + GAP / 16:
+                break
+        best = epsilon + float(gains.sum(axis=0).max())
+        goal = best + GAP * max(1.0, best) / 2
+        spare = (goal - epsilon - gains[:, alive].sum(axis=0)) / 2
+        ray, pair = np.repeat((0, 1), len(alive)), np.tile(alive, 2)
+        ok = capped(
+            rays, ray, value[pair], other[pair], epsilon, gains[ray, pair] + np.tile(spare, 2)
+        )
+        alive = alive[~ok.reshape(2, -1).all(axis=0)]
+        if not alive.size or steps >= longest:
+            break
+        steps = min(4 * steps, longest)
+        lengthen(alive[reach[alive] < steps], steps)
+    pair = int(gains.sum(axis=0).argmax())
+    distance = int(reach[pair])
+    found.lower, found.upper = best, math.inf if alive.size else goal
+    found.attack = _Attack(
+        distance, (int(value[pair]), int(other[pair])), ((distance, chain.size),) * 2,
+        (float(gains[0, pair]), float(gains[1, pair])), build_rays(chain, distance), (0, 1),
+    )  # fmt: skip
+
+
 def _maximise(sides: _Sides, found: _Found) -> tuple[Ints, Array]:
     """Raise ``found`` to the best of these sides; return pairs left open and all ceilings."""
-    feasible = sides.rows.feasible
-    epsilon = sides.epsilon
-    for _ in range(40):
+    feasible, epsilon = sides.rows.feasible, sides.epsilon
+    for round_ in range(200):
         low = sides.totals(sides.lower, certain=False)
         high = sides.totals(sides.upper, certain=True)
         lows = np.where(feasible, epsilon + low.sum(axis=1), -np.inf)
@@ -313,38 +412,52 @@ def _maximise(sides: _Sides, found: _Found) -> tuple[Ints, Array]:
         best = float(lows[row, pair])
         if best > found.lower:
             found.lower, found.attack = best, sides.attack(int(row), int(pair))
-        goal = found.lower + GAP * max(1.0, abs(found.lower))
-        if highs.max() <= goal:
+        gap = GAP * max(1.0, abs(found.lower))
+        if highs.max() <= found.lower + gap:
             break
         with np.errstate(invalid="ignore"):
-            slack = goal - epsilon - high[:, ::-1]
-        slack = np.where(feasible[:, None, :], slack, np.inf)
-        slack[np.isnan(slack)] = -np.inf
-        if not _tighten(sides, slack):
+            slack = found.lower + gap - epsilon - high[:, ::-1]
+        # harmless: below what the pair needs in total, or below what its side has anyway
+        limit = np.fmax(np.where(np.isnan(slack), -np.inf, slack), low + gap / 4)
+        if not _tighten(sides, np.where(feasible[:, None, :], limit, np.inf), round_):
             break
     tops = highs.max(axis=0)
     found.upper = max(found.upper, float(tops.max()))
-    return np.flatnonzero(tops > goal), tops
+    return np.flatnonzero(tops > found.lower + gap), tops
 
 
-def _tighten(sides: _Sides, slack: Array) -> bool:
-    """Close or dismiss the options that keep the ceiling up; return whether anything changed."""
-    allowed = sides.allowances(slack)
+def _tighten(sides: _Sides, limit: Array, round_: int) -> bool:
+    """Grid, close or dismiss the options that keep the ceiling up; False if none is left.
+
+    While many options are doubtful a finer grid narrows them together. Then the most promising
+    option of each ray and pair is closed, and the others are dismissed against it.
+    """
+    allowed = sides.allowances(limit)
     with np.errstate(invalid="ignore"):
-        excess = np.where(np.isneginf(sides.upper), -np.inf, sides.upper - allowed)
-    doubtful = np.argwhere((excess > 0) & ~sides.closed)
-    if not doubtful.size:
+        doubtful = (sides.upper > allowed) & ~sides.closed
+    options = np.argwhere(doubtful)
+    if not options.size:
         return False
-    at = tuple(doubtful.T)
-    order = np.argsort(-sides.lower[at])
-    first = doubtful[order[:64]]
-    sides.close(first)
-    rest = doubtful[order[64:]]
-    if rest.size:
-        gains = allowed[tuple(rest.T)]
-        plausible = gains > sides.lower[tuple(rest.T)]
-        if plausible.any():
-            sides.dismiss(rest[plausible], gains[plausible])
+    if round_ < 3 and len(options) > 64:
+        sides.zoom(doubtful, allowed, most=16 << round_)
+        return True
+    lower = np.where(doubtful, sides.lower, -np.inf)
+    upper = np.where(doubtful, sides.upper, -np.inf)
+    problems = np.argwhere(doubtful.any(axis=(0, 3)))
+    order = np.argsort(-upper.max(axis=(0, 3))[tuple(problems.T)], kind="stable")
+    pivots = set()
+    for ray, pair in problems[order[:32]]:
+        for table in (lower, upper):
+            place = np.unravel_index(int(table[:, ray, pair].argmax()), table[:, ray, pair].shape)
+            pivots.add((int(place[0]), int(ray), int(pair), int(place[1])))
+    sides.close(np.array(sorted(pivots)))
+    rest = options[~sides.closed[tuple(options.T)]]
+    at = tuple(rest.T)
+    peak = sides.lower.max(axis=(0, 3))[at[1], at[2]] if len(sides.rows.position) == 1 else -np.inf
+    gains = np.maximum(allowed[at], peak + GAP / 4)
+    rest, gains = rest[gains > sides.lower[at]], gains[gains > sides.lower[at]]
+    if len(rest):
+        sides.dismiss(rest[:4096], gains[:4096])
     return True
 
 

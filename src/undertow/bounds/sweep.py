@@ -18,12 +18,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from undertow.bounds.rays import Ints, Rays
-from undertow.numerics import ROUNDOFF, Array, pad_log
+from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log
 
-__all__ = ["binary_gains", "coarse_gains", "newton", "signed_sets", "upper_values"]
+__all__ = [
+    "binary_gains",
+    "certified",
+    "finite_gain",
+    "first_span",
+    "grid_gains",
+    "newton",
+    "signed_sets",
+    "upper_values",
+]
 
 _TINY = 1e-250
-_GRID = 17
 
 
 def upper_values(
@@ -67,68 +75,61 @@ def _carry(rows: Array, rays: Rays, ray: Ints, step: int) -> Array:
     return np.asarray(rows @ kernel[ray])
 
 
-def coarse_gains(
-    rays: Rays, value: Ints, other: Ints, epsilon: float, prior: Array, wanted: Ints
-) -> tuple[Array, Array]:
-    """Return lower and certified upper gains of all options, each (T, B, P, k + 1).
+def grid_gains(
+    rays: Rays, ray: Ints, value: Ints, other: Ints, prior: Array, span: Array, points: int,
+    epsilon: float, wanted: Ints,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return lower and certified upper gains of all options of N problems: (W, N, k + 1).
 
-    One sweep over a grid of mu shared by all options of a pair. Between grid points a convex
-    function lies below its chords and above their extensions, which brackets every root.
-    ``prior`` is `Rays.log_prior`; impossible options get -inf. Only the distances ``wanted``
-    are bracketed; the others keep the trivial bound of epsilon per record.
+    One sweep over a grid of mu per problem, geometric over ``span`` (N, 2) in ln mu, shared by
+    all its options at the W distances ``wanted``. Between grid points a convex function lies
+    below its chords and above their extensions, which brackets every root inside the span;
+    roots outside keep the trivial bounds. ``prior`` (T, N, k + 1) is NaN at impossible options,
+    which get -inf.
     """
-    steps, count, pairs, columns = prior.shape
-    possible = ~np.isnan(prior)
-    lower = np.where(possible, 0.0, -np.inf)
-    distance = np.arange(1, steps + 1, dtype=float)[:, None, None, None]
+    steps, _, columns = prior.shape
+    base = prior[wanted - 1]
+    possible = ~np.isnan(base)
+    distance = wanted[:, None, None].astype(float)
     most = epsilon * np.where(np.arange(columns) < columns - 1, distance - 1, distance)
+    lower = np.where(possible, 0.0, -np.inf)
     upper = np.where(possible, most * (1 + 4 * ROUNDOFF), -np.inf)
-    ray, pair = (axis.ravel() for axis in np.indices((count, pairs)))
-    chunk = max(1, 1_000_000 // max(1, len(wanted) * columns * _GRID))
-    places = [0, *(int(place) for place in np.flatnonzero(np.diff(ray)) + 1), len(ray)]
-    if count > 2:  # many short rays: mix them in one batch
-        places = [0, len(ray)]
+    share = np.linspace(0.0, 1.0, points)
     pick = {int(step): place for place, step in enumerate(wanted)}
-    for begin, end in zip(places[:-1], places[1:], strict=True):
-        for start in range(begin, end, chunk):
-            part = slice(start, min(start + chunk, end))
-            b, p = ray[part], pair[part]
-            grid = _grid(rays, b, value[p], other[p], prior[:, b, p], epsilon)
-            values = np.empty((len(wanted), len(b), _GRID, columns))
-            sweep = upper_values(rays, b, value[p], other[p], grid, epsilon, steps)
-            for step, found in enumerate(sweep, start=1):
-                if step in pick:
-                    values[pick[step]] = found
-            low, high = _brackets(values, grid)
-            base = prior[:, b, p][wanted - 1]
-            ok = possible[:, b, p][wanted - 1]
-            high = np.where(ok, high - base + pad_log(steps, columns), -np.inf)
-            low = np.where(ok, low - base, -np.inf)
-            rows = wanted[:, None] - 1
-            upper[rows, b, p] = np.minimum(upper[rows, b, p], np.maximum(high, 0.0))
-            lower[rows, b, p] = np.maximum(lower[rows, b, p], low)
-    return np.minimum(lower, upper), np.where(possible, upper, -np.inf)
+    chunk = max(1, 2_000_000 // max(1, len(wanted) * columns * points))
+    for start in range(0, len(ray), chunk):
+        part = slice(start, min(start + chunk, len(ray)))
+        grid = np.exp(span[part, :1] + (span[part, 1:] - span[part, :1]) * share)
+        values = np.empty((len(wanted), len(grid), points, columns))
+        sweep = upper_values(rays, ray[part], value[part], other[part], grid, epsilon, steps)
+        for step, found in enumerate(sweep, start=1):
+            if step in pick:
+                values[pick[step]] = found
+        low, high = _brackets(values, grid)
+        with np.errstate(invalid="ignore"):
+            high = np.maximum(high - base[:, part] + pad_log(steps, columns), 0.0)
+            low = low - base[:, part]
+        upper[:, part] = np.where(possible[:, part], np.fmin(upper[:, part], high), -np.inf)
+        lower[:, part] = np.where(possible[:, part], np.fmax(lower[:, part], low), -np.inf)
+    return np.minimum(lower, upper), upper
 
 
-def _grid(
+def first_span(
     rays: Rays, ray: Ints, value: Ints, other: Ints, prior: Array, epsilon: float
 ) -> Array:
-    """Return the grid of mu of each problem, from the smallest prior ratio upwards: (N, G)."""
-    finite = np.where(np.isnan(prior), np.inf, prior)
-    low = finite.min(axis=(0, 2))
+    """Return a span of ln mu that holds all roots of each problem, or a finite part: (N, 2).
+
+    No root lies below the smallest prior ratio, nor above the largest first-step ratio.
+    """
+    low = np.where(np.isnan(prior), np.inf, prior).min(axis=(0, 2))
     low = np.where(np.isfinite(low), low, 0.0)
     first = rays.kernel(1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.log(first[ray, value]) - np.log(first[ray, other])
+    ratio = log_ratio(first[ray, value], first[ray, other])
     high = np.where(np.isnan(ratio), -np.inf, ratio).max(axis=1)
-    largest = np.where(np.isnan(prior), -np.inf, prior).max(axis=(0, 2))
-    cap = np.where(np.isfinite(largest), largest, 0.0) + min(
-        epsilon * prior.shape[0], 16 * epsilon + 16
-    )
-    high = np.minimum(high, cap) + 1e-12
-    high = np.maximum(high, low + 1e-9)
-    points = np.linspace(0.0, 1.0, _GRID)
-    return np.exp(low[:, None] + (high - low)[:, None] * points)
+    most = np.where(np.isnan(prior), -np.inf, prior).max(axis=(0, 2))
+    room = min(epsilon * prior.shape[0], 16 * epsilon + 16)
+    high = np.minimum(high, np.where(np.isfinite(most), most, 0.0) + room) + 1e-12
+    return np.stack([low, np.maximum(high, low + 1e-9)], axis=1)
 
 
 def _brackets(values: Array, grid: Array) -> tuple[Array, Array]:
@@ -172,14 +173,7 @@ def newton(
     which the rounded-up sweep ends at most 0.
     """
     distance, column = option[:, 0], option[:, 1]
-    logmu = gain + prior
-    best = logmu.copy()
-    for _ in range(60):
-        found = _ratio(rays, ray, value, other, distance, column, best, epsilon)
-        better = found > best + 2 * ROUNDOFF * np.maximum(1.0, np.abs(best))
-        best = np.where(np.isfinite(found) & better, found, best)
-        if not better.any():
-            break
+    best = _dinkelbach(rays, ray, value, other, distance, column, gain + prior, epsilon)
     upper = np.full(len(best), np.inf)
     pending = np.ones(len(best), dtype=bool)
     for delta in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-4, 1e-2):
@@ -194,6 +188,36 @@ def newton(
         pending[todo[ok]] = False
     pad = pad_log(float(distance.max(initial=1)), rays.weights.shape[1])
     return np.maximum(best - prior, 0.0), np.maximum(upper - prior + pad, 0.0)
+
+
+def finite_gain(
+    rays: Rays, ray: Ints, value: Ints, other: Ints, epsilon: float, steps: int, logmu: Array
+) -> Array:
+    """Return ln of the root of N open problems with ``steps`` records, from below, from logmu."""
+    distance = np.full(len(ray), steps)
+    column = np.full(len(ray), rays.weights.shape[1])
+    return _dinkelbach(rays, ray, value, other, distance, column, logmu, epsilon)
+
+
+def _dinkelbach(
+    rays: Rays, ray: Ints, value: Ints, other: Ints, distance: Ints, column: Ints, logmu: Array,
+    epsilon: float,
+) -> Array:  # fmt: skip
+    """Return ln of the roots of single options, approached from below."""
+    best = logmu.copy()
+    active = np.arange(len(best))
+    for _ in range(60):
+        found = _ratio(
+            rays, ray[active], value[active], other[active], distance[active], column[active],
+            best[active], epsilon,
+        )  # fmt: skip
+        old = best[active]
+        better = np.isfinite(found) & (found > old + 2 * ROUNDOFF * np.maximum(1.0, np.abs(old)))
+        best[active[better]] = found[better]
+        active = active[better]
+        if not active.size:
+            break
+    return best
 
 
 def certified(

@@ -1,0 +1,21 @@
+"""The command line: ``undertow leakage``, ``undertow plan``, ``undertow demo``."""
+
+import os
+import sys
+from io import TextIOWrapper
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and exit with 0 (done), 1 (refused) or 2 (wrong usage)."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a name may not fit the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
+    from undertow.cli.app import app
+
+    try:
+        app(prog_name="undertow")
+    except OSError as error:  # the answer could not be printed: a full disk, a closed terminal
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor at exit
+        sys.stderr.write(f"undertow: cannot print the answer: {error.strerror or error}\n")
+        sys.exit(1)

@@ -1,0 +1,53 @@
+"""The application: its commands, its version, its help."""
+
+from typing import Annotated
+
+import typer
+
+from undertow._version import __version__
+from undertow.cli.demo_command import demo
+from undertow.cli.leakage_command import leakage
+from undertow.cli.plan_command import plan
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="undertow",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"undertow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def undertow(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say which version."),
+    ] = False,
+) -> None:
+    """Privacy for data whose records depend on each other.
+
+    \b
+    What does an algorithm of DP level 1 reveal about one record?
+      undertow leakage --transition '0.882,0.118;0.305,0.695' --epsilon 1
+    What is the least noise for a count that may reveal 1?
+      undertow plan --transition '0.882,0.118;0.305,0.695' --count 1 --epsilon 1
+    Show me, on a simulated fortnight of activity.
+      undertow demo
+
+    Exit codes: 0 done; 1 refused, with the reason; 2 wrong usage.
+    """
+
+
+app.command(short_help="What an algorithm reveals about one record.")(leakage)
+app.command(short_help="The least noise for a promise.")(plan)
+app.command(short_help="Show me, on simulated activity.")(demo)

@@ -1,0 +1,89 @@
+"""Files in and out: a model is read with its faults named, a result is written whole or not."""
+
+import json
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undertow.errors import InvalidInput, InvalidModel
+
+if TYPE_CHECKING:
+    from undertow.models.sets import AnyModel
+
+__all__ = ["check_output", "read_model", "write_bytes", "write_text"]
+
+
+def read_model(path: Path) -> "AnyModel":
+    """Return the model described by a JSON file, or say what is wrong with the file."""
+    from undertow.models.sets import model_from_dict
+
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise InvalidInput(f"cannot read the model file {path}: {_reason(error)}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidModel(f"the model file {path} is not text in UTF-8") from error
+    try:
+        return model_from_dict(json.loads(text, parse_constant=_refuse_constant))
+    except json.JSONDecodeError as error:
+        raise InvalidModel(
+            f"the model file {path} is not JSON: {error.msg} at line {error.lineno}, column "
+            f"{error.colno}; write one with json.dumps(chain.to_dict())"
+        ) from error
+    except InvalidInput as error:
+        raise type(error)(f"the model file {path}: {error}") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidModel(
+            f"the model file {path} is malformed: a field has the wrong type, or is nested too "
+            "deeply; write one with json.dumps(chain.to_dict())"
+        ) from error
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Refuse a place where a result cannot or should not be written."""
+    try:
+        if path.is_dir():
+            raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
+        if path.exists() and not path.is_file():
+            raise InvalidInput(f"cannot write {path}: it is not an ordinary file")
+        if path.exists() and not force:
+            raise InvalidInput(f"{path} exists; choose another name, or replace it with --force")
+        if not path.parent.is_dir():
+            raise InvalidInput(f"cannot write {path}: there is no directory {path.parent}")
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {_reason(error)}") from error
+
+
+def write_text(path: Path, text: str, *, force: bool = False) -> None:
+    """Write text to a file, all of it or nothing."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"), force=force)
+
+
+def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
+    """Write a file, all of it or nothing.
+
+    The content goes to a new file beside it, is forced to the disk, and then takes the name.
+    """
+    check_output(path, force=force)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)  # noqa: PTH105  (one call, one name: what a test makes fail)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {_reason(error)}") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise InvalidModel(f"it contains {name}, which is not a number; probabilities lie in [0, 1]")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,212 @@
+"""What people and programs read: tables, strict JSON, refusals, numbers rounded the safe way."""
+
+import json
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from undertow.errors import UndertowError
+
+if TYPE_CHECKING:
+    from undertow.certificate import Leakage
+    from undertow.queries import AnyQuery
+
+__all__ = [
+    "above",
+    "below",
+    "interval",
+    "leakage_fields",
+    "meaning",
+    "odds",
+    "query_words",
+    "refusals",
+    "show",
+    "strict_json",
+    "waiting",
+]
+
+_DIGITS = 7
+_PATIENCE = 0.5
+"""Seconds before a spinner appears: a quick answer needs none."""
+
+
+def above(value: float, digits: int = _DIGITS) -> str:
+    """Return ``value`` with few digits, rounded up.
+
+    >>> above(3.47487337675)
+    '3.474874'
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def below(value: float, digits: int = _DIGITS) -> str:
+    """Return ``value`` with few digits, rounded down.
+
+    >>> below(3.47487337675)
+    '3.474873'
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def odds(leakage: float) -> str:
+    """Return the factor e^leakage by which odds can move, rounded up.
+
+    >>> odds(1.0), odds(5000.0), odds(math.inf)
+    ('2.72', '10^2172', 'without limit')
+    """
+    if math.isinf(leakage):
+        return "without limit"
+    if leakage > 50:
+        return f"10^{math.ceil(leakage / math.log(10))}"
+    return above(math.nextafter(math.exp(leakage), math.inf), 3)
+
+
+def interval(leak: "Leakage") -> str:
+    """Return both ends of a leakage, rounded outwards."""
+    if math.isinf(leak.lower):
+        return "unbounded"
+    if math.isinf(leak.upper):
+        return f"at least {below(leak.lower)}; nothing finite is proved"
+    if leak.lower == leak.upper and below(leak.lower) == above(leak.upper):
+        return above(leak.upper)
+    return f"between {below(leak.lower)} and {above(leak.upper)}"
+
+
+def meaning(leak: "Leakage") -> str:
+    """Return what a leakage lets the adversary do, in words."""
+    if math.isinf(leak.lower):
+        return "some answers rule a value of a record out, or come as near to that as one likes"
+    if math.isinf(leak.upper):
+        return "no limit is proved on how far an answer can move the odds between two values"
+    return (
+        "an answer moves the odds between two values of a record by at most a factor "
+        f"{odds(leak.upper)}"
+    )
+
+
+def leakage_fields(leak: "Leakage") -> dict[str, Any]:
+    """Return a leakage as the fields of a JSON object."""
+    against = leak.against
+    return {
+        "lower": leak.lower,
+        "upper": leak.upper,
+        "method": leak.method,
+        "against": against
+        if isinstance(against, str)
+        else {"target": against.target, "known": list(against.known)},
+        "witness": None if leak.witness is None else leak.witness.to_dict(),
+        "assumptions": list(leak.assumptions),
+        "citation": leak.citation,
+    }
+
+
+def strict_json(value: Any) -> str:
+    """Return JSON text that every parser reads: infinities become strings.
+
+    >>> strict_json({"upper": math.inf})
+    '{\\n  "upper": "inf"\\n}'
+    """
+    return json.dumps(_finite(value), indent=2, allow_nan=False)
+
+
+def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Print labelled rows: a table on a terminal, plain unwrapped lines elsewhere."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        width = max(len(label) for label, _ in rows)
+        typer.echo(title)
+        for label, value in rows:
+            typer.echo(f"  {label:<{width}}  {value}")
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(title, style="bold"), title_justify="left", box=SIMPLE_HEAD,
+        show_header=False, pad_edge=False,
+    )  # fmt: skip
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in rows:
+        table.add_row(Text(label), Text(value))
+    console.print(table)
+
+
+def query_words(query: "AnyQuery") -> str:
+    """Return what is asked, in words."""
+    from undertow.queries import Count, Histogram, Mean, Sum
+
+    match query:
+        case Count():
+            return "number of records in " + " or ".join(map(repr, query.states))
+        case Histogram():
+            return "number of records in each state"
+        case Sum():
+            return f"sum of the records, clipped to [{query.lower:g}, {query.upper:g}]"
+        case Mean():
+            return f"mean of the records, clipped to [{query.lower:g}, {query.upper:g}]"
+        case _:
+            return type(query).__name__
+
+
+@contextmanager
+def refusals(as_json: bool) -> Iterator[None]:
+    """Turn a refusal into one line on stderr, with ``--json`` also an object, and exit code 1."""
+    try:
+        yield
+    except (UndertowError, MemoryError) as error:
+        message = " ".join(str(error).split())
+        if isinstance(error, MemoryError):
+            message = "the answer needs more memory than there is; ask about fewer records"
+        typer.echo(f"undertow: {message}", err=True)
+        if as_json:
+            typer.echo(strict_json({"error": type(error).__name__, "message": message}))
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """Show a spinner on stderr while something takes its time, on a terminal only."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    spinner = console.status(words)
+    late = threading.Timer(_PATIENCE, spinner.start)
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+        late.join()
+        spinner.stop()
+
+
+def _rounded(value: float, digits: int, direction: str) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    number = Context(prec=digits, rounding=direction).create_decimal(Decimal(value))
+    number = number.normalize()
+    if number == 0 or 1e-4 <= abs(value) < 1e12:
+        return f"{number:f}"
+    return f"{number:e}".replace("e+", "e")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

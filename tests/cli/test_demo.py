@@ -1,0 +1,147 @@
+"""`undertow demo`: the files, the numbers in them, and what is left out."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+import undertow as ut
+from tests.cli.calls import call, strict
+from undertow import figures
+from undertow.cli import demo_command
+from undertow.errors import NotSupported
+
+FILES = {"leakage.png", "leakage.svg", "plan.json", "release.json", "report.txt"}
+STATES = ("inactive", "active")
+MATRIX = [[0.882, 0.118], [0.305, 0.695]]
+TRUTH = ut.MarkovChain(MATRIX, STATES).simulate(14 * 288, seed=demo_command.SEED).count("active")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Run the demonstration as a user would, in an empty directory."""
+    place = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        result = call("demo")
+    folder = place / "demo-output"
+    read = {path.name: path.read_bytes() for path in folder.iterdir()}
+    return SimpleNamespace(result=result, folder=folder, files=read)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(demo_command, "_POINTS", 2)
+
+
+def test_it_ends_well_and_names_its_files(demo):
+    assert demo.result.exit_code == 0
+    assert not demo.result.stderr
+    assert demo.files.keys() == FILES
+    last = demo.result.stdout.splitlines()[-1]
+    assert "demo-output" in last
+    assert all(name in last for name in FILES)
+
+
+def test_report_is_what_was_shown(demo):
+    report = demo.files["report.txt"].decode()
+    assert demo.result.stdout.startswith(report)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "4032 SIMULATED records",
+        "can leak 3.4749 about one record",
+        "by a factor 32.3, not 2.72",
+        "9.05 (Lange 2024), 11.64 (Zhao et al. 2017), 4032 (level times",
+        "To leak at most 1, spend a DP level of 0.2503.",
+        "scale 3.9948; expected error 3.953; leakage at most 1.",
+        "within 12 of the truth with probability 95%",
+        f"True count: {TRUTH} (known and shown only because these records are simulated)",
+    ],
+)
+def test_numbers_of_the_report(demo, words):
+    assert words in demo.files["report.txt"].decode()
+
+
+def test_plan_is_the_plan_for_the_fortnight(demo):
+    plan = ut.Plan.from_json(demo.files["plan.json"].decode())
+    chain = ut.MarkovChain(MATRIX, STATES, length=4032)
+    assert plan == ut.calibrate(ut.Count("active"), chain, 1.0)
+    assert plan.leakage.proves(1.0)
+
+
+def test_release_says_the_answer_and_not_the_truth(demo):
+    said = strict(demo.files["release.json"])
+    assert said["randomness"] == "secure"
+    assert said["error_bar"] == {"within": 12.0, "probability": 0.95}
+    assert isinstance(said["value"], int)
+    assert abs(said["value"] - TRUTH) < 200  # misses with probability e^-50
+    assert said["plan_checksum"] == json.loads(demo.files["plan.json"])["checksum"]
+    assert not any("true" in key or "truth" in key for key in said)
+    assert f"Released: {said['value']}," in demo.files["report.txt"].decode()
+
+
+def test_figures_are_figures(demo):
+    assert demo.files["leakage.png"].startswith(b"\x89PNG")
+    assert len(demo.files["leakage.png"]) > 20_000
+    drawing = demo.files["leakage.svg"].decode()
+    assert "to leak 1, spend 0.2503" in drawing
+    assert "a DP level of 1 leaks 3.4749" in drawing
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_series_follows_the_seed_and_the_noise_does_not(tmp_path):
+    def run(seed):
+        result = call("demo", "--output", tmp_path / "a" / "b", "--seed", seed, "--json")
+        assert result.exit_code == 0
+        return strict(result.stdout)
+
+    first, again, other = run(1), run(1), run(2)
+    assert first["simulated_true_count"] == again["simulated_true_count"]
+    assert first["simulated_true_count"] != other["simulated_true_count"]
+    assert first["leakage_of_dp_level_1"] == pytest.approx(3.474873376754)
+    assert first["dp_level_for_leakage_1"] == pytest.approx(0.250325787)
+    assert first["scale"] == pytest.approx(3.994794182)
+    assert first["error_bar_95"] == 12.0
+    assert {path.rsplit("/", 1)[-1] for path in first["files"]} == FILES
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.statistical
+def test_noise_differs_between_runs(tmp_path):
+    """Null: fresh noise of scale 4 each time. Six answers agree with probability below 1e-5."""
+    values = set()
+    for _ in range(6):
+        call("demo", "--output", tmp_path)
+        values.add(json.loads((tmp_path / "release.json").read_text())["value"])
+    assert len(values) > 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_without_matplotlib_everything_else_happens(tmp_path, monkeypatch):
+    def missing():
+        raise NotSupported("figures need matplotlib; install it with: pip install 'undertow[plot]'")
+
+    monkeypatch.setattr(figures, "_matplotlib", missing)
+    result = call("demo", "--output", tmp_path)
+    assert result.exit_code == 0
+    assert "undertow[plot]" in result.stderr
+    assert {path.name for path in tmp_path.iterdir()} == FILES - {"leakage.png", "leakage.svg"}
+
+
+def test_a_file_in_the_way_is_refused(tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    result = call("demo", "--output", tmp_path / "taken")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("undertow: cannot make the directory")
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_folder_in_the_way_of_a_file_is_refused(tmp_path):
+    (tmp_path / "report.txt").mkdir()
+    result = call("demo", "--output", tmp_path)
+    assert result.exit_code == 1
+    assert "it is a directory" in result.stderr

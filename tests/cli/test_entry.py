@@ -1,0 +1,132 @@
+"""The installed program: help, version, speed, streams."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import undertow
+from tests.cli.calls import CHAIN, call, start
+
+COMMANDS = ("leakage", "plan", "demo")
+LEAKAGE = ("leakage", *CHAIN, "--epsilon", "1")
+PROBE = """
+import json, sys
+from undertow.cli import main
+sys.argv = ["undertow", *json.loads(sys.argv[1])]
+try:
+    main()
+except SystemExit:
+    pass
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
+"""
+
+
+def loaded(*arguments):
+    """Return the top-level packages that a command loads."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, json.dumps(arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_version():
+    done = start("--version")
+    assert done.returncode == 0
+    assert done.stdout == f"undertow {undertow.__version__}\n"
+    assert call("--version").stdout == done.stdout
+
+
+def test_version_is_light_and_a_leakage_loads_no_more_than_it_needs():
+    assert not loaded("--version") & {"numpy", "matplotlib", "scipy", "opendp", "polars"}
+    assert not loaded(*LEAKAGE) & {"matplotlib", "opendp", "polars", "sqlalchemy", "networkx"}
+
+
+def test_first_answer_within_three_seconds():
+    # The minimum of three: a busy machine makes one run slow, not all.
+    seconds = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        assert start(*LEAKAGE).returncode == 0
+        seconds.append(time.perf_counter() - begun)
+    assert min(seconds) < 3.0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_shows_an_example(command, option):
+    result = call(command, option)
+    assert result.exit_code == 0
+    assert f"undertow {command}" in result.stdout.split("Example", 1)[1]
+
+
+def test_help_names_every_command_and_the_exit_codes():
+    said = call("--help").stdout
+    for command in COMMANDS:
+        assert f"  undertow {command}" in said
+        assert f"\n  {command} " in said
+    assert "0 done; 1 refused, with the reason; 2 wrong usage" in said
+
+
+def test_no_command_is_wrong_usage():
+    assert call().exit_code == 2
+
+
+def test_examples_in_the_help_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    chain = undertow.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
+    Path("chain.json").write_text(json.dumps(chain.to_dict()))
+    import shlex
+
+    ran = 0
+    for page in ("", "leakage", "plan"):
+        text = call(*filter(None, [page]), "--help").stdout.replace("\\\n", " ")
+        for line in text.splitlines():
+            words = shlex.split(line, comments=False) if line.startswith("    undertow ") else []
+            if words and words[1] != "demo":
+                assert call(*words[1:]).exit_code == 0, line
+                ran += 1
+    assert ran == 8
+
+
+def test_streams_are_apart():
+    done = start("leakage", *CHAIN, "--epsilon", "0", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"] == "InvalidInput"
+    assert done.stderr == "undertow: epsilon must be positive and finite, found 0.0\n"
+
+
+def test_wrong_usage_in_a_process():
+    done = start("leakage", *CHAIN, "--epsilon", "one")
+    assert done.returncode == 2
+    assert "--epsilon" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [LEAKAGE, (*LEAKAGE, "--json"), ("--version",)])
+def test_an_answer_that_cannot_be_printed_is_an_error(arguments):
+    entry = [sys.executable, "-c", "from undertow.cli import main; main()", *arguments]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(entry, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("undertow: cannot print the answer")
+    assert "Traceback" not in done.stderr
+
+
+def test_names_outside_the_encoding_do_not_break_the_output():
+    done = subprocess.run(
+        [sys.executable, "-c", "from undertow.cli import main; main()", *LEAKAGE,
+         "--states", b"\xff,caf\xc3\xa9"],
+        capture_output=True,
+        env={"PYTHONIOENCODING": "ascii", "NO_COLOR": "1"},
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert b"target record" in done.stdout

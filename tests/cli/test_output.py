@@ -1,0 +1,103 @@
+"""Numbers rounded the safe way, strict JSON, and the spinner."""
+
+import math
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.calls import strict
+from undertow.certificate import Leakage
+from undertow.cli import output
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(FINITE, st.integers(2, 12))
+def test_above_and_below_enclose_the_number(value, digits):
+    assert float(output.below(value, digits)) <= value <= float(output.above(value, digits))
+
+
+@given(st.floats(min_value=1e-3, max_value=1e9))
+def test_rounding_is_close(value):
+    assert float(output.above(value)) - float(output.below(value)) <= value * 1e-6
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "down"),
+    [
+        (1.0, "1", "1"),
+        (3.474873376754, "3.474874", "3.474873"),
+        (1e-9, "1.000001e-9", "1e-9"),
+        (2.5e20, "2.5e20", "2.5e20"),
+        (math.inf, "inf", "inf"),
+        (0.0, "0", "0"),
+    ],
+)
+def test_numbers_in_words(value, up, down):
+    assert (output.above(value), output.below(value)) == (up, down)
+
+
+@given(st.floats(min_value=0, max_value=700))
+def test_odds_are_never_understated(leakage):
+    text = output.odds(leakage)
+    factor = 10.0 ** int(text[3:]) if text.startswith("10^") else float(text)
+    assert factor >= math.exp(leakage)
+
+
+def test_intervals_in_words():
+    def said(lower, upper):
+        return output.interval(Leakage(lower, upper, "exchange", "any"))
+
+    assert said(1.0, 1.0) == "1"
+    assert said(0.25, 0.5) == "between 0.25 and 0.5"
+    assert said(0.1, 0.1) == "between 0.1 and 0.1000001"
+    assert said(2.0, math.inf) == "at least 2; nothing finite is proved"
+    assert said(math.inf, math.inf) == "unbounded"
+
+
+def test_meaning_of_infinite_leakages():
+    assert "factor" in output.meaning(Leakage(1.0, 1.0, "exchange", "any"))
+    assert "no limit is proved" in output.meaning(Leakage(1.0, math.inf, "exchange", "any"))
+    assert "rule" in output.meaning(Leakage(math.inf, math.inf, "exchange", "any"))
+
+
+def test_json_is_strict_at_every_depth():
+    value = {"a": [math.inf, (-math.inf, {"b": math.nan})], "c": 1.5, "d": None, "e": True}
+    assert strict(output.strict_json(value)) == {
+        "a": ["inf", ["-inf", {"b": "nan"}]],
+        "c": 1.5,
+        "d": None,
+        "e": True,
+    }
+
+
+def test_spinner_only_on_a_terminal_and_only_when_it_takes_long(monkeypatch, capsys):
+    monkeypatch.setattr(output, "_PATIENCE", 0.05)
+
+    def wait(seconds, **environment):
+        for name in ("NO_COLOR", "TERM", "FORCE_COLOR", "TTY_COMPATIBLE"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with output.waiting("thinking"):
+            time.sleep(seconds)
+        streams = capsys.readouterr()
+        assert not streams.out
+        return streams.err
+
+    assert "thinking" in wait(0.5, FORCE_COLOR="1", TERM="xterm")
+    assert not wait(0.0, FORCE_COLOR="1", TERM="xterm")
+    assert not wait(0.5)
+
+
+def test_spinner_ends_when_the_work_fails(monkeypatch, capsys):
+    import threading
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(output, "_PATIENCE", 60.0)
+    before = threading.active_count()
+    with pytest.raises(KeyError), output.waiting("thinking"):
+        raise KeyError
+    assert threading.active_count() == before

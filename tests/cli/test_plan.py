@@ -1,0 +1,197 @@
+"""`undertow plan`: every option, the file it writes, and what happens when it cannot."""
+
+import errno
+import json
+import os
+import resource
+
+import pytest
+
+import undertow as ut
+from tests.cli.calls import CHAIN, NAMED, call, call_json, rows, start, strict
+from undertow.cli.plan_command import Method
+from undertow.errors import InvalidPlan
+from undertow.planning.search import METHODS
+
+ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
+ASKED = ("plan", *NAMED, "--count", "active", "--epsilon", 1)
+
+
+def test_json_is_the_plan():
+    result = call(*ASKED, "--json")
+    strict(result.stdout)
+    assert ut.Plan.from_json(result.stdout) == ut.calibrate(ut.Count("active"), ACTIVITY, 1.0)
+
+
+def test_words():
+    said = rows(call(*ASKED))
+    assert "scale 3.994795" in said["noise"]
+    assert said["DP level"].strip() == "0.2503258"
+    assert "1 is allowed" in said["leakage"]
+    assert said["expected error"].startswith("3.953")
+    assert said["error bar"].strip() == "within 12 with probability 95%"
+    assert "an attacker who knows any other records" in said["promise"]
+    assert "factor 2.72" in said["promise"]
+    assert said["method"].strip() in METHODS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query"),
+    [
+        (("--count", "active"), ut.Count("active")),
+        (("--histogram",), ut.Histogram()),
+        (("--sum", "0,200"), ut.Sum(0, 200)),
+        (("--sum", "-5,5"), ut.Sum(-5, 5)),
+        (("--mean", "0,1"), ut.Mean(0, 1)),
+    ],
+)
+def test_queries(arguments, query):
+    result = call("plan", *NAMED, "--length", 50, *arguments, "--epsilon", 1, "--json")
+    assert result.exit_code == 0
+    plan = ut.Plan.from_json(result.stdout)
+    assert plan.query == query
+    assert plan.length == 50
+    assert call("plan", *NAMED, "--length", 50, *arguments, "--epsilon", 1).exit_code == 0
+
+
+@pytest.mark.parametrize("method", [m.value for m in Method])
+def test_methods(method):
+    found = call_json(*ASKED, "--length", 20, "--method", method)
+    assert found["method"] in METHODS
+    assert method in ("best", found["method"])
+    plan = ut.calibrate(
+        ut.Count("active"),
+        ut.MarkovChain(ACTIVITY.transition, ACTIVITY.states, length=20),
+        1.0,
+        method=method,
+    )
+    assert found["scale"] == plan.mechanism.scale
+
+
+@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
+def test_against(against):
+    found = call_json(*ASKED, "--against", against)
+    assert found["leakage"]["against"] == against
+
+
+def test_one_attacker():
+    found = call_json(*ASKED, "--target", 5, "--known", "2,9")
+    assert found["leakage"]["against"] == {"target": 5, "known": [2, 9]}
+    words = rows(call(*ASKED, "--target", 5, "--known", "2,9"))
+    assert "wants record 5 and knows 2, 9" in words["promise"]
+
+
+def test_large_promises_do_not_overflow_the_words():
+    asked = ("plan", *CHAIN, "--length", 5, "--count", "1", "--epsilon", 800)
+    said = rows(call(*asked, "--method", "group"))
+    assert "factor 10^348" in said["promise"]
+
+
+def test_output_is_the_plan(tmp_path):
+    path = tmp_path / "plan.json"
+    result = call(*ASKED, "--output", path)
+    assert result.exit_code == 0
+    assert str(path) in rows(result)["written to"]
+    assert ut.Plan.from_json(path.read_text()) == ut.calibrate(ut.Count("active"), ACTIVITY, 1.0)
+    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_output_and_json_print_what_they_write(tmp_path):
+    path = tmp_path / "plan.json"
+    result = call(*ASKED, "--output", path, "--json")
+    assert result.stdout == path.read_text()
+
+
+def test_a_file_is_not_replaced_unless_forced(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text("mine")
+    refused = call(*ASKED, "--output", path)
+    assert refused.exit_code == 1
+    assert "--force" in refused.stderr
+    assert path.read_text() == "mine"
+    assert call(*ASKED, "--output", path, "--force").exit_code == 0
+    assert ut.Plan.from_json(path.read_text()).epsilon == 1.0
+
+
+@pytest.mark.parametrize("call_name", ["fsync", "replace"])
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_failed_write_leaves_nothing_and_keeps_the_old_file(
+    tmp_path, monkeypatch, call_name, forced
+):
+    path = tmp_path / "plan.json"
+    if forced:
+        path.write_text("mine")
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call_name, fail)
+    result = call(*ASKED, "--output", path, *(["--force"] if forced else []))
+    assert result.exit_code == 1
+    assert result.stderr == f"undertow: cannot write {path}: no space left on device\n"
+    assert not result.stdout
+    assert [p.name for p in tmp_path.iterdir()] == (["plan.json"] if forced else [])
+    if forced:
+        assert path.read_text() == "mine"
+
+
+def test_a_full_disk_leaves_no_file(tmp_path):
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    done = start(*map(str, ASKED), "--output", "plan.json", cwd=tmp_path, preexec_fn=fill)
+    assert done.returncode == 1
+    assert done.stderr.startswith("undertow: cannot write plan.json:")
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_an_unwritable_directory_is_one_clear_error(tmp_path):
+    tmp_path.chmod(0o555)
+    result = call(*ASKED, "--output", tmp_path / "plan.json")
+    assert result.exit_code == 1
+    assert "permission denied" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (".", "it is a directory"),
+        ("no/such/plan.json", "there is no directory"),
+        ("x" * 300, "cannot write"),
+    ],
+)
+def test_impossible_places(tmp_path, name, words):
+    result = call(*ASKED, "--output", tmp_path / name, "--force")
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_device_is_never_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    result = call(*ASKED, "--output", pipe, "--force")
+    assert result.exit_code == 1
+    assert "not an ordinary file" in result.stderr
+    assert pipe.is_fifo()
+
+
+def test_a_place_is_refused_before_anything_is_computed(tmp_path, monkeypatch):
+    def never(*_):
+        raise AssertionError("computed in vain")
+
+    monkeypatch.setattr("undertow.planning.search.calibrate", never)
+    assert call(*ASKED, "--output", tmp_path).exit_code == 1
+
+
+def test_a_plan_edited_by_hand_is_refused(tmp_path):
+    path = tmp_path / "plan.json"
+    call(*ASKED, "--output", path)
+    body = json.loads(path.read_text())
+    body["scale"] /= 2
+    with pytest.raises(InvalidPlan, match="checksum"):
+        ut.Plan.from_json(json.dumps(body))
+    with pytest.raises(InvalidPlan, match="not JSON"):
+        ut.Plan.from_json(path.read_text()[:-20])

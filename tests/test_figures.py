@@ -1,0 +1,168 @@
+"""The figure shows what the leakage function says, and labels it."""
+
+import builtins
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from undertow.bounds.published import lange_constant, zhao_constant
+from undertow.errors import InvalidInput, NotSupported
+from undertow.figures import Curves, Mark, _apart, draw_leakage, figure_bytes, leakage_curves
+
+CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
+LEVELS = [0.05, 0.5, 1.0, 2.0, 4.0]
+# theory.md section 1, printed to twelve digits
+ANY = [0.192471001157, 1.985846982792, 3.474873376754, 5.430933968243, 8.057752706747]
+IGNORANT = [0.189850986248, 1.985846982792, 3.458264743769, 5.198346780382, 7.502272897300]
+
+
+@pytest.fixture(scope="module")
+def curves():
+    return leakage_curves(CHAIN, LEVELS, 4032)
+
+
+@pytest.fixture(scope="module")
+def axes(curves):
+    marks = [Mark(1.0, 3.4749, "here"), Mark(0.2503, 1.0, "there", lift=40)]
+    (found,) = draw_leakage(curves, marks, "A title").axes
+    return found
+
+
+def series(axes, name):
+    (line,) = [line for line in axes.lines if line.get_label() == name]
+    return np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+
+
+def words(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_curves_are_the_reference_values(curves):
+    assert curves.any == pytest.approx(ANY, abs=1e-9)
+    assert curves.ignorant == pytest.approx(IGNORANT, abs=1e-9)
+    assert curves.lange == lange_constant(CHAIN)
+    assert curves.zhao == zhao_constant(CHAIN)
+    assert curves.length == 4032
+
+
+def test_curves_are_certified_upper_ends(curves):
+    for level, value in zip(LEVELS, curves.any, strict=True):
+        assert value == ut.leakage(ut.PureDP(level), CHAIN).upper
+
+
+def test_each_level_ticks_once():
+    ticks: list[None] = []
+    leakage_curves(CHAIN, LEVELS[:2], tick=lambda: ticks.append(None))
+    assert len(ticks) == 2
+
+
+@pytest.mark.parametrize("levels", [[], [1.0, 0.5], [1.0, 1.0]])
+def test_levels_must_increase(levels):
+    with pytest.raises(InvalidInput, match="increasing"):
+        leakage_curves(CHAIN, levels)
+
+
+def test_length_is_that_of_the_chain_by_default():
+    assert leakage_curves(CHAIN, [1.0]).length is None
+    short = ut.MarkovChain(CHAIN.transition, length=5)
+    assert leakage_curves(short, [1.0]).length == 5
+
+
+def test_drawn_series(axes, curves):
+    x = np.array(LEVELS)
+    for name, expected in (
+        ("any", curves.any),
+        ("ignorant", curves.ignorant),
+        ("informed", x),
+        ("Lange 2024", x + curves.lange),
+        ("Zhao et al. 2017", x + curves.zhao),
+    ):
+        drawn = series(axes, name)
+        assert np.array_equal(drawn[0], x), name
+        assert np.array_equal(drawn[1], expected), name
+    rising = series(axes, "general")
+    assert rising[1][1] / rising[0][1] == pytest.approx(4032)
+
+
+def test_every_line_is_labelled_beside_its_end(axes):
+    said = "\n".join(words(axes))
+    for expected in (
+        "Lange 2024, published\nε + 8.05",
+        "Zhao et al. 2017, published\nε + 10.64",
+        "exact, attacker knows\nany other records",
+        "exact, attacker knows\nno other record",
+        "ε, attacker knows\nall other records",
+        "n ε, any dependence (n = 4,032)",
+        "here",
+        "there",
+    ):
+        assert expected in said
+    assert axes.get_title(loc="left") == "A title"
+    assert "DP level" in axes.get_xlabel()
+    assert axes.get_legend() is None
+
+
+def test_labels_do_not_overlap(axes):
+    figure = axes.figure
+    figure.draw_without_rendering()
+    beside = [text for text in axes.texts if text.get_position()[0] == 1.015]
+    boxes = [text.get_window_extent() for text in beside]
+    assert len(boxes) == 5
+    for place, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+        assert box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0
+        assert box.y1 <= figure.bbox.y1
+
+
+def test_places_move_apart_and_keep_their_order():
+    places = [0.5, 0.51, 0.9, 0.52]
+    moved = _apart(places, 0.1)
+    assert np.argsort(moved).tolist() == np.argsort(places).tolist()
+    assert np.diff(np.sort(moved)).min() >= 0.1 - 1e-3
+    assert moved[2] == 0.9
+    assert _apart([0.2, 0.8], 0.1) == [0.2, 0.8]
+
+
+def test_bounds_that_do_not_apply_are_not_drawn():
+    zeros = ut.MarkovChain([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]])
+    curves = leakage_curves(zeros, [0.5, 1.0])
+    assert curves.lange is None
+    assert curves.zhao is None
+    (axes,) = draw_leakage(curves).axes
+    assert {line.get_label() for line in axes.lines} == {"any", "ignorant", "informed"}
+
+
+def test_infinite_leakage_leaves_a_gap():
+    levels = np.array([1.0, 2.0])
+    without = Curves(levels, np.array([3.0, np.inf]), levels, None, None, None)
+    figure = draw_leakage(without)
+    assert np.isfinite(figure.axes[0].get_ylim()).all()
+    assert figure_bytes(figure, "png")
+
+
+def test_files(axes):
+    png, svg = figure_bytes(axes.figure, "png"), figure_bytes(axes.figure, "svg")
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(png[place : place + 4], "big") for place in (16, 20))
+    assert (width, height) == (1376, 832)
+    assert len(png) > 20_000
+    assert b"<svg" in svg
+    assert "Lange 2024, published" in svg.decode()
+    assert figure_bytes(axes.figure, "png") == png
+    assert figure_bytes(axes.figure, "svg") == svg
+    assert b"<dc:date>" not in svg
+
+
+def test_missing_matplotlib_says_what_to_install(monkeypatch, curves):
+    real = builtins.__import__
+
+    def fake(name, *rest):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", fake)
+    with pytest.raises(NotSupported, match=r"undertow\[plot\]"):
+        draw_leakage(curves)
