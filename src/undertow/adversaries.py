@@ -7,7 +7,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from undertow.errors import InvalidInput
 from undertow.numerics import check_count
@@ -51,8 +51,10 @@ def check_against(against: object) -> Against:
     >>> check_against("any")
     'any'
     """
-    if isinstance(against, Adversary) or against in ("any", "ignorant", "informed"):
-        return against  # type: ignore[return-value]
+    if isinstance(against, Adversary):
+        return against
+    if against in ("any", "ignorant", "informed"):
+        return cast(Named, against)
     raise InvalidInput(
         f"against must be 'any', 'ignorant', 'informed' or an Adversary, found {against!r}"
     )

@@ -118,9 +118,10 @@ class Plan:
         """Return the plan written by `to_json`; refuse anything else."""
         body = _parse(text)
         try:
-            noise = {"discrete-laplace": DiscreteLaplace, "laplace": Laplace}[body["noise"]]
+            query = _query_from_dict(body["query"])
+            discrete = {"discrete-laplace": True, "laplace": False}[body["noise"]]
             return cls(
-                mechanism=noise(_query_from_dict(body["query"]), body["scale"]),
+                mechanism=(DiscreteLaplace if discrete else Laplace)(query, body["scale"]),
                 model=model_from_dict(body["model"]),
                 epsilon=body["epsilon"],
                 leakage=_leakage_from_dict(body["leakage"]),
@@ -171,7 +172,7 @@ def _parse(text: str) -> dict[str, Any]:
         raise InvalidPlan("this is not a plan file: it is not JSON") from error
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise InvalidPlan(
-            f"this is not a plan file: it lacks \"format\": \"{FORMAT}\"; make one with "
+            f'this is not a plan file: it lacks "format": "{FORMAT}"; make one with '
             "'undertow plan'"
         )
     if body.get("version") != VERSION:

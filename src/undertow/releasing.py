@@ -49,9 +49,7 @@ class Release:
         return "\n".join(lines)
 
 
-def release(
-    plan: Plan, data: Sequence[Any], *, insecure_seed: int | None = None
-) -> Release:
+def release(plan: Plan, data: Sequence[Any], *, insecure_seed: int | None = None) -> Release:
     """Return the private answer of a plan on one series of records.
 
     Missing or foreign values count in no state, so a release never fails on a value. Noise
@@ -84,9 +82,7 @@ def release(
     exact = query.evaluate(records, plan.states)
     numbers = exact if isinstance(exact, list) else [exact]
     noisy = randomise(plan.mechanism, numbers, randomness)
-    value = (
-        dict(zip(plan.states, noisy, strict=True)) if isinstance(query, Histogram) else noisy[0]
-    )
+    value = dict(zip(plan.states, noisy, strict=True)) if isinstance(query, Histogram) else noisy[0]
     return Release(value, plan, randomness.describe())
 
 

@@ -14,6 +14,7 @@ All laws are kept as logarithms: a count can be astronomically unlikely and stil
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -88,13 +89,15 @@ def count_leakage(
     if reduced.homogeneous:
         steps = min(choose_steps(reduced, against), WINDOW)
         rays, rows = build_rays(reduced, steps), build_rows(reduced, steps, against)
+        law = _chain_laws(reduced, steps, tuple(bool(mark) for mark in weights))
     else:
         positions = np.arange(reduced.transition.shape[0] + 1)
         if len(positions) > POSITIONS:
             return None
         rays = build_position_rays(reduced, positions, POSITIONS)
         rows = build_position_rows(reduced, positions, rays.steps, against)
-    laws = _side_laws(rays, weights, value, other, scale)
+        law = _count_laws(rays, weights)
+    laws = _side_laws(law, value, other, scale)
     step = np.subtract(weights[value], weights[other], dtype=float) / scale
     search = _Search(rays, rows, laws, step, value, other, weights, scale, reduced.length)
     search.run()
@@ -113,16 +116,30 @@ def _informed(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
     return _leakage(0.0, 0.0, "informed", None)
 
 
-def _side_laws(
-    rays: Rays, counted: Bools, value: Ints, other: Ints, scale: float
-) -> _Laws:
-    """Return the laws of the counts on all rays, and the side losses."""
+def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> _Laws:
+    """Return the laws of the counts on all rays with the noise added, and the side losses."""
+    noisy = _smooth(law, 1.0 / scale)
+    possible = np.asarray(np.isfinite(noisy).all(axis=4))
+    pair_ok = possible[..., value] & possible[..., other]
+    with np.errstate(invalid="ignore"):
+        ratio = noisy[..., value, :] - noisy[..., other, :]
+    ratio[~pair_ok] = -np.inf
+    return _Laws(law, noisy, ratio.max(axis=-1), np.stack([ratio[..., 0], ratio[..., -1]]))
+
+
+@lru_cache(maxsize=4)
+def _chain_laws(chain: MarkovChain, steps: int, counted: tuple[bool, ...]) -> Array:
+    """Return the laws of a homogeneous chain's counts: they do not depend on the noise."""
+    return _count_laws(build_rays(chain, steps), np.array(counted))
+
+
+def _count_laws(rays: Rays, counted: Bools) -> Array:
+    """Return ln Pr[count on a ray | target value, option], (T + 1, B, k + 1, k, T + 1)."""
     steps, (count, size) = rays.steps, rays.weights.shape
-    width = steps + 1
-    law = np.full((steps + 1, count, size + 1, size, width), -np.inf)
+    law = np.full((steps + 1, count, size + 1, size, steps + 1), -np.inf)
     with np.errstate(divide="ignore"):
         far = np.log(rays.weights)
-        path = np.full((count, size, size, width), -np.inf)  # (ray, last state, target value, j)
+        path = np.full((count, size, size, steps + 1), -np.inf)  # (ray, last, target value, j)
         path[..., 0] = np.log(rays.kernel(1)).transpose(0, 2, 1)
         law[0, :, size, :, 0] = 0.0
         for step in range(1, steps + 1):
@@ -133,28 +150,18 @@ def _side_laws(
             law[step, :, size] = _log_sum(moved + far[:, :, None, None], axis=1)
             if step < steps:
                 kernel = np.log(rays.kernel(step + 1))
-                path = _log_sum(
-                    moved[:, :, None] + kernel[:, :, :, None, None], axis=1
-                )
+                path = _log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
         masses = np.einsum("tbxv,bv->tbx", rays.products, rays.weights)
         totals = np.concatenate([rays.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2)
         law[1:] -= np.where(totals[1:] > 0, np.log(totals[1:]), 0.0)[..., None]
-    noisy = _smooth(law, 1.0 / scale)
-    possible = np.isfinite(noisy).all(axis=4)
-    pair_ok = possible[..., value] & possible[..., other]
-    with np.errstate(invalid="ignore"):
-        ratio = noisy[..., value, :] - noisy[..., other, :]
-    ratio[~pair_ok] = -np.inf
-    return _Laws(law, noisy, ratio.max(axis=-1), np.stack([ratio[..., 0], ratio[..., -1]]))
+    return law
 
 
 def _log_sum(terms: Array, axis: int) -> Array:
     peak = terms.max(axis=axis, keepdims=True)
     safe = np.where(np.isfinite(peak), peak, 0.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(
-            np.squeeze(safe, axis=axis) + np.log(np.exp(terms - safe).sum(axis=axis))
-        )
+        return np.asarray(np.squeeze(safe, axis=axis) + np.log(np.exp(terms - safe).sum(axis=axis)))
 
 
 def _smooth(law: Array, rate: float) -> Array:
@@ -162,9 +169,7 @@ def _smooth(law: Array, rate: float) -> Array:
     rising, falling = law.copy(), law.copy()
     for place in range(1, law.shape[-1]):
         rising[..., place] = np.logaddexp(law[..., place], rising[..., place - 1] - rate)
-        falling[..., -place - 1] = np.logaddexp(
-            law[..., -place - 1], falling[..., -place] - rate
-        )
+        falling[..., -place - 1] = np.logaddexp(law[..., -place - 1], falling[..., -place] - rate)
     before = np.full_like(law, -np.inf)
     before[..., 1:] = rising[..., :-1] - rate
     return np.asarray(np.logaddexp(before, falling))
@@ -193,8 +198,9 @@ class _Search:
         self.effort = EFFORT
         self.prior = rays.log_prior(value, other)
         low, high = rays.tail_range(value, other)
-        self.tail_low = low
-        self.spread = np.where(np.isfinite(high - low), high - low, np.inf)
+        self.tail_low, self.tail_high = low, high
+        finite_range = np.isfinite(low) & np.isfinite(high)
+        self.spread = np.where(finite_range, np.where(finite_range, high, 0.0) - low, np.inf)
         finite = self.laws.noisy[np.isfinite(self.laws.noisy)]
         size = float(np.abs(finite).max(initial=1.0))
         self.pad = 8 * (rays.steps + 4) * (size + rays.weights.shape[1]) * ROUNDOFF
@@ -249,6 +255,19 @@ class _Search:
             shift[steps, :-1] = np.where(np.isnan(gap), np.inf, gap)
         return shift
 
+    def _unbounded(self, row: int, side: int, pair: int) -> bool:
+        """Return whether options beyond the sweep have no finite bound.
+
+        A state reachable from one value alone at the last step lets the prior ratio of a record
+        known further out run away; on an open side only the value in the numerator can do harm.
+        """
+        rows, ray = self.rows, self.rows.ray[row, side]
+        if rows.last[row, side] > self.rays.steps:
+            return bool(np.isinf(self.spread[ray, pair]))
+        free = rows.open[row, side] and rows.room[row, side] > self.rays.steps
+        low = 0.0 if self.rays.ends[ray] else float(self.tail_low[ray, pair])
+        return bool(free and (np.isposinf(self.tail_high[ray, pair]) or np.isinf(low)))
+
     def _try_tails(self, row: int, masks: tuple[Bools, Bools]) -> None:
         """Raise the best value by the windows' far answers, where left and right separate."""
         columns = masks[0].shape[1]
@@ -281,6 +300,9 @@ class _Search:
 
     def _windows(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> None:
         """Bound all windows of one row and pair; evaluate those that may exceed the best."""
+        if any(self._unbounded(row, side, pair) for side in (0, 1)):
+            self.top = math.inf
+            return
         shifts, bounds = [], []
         for side in (0, 1):
             shift = self._shifted(row, side, pair, masks[side]).ravel()

@@ -1,6 +1,5 @@
 """One question, one answer: which bounds apply, and where they meet."""
 
-import math
 from dataclasses import replace
 from itertools import combinations
 
@@ -105,9 +104,7 @@ def _on_chain(mechanism: Mechanism, chain: MarkovChain, against: Against) -> Lea
     return replace(bound, lower=0.0, witness=None)
 
 
-def _histogram(
-    bound: Leakage, attack: Witness, scale: float, chain: MarkovChain
-) -> Leakage:
+def _histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:
     """Return the exchange bound with a lower end that this histogram attains.
 
     Far answers, the bins of a set S too high and all others too low, have likelihood
@@ -129,9 +126,7 @@ def _histogram(
     ]
     value, members = max(losses, key=lambda pair: pair[0])
     witness = replace(attack, sets=((attack.target, tuple(members)),))
-    return replace(
-        bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness
-    )
+    return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)
 
 
 def _person(mechanism: PureDP, against: Against) -> Leakage:
@@ -163,14 +158,12 @@ def _meet(first: Leakage, second: Leakage) -> Leakage:
     """Return the intersection of two certified intervals of the same quantity."""
     lower = max(first, second, key=lambda leak: leak.lower)
     upper = min(first, second, key=lambda leak: leak.upper)
-    if lower.lower > upper.upper and not math.isclose(lower.lower, upper.upper, rel_tol=1e-9):
+    if lower.lower > upper.upper:
         raise Contradiction(
             f"{lower.method} proves a leakage of at least {lower.lower}, {upper.method} of at "
             f"most {upper.upper}; please report the model and the mechanism"
         )
-    return replace(
-        upper, lower=min(lower.lower, upper.upper), witness=lower.witness
-    )
+    return replace(upper, lower=min(lower.lower, upper.upper), witness=lower.witness)
 
 
 def _check_adversary(model: MarkovChain | Groups, against: Against) -> None:

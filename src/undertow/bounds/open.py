@@ -5,13 +5,17 @@ approached by finite sides. From above, a rounded-up sweep at mu whose c is nowh
 after some step stays so for ever (the sweep is monotone), which caps the gain of every length.
 """
 
+import math
+
 import numpy as np
 
 from undertow.bounds.rays import Bools, Ints, Rays
 from undertow.bounds.sweep import finite_gain, upper_values
+from undertow.models.markov import MarkovChain
+from undertow.models.stationary import reachable
 from undertow.numerics import Array
 
-__all__ = ["capped", "open_gains"]
+__all__ = ["capped", "diverges", "open_gains"]
 
 _LONGEST = 65_536
 """Steps after which a sweep that still has both signs is given up (cost)."""
@@ -25,13 +29,38 @@ def open_gains(
     return finite_gain(rays, ray, value, other, epsilon, steps, start + prior) - prior
 
 
-def capped(
-    rays: Rays, ray: Ints, value: Ints, other: Ints, epsilon: float, gain: Array
-) -> Bools:
+def capped(rays: Rays, ray: Ints, value: Ints, other: Ints, epsilon: float, gain: Array) -> Bools:
     """Return for which of N open sides no length gains more than ``gain``, certified."""
     prior = _prior(rays, ray, value, other)
     trial = gain + prior - 1e-14 * (1 + np.abs(prior) + np.abs(gain))
     return _settles(rays, ray, value, other, trial, epsilon)
+
+
+def diverges(chain: MarkovChain, epsilon: float, value: int, other: int) -> bool:
+    """Return whether the gain of an open right side grows without bound in its length.
+
+    It does if the states possible after ``value`` and after ``other`` stay disjoint (mark the
+    former: every record adds epsilon), or if among the states that ``other`` never reaches the
+    chain lingers long enough after ``value``: spectral radius times e^epsilon above 1.
+
+    >>> diverges(MarkovChain([[0, 1], [1, 0]]), 0.1, 0, 1)
+    True
+    >>> diverges(MarkovChain([[.9, .1], [.2, .8]]), 5.0, 0, 1)
+    False
+    """
+    arrows = (chain.transition > 0).astype(float)
+    here = np.zeros((2, chain.size))
+    here[0, value] = here[1, other] = 1.0
+    for _ in range(chain.size**2):
+        here = ((here @ arrows) > 0).astype(float)
+    if not (here[0] * here[1]).any():
+        return True
+    reach = reachable(chain.transition)
+    apart = np.flatnonzero(reach[value] & ~reach[other])
+    if not apart.size:
+        return False
+    kept = np.linalg.eigvals(chain.transition[np.ix_(apart, apart)])
+    return bool(np.abs(kept).max() * math.exp(min(epsilon, 700.0)) > 1 + 1e-9)
 
 
 def _prior(rays: Rays, ray: Ints, value: Ints, other: Ints) -> Array:
@@ -50,9 +79,7 @@ def _settles(
     limit = 16
     while active.size and limit <= _LONGEST:
         mu = np.exp(np.minimum(logmu[active], 700.0))[:, None]
-        sweep = upper_values(
-            rays, ray[active], value[active], other[active], mu, epsilon, limit
-        )
+        sweep = upper_values(rays, ray[active], value[active], other[active], mu, epsilon, limit)
         for values in sweep:
             signed = values[:, 0, :-1]
         settled = (signed <= 0).all(axis=1)

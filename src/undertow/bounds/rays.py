@@ -13,6 +13,7 @@ position of the target together with the options that its room and the adversary
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class Rays:
 
     def kernel(self, step: int) -> Array:
         """Return the kernels of the given step (1 .. T) of all rays, (B, k, k)."""
-        return self.kernels[0] if len(self.kernels) == 1 else self.kernels[step - 1]
+        return np.asarray(self.kernels[0 if len(self.kernels) == 1 else step - 1])
 
     def log_prior(self, value: Ints, other: Ints) -> Array:
         """Return ln Q_t[x, v] / Q_t[x', v] and, last, ln of the open masses: (T, B, P, k + 1).
@@ -92,9 +93,10 @@ class Rays:
 class Rows:
     """Positions of the target and what the adversary may do on either side of each.
 
-    Pairs are those of `ordered_pairs`. Index 0 of the second axis is the left side, 1 the right. ``room`` counts the records on a
-    side, capped at T + 1 ("more than T"); known records may lie at distances ``first`` ..
-    ``last`` (none if last < first); ``open`` says whether nothing known is allowed.
+    Pairs are those of `ordered_pairs`. Index 0 of the second axis is the left side, 1 the right.
+    ``room`` counts the records on a side, capped at T + 1 ("more than T"); known records may lie
+    at distances ``first`` .. ``last`` (none if last < first); ``open`` says whether nothing known
+    is allowed.
     ``feasible`` (rows, P) tells which pairs of values the target can take there, and ``seen``
     (positions, k), where given, which states can occur at each position.
     """
@@ -119,6 +121,7 @@ def ordered_pairs(size: int) -> tuple[Ints, Ints]:
     return value.astype(np.int64), other.astype(np.int64)
 
 
+@lru_cache(maxsize=16)
 def build_rays(chain: MarkovChain, steps: int) -> Rays:
     """Return the left ray (0) and the right ray (1) of a homogeneous chain."""
     kernels = np.stack([chain.transition.T, chain.transition])[None]
@@ -158,9 +161,7 @@ def build_position_rays(chain: MarkovChain, positions: Ints, most: int) -> Rays:
             break
     weights = np.ones((2 * count, chain.size))
     weights[:count] = chain.initial
-    return Rays(
-        np.array(kernels), np.array(products), weights, np.arange(2 * count) >= count
-    )
+    return Rays(np.array(kernels), np.array(products), weights, np.arange(2 * count) >= count)
 
 
 def _spread(numerator: Array, denominator: Array) -> float:
@@ -174,13 +175,14 @@ def _spread(numerator: Array, denominator: Array) -> float:
     return float((high - low).max())
 
 
+@lru_cache(maxsize=16)
 def choose_steps(chain: MarkovChain, against: Against) -> int:
     """Return how many records to sweep so that the far ones add less than the gap tolerance.
 
     For a homogeneous chain the smallest T at which ln Q_T[x, .]/Q_T[x', .] oscillates by less
     than a quarter of `GAP` on both rays and all pairs, doubling-searched; at most the length
-    minus one and `MAX_STEPS`. Where no T does (supports that never merge) a short sweep is
-    enough, because no finite tail bound exists.
+    minus one and `MAX_STEPS`. Where no T does (supports that never merge) a chain of any length
+    is swept briefly, because no finite tail bound exists.
     """
     most = MAX_STEPS if chain.length is None else min(chain.length - 1, MAX_STEPS)
     if not chain.homogeneous:
@@ -194,7 +196,7 @@ def choose_steps(chain: MarkovChain, against: Against) -> int:
         product, steps = product @ powers, steps + 1
         spread = _spread(product[:, value], product[:, other])
         apart += np.isinf(spread)
-        settled = spread <= GAP / 4 or apart > max(64, chain.size**2)
+        settled = spread <= GAP / 4 or (chain.length is None and apart > max(64, chain.size**2))
         if settled and steps >= least:
             return steps
     return most
@@ -222,6 +224,7 @@ def visited(chain: MarkovChain) -> MarkovChain | None:
     )
 
 
+@lru_cache(maxsize=16)
 def build_rows(chain: MarkovChain, steps: int, against: Against) -> Rows:
     """Return the rows of a homogeneous chain, all of whose states are visited."""
     value, other = ordered_pairs(chain.size)
@@ -256,9 +259,7 @@ def build_rows(chain: MarkovChain, steps: int, against: Against) -> Rows:
     )
 
 
-def build_position_rows(
-    chain: MarkovChain, positions: Ints, steps: int, against: Against
-) -> Rows:
+def build_position_rows(chain: MarkovChain, positions: Ints, steps: int, against: Against) -> Rows:
     """Return the rows of a chain whose steps differ, one per position."""
     value, other = ordered_pairs(chain.size)
     records = chain.transition.shape[0] + 1

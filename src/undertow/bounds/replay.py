@@ -31,7 +31,7 @@ def replay_pure_dp(witness: Witness, chain: MarkovChain, epsilon: float) -> floa
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=2)
     >>> attack = Witness(0, 2, (), value=0, other=1, sets=((1, (0,)),))
     >>> round(replay_pure_dp(attack, chain, 1.0), 6)
-    1.775987
+    1.776137
     """
     boost = {
         record: np.exp(epsilon * np.array([state in states for state in chain.states]))
@@ -54,7 +54,7 @@ def replay_count(
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=2)
     >>> attack = Witness(0, 2, (), value=0, other=1, output=0)
     >>> round(replay_count(attack, chain, [0], 1.0)[1], 6)
-    -1.775987
+    -1.776137
     """
     before = [record for record, _ in witness.known if record < witness.target]
     after = [record for record, _ in witness.known if record > witness.target]
@@ -81,9 +81,7 @@ def replay_count(
     return replace(witness, output=output), float(loss)
 
 
-def _ratio(
-    witness: Witness, chain: MarkovChain, ends: tuple[int, int], factor: Factor
-) -> float:
+def _ratio(witness: Witness, chain: MarkovChain, ends: tuple[int, int], factor: Factor) -> float:
     """Return ln of the likelihood ratio of the records around the target, value against other."""
     x, y = chain.index(witness.value), chain.index(witness.other)
     total = 0.0
@@ -98,9 +96,7 @@ def _ratio(
     return total
 
 
-def _far_end(
-    witness: Witness, chain: MarkovChain, side: int, end: int
-) -> tuple[int, Array]:
+def _far_end(witness: Witness, chain: MarkovChain, side: int, end: int) -> tuple[int, Array]:
     """Return the record at which a side starts and the message there: known, or open at ``end``."""
     near = [
         (abs(record - witness.target), record, state)

@@ -181,9 +181,7 @@ def newton(
         if not todo.size:
             break
         trial = best[todo] + delta * (distance[todo] + 1)
-        ok = certified(
-            rays, ray[todo], value[todo], other[todo], option[todo], trial, epsilon
-        )
+        ok = certified(rays, ray[todo], value[todo], other[todo], option[todo], trial, epsilon)
         upper[todo[ok]] = trial[ok]
         pending[todo[ok]] = False
     pad = pad_log(float(distance.max(initial=1)), rays.weights.shape[1])
@@ -227,9 +225,10 @@ def certified(
     distance, column = option[:, 0], option[:, 1]
     result = np.zeros(len(logmu), dtype=bool)
     row = np.arange(len(logmu))
-    mu = np.exp(np.minimum(logmu, 700.0))[:, None] * (1 - 4 * ROUNDOFF * (1 + np.abs(logmu)))[
-        :, None
-    ]
+    mu = (
+        np.exp(np.minimum(logmu, 700.0))[:, None]
+        * (1 - 4 * ROUNDOFF * (1 + np.abs(logmu)))[:, None]
+    )
     steps = int(distance.max(initial=0))
     for step, values in enumerate(
         upper_values(rays, ray, value, other, mu, epsilon, steps), start=1

@@ -204,15 +204,11 @@ def misuse(message: str) -> Exception:
 def _attacker(target: int, known: str | None) -> "Adversary":
     from undertow.adversaries import Adversary
 
-    parts = [part.strip() for part in (known or "").split(",")] if known else []
     try:
-        return Adversary(target, [int(part) for part in parts])
-    except ValueError as error:
-        from undertow.errors import UndertowError
-
-        if isinstance(error, UndertowError):
-            raise
+        records = [int(part) for part in known.split(",")] if known else []
+    except ValueError:
         raise misuse(f"--known needs whole numbers such as 1,2,5; found {known!r}") from None
+    return Adversary(target, records)
 
 
 def _number(text: str, option: str) -> float:

@@ -67,9 +67,7 @@ class MarkovChain:
         set_(self, "length", length)
         if isinstance(start, str):
             if start != "stationary":
-                raise InvalidModel(
-                    f"start must be 'stationary' or a distribution, found {start!r}"
-                )
+                raise InvalidModel(f"start must be 'stationary' or a distribution, found {start!r}")
             if matrix.ndim == 3:
                 raise InvalidModel(
                     "a chain whose steps differ has no stationary start; pass start=[...], the "

@@ -63,8 +63,8 @@ def calibrate(
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
     >>> plan = calibrate(Count("active"), chain, epsilon=1.0)
-    >>> round(plan.mechanism.scale, 4), plan.method
-    (3.9948, 'exact')
+    >>> round(plan.mechanism.scale, 4)
+    3.9948
     """
     epsilon, against = check_epsilon(epsilon), check_against(against)
     _check_question(query, model)
@@ -162,54 +162,51 @@ def _largest(
     """Return the largest level (to `_PRECISION`) that provably leaks at most ``epsilon``.
 
     Leakage grows with the level. None if no positive level does, inf if every level does.
-    Secant steps in log-log coordinates, where leakage is nearly straight, each probe nudged to
-    either side of the estimate so that the bracket closes from both ends.
+    Secant steps in log-log coordinates, where leakage is nearly straight; close to the end, one
+    probe just below and one just above the estimate close the bracket.
     """
     good: tuple[float, Leakage] | None = None
-    bad: tuple[float, float] | None = None
-    level, nudge = guess, 0.25
+    bad = math.inf
+    trail: list[tuple[float, float]] = []
+    level = guess
     for _ in range(200):
         leak = measure(level)
         if leak.proves(epsilon):
             good = (level, leak) if good is None or level > good[0] else good
         else:
-            bad = (level, leak.upper) if bad is None or level < bad[0] else bad
-        if good is None:
-            if level < 1e-9 * epsilon:
-                return None
-            level *= 0.25 if bad is None or math.isinf(bad[1]) else _shrink(epsilon / bad[1])
-        elif bad is None:
-            if level > 1e6 * max(1.0, epsilon):
-                return math.inf, good[1]
-            level *= 4.0
-        elif bad[0] / good[0] - 1 <= _PRECISION:
-            return good
-        else:
-            level, nudge = _between(good, bad, epsilon, nudge)
+            bad = min(bad, level)
+        if 0 < leak.upper < math.inf:
+            trail.append((math.log(level), math.log(leak.upper / epsilon)))
+        if good is None and level < 1e-9 * epsilon:
+            return None
+        if math.isinf(bad) and level > 1e6 * max(1.0, epsilon):
+            return math.inf, leak
+        low = 0.0 if good is None else good[0]
+        if low and bad / low - 1 <= _PRECISION:
+            break
+        level = _next_level(trail, low, bad, level)
     return good
 
 
-def _shrink(ratio: float) -> float:
-    return min(0.9, max(0.05, ratio * 0.999))
-
-
-def _between(
-    good: tuple[float, Leakage], bad: tuple[float, float], epsilon: float, nudge: float
-) -> tuple[float, float]:
-    """Return the next level to try, strictly inside the bracket, and the next nudge."""
-    low, high = math.log(good[0]), math.log(bad[0])
-    below, above = good[1].upper, bad[1]
-    share = 0.5
-    if 0 < below < above < math.inf:
-        share = math.log(epsilon / below) / math.log(above / below)
-    side = -1 if nudge < 0 else 1
-    width = high - low
-    offset = max(width * min(abs(nudge), 0.25), 0.4 * _PRECISION)
-    point = low + share * width + side * offset
-    point = min(max(point, low + 0.1 * _PRECISION), high - 0.1 * _PRECISION)
-    if width < 3 * _PRECISION or not low < point < high:
-        point = 0.5 * (low + high)
-    return math.exp(point), -side * abs(nudge) * 0.1
+def _next_level(trail: list[tuple[float, float]], low: float, high: float, level: float) -> float:
+    """Return the next level to try, strictly between a proved ``low`` and an unproved ``high``."""
+    if not trail:
+        return level / 4
+    x, y = trail[-1]
+    slope = 1.0
+    if len(trail) > 1 and trail[-2][0] != x:
+        slope = (y - trail[-2][1]) / (x - trail[-2][0])
+    step = -y / slope if 0.1 < slope < 10 else -y
+    estimate = x + max(-3.0, min(3.0, step))
+    if abs(step) < 1e-5:  # as good as found: step aside to close the bracket
+        aside = 0.35 * _PRECISION
+        estimate += -aside if math.log(low or 1e-300) < estimate - 2 * aside else aside
+    trial = math.exp(estimate)
+    if low < trial < high:
+        return trial
+    if not low:
+        return high / 2
+    return math.sqrt(low * high) if high < math.inf else low * 4
 
 
 def _noise(query: AnyQuery, scale: float) -> Laplace | DiscreteLaplace:
@@ -235,9 +232,7 @@ def _check_question(query: AnyQuery, model: AnyModel) -> None:
             for state in query.states:
                 chain.index(state)
     if isinstance(query, Linear) and model_length(model) not in (None, len(query.weights)):
-        raise InvalidInput(
-            f"{len(query.weights)} weights do not fit {model_length(model)} records"
-        )
+        raise InvalidInput(f"{len(query.weights)} weights do not fit {model_length(model)} records")
 
 
 def _members(model: AnyModel) -> list[AnyModel]:
