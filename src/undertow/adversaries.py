@@ -7,7 +7,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from undertow.errors import InvalidInput
 from undertow.numerics import check_count
@@ -54,7 +54,7 @@ def check_against(against: object) -> Against:
     if isinstance(against, Adversary):
         return against
     if against in ("any", "ignorant", "informed"):
-        return cast(Named, against)
+        return against
     raise InvalidInput(
         f"against must be 'any', 'ignorant', 'informed' or an Adversary, found {against!r}"
     )

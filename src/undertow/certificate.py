@@ -1,7 +1,7 @@
 """What a leakage computation returns: a certified interval, its witness, and its fine print."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from undertow.adversaries import Against
@@ -16,10 +16,12 @@ class Witness:
     """An attack that attains ``lower``: an adversary, two values, and what to look at.
 
     The attacker wants record ``target`` of ``length`` records, knows ``known`` (record and
-    value), and compares ``value`` with ``other``. For `PureDP` the worst algorithm answers
-    with odds e^epsilon per record t whose state lies in ``sets[t]``; records without a set do
-    not matter. For a noisy count ``output`` is the answer to wait for, counted from the
-    smallest answer possible given the known records.
+    value), and compares ``value`` with ``other``. For `PureDP` the worst algorithm's output has
+    likelihood exp(epsilon #{t : x_t in sets[t]}); records without a set do not matter. For a
+    noisy count ``output`` is the answer to wait for, less what the known records contribute (all
+    records outside the nearest known ones count as known); its extremes stand for all answers
+    beyond. For a noisy histogram the target's set names the bins
+    to see far too high while all others are far too low.
 
     >>> Witness(target=0, length=2, known=(), value="a", other="b").words()
     "target record 0 of 2, nothing known: 'a' against 'b'"
@@ -30,7 +32,7 @@ class Witness:
     known: tuple[tuple[int, State], ...]
     value: State
     other: State
-    sets: tuple[tuple[int, tuple[State, ...]], ...] = ()
+    sets: tuple[tuple[int, tuple[State, ...]], ...] = field(default=(), repr=False)
     output: int | None = None
 
     def words(self) -> str:

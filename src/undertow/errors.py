@@ -8,7 +8,8 @@ The tree::
     │   ├── UnknownState               a state that the model does not have
     │   └── InvalidPlan                a plan file is foreign, damaged or from another version
     ├── NotSupported                   a valid question that no certified method answers
-    │   └── MethodRefused              the named method does not prove what was asked
+    │   ├── MethodRefused              the named method does not prove what was asked
+    │   └── NothingToProtect           every record is certain under the model
     └── Contradiction                  two certified bounds disagree: a defect, never a user error
 
 A message says what is required, what was found and where, and what to do. It never contains a
@@ -22,6 +23,7 @@ __all__ = [
     "InvalidPlan",
     "MethodRefused",
     "NotSupported",
+    "NothingToProtect",
     "UndertowError",
     "UnknownState",
 ]
@@ -53,6 +55,10 @@ class NotSupported(UndertowError):  # noqa: N818
 
 class MethodRefused(NotSupported):
     """The named method does not prove what was asked of it."""
+
+
+class NothingToProtect(NotSupported):
+    """Every record is certain under the model: nothing can leak, and no noise is needed."""
 
 
 class Contradiction(UndertowError):  # noqa: N818

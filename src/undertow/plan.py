@@ -2,17 +2,17 @@
 
 import hashlib
 import json
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from undertow import accuracy as _accuracy
 from undertow.adversaries import Adversary, Against, check_against, words
 from undertow.certificate import Leakage, Witness
-from undertow.errors import InvalidInput, InvalidPlan, UndertowError
+from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
 from undertow.mechanisms import DiscreteLaplace, Laplace
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, model_from_dict
+from undertow.numerics import above, odds
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
 
 __all__ = ["Plan"]
@@ -69,7 +69,13 @@ class Plan:
     @property
     def numbers(self) -> int:
         """How many noisy numbers a release has."""
-        return len(self.states) if isinstance(self.query, Histogram) else 1
+        if not isinstance(self.query, Histogram):
+            return 1
+        if not self.states:
+            raise NotSupported(
+                "the model names no states, so the number of bins is unknown; use a MarkovChain"
+            )
+        return len(self.states)
 
     @property
     def expected_error(self) -> float:
@@ -87,10 +93,10 @@ class Plan:
 
     def guarantee(self) -> str:
         """Return the promise in plain words."""
-        factor = math.exp(self.leakage.upper)
         return (
             f"{words(self.against)} can raise the odds of any value of one record against "
-            f"another by at most a factor {factor:.4g} (leakage {self.leakage.upper:.6g})"
+            f"another by at most a factor {odds(self.leakage.upper)} "
+            f"(leakage {above(self.leakage.upper)})"
         )
 
     def to_json(self) -> str:

@@ -111,6 +111,13 @@ def _negative(rng: np.random.Generator, k: int, n: int) -> tuple[Floats, Start]:
     return 0.95 * away + 0.05 * np.eye(k), "stationary"
 
 
+def _wavering(rng: np.random.Generator, k: int, n: int) -> tuple[Floats, Start]:
+    """Negatively correlated too, but quick to forget."""
+    return 0.6 * _masked(rng, 1 - np.eye(k)) + 0.1 * _rows(rng, k, k) + 0.3 * np.eye(
+        k
+    ), "stationary"
+
+
 def _zeros(rng: np.random.Generator, k: int, n: int) -> tuple[Floats, Start]:
     """Some steps, and one first state, are impossible."""
     mask = (rng.random((k, k)) < 0.6).astype(np.float64)
@@ -162,6 +169,7 @@ FAMILIES: dict[str, Maker] = {
     "stationary": _stationary,
     "sticky": _sticky,
     "negative": _negative,
+    "wavering": _wavering,
     "zeros": _zeros,
     "absorbing": _absorbing,
     "periodic": _periodic,
@@ -172,13 +180,12 @@ FAMILIES: dict[str, Maker] = {
     "point-mass": _point_mass,
 }
 
-POSITIVE = ("generic", "stationary", "sticky", "negative", "varying")
+POSITIVE = ("generic", "stationary", "sticky", "negative", "wavering", "varying")
 
 
 def example(family: str, k: int, n: int, seed: int = 0) -> Example:
     """Return one chain of a family with k states and n records."""
-    number = sorted(FAMILIES).index(family)
-    rng = np.random.default_rng([seed, number, k, n])
+    rng = np.random.default_rng([seed, *family.encode(), k, n])
     transition, start = FAMILIES[family](rng, k, n)
     return Example(family, transition, start, n)
 

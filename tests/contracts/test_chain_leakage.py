@@ -7,6 +7,7 @@ must not exceed `upper` by more than ROUNDING, and is within PROGRAM of its opti
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ PROGRAM = 1e-9  # how far the oracle lets a linear program be from its optimum
 CLOSED = 1e-8  # how far apart the ends of an exact method may be
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=12)
 
-NAMED = ("any", "ignorant", "informed")
+NAMED: tuple[Any, ...] = ("any", "ignorant", "informed")
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 FOUR = [
     [0.7, 0.15, 0.1, 0.05],
@@ -151,7 +152,9 @@ def test_no_sampled_adversary_beats_the_exchange(family, k, n, epsilon, cases):
     for number in rng.choice(len(every), size=cases, replace=False):
         case = every[number]
         x, other = case.pairs[rng.integers(len(case.pairs))]
-        found = pure_dp_adversary(chain.joint, epsilon, *case[:3], x, other)
+        found = pure_dp_adversary(
+            chain.joint, epsilon, case.target, case.known, case.values, x, other
+        )
         assert found <= upper + slack(found)
         named[case[:2]] = max(found, named.get(case[:2], 0.0))
     for who, found in list(named.items())[:10]:
@@ -161,7 +164,7 @@ def test_no_sampled_adversary_beats_the_exchange(family, k, n, epsilon, cases):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("who", ["any", "ignorant", (2, (0,)), (0, (2, 3)), (1, ())], ids=str)
+@pytest.mark.parametrize("who", [*NAMED, (2, (0,)), (0, (2, 3)), (1, ())], ids=str)
 def test_exchange_witness_attains_the_lower_end(family, who):
     chain = example(family, 3, 4, seed=30)
     leak = ut.leakage(ut.PureDP(0.9), chain.model(), against=against_of(who))
@@ -177,7 +180,7 @@ def test_exchange_witness_attains_the_lower_end(family, who):
         assert witness.known == ()
     exponent = np.zeros((3,) * 4)
     for record, states in witness.sets:
-        inside = np.isin(np.arange(3), list(states)).astype(float)
+        inside = np.array([float(state in states) for state in range(3)])
         exponent += inside.reshape([-1 if axis == record else 1 for axis in range(4)])
     phi = np.exp(0.9 * exponent)
     top, bottom = (
@@ -201,6 +204,50 @@ def test_counts_are_enumerated(family, k, n, states, scale):
     for who in (*NAMED, adversary(chain, 1), adversary(chain, 2)):
         leak = ut.leakage(ut.Laplace(ut.Count(states), scale=scale), model, against=against_of(who))
         encloses(leak, count_truth(chain, states, scale, who))
+        closed(leak)
+
+
+@pytest.mark.parametrize("family", ["negative", "wavering", "generic", "varying", "point-mass"])
+@pytest.mark.parametrize("who", [(1, (3,)), (3, (1,)), (0, (2,)), (5, (4,)), (2, (1, 4))], ids=str)
+def test_unknown_records_beyond_the_known_ones_blur_a_count(family, who):
+    """They say nothing about the target, yet they are counted: the output is less clear."""
+    for k, n, seed in ((2, 6, 1), (2, 6, 2), (3, 6, 3)):
+        chain = example(family, k, n, seed)
+        for scale in (0.6, 7.0):
+            noisy = ut.Laplace(ut.Count(0), scale=scale)
+            leak = ut.leakage(noisy, chain.model(), against=against_of(who))
+            encloses(leak, count_truth(chain, (0,), scale, who))
+
+
+@pytest.mark.parametrize(
+    ("family", "n", "seed", "who", "scale", "state"),
+    [
+        ("negative", 5, 437272, (1, (3,)), 7.14, 0),
+        ("negative", 7, 123438, (1, (3, 6)), 7.97, 0),
+        ("point-mass", 7, 685509, (5, (2,)), 1.845, 1),
+        ("generic", 5, 920584, (3, (1,)), 14.7, 0),
+        ("stationary", 7, 524494, (1, (3, 4, 5)), 4.82, 0),
+    ],
+)
+def test_blurred_counts_found_by_search(family, n, seed, who, scale, state):
+    """Among 40,000 random cases: the worst output lies inside the range, where blur matters."""
+    chain = example(family, 2, n, seed)
+    leak = ut.leakage(
+        ut.Laplace(ut.Count(state), scale=scale), chain.model(), against=against_of(who)
+    )
+    encloses(leak, count_truth(chain, (state,), scale, who))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_intervals_close_on_time_varying_chains_with_zeros(seed):
+    chain = example("varying-zeros", 2, 4 + seed % 3, seed)
+    for who in NAMED:
+        leak = ut.leakage(ut.Laplace(ut.Count(0), scale=2.5), chain.model(), against=who)
+        encloses(leak, count_truth(chain, (0,), 2.5, who))
+        closed(leak)
+    for who in NAMED[1:]:
+        leak = ut.leakage(ut.PureDP(0.4), chain.model(), against=who)
+        encloses(leak, pure_dp_leakage(chain.joint, 0.4, who).leakage, PROGRAM)
         closed(leak)
 
 
@@ -229,7 +276,7 @@ def test_counting_every_state_reveals_nothing(states):
 
 
 @pytest.mark.parametrize("family", POSITIVE)
-@pytest.mark.parametrize("who", ["any", "ignorant", (3, (1,)), (0, (4,))], ids=str)
+@pytest.mark.parametrize("who", [*NAMED, (3, (1,)), (0, (4,))], ids=str)
 def test_count_witness_attains_the_lower_end(family, who):
     """`output` counts from the smallest answer that the known records allow."""
     chain, states, scale = example(family, 3, 5, seed=60), (1, 2), 0.8
@@ -238,9 +285,13 @@ def test_count_witness_attains_the_lower_end(family, who):
     witness = leak.witness
     assert witness is not None
     assert witness.output is not None
+    if who == "informed":
+        assert [record for record, _ in witness.known] == [
+            record for record in range(5) if record != witness.target
+        ]
     counted = np.isin(np.arange(3), states).astype(int)
     total = sum(np.ix_(*[counted] * 5), start=np.zeros((3,) * 5))
-    answer = witness.output + sum(counted[value] for _, value in witness.known)
+    answer = witness.output + sum(value in states for _, value in witness.known)
     density = np.exp(-np.abs(answer - total) / scale)
     top, bottom = (
         evidence(chain.joint, density, witness.known, witness.target, value)
@@ -262,32 +313,48 @@ def test_a_count_leaks_no_more_than_its_dp_level_allows(family, k):
 # --- any length -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", ["stationary", "sticky", "negative"])
+@pytest.mark.parametrize("family", ["stationary", "sticky", "wavering", "negative"])
 @pytest.mark.parametrize(("k", "lengths"), [(2, (2, 3, 6, 8)), (3, (2, 4, 6))])
-def test_any_length_covers_every_length(family, k, lengths):
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_any_length_covers_every_length(family, k, lengths, who):
     series = example(family, k, 2, seed=80)
     free = ut.MarkovChain(series.transition)
-    for who in ("any", "ignorant"):
-        every = ut.leakage(ut.PureDP(0.6), free, against=who)
-        count = ut.leakage(ut.Laplace(ut.Count(0), scale=0.9), free, against=who)
-        assert every.lower <= every.upper
-        assert count.lower <= count.upper
-        for n in lengths:
-            short = Example(family, series.transition, "stationary", n)
-            truth = count_truth(short, (0,), 0.9, who)
-            assert truth <= count.upper + slack(truth)
-            leak = ut.leakage(ut.PureDP(0.6), short.model(), against=who)
-            assert leak.lower <= every.upper + slack(every.upper)
+    every = ut.leakage(ut.PureDP(0.6), free, against=who)
+    assert every.lower <= every.upper
+    for n in lengths:
+        short = Example(family, series.transition, "stationary", n).model()
+        leak = ut.leakage(ut.PureDP(0.6), short, against=who)
+        assert leak.lower <= every.upper + slack(every.upper)
 
 
-def test_any_length_is_attained_by_some_length():
-    """Lower ends are attained: long series come within the mixing of the chain."""
-    for family in ("stationary", "negative"):
-        series = example(family, 3, 60, seed=81)
-        free, long = ut.MarkovChain(series.transition), series.model()
-        for mechanism in (ut.PureDP(0.6), ut.Laplace(ut.Count(0), scale=0.9)):
-            every, some = ut.leakage(mechanism, free), ut.leakage(mechanism, long)
-            assert every.lower == pytest.approx(some.upper, abs=1e-7)
+@pytest.mark.parametrize("family", ["stationary", "sticky", "wavering"])
+@pytest.mark.parametrize("who", NAMED)
+@pytest.mark.parametrize(("k", "lengths"), [(2, (2, 3, 6, 8)), (3, (2, 4, 6))])
+def test_any_length_of_a_count_covers_every_length(family, who, k, lengths):
+    """Short series may leak more than long ones: an unknown record blurs a count."""
+    series = example(family, k, 2, seed=80)
+    noisy = ut.Laplace(ut.Count(0), scale=0.9)
+    every = ut.leakage(noisy, ut.MarkovChain(series.transition), against=who)
+    assert every.lower <= every.upper
+    for n in lengths:
+        short = Example(family, series.transition, "stationary", n)
+        truth = count_truth(short, (0,), 0.9, who)
+        assert truth <= every.upper + slack(truth)
+
+
+@pytest.mark.parametrize("family", ["stationary", "wavering"])
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_any_length_is_attained_by_some_length(family, who):
+    """The lower end is attained: by a short series or, within the mixing, by a long one."""
+    series = example(family, 3, 60, seed=81)
+    lengths = (*range(2, 12), 60)
+    for mechanism in (ut.PureDP(0.6), ut.Laplace(ut.Count(0), scale=0.9)):
+        every = ut.leakage(mechanism, ut.MarkovChain(series.transition), against=who)
+        some = [
+            ut.leakage(mechanism, ut.MarkovChain(series.transition, length=n), against=who)
+            for n in lengths
+        ]
+        assert every.lower == pytest.approx(max(leak.upper for leak in some), abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +378,7 @@ def test_activity_chain_of_lange2024(epsilon, anyone, ignorant):
         if expected is None:
             continue
         for mechanism in (ut.PureDP(epsilon), ut.Laplace(ut.Count(1), scale=1 / epsilon)):
-            leak = ut.leakage(mechanism, chain, against=who)
+            leak = ut.leakage(mechanism, chain, against=against_of(who))
             assert leak.lower - 1e-11 <= expected <= leak.upper + 1e-11
             assert leak.upper == pytest.approx(expected, abs=1e-8)
 
@@ -358,7 +425,7 @@ def test_infinite_leakage_is_an_answer(transition, start, who):
     chain = ut.MarkovChain(transition, start=start)
     leak = ut.leakage(ut.PureDP(0.5), chain, against=who)
     assert leak.upper == math.inf
-    assert leak.lower == math.inf
+    assert leak.lower >= 0.5 * 40 * (1 - 1e-9)  # 40 records leak as much, see below
     assert not leak.proves(1e9)
     for n in (2, 5, 40):
         finite = ut.leakage(
@@ -368,13 +435,17 @@ def test_infinite_leakage_is_an_answer(transition, start, who):
         assert finite.upper == pytest.approx(0.5 * n, rel=1e-9)
 
 
-def test_infinite_leakage_of_a_count():
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_infinite_leakage_of_a_count(who):
     frozen = ut.MarkovChain(np.eye(2), start=[0.5, 0.5])
-    assert ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), frozen).upper == math.inf
+    leak = ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), frozen, against=who)
+    assert leak.upper == math.inf
+
+
+def test_a_count_of_an_alternating_series_leaks_no_more_than_one_record():
     swap = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], start=[0.5, 0.5])
-    count = ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), swap)
-    assert count.lower <= 1 / 3 + ROUNDING  # the counts of both series differ by at most one
-    assert count.upper >= 1 / 3 - ROUNDING
+    leak = ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), swap)
+    encloses(leak, 1 / 3)  # the counts of the two series of odd length differ by one
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -451,7 +522,7 @@ def test_reversing_a_chain_mirrors_the_answer(family, seed, k, n):
     if isinstance(chain.start, str):
         mirror = Example(family, mirror.transition[0], "stationary", n)
     target, known = adversary(chain, seed)
-    pairs = [(who, who) for who in NAMED]
+    pairs: list[tuple[Any, Any]] = [(who, who) for who in NAMED]
     flipped = (n - 1 - target, tuple(n - 1 - record for record in known))
     pairs.append((ut.Adversary(target, known), ut.Adversary(*flipped)))
     for mechanism in (ut.PureDP(0.9), ut.Laplace(ut.Count(0), scale=0.9)):

@@ -13,18 +13,18 @@ All laws are kept as logarithms: a count can be astronomically unlikely and stil
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from undertow.adversaries import Against
+from undertow.adversaries import Adversary, Against
+from undertow.bounds.exchange import exchange_leakage
 from undertow.bounds.informed import informed_targets
 from undertow.bounds.rays import (
     Bools,
     Ints,
     Rays,
-    Rows,
     build_position_rays,
     build_position_rows,
     build_rays,
@@ -34,9 +34,10 @@ from undertow.bounds.rays import (
     visited,
 )
 from undertow.bounds.replay import replay_count
+from undertow.bounds.windows import Laws, WindowSearch
 from undertow.certificate import Leakage, Witness
 from undertow.models.markov import MarkovChain
-from undertow.numerics import GAP, ROUNDOFF, Array, down, up
+from undertow.numerics import Array, down, up
 
 __all__ = ["count_leakage"]
 
@@ -46,24 +47,6 @@ WINDOW = 512
 
 POSITIONS = 64
 """Most records of a chain with differing steps whose windows are enumerated."""
-
-EFFORT = 4_000_000_000
-"""Multiplications spent on windows before the remaining ones keep their bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Laws:
-    """Log-laws of side counts, before and after the noise, and what follows from them.
-
-    ``law`` and ``noisy`` have shape (T + 1, B, k + 1, k, J): distance, ray, column (known state
-    or open), value of the target, count. ``loss`` (T + 1, B, k + 1, P) is the side loss and
-    ``tails`` (2, ...) its value far below and far above the counts; -inf marks impossible options.
-    """
-
-    law: Array
-    noisy: Array
-    loss: Array
-    tails: Array
 
 
 def count_leakage(
@@ -88,10 +71,15 @@ def count_leakage(
         return _informed(scale, weights, reduced)
     if reduced.homogeneous:
         steps = min(choose_steps(reduced, against), WINDOW)
-        rays, rows = build_rays(reduced, steps), build_rows(reduced, steps, against)
+        rays, rows = (
+            build_rays(reduced, steps),
+            build_rows(reduced, steps, against, ends=not isinstance(reduced.start, str)),
+        )
         law = _chain_laws(reduced, steps, tuple(bool(mark) for mark in weights))
     else:
         positions = np.arange(reduced.transition.shape[0] + 1)
+        if isinstance(against, Adversary):
+            positions = positions[against.target : against.target + 1]
         if len(positions) > POSITIONS:
             return None
         rays = build_position_rays(reduced, positions, POSITIONS)
@@ -99,11 +87,39 @@ def count_leakage(
         law = _count_laws(rays, weights)
     laws = _side_laws(law, value, other, scale)
     step = np.subtract(weights[value], weights[other], dtype=float) / scale
-    search = _Search(rays, rows, laws, step, value, other, weights, scale, reduced.length)
-    search.run()
+    search = WindowSearch(
+        rays, rows, laws, step, value, other, weights, scale, reduced.length,
+        _sheltered(reduced, against),
+    )  # fmt: skip
+
+    def ceiling() -> float:
+        cheap = reduced.size == 2 or against == "ignorant"
+        return exchange_leakage(up(1 / scale), reduced, against).upper if cheap else math.inf
+
+    search.run(ceiling)
     if search.top == -math.inf:
         return _leakage(0.0, 0.0, against, None)
     return _conclude(search, reduced, against)
+
+
+def _sheltered(chain: MarkovChain, against: Against) -> bool:
+    """Return whether the adversary may know all records outside the window.
+
+    The worst one of ``any`` does, and an ignorant one has none outside. For an explicit adversary
+    unknown records beyond the nearest known ones blur the count further: the window's loss is
+    then only an upper end, and the far answers, which factorise, the lower one.
+    """
+    if not isinstance(against, Adversary):
+        return True
+    below = [record for record in against.known if record < against.target]
+    above = [record for record in against.known if record > against.target]
+    first, last = min(below, default=0), max(above, default=0)
+    left = not below or (first == 0 and len(below) >= max(below) + 1)
+    if not above:
+        return left
+    end = chain.length
+    right = end is not None and last == end - 1 and len(above) >= end - min(above)
+    return left and right
 
 
 def _informed(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
@@ -116,7 +132,7 @@ def _informed(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
     return _leakage(0.0, 0.0, "informed", None)
 
 
-def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> _Laws:
+def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> Laws:
     """Return the laws of the counts on all rays with the noise added, and the side losses."""
     noisy = _smooth(law, 1.0 / scale)
     possible = np.asarray(np.isfinite(noisy).all(axis=4))
@@ -124,7 +140,7 @@ def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> _Laws:
     with np.errstate(invalid="ignore"):
         ratio = noisy[..., value, :] - noisy[..., other, :]
     ratio[~pair_ok] = -np.inf
-    return _Laws(law, noisy, ratio.max(axis=-1), np.stack([ratio[..., 0], ratio[..., -1]]))
+    return Laws(law, noisy, ratio.max(axis=-1), np.stack([ratio[..., 0], ratio[..., -1]]))
 
 
 @lru_cache(maxsize=4)
@@ -175,214 +191,17 @@ def _smooth(law: Array, rate: float) -> Array:
     return np.asarray(np.logaddexp(before, falling))
 
 
-class _Search:
-    """Branch and bound over the windows of all rows and pairs.
-
-    A row whose room exceeds the sweep has options beyond it. Those of a known record are within
-    the oscillation of the prior ratio of the options at the last step (added as ``shift``). An
-    open side alone is bounded by the known values z at the last step, shifted by their prior
-    ratio against the open one; such a side offers no real window, except that a chain of any
-    length may simply end there.
-    """
-
-    def __init__(
-        self, rays: Rays, rows: Rows, laws: _Laws, step: Array, value: Ints, other: Ints,
-        counted: Bools, scale: float, length: int | None,
-    ) -> None:  # fmt: skip
-        self.rays, self.rows, self.laws = rays, rows, laws
-        self.step, self.value, self.other = step, value, other
-        self.counted, self.scale, self.length = counted, scale, length
-        self.best, self.top = -math.inf, -math.inf
-        self.window: tuple[int, int, tuple[int, int], tuple[int, int]] | None = None
-        self.output = 0
-        self.effort = EFFORT
-        self.prior = rays.log_prior(value, other)
-        low, high = rays.tail_range(value, other)
-        self.tail_low, self.tail_high = low, high
-        finite_range = np.isfinite(low) & np.isfinite(high)
-        self.spread = np.where(finite_range, np.where(finite_range, high, 0.0) - low, np.inf)
-        finite = self.laws.noisy[np.isfinite(self.laws.noisy)]
-        size = float(np.abs(finite).max(initial=1.0))
-        self.pad = 8 * (rays.steps + 4) * (size + rays.weights.shape[1]) * ROUNDOFF
-
-    @property
-    def goal(self) -> float:
-        """The value up to which a window cannot widen the interval noticeably."""
-        return max(self.best, 0.0) + GAP * max(1.0, self.best)
-
-    def run(self) -> None:
-        """Find the best window, and the certified top over all of them."""
-        rows = range(len(self.rows.position))
-        masks = [(self._mask(row, 0), self._mask(row, 1)) for row in rows]
-        for row in rows:
-            self._try_tails(row, masks[row])
-        for row in rows:
-            for pair in np.flatnonzero(self.rows.feasible[row]):
-                self._windows(row, int(pair), masks[row])
-
-    def _mask(self, row: int, side: int) -> Bools:
-        """Return which (distance, column) the adversary really has on a side, (T + 1, k + 1)."""
-        rows, steps = self.rows, self.rays.steps
-        mask = np.zeros((steps + 1, self.laws.law.shape[2]), dtype=bool)
-        room = rows.room[row, side]
-        first, last = rows.first[row, side], min(rows.last[row, side], steps)
-        if last >= first:
-            mask[first : last + 1, :-1] = True
-            if side == 0 and rows.seen is not None:
-                at = np.minimum(rows.position[row], len(rows.seen) - 1)
-                mask[first : last + 1, :-1] &= rows.seen[at - np.arange(first, last + 1)]
-        if rows.open[row, side]:
-            if room <= steps:
-                mask[room, -1] = True
-            elif self.length is None and self.rays.ends[rows.ray[row, side]]:
-                mask[steps, -1] = True
-        return mask
-
-    def _shifted(self, row: int, side: int, pair: int, mask: Bools) -> Array:
-        """Return what to add to each option's loss, (T + 1, k + 1); -inf if it does not stand
-        for anything. Options at the last step also stand for those beyond it.
-        """
-        rows, steps, ray = self.rows, self.rays.steps, self.rows.ray[row, side]
-        shift = np.where(mask, 0.0, -np.inf)
-        free = rows.open[row, side] and rows.room[row, side] > steps
-        if rows.last[row, side] > steps:
-            shift[steps, :-1] = self.spread[ray, pair]
-        elif free:
-            base = self.tail_low[ray, pair]
-            if self.rays.ends[ray]:
-                base = self.prior[-1, ray, pair, -1]
-            gap = self.prior[-1, ray, pair, :-1] - base
-            shift[steps, :-1] = np.where(np.isnan(gap), np.inf, gap)
-        return shift
-
-    def _unbounded(self, row: int, side: int, pair: int) -> bool:
-        """Return whether options beyond the sweep have no finite bound.
-
-        A state reachable from one value alone at the last step lets the prior ratio of a record
-        known further out run away; on an open side only the value in the numerator can do harm.
-        """
-        rows, ray = self.rows, self.rows.ray[row, side]
-        if rows.last[row, side] > self.rays.steps:
-            return bool(np.isinf(self.spread[ray, pair]))
-        free = rows.open[row, side] and rows.room[row, side] > self.rays.steps
-        low = 0.0 if self.rays.ends[ray] else float(self.tail_low[ray, pair])
-        return bool(free and (np.isposinf(self.tail_high[ray, pair]) or np.isinf(low)))
-
-    def _try_tails(self, row: int, masks: tuple[Bools, Bools]) -> None:
-        """Raise the best value by the windows' far answers, where left and right separate."""
-        columns = masks[0].shape[1]
-        for tail, sign in ((0, -1.0), (1, 1.0)):
-            sides = []
-            for side, ray in enumerate(self.rows.ray[row]):
-                table = self.laws.tails[tail][:, ray]
-                flat = np.where(masks[side][:, :, None], table, -np.inf)
-                flat = flat.reshape(-1, flat.shape[-1])
-                if not masks[side].any() and self.rays.ends[ray]:
-                    flat[-1] = self._far_tail(table[-1], ray)
-                sides.append((flat.max(axis=0), flat.argmax(axis=0)))
-            value = sign * self.step + sides[0][0] + sides[1][0]
-            value = np.where(self.rows.feasible[row], value, -np.inf)
-            pair = int(value.argmax())
-            if value[pair] > self.best:
-                options = [divmod(int(place[pair]), columns) for _, place in sides]
-                self.best = float(value[pair])
-                self.window = (row, pair, options[0], options[1])
-                self.output = -1 if tail else 0
-
-    def _far_tail(self, tails: Array, ray: int) -> Array:
-        """Return what a far answer reveals, at least, about an open side longer than the sweep.
-
-        Its likelihood ratio is a mean of those given the state at the last step.
-        """
-        moved = tails[:-1] + self.prior[-1, ray, :, :-1].T
-        least = np.where(np.isnan(moved), -np.inf, moved).min(axis=0)
-        return np.asarray(least - self.prior[-1, ray, :, -1])
-
-    def _windows(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> None:
-        """Bound all windows of one row and pair; evaluate those that may exceed the best."""
-        if any(self._unbounded(row, side, pair) for side in (0, 1)):
-            self.top = math.inf
-            return
-        shifts, bounds = [], []
-        for side in (0, 1):
-            shift = self._shifted(row, side, pair, masks[side]).ravel()
-            table = self.laws.loss[:, self.rows.ray[row, side], :, pair].ravel()
-            with np.errstate(invalid="ignore"):
-                bound = np.where(np.isneginf(shift) | np.isneginf(table), -np.inf, table + shift)
-            shifts.append(shift)
-            bounds.append(bound)
-        left, right = (np.flatnonzero(~np.isneginf(part)) for part in bounds)
-        if not left.size or not right.size:
-            return
-        base = abs(float(self.step[pair])) + 2 * self.pad
-        ceiling = base + float(bounds[0].max()) + float(bounds[1].max())
-        if ceiling <= self.goal or math.isinf(ceiling):
-            self.top = max(self.top, ceiling)
-            return
-        order = right[np.argsort(-bounds[1][right], kind="stable")]
-        most = float(bounds[0].max())
-        for place in order:
-            reach = base + float(bounds[1][place])
-            if reach + most <= self.goal or self.effort <= 0:
-                self.top = max(self.top, reach + most)
-                return
-            doubtful = left[bounds[0][left] + reach > self.goal]
-            self.top = max(self.top, min(self.goal, reach + most))
-            losses, outputs = self._evaluate(row, pair, doubtful, int(place))
-            moved = losses + shifts[0][doubtful] + shifts[1][place]
-            self.top = max(self.top, float(moved.max()) + 2 * self.pad)
-            real = masks[0].ravel()[doubtful] & masks[1].ravel()[place]
-            best = int(np.where(real, losses, -np.inf).argmax())
-            if real[best] and losses[best] > self.best:
-                columns = masks[0].shape[1]
-                options = divmod(int(doubtful[best]), columns), divmod(int(place), columns)
-                self.best = float(losses[best])
-                self.window = (row, pair, options[0], options[1])
-                self.output = int(outputs[best])
-
-    def _evaluate(self, row: int, pair: int, left: Ints, right: int) -> tuple[Array, Ints]:
-        """Return the losses of windows with one right option, and the answers that show them."""
-        width = self.laws.law.shape[-1]
-        self.effort -= len(left) * width * width
-        rays = self.rows.ray[row]
-        logs = []
-        for state in (self.value[pair], self.other[pair]):
-            law = self.laws.law[:, rays[0], :, state].reshape(-1, width)[left]
-            noisy = self.laws.noisy[:, rays[1], :, state].reshape(-1, width)[right]
-            logs.append(_blend(law, noisy, int(self.counted[state]), 1.0 / self.scale))
-        ratio = logs[0] - logs[1]
-        return ratio.max(axis=1), ratio.argmax(axis=1)
-
-
-def _blend(law: Array, noisy: Array, shift: int, rate: float) -> Array:
-    """Return ln of noisy window laws at answers 0 .. 2 width - 1, the target adding ``shift``.
-
-    ``law`` (N, width) are counts on the left, ``noisy`` (width,) the noisy count on the right. A
-    matrix product where no term can underflow, sums of logarithms otherwise.
-    """
-    width = len(noisy)
-    place = np.arange(2 * width)[None, :] - shift - np.arange(width)[:, None]
-    inside = np.clip(place, 0, width - 1)
-    reach = noisy[inside] - rate * np.abs(place - inside)  # (count on the left, answer)
-    finite = law[np.isfinite(law)]
-    if float(finite.min()) + float(reach.min()) > -600.0:
-        with np.errstate(under="ignore"):
-            return np.asarray(np.log(np.exp(law) @ np.exp(reach)))
-    total = np.full((len(law), 2 * width), -np.inf)
-    for count in np.flatnonzero(np.isfinite(law).any(axis=0)):
-        total = np.logaddexp(total, law[:, count, None] + reach[count])
-    return total
-
-
-def _conclude(search: _Search, chain: MarkovChain, against: Against) -> Leakage:
+def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Leakage:
     """Turn the best window into a witness, replay it, and round the interval outwards."""
     upper = max(up(max(search.top, search.best), 64), 0.0)
     if search.window is None:
         return _leakage(0.0, upper, against, None)
     row, pair, left, right = search.window
     position = int(search.rows.position[row])
-    if chain.length is None and left[1] == chain.size:
+    if left[1] == chain.size and left[0] <= search.rays.steps:
         position = left[0]
+    elif chain.length and right[1] == chain.size and right[0] <= search.rays.steps:
+        position = chain.length - 1 - right[0]
     known = []
     for distance, column, sign in ((*left, -1), (*right, 1)):
         if column < chain.size:
@@ -394,7 +213,8 @@ def _conclude(search: _Search, chain: MarkovChain, against: Against) -> Leakage:
         output=search.output,
     )  # fmt: skip
     counted = tuple(s for s, c in zip(chain.states, search.counted, strict=True) if c)
-    witness, exact = replay_count(witness, chain, counted, search.scale)
+    unknown = length - len(against.known) if isinstance(against, Adversary) else 0
+    witness, exact = replay_count(witness, chain, counted, search.scale, unknown)
     lower = min(max(down(exact, 64) - search.pad, 0.0), upper)
     return _leakage(lower, upper, against, witness)
 

@@ -7,7 +7,7 @@ are closed by Newton's method or dismissed by one rounded-up sweep at the best v
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from undertow.adversaries import Adversary, Against
 from undertow.bounds.informed import informed_targets
 from undertow.bounds.open import capped, diverges, open_gains
 from undertow.bounds.rays import (
+    Bools,
     Ints,
-    Rows,
     build_position_rays,
     build_position_rows,
     build_rays,
@@ -64,8 +64,10 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
         return _leakage(0.0, 0.0, against, None)
     if against == "informed":
         target = next(informed_targets(reduced), None)
-        level = 0.0 if target is None else epsilon
-        return _leakage(level, level, against, target)
+        if target is None:
+            return _leakage(0.0, 0.0, against, None)
+        own = ((target.target, (target.value,)),)
+        return _leakage(epsilon, epsilon, against, replace(target, sets=own))
     found = _Found(-math.inf, -math.inf, None)
     if reduced.homogeneous:
         endless = _endless(reduced, epsilon, against)
@@ -114,10 +116,7 @@ def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, fou
     while True:
         rays = build_rays(chain, steps)
         rows = build_rows(chain, steps, against)
-        part = Rows(
-            rows.position, rows.ray, rows.room, rows.first, rows.last, rows.open,
-            rows.feasible[:, alive], rows.seen,
-        )  # fmt: skip
+        part = replace(rows, feasible=rows.feasible[:, alive])
         ceiling = found.upper
         sides = Sides(rays, part, value[alive], other[alive], epsilon, binary=chain.size == 2)
         doubtful, tops = _maximise(sides, found)
@@ -150,25 +149,23 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
         gains[ray, pair] = np.maximum(gains[ray, pair], found_)
         reach[pairs] = steps
 
+    def dismissed(pairs: Ints, ceilings: Array) -> Bools:
+        ray, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
+        ok = capped(rays, ray, value[pair], other[pair], epsilon, ceilings.ravel())
+        return np.asarray(ok.reshape(2, -1).all(axis=0))
+
     alive, steps = np.arange(len(value)), min(8, longest)
     lengthen(alive, steps)
     while True:
-        leaders = alive[np.argsort(-gains[:, alive].sum(axis=0), kind="stable")[:4]]
-        far = steps
-        while far < longest:
-            before = gains[:, leaders].sum(axis=0).max()
+        order = np.argsort(-gains[:, alive].sum(axis=0), kind="stable")
+        leaders, far = alive[order[:4]], steps
+        while far < longest and not dismissed(leaders[:1], gains[:, leaders[:1]] + GAP / 4):
             far = min(4 * far, longest)
             lengthen(leaders, far)
-            if gains[:, leaders].sum(axis=0).max() <= before + GAP / 16:
-                break
         best = epsilon + float(gains.sum(axis=0).max())
         goal = best + GAP * max(1.0, best) / 2
         spare = (goal - epsilon - gains[:, alive].sum(axis=0)) / 2
-        ray, every = np.repeat((0, 1), len(alive)), np.tile(alive, 2)
-        ok = capped(
-            rays, ray, value[every], other[every], epsilon, gains[ray, every] + np.tile(spare, 2)
-        )
-        alive = alive[~ok.reshape(2, -1).all(axis=0)]
+        alive = alive[~dismissed(alive, gains[:, alive] + spare)]
         if not alive.size or steps >= longest:
             break
         steps = min(4 * steps, longest)
@@ -192,9 +189,11 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
         highs = np.where(feasible, epsilon + high.sum(axis=1), -np.inf)
         row, pair = np.unravel_index(int(lows.argmax()), lows.shape)
         best = float(lows[row, pair])
+        if highs.max() == -math.inf:  # the adversary leaves no target two possible values
+            return np.zeros(0, dtype=np.int64), highs.max(axis=0)
         if best > found.lower:
             found.lower, found.attack = best, sides.attack(int(row), int(pair))
-        gap = GAP * max(1.0, abs(found.lower))
+        gap = GAP * max(1.0, found.lower)
         if highs.max() <= found.lower + gap:
             break
         with np.errstate(invalid="ignore"):
@@ -285,14 +284,15 @@ def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) ->
                 place = attack.position + (step if side else -step)
                 sets.append((place, tuple(chain.states[member] for member in members)))
         reach = max(reach, distance if side else 0)
-    sets = [(place, members) for place, members in sorted(sets) if 0 < len(members) < chain.size]
+    sets = [(place, members) for place, members in sets if 0 < len(members) < chain.size]
+    sets.append((attack.position, (chain.states[attack.pair[0]],)))
     return Witness(
         attack.position,
         chain.length or max(attack.position + reach + 1, 2),
         tuple(sorted(known)),
         chain.states[attack.pair[0]],
         chain.states[attack.pair[1]],
-        tuple(sets),
+        tuple(sorted(sets, key=lambda entry: entry[0])),
     )
 
 

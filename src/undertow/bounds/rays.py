@@ -98,10 +98,12 @@ class Rows:
     at distances ``first`` .. ``last`` (none if last < first); ``open`` says whether nothing known
     is allowed.
     ``feasible`` (rows, P) tells which pairs of values the target can take there, and ``seen``
-    (positions, k), where given, which states can occur at each position.
+    (places, k), where given, which states can occur at each place; ``place`` is the position, or
+    one that looks like it.
     """
 
     position: Ints
+    place: Ints
     ray: Ints
     room: Ints
     first: Ints
@@ -225,30 +227,38 @@ def visited(chain: MarkovChain) -> MarkovChain | None:
 
 
 @lru_cache(maxsize=16)
-def build_rows(chain: MarkovChain, steps: int, against: Against) -> Rows:
-    """Return the rows of a homogeneous chain, all of whose states are visited."""
+def build_rows(chain: MarkovChain, steps: int, against: Against, ends: bool = False) -> Rows:
+    """Return the rows of a homogeneous chain, all of whose states are visited.
+
+    Where the gain of an open side grows with its length, as for all epsilon-DP algorithms, a
+    target far from both ends stands for all; ``ends`` asks for the rows near the ends as well.
+    """
     value, other = ordered_pairs(chain.size)
     beyond, length = steps + 1, chain.length
     if isinstance(against, Adversary):
         return _explicit_rows(chain, steps, against)
-    seen: Bools | None = None
-    if isinstance(chain.start, str):
-        ends = 2 * beyond
-        if length is None or length > ends:
-            left = np.array([beyond])
-            right = np.array([beyond])
-        else:
-            left = np.arange(length)
-            right = length - 1 - left
+    seen, period = (None, 1) if isinstance(chain.start, str) else _supports(chain, beyond)
+    early = beyond + 1 if seen is None else len(seen)
+    if length is None:
+        left = np.arange(early) if seen is not None else np.array([beyond])
+        right = np.full(len(left), beyond)
     else:
-        seen = _supports(chain, beyond)
-        count = len(seen) if length is None else min(length, len(seen))
-        left = np.arange(count)
-        right = np.full(count, beyond) if length is None else length - 1 - left
-    occur = np.ones((len(left), chain.size), dtype=bool) if seen is None else seen[left]
+        left = np.arange(min(length, early))
+        if ends or length <= 2 * beyond + 1:
+            left = np.unique(np.concatenate([left, np.arange(max(0, length - early), length)]))
+        elif seen is None:
+            left = np.array([length // 2])
+        right = length - 1 - left
+    place = (
+        left
+        if seen is None
+        else np.where(left < early, left, early - period + (left - early) % period)
+    )
+    occur = np.ones((len(left), chain.size), dtype=bool) if seen is None else seen[place]
     room = np.minimum(np.stack([left, right], axis=1), beyond)
     return Rows(
         position=left,
+        place=place,
         ray=np.tile(np.array([0, 1]), (len(left), 1)),
         room=room,
         first=np.ones_like(room),
@@ -277,6 +287,7 @@ def build_position_rows(chain: MarkovChain, positions: Ints, steps: int, against
     rays = np.arange(count)
     return Rows(
         position=positions,
+        place=positions,
         ray=np.stack([rays, count + rays], axis=1),
         room=np.minimum(room, steps + 1),
         first=np.minimum(first, steps + 1),
@@ -287,10 +298,10 @@ def build_position_rows(chain: MarkovChain, positions: Ints, steps: int, against
     )
 
 
-def _supports(chain: MarkovChain, beyond: int) -> Bools:
-    """Return which states can occur at each position, up to where the pattern has repeated.
+def _supports(chain: MarkovChain, beyond: int) -> tuple[Bools, int]:
+    """Return which states can occur at each position, until the pattern repeats, and its period.
 
-    Positions past the last row look, ``beyond`` records back, like one of the rows returned.
+    A position past the last row looks, ``beyond`` records back, like one a few periods earlier.
     """
     rows = [chain.initial > 0]
     first: dict[bytes, int] = {}
@@ -301,7 +312,7 @@ def _supports(chain: MarkovChain, beyond: int) -> Bools:
     period = len(rows) - 1 - first[rows[-1].tobytes()]
     for _ in range(beyond + period):
         rows.append((rows[-1].astype(float) @ arrows) > 0)
-    return np.array(rows)
+    return np.array(rows), period
 
 
 def _nearest(chain: MarkovChain, against: Adversary) -> Ints:
@@ -317,13 +328,25 @@ def _nearest(chain: MarkovChain, against: Adversary) -> Ints:
     return np.array([[min(left, default=0), min(right, default=0)]])
 
 
+def _recent(chain: MarkovChain, target: int, steps: int) -> Bools:
+    """Return which states can occur at the last ``steps`` + 1 records up to the target."""
+    count = min(target, steps + 1) + 1
+    if isinstance(chain.start, str):
+        return np.broadcast_to(chain.initial > 0, (count, chain.size))
+    seen = [chain.law(target - count + 1) > 0]
+    for record in range(target - count + 1, target):
+        seen.append((seen[-1].astype(float) @ (chain.step(record) > 0)) > 0)
+    return np.array(seen)
+
+
 def _explicit_rows(chain: MarkovChain, steps: int, against: Adversary) -> Rows:
     value, other = ordered_pairs(chain.size)
     target, near = against.target, _nearest(chain, against)
     right = steps + 1 if chain.length is None else chain.length - 1 - target
-    laws = chain.marginals(target + 1) > 0
+    laws = _recent(chain, target, steps)
     return Rows(
         position=np.array([target]),
+        place=np.array([len(laws) - 1]),
         ray=np.array([[0, 1]]),
         room=np.minimum(np.array([[target, right]]), steps + 1),
         first=np.minimum(np.maximum(near, 1), steps + 1),

@@ -1,9 +1,9 @@
 """Re-evaluation of witnesses by plain sums over paths, apart from the code that found them.
 
 Every function here returns the log-likelihood ratio that the witness's attacker sees. A *message*
-is Pr[what is known on one side of the target], times the likelihood of the output there, for
-each value of the target (to the left jointly with the target's own law). Dividing by the
-message without the output leaves the likelihood ratio.
+is the log of Pr[what is known on one side of the target], times the likelihood of the output
+there, for each value of the target (to the left jointly with the target's own law). Subtracting
+the message without the output leaves the log-likelihood.
 """
 
 import math
@@ -14,42 +14,44 @@ import numpy as np
 
 from undertow.certificate import Witness
 from undertow.models.markov import MarkovChain
-from undertow.numerics import Array
+from undertow.numerics import ROUNDOFF, Array
 from undertow.queries import State
 
 __all__ = ["replay_count", "replay_pure_dp"]
 
-Factor = Callable[[int], Array | float]
+Weight = Callable[[int], Array | float]
 
 
 def replay_pure_dp(witness: Witness, chain: MarkovChain, epsilon: float) -> float:
     """Return the leakage of the witness's mechanism at the witness's output and adversary.
 
-    The mechanism answers with likelihood proportional to
-    exp(epsilon 1[X_target = value] + epsilon #{t : X_t in sets[t]}), which is epsilon-DP.
+    The mechanism answers with likelihood proportional to exp(epsilon #{t : X_t in sets[t]}),
+    which is epsilon-DP.
 
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=2)
-    >>> attack = Witness(0, 2, (), value=0, other=1, sets=((1, (0,)),))
+    >>> attack = Witness(0, 2, (), value=0, other=1, sets=((0, (0,)), (1, (0,))))
     >>> round(replay_pure_dp(attack, chain, 1.0), 6)
     1.776137
     """
-    boost = {
-        record: np.exp(epsilon * np.array([state in states for state in chain.states]))
+    weight = {
+        record: epsilon * np.array([state in states for state in chain.states])
         for record, states in witness.sets
     }
     reach = [record for record, _ in witness.sets]
     ends = min([witness.target, *reach]), max([witness.target, *reach])
-    return epsilon + _ratio(witness, chain, ends, lambda record: boost.get(record, 1.0))
+    return _loss(witness, chain, ends, lambda record: weight.get(record, 0.0))
 
 
 def replay_count(
-    witness: Witness, chain: MarkovChain, counted: Collection[State], scale: float
-) -> tuple[Witness, float]:
+    witness: Witness, chain: MarkovChain, counted: Collection[State], scale: float,
+    unknown: int = 0,
+) -> tuple[Witness, float]:  # fmt: skip
     """Return the witness with its output filled in, and the leakage of a noisy count there.
 
     Pr[answer s | x] is proportional to E[exp(-|s - F| / scale)], F the count over the records
-    between the nearest known ones. ``output`` -1 stands for the largest count. The ends of the
-    range stand for all answers beyond them and factorise over records.
+    between the nearest known ones. ``output`` -1 stands for the largest count, over ``unknown``
+    records if the adversary leaves some unknown outside the window. The ends of the range stand
+    for all answers beyond them and factorise over records.
 
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=2)
     >>> attack = Witness(0, 2, (), value=0, other=1, output=0)
@@ -61,79 +63,77 @@ def replay_count(
     first = max(before) + 1 if before else 0
     last = min(after) - 1 if after else witness.length - 1
     most = last - first + 1
-    output = most if witness.output in (None, -1) else int(witness.output or 0)
+    high = witness.output in (None, -1, most)
+    output = max(most, unknown) if high else int(witness.output or 0)
     marks = np.array([state in counted for state in chain.states], dtype=float)
-    x, y = chain.index(witness.value), chain.index(witness.other)
-    if output in (0, most):
-        rate = (1.0 if output else -1.0) / scale
-        factor = np.exp(rate * marks)
-        loss = _ratio(witness, chain, (first, last), lambda record: factor)
-        loss += rate * (marks[x] - marks[y])
+    if high or output == 0:
+        weight = (marks if high else -marks) / scale
+        loss = _loss(witness, chain, (first, last), lambda record: weight)
     else:
-        laws = [_counts(witness, chain, (first, last), side, marks) for side in (-1, 1)]
-        sums = []
-        for state in (x, y):
+        laws = [_counts(witness, chain, end, side, marks) for side, end in ((-1, first), (1, last))]
+        logs = []
+        for state in (chain.index(witness.value), chain.index(witness.other)):
             law = np.convolve(laws[0][state], laws[1][state])
-            away = np.abs(output - np.arange(len(law)) - marks[state])
-            sums.append(math.log(float(law @ np.exp(-(away - away.min()) / scale))))
-            sums[-1] -= float(away.min()) / scale
-        loss = sums[0] - sums[1]
+            away = np.abs(output - np.arange(len(law)) - marks[state]) / scale
+            logs.append(math.log(float(law @ np.exp(away.min() - away))) - float(away.min()))
+        loss = logs[0] - logs[1]
     return replace(witness, output=output), float(loss)
 
 
-def _ratio(witness: Witness, chain: MarkovChain, ends: tuple[int, int], factor: Factor) -> float:
-    """Return ln of the likelihood ratio of the records around the target, value against other."""
+def _loss(witness: Witness, chain: MarkovChain, ends: tuple[int, int], weight: Weight) -> float:
+    """Return ln of the likelihood ratio of a product output exp(sum of weights)."""
     x, y = chain.index(witness.value), chain.index(witness.other)
-    total = 0.0
+    own = np.broadcast_to(weight(witness.target), (chain.size,))
+    total = float(own[x] - own[y])
     for side, end in zip((-1, 1), ends, strict=True):
-        start, message = _far_end(witness, chain, side, end)
-        loaded = _inwards(chain, start, message, witness.target, side, factor)
-        plain = _inwards(chain, start, message, witness.target, side, lambda record: 1.0)
-        if min(plain[x], plain[y]) <= 0:
+        start, message, known = _far_end(witness, chain, side, end)
+        loaded = _inwards(chain, start, message, known, witness.target, side, weight)
+        plain = _inwards(chain, start, message, known, witness.target, side, lambda record: 0.0)
+        if np.isinf(plain[[x, y]]).any():
             return -math.inf  # a value that cannot occur: no attack
-        total += math.log(loaded[x]) - math.log(loaded[y])
-        total -= math.log(plain[x]) - math.log(plain[y])
+        total += float(loaded[x] - loaded[y]) - float(plain[x] - plain[y])
     return total
 
 
-def _far_end(witness: Witness, chain: MarkovChain, side: int, end: int) -> tuple[int, Array]:
-    """Return the record at which a side starts and the message there: known, or open at ``end``."""
+def _far_end(witness: Witness, chain: MarkovChain, side: int, end: int) -> tuple[int, Array, bool]:
+    """Return where a side starts, the message there, and whether that record is known."""
     near = [
         (abs(record - witness.target), record, state)
         for record, state in witness.known
         if (record - witness.target) * side > 0
     ]
-    if near:
-        _, record, state = min(near, key=lambda entry: entry[0])
-        message = np.zeros(chain.size)
-        message[chain.index(state)] = 1.0
-        return record, message
-    return end, np.ones(chain.size) if side > 0 else chain.law(end)
+    if not near:
+        law = np.ones(chain.size) if side > 0 else chain.law(end)
+        return end, _log(law), False
+    _, record, state = min(near, key=lambda entry: entry[0])
+    message = np.full(chain.size, -np.inf)
+    message[chain.index(state)] = 0.0
+    return record, message, True
 
 
 def _inwards(
-    chain: MarkovChain, start: int, message: Array, target: int, side: int, factor: Factor
-) -> Array:
+    chain: MarkovChain, start: int, message: Array, known: bool, target: int, side: int,
+    weight: Weight,
+) -> Array:  # fmt: skip
     """Carry a message from record ``start`` to the target; stop early once it repeats itself."""
-    known = np.count_nonzero(message) == 1
     for record in range(start, target, -side):
-        weighted = message if known and record == start else message * factor(record)
-        moved = chain.step(record - 1) @ weighted if side > 0 else weighted @ chain.step(record)
-        moved = moved / moved.max()
-        if chain.homogeneous and record != start and np.array_equal(moved, message):
+        loaded = message if known and record == start else message + weight(record)
+        step = _log(chain.step(record - 1)) if side > 0 else _log(chain.step(record).T)
+        terms = step + loaded
+        peak = terms.max(axis=1, keepdims=True)
+        peak = np.where(np.isfinite(peak), peak, 0.0)
+        moved = peak[:, 0] + _log(np.exp(terms - peak).sum(axis=1))
+        moved = moved - moved.max()
+        if chain.homogeneous and record != start and _same(moved, message):
             return np.asarray(moved)
         message = moved
     return message
 
 
-def _counts(
-    witness: Witness, chain: MarkovChain, ends: tuple[int, int], side: int, marks: Array
-) -> Array:
+def _counts(witness: Witness, chain: MarkovChain, end: int, side: int, marks: Array) -> Array:
     """Return the law of the count on one side given each value of the target, (k, counts)."""
-    end = ends[0] if side < 0 else ends[1]
-    start, message = _far_end(witness, chain, side, end)
-    known = bool(witness.known) and start not in range(ends[0], ends[1] + 1)
-    table = message[:, None]
+    start, message, known = _far_end(witness, chain, side, end)
+    table = np.exp(message)[:, None]
     for record in range(start, witness.target, -side):
         if not (known and record == start):
             grown = np.zeros((chain.size, table.shape[1] + 1))
@@ -143,4 +143,21 @@ def _counts(
         step = chain.step(record - 1) if side > 0 else chain.step(record).T
         table = step @ table
         table = table / table.max()
-    return np.asarray(table / table.sum(axis=1, keepdims=True))
+    totals = table.sum(axis=1, keepdims=True)
+    return np.asarray(table / np.where(totals > 0, totals, 1.0))
+
+
+def _same(one: Array, two: Array) -> bool:
+    """Return whether two log-messages agree up to rounding, so that further steps change nothing.
+
+    A power iteration that has settled stays settled; the witness's lower end is rounded down.
+    """
+    finite = np.isfinite(one)
+    if not np.array_equal(finite, np.isfinite(two)):
+        return False
+    return bool(np.abs(one[finite] - two[finite]).max(initial=0.0) <= 64 * ROUNDOFF)
+
+
+def _log(values: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(values))

@@ -123,7 +123,7 @@ class Sides:
         part = table[first - 1 : last, rows.ray[row, 0], :, :-1]
         if rows.seen is None:
             return part
-        back = np.minimum(rows.position[row], len(rows.seen) - 1) - np.arange(first, last + 1)
+        back = rows.place[row] - np.arange(first, last + 1)
         return np.where(rows.seen[back][:, None, :], part, -np.inf)
 
     def allowances(self, slack: Array) -> Array:

@@ -5,12 +5,12 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from undertow.errors import UndertowError
+from undertow.numerics import above, below, odds
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
@@ -30,40 +30,8 @@ __all__ = [
     "waiting",
 ]
 
-_DIGITS = 7
 _PATIENCE = 0.5
 """Seconds before a spinner appears: a quick answer needs none."""
-
-
-def above(value: float, digits: int = _DIGITS) -> str:
-    """Return ``value`` with few digits, rounded up.
-
-    >>> above(3.47487337675)
-    '3.474874'
-    """
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def below(value: float, digits: int = _DIGITS) -> str:
-    """Return ``value`` with few digits, rounded down.
-
-    >>> below(3.47487337675)
-    '3.474873'
-    """
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def odds(leakage: float) -> str:
-    """Return the factor e^leakage by which odds can move, rounded up.
-
-    >>> odds(1.0), odds(5000.0), odds(math.inf)
-    ('2.72', '10^2172', 'without limit')
-    """
-    if math.isinf(leakage):
-        return "without limit"
-    if leakage > 50:
-        return f"10^{math.ceil(leakage / math.log(10))}"
-    return above(math.nextafter(math.exp(leakage), math.inf), 3)
 
 
 def interval(leak: "Leakage") -> str:
@@ -190,16 +158,6 @@ def waiting(words: str) -> Iterator[None]:
         late.cancel()
         late.join()
         spinner.stop()
-
-
-def _rounded(value: float, digits: int, direction: str) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    number = Context(prec=digits, rounding=direction).create_decimal(Decimal(value))
-    number = number.normalize()
-    if number == 0 or 1e-4 <= abs(value) < 1e12:
-        return f"{number:f}"
-    return f"{number:e}".replace("e+", "e")
 
 
 def _finite(value: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.stationary import stationary_law
-from undertow.numerics import ROW_SUM, Array, check_count, freeze
+from undertow.numerics import ROUNDOFF, ROW_SUM, Array, check_count, freeze
 from undertow.queries import State
 
 __all__ = ["MarkovChain"]
@@ -323,7 +323,16 @@ def _probabilities(transition: Any) -> Array:
             f"row {row} of transition sums to {sums[place]:.12g}; rows must sum to 1 within "
             f"{ROW_SUM:g}; renormalise the row"
         )
-    return freeze(matrix / sums[..., None])
+    return _rescaled(matrix, sums[..., None])
+
+
+def _rescaled(law: Array, sums: Array) -> Array:
+    """Return the law divided by its sums, left alone where they are 1 up to rounding.
+
+    So a chain written to a file and read again is the same chain, to the last bit.
+    """
+    exact = np.abs(sums - 1) <= 2 * law.shape[-1] * ROUNDOFF
+    return freeze(np.where(exact, law, law / sums))
 
 
 def _distribution(start: Any, size: int) -> Array:
@@ -336,7 +345,7 @@ def _distribution(start: Any, size: int) -> Array:
         raise InvalidModel(
             f"start sums to {float(law.sum()):.12g}; it must sum to 1 within {ROW_SUM:g}"
         )
-    return freeze(law / law.sum())
+    return _rescaled(law, law.sum())
 
 
 def _names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:
@@ -344,7 +353,12 @@ def _names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:
         return tuple(range(size))
     if isinstance(states, str):
         raise InvalidModel("states must be a list of names, found one string")
-    names = tuple(states)
+    try:
+        names = tuple(states)
+    except TypeError as error:
+        raise InvalidModel(
+            f"states must be a list of names, found {type(states).__name__}"
+        ) from error
     if len(names) != size:
         raise InvalidModel(f"{size} states need {size} names, found {len(names)}")
     try:

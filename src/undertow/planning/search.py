@@ -7,7 +7,7 @@ from dataclasses import replace
 from undertow.adversaries import Against, check_against
 from undertow.bounds.engine import group_leakage, leakage
 from undertow.certificate import Leakage
-from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
@@ -23,6 +23,12 @@ METHODS = ("exact", "exchange", "group")
 
 _PRECISION = 4e-11
 """Relative width at which the search for a level stops (its lower end is the one returned)."""
+
+
+_CERTAIN = (
+    "every record is certain under this model, or to this adversary: nothing can leak, and no "
+    "noise is needed"
+)
 
 
 def dp_budget(model: AnyModel, epsilon: float, against: Against = "any") -> float:
@@ -89,6 +95,8 @@ def _best(query: AnyQuery, model: AnyModel, epsilon: float, against: Against) ->
     for method in METHODS:
         try:
             plans.append(calibrate(query, model, epsilon, against, method))
+        except NothingToProtect:
+            raise
         except NotSupported as reason:
             reasons.append(f"{method}: {reason}")
     if not plans:
@@ -114,7 +122,7 @@ def _exact(
     if found is None:
         raise NotSupported(_diverges(model, epsilon))
     if math.isinf(found[0]):
-        raise NotSupported(_certain())
+        raise NothingToProtect(_CERTAIN)
     mechanism = DiscreteLaplace(query, up(1 / found[0]))
     leak = leakage(mechanism, model, against)
     if leak.method != "exact":
@@ -129,7 +137,7 @@ def _exchange(
 ) -> tuple[Laplace | DiscreteLaplace, Leakage]:
     budget = dp_budget(model, epsilon, against)
     if math.isinf(budget):
-        raise NotSupported(_certain())
+        raise NothingToProtect(_CERTAIN)
     scale = up(query.sensitivity(model_length(model)) / budget, 16)
     mechanism = _noise(query, scale)
     level = PureDP(up(mechanism.dp_epsilon(model_length(model))))
@@ -247,7 +255,3 @@ def _diverges(model: AnyModel, epsilon: float) -> str:
         "one record determines unboundedly many others; give the chain a length, or use "
         "person-level privacy"
     )
-
-
-def _certain() -> str:
-    return "every record is certain under this model, so nothing can leak and no noise is needed"
