@@ -311,9 +311,14 @@ def test_disjoint_windows_cost_one_release():
 
 
 @pytest.mark.parametrize(
-    ("odds", "exact"), [(2, 1.763382515), (10, 1.940817239), (100, 1.993721713)]
+    ("odds", "exact", "formula"),
+    [
+        (2, 1.763382515, 1.547167575),
+        (10, 1.940817239, 1.854854800),
+        (100, 1.993721713, 1.983130404),
+    ],
 )
-def test_one_sided_implication_of_lange2024_theorem_4_3(odds, exact):
+def test_one_sided_implication_of_lange2024_theorem_4_3(odds, exact, formula):
     """X1 = 0 forces X2 = 0; given X1 = 1 the odds of X2 = 1 are `odds`; epsilon 1.
 
     About X1 the leakage does not depend on Pr(X1 = 1); about X2 it does, and is the larger one
@@ -330,6 +335,9 @@ def test_one_sided_implication_of_lange2024_theorem_4_3(odds, exact):
         about_first = mechanism_leakage(joint, count, (0, ())).leakage
         assert about_first == pytest.approx(exact, abs=5e-10)
         assert pure_dp_leakage(joint, 1.0, (0, ())).leakage == pytest.approx(exact, abs=5e-10)
+        assert pure_dp_adversary(joint, 1.0, 0, (), (), 1, 0) == pytest.approx(exact, abs=5e-10)
+        # the formula of the theorem is the other direction
+        assert pure_dp_adversary(joint, 1.0, 0, (), (), 0, 1) == pytest.approx(formula, abs=5e-10)
         both = prior / (1 + odds) / (prior / (1 + odds) + 1 - prior)  # Pr(X1 = 1 | X2 = 0)
         about_second = 2 + math.log(1 - both + both / math.e)
         expected = max(exact, about_second)
@@ -605,20 +613,37 @@ def test_large_programs_are_refused():
     assert pure_dp_adversary(joint, 1.0, 0, everything_else, (0,) * 10, 1, 0) > 1.0
 
 
-def test_unsolved_programs_are_errors(monkeypatch):
-    joint = random_chain(1, 2, 3)
-    with monkeypatch.context() as patch:
-        failed = SimpleNamespace(status=4, message="numerical difficulties")
-        patch.setattr(enumeration, "linprog", lambda *_args, **_kwargs: failed)
-        with pytest.raises(UndertowError, match="not solved: numerical difficulties"):
-            pure_dp_leakage(joint, 1.0)
+def solver_that(changes):
+    """Return linprog with its solution changed."""
 
-    def sloppy(*args, **kwargs):
-        """A solver whose likelihood is feasible and 1% short of the best."""
+    def solve(*args, **kwargs):
         found = linprog(*args, **kwargs)
-        found.x = 0.99 * found.x + 0.01 * found.x.mean()
+        found.x = changes(found.x)
         return found
 
+    return solve
+
+
+def test_unsolved_programs_are_errors(monkeypatch):
+    joint = random_chain(1, 2, 3)
+    failed = SimpleNamespace(status=4, message="numerical difficulties")
+    monkeypatch.setattr(enumeration, "linprog", lambda *_args, **_kwargs: failed)
+    with pytest.raises(UndertowError, match="not solved: numerical difficulties"):
+        pure_dp_leakage(joint, 1.0)
+
+
+def test_solutions_short_of_the_best_are_errors(monkeypatch):
+    joint = random_chain(1, 2, 3)
+    sloppy = solver_that(lambda phi: 0.99 * phi + 0.01 * phi.mean())  # feasible, not optimal
     monkeypatch.setattr(enumeration, "linprog", sloppy)
     with pytest.raises(UndertowError, match="only to within"):
         pure_dp_leakage(joint, 1.0)
+
+
+def test_solutions_that_are_not_private_are_brought_back(monkeypatch):
+    joint = random_chain(1, 2, 3)
+    expected = pure_dp_adversary(joint, 1.0, 0, (), (), 1, 0)
+    raised = np.where(np.arange(8) < 4, 1.0, 1.01)  # where the target, record 0, has value 1
+    monkeypatch.setattr(enumeration, "linprog", solver_that(lambda phi: phi * raised))
+    found = pure_dp_adversary(joint, 1.0, 0, (), (), 1, 0)
+    assert found == pytest.approx(expected, abs=1e-12)

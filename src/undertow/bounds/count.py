@@ -25,6 +25,7 @@ from undertow.bounds.rays import (
     Bools,
     Ints,
     Rays,
+    Rows,
     build_position_rays,
     build_position_rows,
     build_rays,
@@ -82,14 +83,14 @@ def count_leakage(
             positions = positions[against.target : against.target + 1]
         if len(positions) > POSITIONS:
             return None
-        rays = build_position_rays(reduced, positions, POSITIONS)
+        rays = build_position_rays(reduced, positions, POSITIONS, full=True)
         rows = build_position_rows(reduced, positions, rays.steps, against)
         law = _count_laws(rays, weights)
     laws = _side_laws(law, value, other, scale)
     step = np.subtract(weights[value], weights[other], dtype=float) / scale
     search = WindowSearch(
         rays, rows, laws, step, value, other, weights, scale, reduced.length,
-        _sheltered(reduced, against),
+        _sheltered(reduced, against), _pooled(reduced, rows, rays.steps, against),
     )  # fmt: skip
 
     def ceiling() -> float:
@@ -100,6 +101,12 @@ def count_leakage(
     if search.top == -math.inf:
         return _leakage(0.0, 0.0, against, None)
     return _conclude(search, reduced, against)
+
+
+def _pooled(chain: MarkovChain, rows: Rows, steps: int, against: Against) -> bool:
+    """Return whether one row stands for all targets of a long stationary series."""
+    named = isinstance(chain.start, str) and not isinstance(against, Adversary)
+    return named and bool((rows.room > steps).all())
 
 
 def _sheltered(chain: MarkovChain, against: Against) -> bool:

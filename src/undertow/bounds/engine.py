@@ -96,12 +96,27 @@ def _on_chain(mechanism: Mechanism, chain: MarkovChain, against: Against) -> Lea
         exact = count_leakage(mechanism.scale, counted, chain, against)
         if exact is not None and exact.closed:
             return exact
-        bound = replace(exchange_leakage(level, chain, against), lower=0.0, witness=None)
-        return bound if exact is None else _meet(exact, bound)
+        bound = exchange_leakage(level, chain, against)
+        if exact is None:
+            return _far_count(bound, mechanism, chain)
+        return _meet(exact, replace(bound, lower=0.0, witness=None))
     bound = exchange_leakage(level, chain, against)
     if isinstance(mechanism.query, Histogram) and bound.witness is not None:
         return _histogram(bound, bound.witness, mechanism.scale, chain)
     return replace(bound, lower=0.0, witness=None)
+
+
+def _far_count(bound: Leakage, mechanism: Laplace | DiscreteLaplace, chain: MarkovChain) -> Leakage:
+    """Return the exchange bound with a lower end that far answers of this count attain."""
+    attack, query = bound.witness, mechanism.query
+    if attack is None or not isinstance(query, Count):
+        return replace(bound, lower=0.0, witness=None)
+    tries = [
+        replay_count(replace(attack, output=output, sets=()), chain, query.states, mechanism.scale)
+        for output in (0, -1)
+    ]
+    witness, value = max(tries, key=lambda found: found[1])
+    return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)
 
 
 def _histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:

@@ -10,6 +10,9 @@ from undertow.models.markov import MarkovChain
 
 __all__ = ["informed_targets"]
 
+_SHOWN = 256
+"""Longest series whose known records are all listed; beyond, only the neighbours, which matter."""
+
 
 def informed_targets(chain: MarkovChain) -> Iterator[Witness]:
     """Yield, for every pair of values that a target can take between known neighbours, one target.
@@ -56,11 +59,17 @@ def _between(
 def _witness(
     chain: MarkovChain, target: int, records: int, u: int | None, v: int | None, x: int, y: int
 ) -> Witness:
-    known = [(target - 1, u), (target + 1, v)]
-    return Witness(
-        target,
-        records,
-        tuple((record, chain.states[s]) for record, s in known if s is not None),
-        chain.states[x],
-        chain.states[y],
-    )
+    """Return the attack; the other known records are filled in, up to `_SHOWN` of them."""
+    path: dict[int, int] = {}
+    if u is not None:
+        path[target - 1] = u
+    if v is not None:
+        path[target + 1] = v
+    if records <= _SHOWN:
+        for record in range(target - 2, -1, -1):
+            back = chain.law(record) * chain.step(record)[:, path[record + 1]]
+            path[record] = int(back.argmax())
+        for record in range(target + 2, records):
+            path[record] = int(chain.step(record - 1)[path[record - 1]].argmax())
+    known = tuple((record, chain.states[state]) for record, state in sorted(path.items()))
+    return Witness(target, records, known, chain.states[x], chain.states[y])

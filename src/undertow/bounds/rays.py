@@ -45,8 +45,8 @@ class Rays:
 
     ``kernels`` has shape (T, B, k, k), or (1, B, k, k) when every step is the same;
     ``products`` (T + 1, B, k, k); ``weights`` (B, k), the h of an open ray; ``ends`` (B,), true
-    where ``weights`` stays right however many records follow (so that a shorter open ray is
-    available on a longer one).
+    where ``weights`` is also the law at step T of a longer ray (so that an output that ignores
+    what lies beyond T is an output on the longer ray).
     """
 
     kernels: Array
@@ -136,10 +136,11 @@ def build_rays(chain: MarkovChain, steps: int) -> Rays:
     return Rays(kernels, products, weights, np.array([stationary, True]))
 
 
-def build_position_rays(chain: MarkovChain, positions: Ints, most: int) -> Rays:
+def build_position_rays(chain: MarkovChain, positions: Ints, most: int, full: bool = False) -> Rays:
     """Return, for a chain whose steps differ, left rays of all positions, then right rays.
 
-    The sweep ends where the far records add less than the gap tolerance, at ``most``.
+    The sweep ends where the far records add less than the gap tolerance, unless ``full``; at
+    ``most`` steps in any case.
     """
     records = chain.transition.shape[0] + 1
     value, other = ordered_pairs(chain.size)
@@ -159,11 +160,11 @@ def build_position_rays(chain: MarkovChain, positions: Ints, most: int) -> Rays:
         if not longer.any():
             break
         far = products[-1][longer]
-        if _spread(far[:, value], far[:, other]) <= GAP / 4:
+        if not full and _spread(far[:, value], far[:, other]) <= GAP / 4:
             break
     weights = np.ones((2 * count, chain.size))
-    weights[:count] = chain.initial
-    return Rays(np.array(kernels), np.array(products), weights, np.arange(2 * count) >= count)
+    weights[:count] = chain.marginals(records)[np.maximum(positions - len(kernels), 0)]
+    return Rays(np.array(kernels), np.array(products), weights, np.ones(2 * count, dtype=bool))
 
 
 def _spread(numerator: Array, denominator: Array) -> float:

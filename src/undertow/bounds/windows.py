@@ -52,13 +52,13 @@ class WindowSearch:
 
     def __init__(
         self, rays: Rays, rows: Rows, laws: Laws, step: Array, value: Ints, other: Ints,
-        counted: Bools, scale: float, length: int | None, sheltered: bool,
+        counted: Bools, scale: float, length: int | None, sheltered: bool, pooled: bool,
     ) -> None:  # fmt: skip
         self.rays, self.rows, self.laws = rays, rows, laws
         self.step, self.value, self.other = step, value, other
         self.counted, self.scale, self.length = counted, scale, length
         self.sheltered = sheltered
-        self.pooled = bool((rows.room > rays.steps).all() and rows.open.all() and rays.ends.all())
+        self.pooled = pooled
         kind = np.full((rays.steps + 1, laws.law.shape[2]), _KNOWN)
         kind[:, -1] = np.where(np.arange(rays.steps + 1) > 0, _OPEN, _EMPTY)
         self.kind = kind.ravel()
@@ -117,7 +117,7 @@ class WindowSearch:
         if rows.open[row, side]:
             if room <= steps:
                 mask[room, -1] = True
-            elif self.pooled or (self.length is None and self.rays.ends[rows.ray[row, side]]):
+            elif self.pooled or (self.length is None and side == 1):
                 mask[:, -1] = True
         return mask
 
