@@ -32,6 +32,7 @@ from undertow.bounds.rays import (
     build_rows,
     choose_steps,
     ordered_pairs,
+    start_error,
     visited,
 )
 from undertow.bounds.replay import replay_count
@@ -200,7 +201,7 @@ def _smooth(law: Array, rate: float) -> Array:
 
 def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Leakage:
     """Turn the best window into a witness, replay it, and round the interval outwards."""
-    upper = max(up(max(search.top, search.best), 64), 0.0)
+    upper = max(up(max(search.top, search.best), 64), 0.0) + start_error(chain)
     if search.window is None:
         return _leakage(0.0, upper, against, None)
     row, pair, left, right = search.window

@@ -23,6 +23,7 @@ from undertow.bounds.rays import (
     build_rows,
     choose_steps,
     ordered_pairs,
+    start_error,
     visited,
 )
 from undertow.bounds.replay import replay_pure_dp
@@ -245,7 +246,7 @@ def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
 def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Against) -> Leakage:
     """Turn the best attack into a witness, replay it, and round the interval outwards."""
     attack = found.attack
-    upper = up(found.upper, 16)
+    upper = up(found.upper, 16) + start_error(chain)
     if chain.length is not None:
         upper = min(upper, up(chain.length * epsilon))
     if attack is None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from undertow.bounds.rays import Bools, Ints, Rays, Rows
 from undertow.bounds.sweep import binary_gains, certified, first_span, grid_gains, newton
-from undertow.numerics import Array, up
+from undertow.numerics import Array, pad_log, up
 
 __all__ = ["Attack", "Sides"]
 
@@ -201,9 +201,10 @@ class Sides:
         """Certify that options stay at or below the given gains; return which did."""
         t, ray, pair, column = options.T
         at = (t, ray, pair, column)
+        logmu = gains + self.prior[at] - pad_log(self.steps, self.prior.shape[3])
         ok = certified(
             self.rays, ray, self.value[pair], self.other[pair],
-            np.stack([t + 1, column], axis=1), gains + self.prior[at] - 1e-14, self.epsilon,
+            np.stack([t + 1, column], axis=1), logmu, self.epsilon,
         )  # fmt: skip
         self.upper[at] = np.where(ok, np.minimum(self.upper[at], gains), self.upper[at])
         return ok

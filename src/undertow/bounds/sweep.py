@@ -135,8 +135,9 @@ def first_span(
 def _brackets(values: Array, grid: Array) -> tuple[Array, Array]:
     """Return ln of lower and upper ends of each root from values (T, N, G, C) on grid (N, G)."""
     positive = values > 0
-    right = positive.sum(axis=2)  # first index with value <= 0, as values decrease along G
     last = grid.shape[1] - 1
+    # one past the last positive value: from there on every value is certainly at most 0
+    right = np.where(positive.any(axis=2), last + 1 - positive[:, :, ::-1].argmax(axis=2), 0)
     inside = (right > 0) & (right <= last)
     r = np.clip(right, 1, last)
     row = np.arange(len(grid))[None, :, None]

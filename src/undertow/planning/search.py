@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from undertow.adversaries import Against, check_against
+from undertow.bounds.binary import closed_budget
 from undertow.bounds.engine import group_leakage, leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported
@@ -47,7 +48,7 @@ def dp_budget(model: AnyModel, epsilon: float, against: Against = "any") -> floa
     def measure(level: float) -> Leakage:
         return leakage(PureDP(level), model, against)
 
-    found = _largest(measure, epsilon, guess=epsilon)
+    found = _largest(measure, epsilon, guess=_guess(model, epsilon))
     if found is None:
         raise NotSupported(_diverges(model, epsilon))
     return found[0]
@@ -118,7 +119,7 @@ def _exact(
     def measure(rate: float) -> Leakage:
         return leakage(DiscreteLaplace(query, 1 / rate), model, against)
 
-    found = _largest(measure, epsilon, guess=epsilon / 2)
+    found = _largest(measure, epsilon, guess=_guess(model, epsilon))
     if found is None:
         raise NotSupported(_diverges(model, epsilon))
     if math.isinf(found[0]):
@@ -162,6 +163,12 @@ def _group(
     if any(isinstance(member, MarkovChain) for member in members):
         leak = replace(leak, lower=0.0)
     return mechanism, leak
+
+
+def _guess(model: AnyModel, epsilon: float) -> float:
+    """Return a level near the answer: the closed form where there is one, a third otherwise."""
+    found = closed_budget(model, epsilon) if isinstance(model, MarkovChain) else None
+    return found or epsilon / 3
 
 
 def _largest(
