@@ -13,7 +13,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.informed import informed_targets
-from undertow.bounds.open import capped, diverges, open_gains
+from undertow.bounds.open import capped, diverging, open_gains
 from undertow.bounds.rays import (
     Bools,
     Ints,
@@ -96,10 +96,13 @@ def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | 
         return None
     if isinstance(against, Adversary) and max(against.known, default=-1) > against.target:
         return None
+    apart = diverging(chain, epsilon)
+    if not apart.any():
+        return None
     rows = build_rows(chain, 1, against)
     for pair, (x, y) in enumerate(zip(*ordered_pairs(chain.size), strict=True)):
         places = np.flatnonzero(rows.feasible[:, pair])
-        if places.size and diverges(chain, epsilon, int(x), int(y)):
+        if places.size and apart[x, y]:
             target = int(rows.position[places[0]])
             return Witness(target, target + 2, (), chain.states[x], chain.states[y])
     return None

@@ -15,7 +15,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.stationary import reachable
 from undertow.numerics import Array
 
-__all__ = ["capped", "diverges", "open_gains"]
+__all__ = ["capped", "diverging", "open_gains"]
 
 _LONGEST = 65_536
 """Steps after which a sweep that still has both signs is given up (cost)."""
@@ -36,31 +36,35 @@ def capped(rays: Rays, ray: Ints, value: Ints, other: Ints, epsilon: float, gain
     return _settles(rays, ray, value, other, trial, epsilon)
 
 
-def diverges(chain: MarkovChain, epsilon: float, value: int, other: int) -> bool:
-    """Return whether the gain of an open right side grows without bound in its length.
+def diverging(chain: MarkovChain, epsilon: float) -> Bools:
+    """Return for which pairs (value, other) an open right side gains without bound, (k, k).
 
     It does if the states possible after ``value`` and after ``other`` stay disjoint (mark the
     former: every record adds epsilon), or if among the states that ``other`` never reaches the
     chain lingers long enough after ``value``: spectral radius times e^epsilon above 1.
 
-    >>> diverges(MarkovChain([[0, 1], [1, 0]]), 0.1, 0, 1)
-    True
-    >>> diverges(MarkovChain([[.9, .1], [.2, .8]]), 5.0, 0, 1)
-    False
+    >>> diverging(MarkovChain([[0, 1], [1, 0]]), 0.1)
+    array([[False,  True],
+           [ True, False]])
+    >>> diverging(MarkovChain([[.9, .1], [.2, .8]]), 5.0).any()
+    np.False_
     """
-    arrows = (chain.transition > 0).astype(float)
-    here = np.zeros((2, chain.size))
-    here[0, value] = here[1, other] = 1.0
-    for _ in range(chain.size**2):
-        here = ((here @ arrows) > 0).astype(float)
-    if not (here[0] * here[1]).any():
-        return True
+    size = chain.size
+    apart = np.zeros((size, size), dtype=bool)
+    arrows = chain.transition > 0
+    if arrows.all():
+        return apart
+    far, steps = arrows, 1
+    while steps < size**2:  # supports of P^steps, by squaring; once joined they stay joined
+        far, steps = (far.astype(float) @ far.astype(float)) > 0, 2 * steps
+    apart = (far.astype(float) @ far.T.astype(float)) == 0
     reach = reachable(chain.transition)
-    apart = np.flatnonzero(reach[value] & ~reach[other])
-    if not apart.size:
-        return False
-    kept = np.linalg.eigvals(chain.transition[np.ix_(apart, apart)])
-    return bool(np.abs(kept).max() * math.exp(min(epsilon, 700.0)) > 1 + 1e-9)
+    for value, other in zip(*np.nonzero(~apart), strict=True):
+        alone = np.flatnonzero(reach[value] & ~reach[other])
+        if alone.size:
+            radius = np.abs(np.linalg.eigvals(chain.transition[np.ix_(alone, alone)])).max()
+            apart[value, other] = radius * math.exp(min(epsilon, 700.0)) > 1 + 1e-9
+    return np.asarray(apart)
 
 
 def _prior(rays: Rays, ray: Ints, value: Ints, other: Ints) -> Array:

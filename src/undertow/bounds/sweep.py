@@ -70,9 +70,14 @@ def upper_values(
 def _carry(rows: Array, rays: Rays, ray: Ints, step: int) -> Array:
     """Return rows (N, G, k) times the kernel of the step after ``step`` of each one's ray."""
     kernel = rays.kernel(step + 1)
-    if (ray == ray[0]).all():  # one large product instead of many small ones
-        return np.asarray((rows.reshape(-1, rows.shape[-1]) @ kernel[ray[0]]).reshape(rows.shape))
-    return np.asarray(rows @ kernel[ray])
+    if rows.size < 20_000:
+        return np.asarray(rows @ kernel[ray])
+    result = np.empty_like(rows)
+    for one in np.unique(ray):  # a few large products instead of many small ones
+        here = ray == one
+        part = rows[here]
+        result[here] = (part.reshape(-1, part.shape[-1]) @ kernel[one]).reshape(part.shape)
+    return result
 
 
 def grid_gains(

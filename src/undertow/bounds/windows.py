@@ -88,19 +88,22 @@ class WindowSearch:
     def run(self, ceiling: Callable[[], float]) -> None:
         """Find the best window, and the certified top over all of them.
 
-        ``ceiling`` is another certified bound; where the far answers meet it nothing is left.
+        ``ceiling`` is another certified bound on all windows, asked for only if some are left;
+        where the far answers meet it, none is.
         """
         rows = range(len(self.rows.position))
         masks = [(self._mask(row, 0), self._mask(row, 1)) for row in rows]
         for row in rows:
             self._try_tails(row, masks[row])
-        if self.best > -math.inf:
-            self.top = ceiling()
-            if self.top <= self.goal:
-                return
-            self.top = -math.inf
+        cap = math.nan
         for row in rows:
             for pair in np.flatnonzero(self.rows.feasible[row]):
+                if self._dismissed(row, int(pair), masks[row]):
+                    continue
+                cap = ceiling() if math.isnan(cap) else cap
+                if cap <= self.goal:
+                    self.top = max(self.top, cap)
+                    return
                 self._windows(row, int(pair), masks[row])
 
     def _mask(self, row: int, side: int) -> Bools:
@@ -213,27 +216,35 @@ class WindowSearch:
         loss = loss - self.prior[-1, ray, :, -1]
         return np.where(np.isfinite(loss), loss, -np.inf)
 
-    def _windows(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> None:
-        """Bound all windows of one row and pair; evaluate those that may exceed the best."""
-        if any(self._unbounded(row, side, pair) for side in (0, 1)):
-            self.top = math.inf
-            return
-        shifts, bounds = [], []
+    def _bounds(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> list[tuple[Array, Array]]:
+        """Return for each side the bound of every option, and the shift in it, flattened."""
+        found = []
         for side in (0, 1):
             shift = self._shifted(row, side, pair, masks[side]).ravel()
             table = self.laws.loss[:, self.rows.ray[row, side], :, pair].ravel()
             with np.errstate(invalid="ignore"):
                 bound = np.where(np.isneginf(shift) | np.isneginf(table), -np.inf, table + shift)
-            shifts.append(shift)
-            bounds.append(bound)
+            found.append((bound, shift))
+        return found
+
+    def _dismissed(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> bool:
+        """Return whether no window of the row and pair can exceed the best, raising the top."""
+        if any(self._unbounded(row, side, pair) for side in (0, 1)):
+            self.top = math.inf
+            return True
+        (left, _), (right, _) = self._bounds(row, pair, masks)
+        ceiling = abs(float(self.step[pair])) + 2 * self.pad + float(left.max() + right.max())
+        if ceiling > self.goal and not math.isinf(ceiling):
+            return False
+        self.top = max(self.top, ceiling)
+        return True
+
+    def _windows(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> None:
+        """Evaluate the windows of one row and pair that may exceed the best."""
+        (low, shift_low), (high, shift_high) = self._bounds(row, pair, masks)
+        bounds, shifts = (low, high), (shift_low, shift_high)
         left, right = (np.flatnonzero(~np.isneginf(part)) for part in bounds)
-        if not left.size or not right.size:
-            return
         base = abs(float(self.step[pair])) + 2 * self.pad
-        ceiling = base + float(bounds[0].max()) + float(bounds[1].max())
-        if ceiling <= self.goal or math.isinf(ceiling):
-            self.top = max(self.top, ceiling)
-            return
         order = right[np.argsort(-bounds[1][right], kind="stable")]
         most = float(bounds[0].max())
         for place in order:

@@ -1,0 +1,140 @@
+"""Leakages that were computed elsewhere, and closed forms written down again here."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from tests.facts import ACTIVITY, FACTS
+from undertow.bounds.published import lange_constant, zhao_constant
+
+CHAIN = ut.MarkovChain(ACTIVITY["transition"])
+TABLE = [
+    (who, float(level), value)
+    for who in ("any", "ignorant")
+    for level, value in ACTIVITY["leakage"][who].items()
+]
+
+
+def count(level):
+    return ut.Laplace(ut.Count(1), scale=1 / level)
+
+
+def symmetric(gamma, length):
+    stay = gamma / (gamma + 1)
+    return ut.MarkovChain([[stay, 1 - stay], [1 - stay, stay]], length=length)
+
+
+# --- the activity chain ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("who", "level", "value"), TABLE)
+@pytest.mark.parametrize("mechanism", [ut.PureDP, count], ids=["pure-dp", "count"])
+def test_activity_leakage(mechanism, who, level, value):
+    """Twelve digits; a positively correlated binary count leaks as much as any algorithm."""
+    leak = ut.leakage(mechanism(level), CHAIN, against=who)
+    assert leak.lower == pytest.approx(value, abs=1e-9)
+    assert leak.upper == pytest.approx(value, abs=1e-9)
+    assert leak.lower - 1e-12 <= value <= leak.upper + 1e-12
+    assert leak.closed
+
+
+def test_short_activity_chains():
+    for length, value in ACTIVITY["short"]["pure_dp"].items():
+        chain = ut.MarkovChain(ACTIVITY["transition"], length=int(length))
+        assert ut.leakage(ut.PureDP(1.0), chain).upper == pytest.approx(value, abs=5e-5)
+    for length, value in ACTIVITY["short"]["count"].items():
+        chain = ut.MarkovChain(ACTIVITY["transition"], length=int(length))
+        assert ut.leakage(count(1.0), chain).upper == pytest.approx(value, abs=5e-6)
+
+
+@pytest.mark.parametrize("who", ["any", "ignorant", "informed"])
+@pytest.mark.parametrize("mechanism", [ut.PureDP(1.0), count(1.0)], ids=["pure-dp", "count"])
+def test_length_stops_mattering(mechanism, who):
+    """300 records and a million leak the same to 1e-9, and so does a series of any length."""
+    chains = [ut.MarkovChain(ACTIVITY["transition"], length=n) for n in (300, 10**6, None)]
+    found = [ut.leakage(mechanism, chain, against=who) for chain in chains]
+    for leak in found[1:]:
+        assert leak.lower == pytest.approx(found[0].lower, abs=1e-9)
+        assert leak.upper == pytest.approx(found[0].upper, abs=1e-9)
+
+
+def test_what_is_added_to_epsilon_tends_to_a_constant():
+    leak = ut.leakage(ut.PureDP(20.0), CHAIN)
+    assert leak.upper - 20.0 == pytest.approx(ACTIVITY["exact_theorem_7_3"], abs=5e-6)
+
+
+def test_published_constants():
+    assert lange_constant(CHAIN) == pytest.approx(ACTIVITY["lange_constant"], abs=5e-7)
+    assert zhao_constant(CHAIN) == pytest.approx(ACTIVITY["zhao_constant"], abs=5e-7)
+
+
+# --- figure 15 of lange2024 -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gamma", "level", "value"),
+    [
+        (float(gamma), float(level), value)
+        for gamma, row in FACTS["symmetric_n10"].items()
+        for level, value in row.items()
+    ],
+)
+def test_symmetric_chains_of_ten_records(gamma, level, value):
+    """Six digits, through a Laplace count."""
+    leak = ut.leakage(count(level), symmetric(gamma, 10))
+    assert leak.upper == pytest.approx(value, abs=5e-7)
+    assert leak.lower == pytest.approx(value, abs=5e-7)
+    every = ut.leakage(ut.PureDP(level), symmetric(gamma, 10))
+    assert leak.lower <= every.upper + 1e-12
+
+
+# --- closed form: two states, positively correlated, nothing known, any length --------------------
+
+
+def closed_form(q, r, level):
+    """2 ln[(B + sqrt(B^2 + 4 q r m^2)) / (2 r m)], B = (1 - q) m^2 - (1 - r), m = e^(level/2)."""
+
+    def one_way(q, r):
+        m = math.exp(level / 2)
+        b = (1 - q) * m * m - (1 - r)
+        return 2 * math.log((b + math.sqrt(b * b + 4 * q * r * m * m)) / (2 * r * m))
+
+    return max(one_way(q, r), one_way(r, q))
+
+
+def test_the_closed_form_gives_the_reference_numbers():
+    for level, value in ACTIVITY["leakage"]["ignorant"].items():
+        assert closed_form(0.118, 0.305, float(level)) == pytest.approx(value, abs=1e-11)
+
+
+@settings(deadline=None, derandomize=True, database=None, max_examples=40)
+@given(st.floats(0.03, 0.97), st.floats(0.0, 1.0), st.floats(0.05, 8.0))
+def test_closed_form_for_two_states(q, share, level):
+    r = 0.03 + share * (0.97 - q)
+    q, r = (q, r) if q + r <= 1 else (q * 0.5, r * 0.5)
+    chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]])
+    expected = closed_form(q, r, level)
+    for mechanism in (ut.PureDP(level), count(level)):
+        leak = ut.leakage(mechanism, chain, against="ignorant")
+        assert leak.lower - 1e-10 <= expected <= leak.upper + 1e-10
+        assert leak.upper == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@settings(deadline=None, derandomize=True, database=None, max_examples=15)
+@given(st.floats(0.03, 0.5), st.floats(0.03, 0.5), st.floats(0.1, 8.0))
+def test_the_closed_inverse_for_two_states(q, r, epsilon):
+    """The DP budget for a wanted leakage is ln min(S0, S1)."""
+
+    def root(q, r):
+        e = math.exp(epsilon / 2)
+        b = r * e * e - q
+        m = (b + math.sqrt(b * b + 4 * (1 - q) * (1 - r) * e * e)) / (2 * (1 - q) * e)
+        return m * m
+
+    expected = math.log(min(root(q, r), root(r, q)))
+    budget = ut.dp_budget(ut.MarkovChain([[1 - q, q], [r, 1 - r]]), epsilon, against="ignorant")
+    assert budget <= expected * (1 + 1e-12)
+    assert budget == pytest.approx(expected, rel=1e-8)

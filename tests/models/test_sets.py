@@ -1,0 +1,98 @@
+"""Sets of models: members must describe the same records, and files restore them."""
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given, settings
+
+import undertow as ut
+from tests.strategies import models
+from undertow.errors import InvalidModel
+from undertow.models.base import Model
+from undertow.models.sets import model_from_dict
+
+P, Q = [[0.9, 0.1], [0.3, 0.7]], [[0.7, 0.3], [0.4, 0.6]]
+STILL, LIVELY = ut.MarkovChain(P, ("a", "b")), ut.MarkovChain(Q, ("a", "b"))
+
+
+def test_a_set_says_what_it_is():
+    both = ut.ModelSet([STILL, LIVELY])
+    assert both.models == (STILL, LIVELY)
+    assert both.describe() == "any one of 2 models"
+    assert isinstance(both, Model)
+    assert both == ut.ModelSet((STILL, LIVELY))
+    assert hash(both) == hash(ut.ModelSet((STILL, LIVELY)))
+    assert both != ut.ModelSet([STILL])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        both.models = ()  # type: ignore[misc]
+
+
+def test_a_generator_is_read_once():
+    assert len(ut.ModelSet(model for model in (STILL, LIVELY)).models) == 2
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([], "needs at least one model"),
+        ([STILL, "chain"], "member 1 of the set is a str, not a model"),
+        ([P], "member 0 of the set is a list"),
+        ("ab", "member 0 of the set is a str"),
+        ([STILL, ut.MarkovChain(Q, ("b", "a"))], "same state names in the same order"),
+        ([STILL, ut.MarkovChain(Q)], "same state names"),
+        ([STILL, ut.MarkovChain(Q, ("a", "b"), length=9)], "same length"),
+    ],
+)
+def test_members_that_do_not_fit_are_refused(members, message):
+    with pytest.raises(InvalidModel, match=message):
+        ut.ModelSet(members)
+
+
+@pytest.mark.xfail(reason="the members of a nested set are not compared with the others")
+def test_nested_members_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidModel):
+        ut.ModelSet([ut.ModelSet([STILL]), ut.MarkovChain(Q, ("c", "d"), length=4)])
+
+
+def test_groups_fit_any_chain():
+    assert len(ut.ModelSet([STILL, ut.Groups(3), ut.ModelSet([LIVELY])]).models) == 3
+
+
+@settings(deadline=None, derandomize=True, database=None, max_examples=80)
+@given(models())
+def test_files_restore_every_model(model):
+    text = json.dumps(model.to_dict(), allow_nan=False)
+    assert model_from_dict(json.loads(text)) == model
+
+
+def test_nested_sets_survive_a_file():
+    nested = ut.ModelSet([STILL, ut.ModelSet([LIVELY, ut.Groups(2)])])
+    assert model_from_dict(json.loads(json.dumps(nested.to_dict()))) == nested
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        (None, "an object with a 'kind'"),
+        ([], "an object with a 'kind'"),
+        ("groups", "an object with a 'kind'"),
+        ({"kind": "gaussian"}, "unknown kind of model 'gaussian'"),
+        ({"kind": None}, "unknown kind of model None"),
+        ({"kind": "groups"}, "needs a 'size'"),
+        ({"kind": "set"}, "needs a list 'models'"),
+        ({"kind": "set", "models": {}}, "needs a list 'models'"),
+        ({"kind": "set", "models": []}, "at least one model"),
+        ({"kind": "set", "models": [1]}, "an object with a 'kind'"),
+        ({}, "needs a 'transition' matrix"),
+        ({"kind": "markov-chain"}, "needs a 'transition' matrix"),
+        ({"transition": [[0.5, 0.5], [0.5, 0.4]]}, "row 1"),
+    ],
+)
+def test_foreign_descriptions_are_refused(description, message):
+    with pytest.raises(InvalidModel, match=message):
+        model_from_dict(description)
+
+
+def test_a_bare_chain_needs_no_kind():
+    assert model_from_dict({"transition": P, "states": ["a", "b"]}) == STILL

@@ -1,0 +1,197 @@
+"""Descriptions of randomisation, and what is taken over from OpenDP."""
+
+import dataclasses
+import math
+
+import opendp.prelude as dp
+import pytest
+
+import undertow as ut
+from undertow.errors import InvalidInput, NotSupported
+from undertow.mechanisms import dp_epsilon_upper
+
+dp.enable_features("contrib")
+
+QUERIES = [
+    ut.Count("a"),
+    ut.Histogram(),
+    ut.Sum(0, 3),
+    ut.Mean(0, 3),
+    ut.Linear([1.0, -2.0], spread=2),
+    ut.Query(len),
+]
+NOISES = [ut.Laplace, ut.DiscreteLaplace]
+
+
+# --- any epsilon-DP algorithm ---------------------------------------------------------------------
+
+
+def test_a_level_and_its_unit():
+    assert ut.PureDP(0.5) == ut.PureDP(0.5, unit="record")
+    assert ut.PureDP(1, unit="person").unit == "person"
+    assert type(ut.PureDP(1).epsilon) is float
+    assert ut.PureDP(0.5) != ut.PureDP(0.5, unit="person")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ut.PureDP(0.5).epsilon = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan, None, "half"])
+def test_bad_levels_are_refused(epsilon):
+    with pytest.raises(InvalidInput, match="epsilon must be"):
+        ut.PureDP(epsilon)
+
+
+@pytest.mark.parametrize("unit", ["persons", "", None, 1])
+def test_bad_units_are_refused(unit):
+    with pytest.raises(InvalidInput, match="unit must be 'record' or 'person'"):
+        ut.PureDP(1.0, unit=unit)
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "length", "sensitivity"),
+    list(zip(QUERIES, [None, None, None, 6, None, None], [1, 2, 3, 0.5, 4, 1], strict=True)),
+    ids=lambda value: type(value).__name__ if not isinstance(value, int | float) else None,
+)
+def test_levels_are_sensitivity_over_scale(query, length, sensitivity):
+    noise = ut.Laplace(query, scale=4)
+    assert noise.scale == 4.0
+    assert noise.dp_epsilon(length) == sensitivity / 4
+    assert dp_epsilon_upper(noise, length) > sensitivity / 4
+    assert dp_epsilon_upper(noise, length) == pytest.approx(sensitivity / 4, rel=1e-14)
+    assert dp_epsilon_upper(ut.PureDP(0.3)) == 0.3
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("scale", [0, -2.0, math.inf, math.nan, None, "wide"])
+def test_bad_scales_are_refused(noise, scale):
+    with pytest.raises(InvalidInput, match="noise scale must be"):
+        noise(ut.Count("a"), scale)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("query", ["active", None, 4.0, ut.PureDP(1.0), ut.Count])
+def test_what_is_not_a_query_is_refused(noise, query):
+    with pytest.raises(InvalidInput, match="must be a query such as"):
+        noise(query, 4.0)
+
+
+@pytest.mark.parametrize("query", QUERIES[2:], ids=lambda query: type(query).__name__)
+def test_discrete_noise_needs_whole_numbers(query):
+    with pytest.raises(InvalidInput, match=f"{type(query).__name__} is real, use Laplace"):
+        ut.DiscreteLaplace(query, 4.0)
+
+
+def test_noises_compare_by_value():
+    assert ut.Laplace(ut.Count("a"), 4) == ut.Laplace(ut.Count("a"), 4.0)
+    assert ut.Laplace(ut.Count("a"), 4) != ut.DiscreteLaplace(ut.Count("a"), 4)
+    assert len({ut.Laplace(ut.Count("a"), 4), ut.Laplace(ut.Count("a"), 4.0)}) == 1
+
+
+# --- OpenDP ---------------------------------------------------------------------------------------
+
+
+def integers(size=None, bounds=None):
+    return dp.vector_domain(dp.atom_domain(T=int, bounds=bounds), size=size)
+
+
+def noisy_count(noise=None):
+    query = dp.t.make_count(integers(), dp.symmetric_distance())
+    return query >> (noise or dp.m.then_laplace(scale=4.0))
+
+
+def test_a_replaced_record_is_two_steps_of_the_symmetric_distance():
+    measurement = noisy_count()
+    assert measurement.map(1) == 0.25
+    assert ut.PureDP.from_opendp(measurement) == ut.PureDP(0.5)
+
+
+def test_a_replaced_record_is_two_steps_of_insert_delete():
+    ordered = dp.t.make_unordered(integers(), dp.insert_delete_distance())
+    measurement = ordered >> dp.t.then_count() >> dp.m.then_laplace(scale=4.0)
+    assert str(measurement.input_metric).startswith("InsertDelete")
+    assert ut.PureDP.from_opendp(measurement) == ut.PureDP(0.5)
+
+
+@pytest.mark.parametrize("metric", [dp.change_one_distance(), dp.hamming_distance()], ids=str)
+def test_a_replaced_record_is_one_change(metric):
+    bounded = dp.t.make_metric_unbounded(integers(size=10, bounds=(0, 3)), metric)
+    measurement = bounded >> dp.t.then_sum() >> dp.m.then_laplace(scale=6.0)
+    assert measurement.map(1) == pytest.approx(0.5, rel=1e-12)  # a sum moves by 3
+    found = ut.PureDP.from_opendp(measurement)
+    assert found.epsilon == measurement.map(1)
+    assert found.unit == "record"
+
+
+def test_compositions_and_geometric_noise_are_pure():
+    assert ut.PureDP.from_opendp(noisy_count(dp.m.then_geometric(scale=4.0))).epsilon == 0.5
+    both = dp.c.make_composition([noisy_count(), noisy_count()])
+    assert ut.PureDP.from_opendp(both).epsilon == pytest.approx(1.0, rel=1e-12)
+
+
+def test_the_level_is_what_the_exchange_takes():
+    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
+    budget = ut.dp_budget(chain, epsilon=1.0)
+    measurement = noisy_count(dp.m.then_laplace(scale=2.0000001 / budget))
+    assert ut.leakage(ut.PureDP.from_opendp(measurement), chain).proves(1.0)
+    bolder = noisy_count(dp.m.then_laplace(scale=1.9 / budget))
+    assert not ut.leakage(ut.PureDP.from_opendp(bolder), chain).proves(1.0)
+
+
+def gaussian():
+    return noisy_count(dp.m.then_gaussian(scale=4.0))
+
+
+NOT_PURE = {
+    "ZeroConcentratedDivergence": gaussian,
+    "SmoothedMaxDivergence": lambda: dp.c.make_zCDP_to_approxDP(gaussian()),
+    r"Approximate\(MaxDivergence\)": lambda: dp.c.make_fix_delta(
+        dp.c.make_zCDP_to_approxDP(gaussian()), 1e-6
+    ),
+    "not pure": lambda: dp.c.make_approximate(noisy_count()),
+    "no exchange rate": lambda: dp.c.make_pureDP_to_zCDP(noisy_count()),
+}
+
+
+@pytest.mark.parametrize("reason", NOT_PURE)
+def test_weaker_promises_are_refused(reason):
+    with pytest.raises(NotSupported, match=reason):
+        ut.PureDP.from_opendp(NOT_PURE[reason]())
+
+
+SCALARS = {
+    "AbsoluteDistance": lambda: dp.m.make_laplace(
+        dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=4.0
+    ),
+    "L1Distance": lambda: dp.m.make_laplace(integers(), dp.l1_distance(T=int), scale=4.0),
+    "DiscreteDistance": lambda: dp.m.make_randomized_response_bool(prob=0.75),
+}
+
+
+@pytest.mark.parametrize("metric", SCALARS)
+def test_metrics_that_know_no_records_are_refused(metric):
+    with pytest.raises(NotSupported, match=rf"{metric}.* does not say what a replaced record is"):
+        ut.PureDP.from_opendp(SCALARS[metric]())
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [None, "measurement", 0.5, noisy_count, dp.t.make_count(integers(), dp.symmetric_distance())],
+    ids=["none", "string", "number", "function", "transformation"],
+)
+def test_what_is_not_a_measurement_is_refused(thing):
+    with pytest.raises(InvalidInput, match="an OpenDP Measurement is required, found"):
+        ut.PureDP.from_opendp(thing)
+
+
+def test_persons_must_be_mapped_by_the_caller():
+    with pytest.raises(NotSupported, match=r"PureDP\(measurement\.map\(d_in\), unit='person'\)"):
+        ut.PureDP.from_opendp(noisy_count(), unit="person")
+    assert ut.PureDP(noisy_count().map(6), unit="person").epsilon == 1.5
+
+
+def test_a_measurement_without_noise_is_refused():
+    with pytest.raises(InvalidInput, match="positive and finite, found inf"):
+        ut.PureDP.from_opendp(noisy_count(dp.m.then_laplace(scale=0.0)))
