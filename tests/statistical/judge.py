@@ -73,13 +73,16 @@ def chi_square(observed: Iterable[float], probabilities: Iterable[float]) -> flo
 
 
 def laplace_p_value(sample: Sequence[int], scale: float, centre: int = 0) -> float:
-    """The chi-square p-value of a sample of integers against discrete Laplace noise."""
-    reach = max(1, math.ceil(scale * math.log(len(sample))))
-    inside = [laplace_pmf(z, scale) for z in range(-reach, reach + 1)]
-    shifted = np.asarray(sample) - centre
-    counts = np.bincount(np.clip(shifted, -reach - 1, reach + 1) + reach + 1, minlength=2 * reach + 3)
-    tail = laplace_cdf(-reach - 1, scale)
-    return chi_square(counts, [tail, *inside, tail])
+    """The chi-square p-value of a sample of integers against discrete Laplace noise.
+
+    Bins are single integers for small scales and a tenth of the scale wide for large ones.
+    """
+    width = max(1, int(scale / 10))
+    reach = max(1, math.ceil(scale / width * math.log(len(sample))))
+    edges = [width * bin_ - 1 for bin_ in range(-reach, reach + 2)]
+    below = [0.0, *(laplace_cdf(edge, scale) for edge in edges), 1.0]
+    bins = np.clip((np.asarray(sample) - centre) // width, -reach - 1, reach + 1) + reach + 1
+    return chi_square(np.bincount(bins, minlength=len(below) - 1), np.diff(below))
 
 
 def transition_counts(series: Sequence[Any], size: int) -> npt.NDArray[np.int64]:

@@ -11,6 +11,9 @@ from undertow.models.markov import MarkovChain
 
 __all__ = ["closed_budget", "closed_leakage"]
 
+_LARGEST = 300.0
+"""Levels beyond which the squares below would overflow."""
+
 
 def closed_leakage(chain: MarkovChain, epsilon: float) -> float | None:
     """Return the leakage of all epsilon-DP algorithms against an ignorant adversary.
@@ -23,7 +26,7 @@ def closed_leakage(chain: MarkovChain, epsilon: float) -> float | None:
     3.458264743769
     """
     rates = _rates(chain)
-    if rates is None:
+    if rates is None or epsilon > _LARGEST:
         return None
     m = math.exp(epsilon / 2)
     found = []
@@ -45,9 +48,9 @@ def closed_budget(chain: MarkovChain, epsilon: float) -> float | None:
     1.0
     """
     rates = _rates(chain)
-    if rates is None:
+    if rates is None or epsilon > _LARGEST:
         return None
-    e = math.exp(min(epsilon, 600.0) / 2)
+    e = math.exp(epsilon / 2)
     found = []
     for q, r in (rates, rates[::-1]):
         b = r * e * e - q

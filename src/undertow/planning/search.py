@@ -205,8 +205,8 @@ def _largest(
 
 def _next_level(trail: list[tuple[float, float]], low: float, high: float, level: float) -> float:
     """Return the next level to try, strictly between a proved ``low`` and an unproved ``high``."""
-    if not trail:
-        return level / 4
+    if not trail:  # only leakages of 0 or inf so far
+        return level * 4 if low else level / 4
     x, y = trail[-1]
     slope = 1.0
     if len(trail) > 1 and trail[-2][0] != x:

@@ -1,0 +1,180 @@
+"""The noise of releases follows its law.
+
+Null hypothesis throughout: the noise is discrete Laplace with the stated scale, independent per
+number. Two tests, see `judge`: the Dvoretzky-Kiefer-Wolfowitz bound at 1e-6, rigorous for every
+sample size, and chi-square at 1e-9, asymptotic, for the shape. A test raises a false alarm with
+a chance of at most 1.1e-6. Sample sizes are such that noise with 0.7 or 1.3 times the scale lies
+at least twice the limit away: each test is run on those twins too, and must reject them.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.statistical.judge import (
+    chi_square,
+    distance,
+    excess,
+    laplace_cdf,
+    laplace_p_value,
+    laplace_pmf,
+    limit,
+)
+from undertow.sampling.bits import Insecure
+from undertow.sampling.integers import discrete_laplace
+
+pytestmark = pytest.mark.statistical
+
+TWINS = (0.7, 1.3)
+SHAPE = 1e-9
+SIZES = {0.3: 45_000, 1.0: 20_000, 3.994794182: 20_000, 50.0: 20_000, 3000.0: 20_000}
+CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
+FOUR = ut.MarkovChain(np.full((4, 4), 0.2) + 0.2 * np.eye(4), states=("n", "e", "s", "w"))
+
+
+def accepted(sample, scale, centre=0):
+    return (
+        excess(sample, scale, centre) <= 1 and laplace_p_value(sample, scale, centre) >= SHAPE
+    )
+
+
+def far_apart(scale, factor, size):
+    """Whether the twin's law is at least twice the limit away, so that it is always rejected."""
+    reach = range(-int(20 * scale) - 2, int(20 * scale) + 3)
+    gap = max(abs(laplace_cdf(z, scale) - laplace_cdf(z, factor * scale)) for z in reach)
+    return gap >= 2 * limit(size)
+
+
+def with_scale(plan, factor):
+    """A plan whose promise is the same but whose noise is off: the broken twin."""
+    noise = ut.DiscreteLaplace(plan.query, factor * plan.mechanism.scale)
+    return dataclasses.replace(plan, mechanism=noise)
+
+
+# --- the judge itself -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.994794182, 50.0])
+def test_the_judge_knows_the_law(scale):
+    reach = int(45 * scale) + 45
+    total = 0.0
+    for z in range(-reach, reach + 1):
+        total += laplace_pmf(z, scale)
+        assert laplace_cdf(z, scale) == pytest.approx(total, abs=1e-11)
+    assert total == pytest.approx(1.0, abs=1e-11)
+
+
+def test_the_judge_rejects_rounded_laplace_noise():
+    """Continuous noise rounded to integers has too little mass at 0, or too much: the shape."""
+    noise = np.rint(np.random.default_rng(1).laplace(scale=1.0, size=20_000)).astype(int)
+    assert laplace_p_value(list(noise), 1.0) < SHAPE
+
+
+def test_the_distance_is_the_largest_gap():
+    assert distance([0, 0, 1, 1], lambda z: 0.0 if z < 0 else 1.0) == 0.5
+    assert distance([5], lambda z: 1.0 if z >= 3 else 0.0) == 1.0
+
+
+# --- the sampler ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SIZES)
+def test_secure_noise(scale):
+    """SIZES[scale] draws per law."""
+    size = SIZES[scale]
+    assert accepted(discrete_laplace(scale, size), scale)
+    for factor in TWINS:
+        assert far_apart(scale, factor, size)
+        twin = discrete_laplace(factor * scale, size)
+        assert excess(twin, scale) > 1
+        assert laplace_p_value(twin, scale) < SHAPE
+
+
+@pytest.mark.parametrize("scale", SIZES)
+def test_seeded_noise(scale):
+    """The repeatable generator has the same law; one seed, SIZES[scale] draws."""
+    size = SIZES[scale]
+    assert accepted(discrete_laplace(scale, size, Insecure(2024)), scale)
+    for factor in TWINS:
+        assert not accepted(discrete_laplace(factor * scale, size, Insecure(2024)), scale)
+
+
+def test_successive_draws_are_independent():
+    """Null: neighbouring draws are independent. 20,000 pairs of signs, chi-square at 1e-9.
+
+    The broken twin draws each number twice in a row.
+    """
+
+    def p_value(noise):
+        signs = np.sign(np.reshape(noise, (-1, 2))) + 1
+        zero = laplace_pmf(0, 2.0)
+        law = np.array([(1 - zero) / 2, zero, (1 - zero) / 2])
+        return chi_square(np.bincount(signs @ [3, 1], minlength=9), np.outer(law, law).ravel())
+
+    noise = discrete_laplace(2.0, 40_000)
+    assert p_value(noise) > SHAPE
+    assert p_value(np.repeat(noise[:20_000], 2)) < SHAPE
+
+
+# --- releases -------------------------------------------------------------------------------------
+
+
+def test_released_counts():
+    """13,000 releases of the count of one series with 70 active records of 200."""
+    plan = ut.calibrate(ut.Count("active"), CHAIN, epsilon=1.0)
+    scale = plan.mechanism.scale
+    series = ["active"] * 70 + ["inactive"] * 125 + [None] * 5
+
+    def answers(plan):
+        return [ut.release(plan, series).value for _ in range(13_000)]
+
+    assert accepted(answers(plan), scale, centre=70)
+    for factor in TWINS:
+        assert far_apart(scale, factor, 13_000)
+        assert not accepted(answers(with_scale(plan, factor)), scale, centre=70)
+    assert not accepted([70 + z for z in discrete_laplace(scale, 13_000)], scale, centre=71)
+
+
+def test_released_histograms():
+    """4,000 releases of four bins: 16,000 numbers, independent within and between releases."""
+    plan = ut.calibrate(ut.Histogram(), FOUR, epsilon=2.0)
+    scale = plan.mechanism.scale
+    series = ["n"] * 40 + ["e"] * 30 + ["s"] * 20 + ["x"] * 10
+    truth = {"n": 40, "e": 30, "s": 20, "w": 0}
+
+    def noise(plan):
+        found = [ut.release(plan, series).value for _ in range(4_000)]
+        return np.array([[value[state] - truth[state] for state in truth] for value in found])
+
+    honest = noise(plan)
+    assert accepted(honest.ravel(), scale)
+    for factor in TWINS:
+        assert far_apart(scale, factor, 16_000)
+        assert not accepted(noise(with_scale(plan, factor)).ravel(), scale)
+    zero = laplace_pmf(0, scale)
+    law = np.array([(1 - zero) / 2, zero, (1 - zero) / 2])
+
+    def dependence(table, first, second):
+        signs = np.sign(table[:, [first, second]]) + 1
+        counts = np.bincount(signs @ [3, 1], minlength=9)
+        return chi_square(counts, np.outer(law, law).ravel())
+
+    pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    assert min(dependence(honest, *pair) for pair in pairs) > SHAPE / 6
+    shared = np.repeat(honest[:, :1], 4, axis=1)  # a broken twin: one noise for all bins
+    assert dependence(shared, 0, 1) < SHAPE
+
+
+def test_promised_error_bars_hold():
+    """Null: all bins are within alpha with probability at least 1 - beta. 4,000 histograms.
+
+    Misses are binomial with chance at most beta = 0.05; more than 283 of 4,000 happen with a
+    chance below 1e-8. An alpha of 0.7 times the promised one is missed more often.
+    """
+    plan = ut.calibrate(ut.Histogram(), FOUR, epsilon=2.0)
+    noise = np.abs(discrete_laplace(plan.mechanism.scale, 16_000)).reshape(-1, 4).max(axis=1)
+    alpha = plan.accuracy(0.05)
+    assert (noise > alpha).sum() <= 283
+    assert (noise > 0.7 * alpha).sum() > 283
