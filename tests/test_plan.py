@@ -7,6 +7,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ PLANS = {
     "histogram": ut.calibrate(ut.Histogram(), CHAIN, 1.0),
     "sum": ut.calibrate(ut.Sum(-1, 4.5), CHAIN, 1.0, "informed"),
     "mean": ut.calibrate(ut.Mean(0, 200), LONG, 1.0),
-    "linear": ut.calibrate(ut.Linear([1.0, 0.1, -2.0], spread=1 / 3), LONG, 1.0),
+    "linear": ut.calibrate(ut.Linear(np.array([1.0, 0.1, -2.0]), spread=1 / 3), LONG, 1.0),
     "groups": ut.calibrate(ut.Count("active"), ut.Groups(4), 1.0),
     "set": ut.calibrate(ut.Count("active"), ut.ModelSet([LONG, ut.Groups(2)]), 1.0),
 }
@@ -77,7 +78,7 @@ def test_a_plan_answers_for_its_parts():
     assert PLANS["mean"].dp_epsilon == pytest.approx(200 / 3 / PLANS["mean"].mechanism.scale)
     assert PLANS["adversary"].against == ut.Adversary(1, [0])
     with pytest.raises(dataclasses.FrozenInstanceError):
-        plan.epsilon = 2.0
+        plan.epsilon = 2.0  # type: ignore[misc]
 
 
 def test_the_guarantee_names_attacker_and_odds():
@@ -298,7 +299,7 @@ def test_missing_parts_are_refused_even_if_signed(key):
         ut.Plan.from_json(signed(body))
 
 
-MALFORMED = {
+MALFORMED: dict[str, dict[str, Any]] = {
     "no query": {"query": None},
     "unknown query": {"query": {"kind": "median"}},
     "real query, discrete noise": {"query": {"kind": "sum", "lower": 0, "upper": 1}},

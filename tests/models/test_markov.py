@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -235,9 +236,10 @@ def test_json_keeps_every_bit(chain):
 
 def test_a_description_may_be_short_but_needs_a_matrix():
     assert ut.MarkovChain.from_dict({"transition": P}) == ut.MarkovChain(P)
-    for description in ({}, {"states": ["a", "b"]}, [], None):
+    descriptions: list[Any] = [{}, {"states": ["a", "b"]}, [], None]
+    for description in descriptions:
         with pytest.raises(InvalidModel, match="needs a 'transition' matrix"):
-            ut.MarkovChain.from_dict(description)  # type: ignore[arg-type]
+            ut.MarkovChain.from_dict(description)
 
 
 # --- states ---------------------------------------------------------------------------------------
@@ -248,7 +250,7 @@ def test_index_prefers_the_same_type():
     assert chain.index("1") == 0
     assert chain.index(1) == 1
     assert chain.index(1.0) == 1
-    assert ut.MarkovChain(P).index(np.int64(1)) == 1  # type: ignore[arg-type]
+    assert ut.MarkovChain(P).index(np.int64(1)) == 1
 
 
 def test_unknown_states_are_named_with_the_known_ones():

@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -139,7 +141,7 @@ def test_other_queries_go_through_their_sensitivity():
         with pytest.raises(MethodRefused, match="'exact' knows counts on chains"):
             ut.calibrate(query, OBSERVED, 1.0, method="exact")
     short = ut.MarkovChain(P, length=2)
-    weighted = ut.calibrate(ut.Linear([1.0, -2.0], spread=3.0), short, 1.0)
+    weighted = ut.calibrate(ut.Linear(np.array([1.0, -2.0]), spread=3.0), short, 1.0)
     assert weighted.dp_epsilon == pytest.approx(ut.dp_budget(short, 1.0), rel=1e-9)
 
 
@@ -233,18 +235,15 @@ def test_bad_levels_are_refused(epsilon):
 
 
 def test_wrong_arguments_are_refused():
-    wrong: tuple = ("active", CHAIN)
+    word: Any = "active"
     with pytest.raises(InvalidInput, match="first argument must be a query"):
-        ut.calibrate(*wrong, 1.0)
-    wrong = (ACTIVE, P)
+        ut.calibrate(word, CHAIN, 1.0)
     with pytest.raises(InvalidInput, match="second argument must be a model"):
-        ut.calibrate(*wrong, 1.0)
-    wrong = (P,)
+        ut.calibrate(ACTIVE, word, 1.0)
     with pytest.raises(InvalidInput, match="must be a model"):
-        ut.dp_budget(*wrong, 1.0)
-    wrong = (0.5, CHAIN)
+        ut.dp_budget(word, 1.0)
     with pytest.raises(InvalidInput, match="must be a mechanism"):
-        ut.leakage(*wrong)
+        ut.leakage(word, CHAIN)
 
 
 def test_unknown_states_are_refused():
@@ -257,7 +256,7 @@ def test_unknown_states_are_refused():
 
 def test_weights_must_fit_the_records():
     with pytest.raises(InvalidInput, match="2 weights do not fit 3 records"):
-        ut.calibrate(ut.Linear([1.0, 2.0], spread=1), ut.MarkovChain(P, length=3), 1.0)
+        ut.calibrate(ut.Linear(np.array([1.0, 2.0]), spread=1), ut.MarkovChain(P, length=3), 1.0)
 
 
 def test_a_mean_of_any_number_of_records_is_refused():

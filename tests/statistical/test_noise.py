@@ -8,6 +8,7 @@ at least twice the limit away: each test is run on those twins too, and must rej
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,9 +36,7 @@ FOUR = ut.MarkovChain(np.full((4, 4), 0.2) + 0.2 * np.eye(4), states=("n", "e", 
 
 
 def accepted(sample, scale, centre=0):
-    return (
-        excess(sample, scale, centre) <= 1 and laplace_p_value(sample, scale, centre) >= SHAPE
-    )
+    return excess(sample, scale, centre) <= 1 and laplace_p_value(sample, scale, centre) >= SHAPE
 
 
 def far_apart(scale, factor, size):
@@ -145,7 +144,7 @@ def test_released_histograms():
     truth = {"n": 40, "e": 30, "s": 20, "w": 0}
 
     def noise(plan):
-        found = [ut.release(plan, series).value for _ in range(4_000)]
+        found: Any = [ut.release(plan, series).value for _ in range(4_000)]
         return np.array([[value[state] - truth[state] for state in truth] for value in found])
 
     honest = noise(plan)

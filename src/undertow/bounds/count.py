@@ -21,6 +21,7 @@ import numpy as np
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.exchange import exchange_leakage
 from undertow.bounds.informed import informed_targets
+from undertow.bounds.paths import complete
 from undertow.bounds.rays import (
     Bools,
     Ints,
@@ -36,7 +37,7 @@ from undertow.bounds.rays import (
     visited,
 )
 from undertow.bounds.replay import replay_count
-from undertow.bounds.windows import Laws, WindowSearch
+from undertow.bounds.windows import EFFORT, Laws, WindowSearch
 from undertow.certificate import Leakage, Witness
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, down, up
@@ -57,8 +58,10 @@ def count_leakage(
     """Return the exact leakage of a count plus (discrete) Laplace noise, as certified interval.
 
     ``counted`` (k,) says which states are counted. Cost O(T^2 k^2) plus the windows that survive
-    pruning, T records a side. None if the chain's windows are too many to enumerate (steps that
-    differ over more than `POSITIONS` records).
+    pruning, T records a side. Where too many survive (slow, strongly negative correlation) the
+    windows are searched again over fewer records, and the interval stays a little open. None if
+    the chain's windows are too many from the start (steps that differ over more than `POSITIONS`
+    records).
 
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
     >>> round(count_leakage(1.0, np.array([False, True]), chain).upper, 8)
@@ -67,41 +70,53 @@ def count_leakage(
     reduced = visited(chain)
     if reduced is None:
         return _leakage(0.0, 0.0, against, None)
-    weights = np.array([counted[chain.index(state)] for state in reduced.states])
-    value, other = ordered_pairs(reduced.size)
+    marks = np.array([counted[chain.index(state)] for state in reduced.states])
     if against == "informed":
-        return _informed(scale, weights, reduced)
-    if reduced.homogeneous:
-        steps = min(choose_steps(reduced, against), WINDOW)
-        rays, rows = (
-            build_rays(reduced, steps),
-            build_rows(reduced, steps, against, ends=not isinstance(reduced.start, str)),
-        )
-        law = _chain_laws(reduced, steps, tuple(bool(mark) for mark in weights))
+        return _informed(scale, marks, reduced)
+    if not reduced.homogeneous:
+        if not isinstance(against, Adversary) and len(reduced.transition) >= POSITIONS:
+            return None
+        return _conclude(_search(reduced, marks, scale, against, POSITIONS), reduced, against)
+    steps = min(choose_steps(reduced, against), WINDOW)
+    search = _search(reduced, marks, scale, against, steps)
+    found = _conclude(search, reduced, against)
+    # pairs x windows x arithmetic of one window, all proportional to a power of the reach
+    fewer = int((EFFORT / (reduced.size * (reduced.size + 1)) ** 2) ** 0.25)
+    if search.effort > 0 or fewer >= steps or isinstance(against, Adversary):
+        return found
+    short = _conclude(_search(reduced, marks, scale, against, fewer), reduced, against)
+    best = max(found, short, key=lambda leak: leak.lower)
+    return replace(best, upper=min(found.upper, short.upper))
+
+
+def _search(
+    chain: MarkovChain, marks: Bools, scale: float, against: Against, steps: int
+) -> WindowSearch:
+    """Search the windows of up to ``steps`` records a side."""
+    if chain.homogeneous:
+        rays = build_rays(chain, steps)
+        rows = build_rows(chain, steps, against, ends=not isinstance(chain.start, str))
+        law = _chain_laws(chain, steps, tuple(bool(mark) for mark in marks))
     else:
-        positions = np.arange(reduced.transition.shape[0] + 1)
+        positions = np.arange(len(chain.transition) + 1)
         if isinstance(against, Adversary):
             positions = positions[against.target : against.target + 1]
-        if len(positions) > POSITIONS:
-            return None
-        rays = build_position_rays(reduced, positions, POSITIONS, full=True)
-        rows = build_position_rows(reduced, positions, rays.steps, against)
-        law = _count_laws(rays, weights)
-    laws = _side_laws(law, value, other, scale)
-    step = np.subtract(weights[value], weights[other], dtype=float) / scale
+        rays = build_position_rays(chain, positions, steps, full=True)
+        rows = build_position_rows(chain, positions, rays.steps, against)
+        law = _count_laws(rays, marks)
+    value, other = ordered_pairs(chain.size)
+    step = np.subtract(marks[value], marks[other], dtype=float) / scale
     search = WindowSearch(
-        rays, rows, laws, step, value, other, weights, scale, reduced.length,
-        _sheltered(reduced, against), _pooled(reduced, rows, rays.steps, against),
+        rays, rows, _side_laws(law, value, other, scale), step, value, other, marks, scale,
+        chain.length, _sheltered(chain, against), _pooled(chain, rows, rays.steps, against),
     )  # fmt: skip
 
     def ceiling() -> float:
-        cheap = reduced.size == 2 or against == "ignorant"
-        return exchange_leakage(up(1 / scale), reduced, against).upper if cheap else math.inf
+        cheap = chain.size == 2 or against == "ignorant"
+        return exchange_leakage(up(1 / scale), chain, against).upper if cheap else math.inf
 
     search.run(ceiling)
-    if search.top == -math.inf:
-        return _leakage(0.0, 0.0, against, None)
-    return _conclude(search, reduced, against)
+    return search
 
 
 def _pooled(chain: MarkovChain, rows: Rows, steps: int, against: Against) -> bool:
@@ -201,6 +216,8 @@ def _smooth(law: Array, rate: float) -> Array:
 
 def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Leakage:
     """Turn the best window into a witness, replay it, and round the interval outwards."""
+    if search.top == -math.inf:  # no target has two possible values
+        return _leakage(0.0, 0.0, against, None)
     upper = max(up(max(search.top, search.best), 64), 0.0) + start_error(chain)
     if search.window is None:
         return _leakage(0.0, upper, against, None)
@@ -210,13 +227,18 @@ def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Lea
         position = left[0]
     elif chain.length and right[1] == chain.size and right[0] <= search.rays.steps:
         position = chain.length - 1 - right[0]
-    known = []
+    near = {}
     for distance, column, sign in ((*left, -1), (*right, 1)):
         if column < chain.size:
-            known.append((position + sign * distance, chain.states[column]))
+            near[position + sign * distance] = column
     length = chain.length or max(position + 1 + right[0], 2)
+    known = [
+        (record, chain.states[state])
+        for record, state in complete(chain, near, position, length).items()
+        if not isinstance(against, Adversary) or record in against.known
+    ]
     witness = Witness(
-        position, length, tuple(sorted(known)),
+        position, length, tuple(known),
         chain.states[search.value[pair]], chain.states[search.other[pair]],
         output=search.output,
     )  # fmt: skip

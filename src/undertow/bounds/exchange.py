@@ -81,7 +81,7 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
             positions = positions[against.target : against.target + 1]
         for start in range(0, len(positions), _BLOCK):
             block = positions[start : start + _BLOCK]
-            rays = build_position_rays(reduced, block, MAX_STEPS)
+            rays = build_position_rays(reduced, block, MAX_STEPS, isinstance(against, Adversary))
             rows = build_position_rows(reduced, block, rays.steps, against)
             value, other = ordered_pairs(reduced.size)
             _maximise(Sides(rays, rows, value, other, epsilon, binary=False), found)

@@ -5,13 +5,11 @@ from itertools import permutations
 
 import numpy as np
 
+from undertow.bounds.paths import complete
 from undertow.certificate import Witness
 from undertow.models.markov import MarkovChain
 
 __all__ = ["informed_targets"]
-
-_SHOWN = 256
-"""Longest series whose known records are all listed; beyond, only the neighbours, which matter."""
 
 
 def informed_targets(chain: MarkovChain) -> Iterator[Witness]:
@@ -59,17 +57,8 @@ def _between(
 def _witness(
     chain: MarkovChain, target: int, records: int, u: int | None, v: int | None, x: int, y: int
 ) -> Witness:
-    """Return the attack; the other known records are filled in, up to `_SHOWN` of them."""
-    path: dict[int, int] = {}
-    if u is not None:
-        path[target - 1] = u
-    if v is not None:
-        path[target + 1] = v
-    if records <= _SHOWN:
-        for record in range(target - 2, -1, -1):
-            back = chain.law(record) * chain.step(record)[:, path[record + 1]]
-            path[record] = int(back.argmax())
-        for record in range(target + 2, records):
-            path[record] = int(chain.step(record - 1)[path[record - 1]].argmax())
-    known = tuple((record, chain.states[state]) for record, state in sorted(path.items()))
+    near = {target - 1: u, target + 1: v}
+    path = {record: state for record, state in near.items() if state is not None}
+    path = complete(chain, path, target, records)
+    known = tuple((record, chain.states[state]) for record, state in path.items())
     return Witness(target, records, known, chain.states[x], chain.states[y])

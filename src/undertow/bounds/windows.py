@@ -14,6 +14,12 @@ __all__ = ["Laws", "WindowSearch"]
 EFFORT = 4_000_000_000
 """Multiplications spent on windows before the remaining ones keep their bound."""
 
+_LOGS = 64
+"""How much dearer a sum of logarithms is than a multiplication."""
+
+_UNDERFLOW = -600.0
+"""Smallest logarithm that is safe to exponentiate in a product."""
+
 _LONG = 20_000
 """Most steps of the power iteration behind a lower end (cost)."""
 
@@ -271,33 +277,40 @@ class WindowSearch:
 
     def _evaluate(self, row: int, pair: int, left: Ints, right: int) -> tuple[Array, Ints]:
         """Return the losses of windows with one right option, and the answers that show them."""
-        width = self.laws.law.shape[-1]
-        self.effort -= len(left) * width * width
+        width, columns = self.laws.law.shape[-1], self.laws.law.shape[2]
+        near, far = int(left.max()) // columns + 1, right // columns + 1
         rays = self.rows.ray[row]
-        logs = []
+        tables = []
         for state in (self.value[pair], self.other[pair]):
-            law = self.laws.law[:, rays[0], :, state].reshape(-1, width)[left]
-            noisy = self.laws.noisy[:, rays[1], :, state].reshape(-1, width)[right]
-            logs.append(_blend(law, noisy, int(self.counted[state]), 1.0 / self.scale))
+            law = self.laws.law[:, rays[0], :, state].reshape(-1, width)[left, :near]
+            noisy = self.laws.noisy[:, rays[1], :, state].reshape(-1, width)[right, :far]
+            reach = _reach(noisy, near, int(self.counted[state]), 1.0 / self.scale)
+            tables.append((law, reach))
+        least = min(law[np.isfinite(law)].min() + reach.min() for law, reach in tables)
+        safe = bool(least > _UNDERFLOW)
+        self.effort -= len(left) * near * (near + far) * (1 if safe else _LOGS)
+        logs = [_blend(law, reach, safe) for law, reach in tables]
         ratio = logs[0] - logs[1]
         return ratio.max(axis=1), ratio.argmax(axis=1)
 
 
-def _blend(law: Array, noisy: Array, shift: int, rate: float) -> Array:
-    """Return ln of noisy window laws at answers 0 .. 2 width - 1, the target adding ``shift``.
+def _reach(noisy: Array, near: int, shift: int, rate: float) -> Array:
+    """Return ln of the noisy right law at each answer, for each count on the left: (near, answers).
 
-    ``law`` (N, width) are counts on the left, ``noisy`` (width,) the noisy count on the right. A
-    matrix product where no term can underflow, sums of logarithms otherwise.
+    ``noisy`` covers counts 0 .. len - 1; beyond them it falls off like the noise. The target adds
+    ``shift``.
     """
-    width = len(noisy)
-    place = np.arange(2 * width)[None, :] - shift - np.arange(width)[:, None]
-    inside = np.clip(place, 0, width - 1)
-    reach = noisy[inside] - rate * np.abs(place - inside)  # (count on the left, answer)
-    finite = law[np.isfinite(law)]
-    if float(finite.min()) + float(reach.min()) > -600.0:
-        with np.errstate(under="ignore"):
-            return np.asarray(np.log(np.exp(law) @ np.exp(reach)))
-    total = np.full((len(law), 2 * width), -np.inf)
+    answers = near + len(noisy)
+    place = np.arange(answers)[None, :] - shift - np.arange(near)[:, None]
+    inside = np.clip(place, 0, len(noisy) - 1)
+    return np.asarray(noisy[inside] - rate * np.abs(place - inside))
+
+
+def _blend(law: Array, reach: Array, safe: bool) -> Array:
+    """Return ln of sum over counts of exp(law + reach), (N, answers): a product if it is safe."""
+    if safe:
+        return np.asarray(np.log(np.exp(law) @ np.exp(reach)))
+    total = np.full((len(law), reach.shape[1]), -np.inf)
     for count in np.flatnonzero(np.isfinite(law).any(axis=0)):
         total = np.logaddexp(total, law[:, count, None] + reach[count])
     return total

@@ -1,0 +1,150 @@
+"""Long runs against the oracle; `make soak` writes what they saw to soak/last-result.md.
+
+UNDERTOW_SOAK_SECONDS (600 unless told) is shared out: 0.4 to counts, 0.1 to counts in 50 digits,
+0.2 to the exchange, the rest to draws of noise. A short rehearsal runs with the ordinary tests.
+"""
+
+import dataclasses
+import datetime
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import undertow as ut
+from tests.soak.work import Tally, run_counts, run_draws, run_exact, run_exchanges
+
+ROOT = Path(__file__).parents[2]
+RESULT = ROOT / "soak" / "last-result.md"
+CHAINS, EXCHANGES, DRAWS = 20_000, 2_000, 10_000_000
+
+
+def seconds(share):
+    return share * float(os.environ.get("UNDERTOW_SOAK_SECONDS", "600"))
+
+
+def commit():
+    """The commit that was tested, and whether the sources had changed since."""
+
+    def git(*words):
+        return subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        ).stdout.strip()
+
+    later = " and later changes" if git("status", "--porcelain", "--", "src") else ""
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + later
+
+
+@pytest.fixture(scope="module")
+def lines():
+    """The lines of the summary; written when the module is done, whatever happened."""
+    found: list[str] = []
+    yield found
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    head = ["# Last soak", "", f"Date {today}, commit {commit()}.", ""]
+    if found:
+        RESULT.parent.mkdir(exist_ok=True)
+        RESULT.write_text("\n".join([*head, *found]) + "\n", encoding="utf-8")
+
+
+def table(tally: Tally, more: Sequence[tuple[str, object]]) -> list[str]:
+    rows = [
+        ("cases", tally.cases),
+        *more,
+        ("worst excess of lower over the truth (relative)", f"{tally.lower_excess:.3g}"),
+        ("worst lack of upper below the truth (relative)", f"{tally.upper_lack:.3g}"),
+        ("widest interval of an exact method (relative)", f"{tally.width:.3g}"),
+        ("intervals wider than 1e-8", tally.open),
+        ("failures", len(tally.failures)),
+    ]
+    shown = [f"| {name} | {value} |" for name, value in rows]
+    failures = [f"- {failure}" for failure in tally.failures[:20]]
+    return ["| what | found |", "|---|---|", *shown, "", *failures, *([""] if failures else [])]
+
+
+@pytest.mark.soak
+def test_counts_against_enumeration(lines):
+    tally = run_counts(seconds(0.4), CHAINS)
+    lines += ["## Noisy counts against enumeration", "", *table(tally, [])]
+    assert tally.cases > 0
+    assert not tally.failures
+
+
+@pytest.mark.soak
+def test_counts_against_exact_arithmetic(lines):
+    cases, failures = run_exact(seconds(0.1), CHAINS, CHAINS)
+    lines += ["## Noisy counts in 50-digit arithmetic", ""]
+    lines += [f"{cases} cases, {len(failures)} with an end on the wrong side.", ""]
+    lines += [f"- {failure}" for failure in failures[:20]]
+    assert cases > 0
+    assert not failures
+
+
+@pytest.mark.soak
+def test_exchange_against_linear_programs(lines):
+    tally = run_exchanges(seconds(0.2), EXCHANGES)
+    more = [("linear programs", tally.programs), ("left out by the solver", tally.skipped)]
+    lines += ["## The exchange against linear programs", "", *table(tally, more)]
+    assert tally.cases > 0
+    assert not tally.failures
+
+
+@pytest.mark.soak
+@pytest.mark.statistical
+def test_draws_against_their_law(lines):
+    """Null: discrete Laplace. False alarms below 1e-6 in all; noise 5% off must be rejected."""
+    found = run_draws(seconds(0.3), DRAWS)
+    twins = [draws for off in (0.95, 1.05) for draws in run_draws(600, 500_000, off)]
+    lines += ["## Draws of discrete Laplace noise", "", "| scale | draws | sup distance | "]
+    lines[-1] += "chi-square p | mean error (sigma) |"
+    lines += ["|---|---|---|---|---|"]
+    for draws in found:
+        lines.append(
+            f"| {draws.scale:g} | {draws.size:,} | {draws.distance:.2e} | {draws.p_value:.3g} | "
+            f"{draws.sigmas:+.2f} |"
+        )
+    caught = sum(not draws.fits for draws in twins)
+    lines += ["", f"Noise with a scale 5% off was rejected in {caught} of {len(twins)} runs."]
+    assert all(draws.fits for draws in found)
+    assert caught == len(twins)
+
+
+# --- rehearsal ------------------------------------------------------------------------------------
+
+
+def test_a_short_rehearsal_of_the_comparisons():
+    counts, exchanges = run_counts(60, 150), run_exchanges(60, 25)
+    assert not counts.failures
+    assert not exchanges.failures
+    cases, failures = run_exact(60, 0, 120)
+    assert cases > 50
+    assert not failures
+    assert (counts.cases, exchanges.cases + exchanges.skipped) == (150, 25)
+
+
+@pytest.mark.statistical
+def test_a_short_rehearsal_of_the_draws():
+    """125,000 draws; noise 30% off is rejected at every scale. False alarms below 1e-6."""
+    assert all(draws.fits for draws in run_draws(30, 125_000))
+    for factor in (0.7, 1.3):
+        assert not any(draws.fits for draws in run_draws(30, 125_000, factor))
+
+
+def test_a_wrong_interval_would_be_noticed(monkeypatch):
+    """Ends moved by 1e-9 to the wrong side fail; by 1e-14, which is rounding, they do not."""
+    honest = ut.leakage
+
+    def shifted(lower, upper):
+        def leakage(*words):
+            leak = honest(*words)
+            return dataclasses.replace(leak, lower=leak.lower + lower, upper=leak.upper + upper)
+
+        return leakage
+
+    for lower, upper, right in ((1e-9, 1e-9, False), (-1e-9, -1e-9, False), (1e-14, 1e-14, True)):
+        monkeypatch.setattr(ut, "leakage", shifted(lower, upper))
+        assert (not run_counts(60, 60).failures) is right
+    monkeypatch.setattr(ut, "leakage", shifted(0.0, -1e-9))
+    assert run_exact(60, 0, 60)[1]
