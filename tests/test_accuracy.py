@@ -85,6 +85,16 @@ def test_quantiles_of_discrete_noise(scale, beta, numbers):
         assert inside[alpha - 1] ** numbers < 1 - beta + slack
 
 
+@pytest.mark.parametrize("scale", [0.5, 4.0, 60.0])
+@pytest.mark.parametrize("alpha", [0, 1, 7, 100])
+def test_quantiles_change_where_the_tail_does(scale, alpha):
+    """Pr[|Z| > alpha] = 2 r^(alpha + 1) / (1 + r) with r = e^(-1/scale)."""
+    ratio = math.exp(-1 / scale)
+    tail = 2 * ratio ** (alpha + 1) / (1 + ratio)
+    assert accuracy(discrete(scale), tail * (1 + 1e-9)) == alpha
+    assert accuracy(discrete(scale), tail * (1 - 1e-9)) == alpha + 1
+
+
 @pytest.mark.parametrize("numbers", [1, 3])
 @pytest.mark.parametrize("beta", BETAS)
 def test_quantiles_of_laplace_noise(beta, numbers):

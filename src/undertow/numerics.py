@@ -6,7 +6,6 @@ up. Two facts carry the whole package: a sum of products of non-negative numbers
 """
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,17 @@ import numpy.typing as npt
 from undertow.errors import InvalidInput
 
 __all__ = [
-    "DIGITS",
     "GAP",
     "MAX_STEPS",
     "ROUNDOFF",
     "ROW_SUM",
     "Array",
-    "above",
-    "below",
     "check_count",
     "check_epsilon",
     "check_positive",
     "down",
     "freeze",
     "log_ratio",
-    "odds",
     "pad_log",
     "up",
 ]
@@ -44,9 +39,6 @@ ROW_SUM = 1e-12
 
 GAP = 1e-10
 """Width, relative to max(1, value), at which a certified interval counts as closed (upper side)."""
-
-DIGITS = 7
-"""Digits shown to people; the last is rounded to the safe side."""
 
 MAX_STEPS = 4096
 """Records swept on one side of a target before the tail bound must take over (a cost limit:
@@ -122,6 +114,8 @@ def check_positive(value: float, name: str) -> float:
         number = float(value)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} must be a number, found {type(value).__name__}") from error
+    except OverflowError as error:
+        raise InvalidInput(f"{name} must be finite, found a number beyond all floats") from error
     if not math.isfinite(number) or number <= 0:
         raise InvalidInput(f"{name} must be positive and finite, found {number}")
     return number
@@ -147,44 +141,3 @@ def check_count(value: int, name: str, least: int) -> int:
     if value < least:
         raise InvalidInput(f"{name} must be at least {least}, found {value}")
     return int(value)
-
-
-def above(value: float, digits: int = DIGITS) -> str:
-    """Return ``value`` with few digits, rounded up.
-
-    >>> above(3.47487337675)
-    '3.474874'
-    """
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def below(value: float, digits: int = DIGITS) -> str:
-    """Return ``value`` with few digits, rounded down.
-
-    >>> below(3.47487337675)
-    '3.474873'
-    """
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def odds(leakage: float) -> str:
-    """Return the factor e^leakage by which odds can move, rounded up.
-
-    >>> odds(1.0), odds(5000.0), odds(math.inf)
-    ('2.72', '10^2172', 'without limit')
-    """
-    if math.isinf(leakage):
-        return "without limit"
-    if leakage > 50:
-        return f"10^{math.ceil(leakage / math.log(10))}"
-    return above(math.nextafter(math.exp(leakage), math.inf), 3)
-
-
-def _rounded(value: float, digits: int, direction: str) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    number = Context(prec=digits, rounding=direction).create_decimal(Decimal(value))
-    number = number.normalize()
-    if number == 0 or 1e-4 <= abs(value) < 1e12:
-        return f"{number:f}"
-    return f"{number:e}".replace("e+", "e")

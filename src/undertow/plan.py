@@ -12,8 +12,8 @@ from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowErr
 from undertow.mechanisms import DiscreteLaplace, Laplace
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, model_from_dict
-from undertow.numerics import above, odds
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
+from undertow.rounding import above, odds
 
 __all__ = ["Plan"]
 
@@ -112,11 +112,18 @@ class Plan:
             "method": self.method,
             "leakage": _leakage_to_dict(self.leakage),
         }
+        for state in _names(self):
+            if not isinstance(state, str | int | float):
+                raise InvalidInput(
+                    "state names must be strings or numbers to be written to a plan file, found "
+                    f"{type(state).__name__}"
+                )
         try:
-            return json.dumps({**body, "checksum": _checksum(body)}, indent=2, allow_nan=True)
-        except TypeError as error:
+            return json.dumps({**body, "checksum": _checksum(body)}, indent=2, allow_nan=False)
+        except ValueError as error:
             raise InvalidInput(
-                "state names must be strings or numbers to be written to a plan file"
+                "an infinite or undefined number cannot be written to a plan file; plans with a "
+                "finite leakage and finite state names can"
             ) from error
 
     @classmethod
@@ -133,7 +140,7 @@ class Plan:
                 leakage=_leakage_from_dict(body["leakage"]),
                 method=body["method"],
             )
-        except (KeyError, TypeError, AttributeError, UndertowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, UndertowError) as error:
             raise InvalidPlan(
                 f"the plan file is malformed ({type(error).__name__}); make it again with "
                 "'undertow plan' or calibrate(...)"
@@ -162,19 +169,26 @@ def model_states(model: AnyModel) -> tuple[State, ...]:
     return model.states if isinstance(model, MarkovChain) else ()
 
 
+def _names(plan: Plan) -> list[State]:
+    witness = plan.leakage.witness
+    counted = plan.query.states if isinstance(plan.query, Count) else ()
+    seen = () if witness is None else (witness.value, witness.other)
+    return [*plan.states, *counted, *seen]
+
+
 def _discrete(mechanism: Laplace | DiscreteLaplace) -> bool:
     return isinstance(mechanism, DiscreteLaplace)
 
 
 def _checksum(body: dict[str, Any]) -> str:
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _parse(text: str) -> dict[str, Any]:
     try:
         body = json.loads(text)
-    except (json.JSONDecodeError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InvalidPlan("this is not a plan file: it is not JSON") from error
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise InvalidPlan(
@@ -187,7 +201,11 @@ def _parse(text: str) -> dict[str, Any]:
             "make the plan again with this version"
         )
     checksum = body.pop("checksum", None)
-    if checksum != _checksum(body):
+    try:
+        expected = _checksum(body)
+    except ValueError as error:
+        raise InvalidPlan("the plan file holds a number that JSON does not have") from error
+    if checksum != expected:
         raise InvalidPlan(
             "the plan's checksum does not match its content: it was edited or damaged, so its "
             "guarantee no longer holds; make the plan again"

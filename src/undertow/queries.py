@@ -3,6 +3,7 @@
 Each query knows its l1 sensitivity: how far its answer can move when one record is replaced.
 """
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +39,13 @@ class Count:
         states = tuple(self.states) if several else (self.states,)
         if not states:
             raise InvalidInput("a count needs at least one state; pass Count('active')")
-        if len(set(states)) != len(states):
+        try:
+            distinct = len(set(states))
+        except TypeError as error:
+            raise InvalidInput(
+                "states must be names or numbers, or a list of them; found something unhashable"
+            ) from error
+        if distinct != len(states):
             raise InvalidInput("a state is named twice in the count; name each state once")
         object.__setattr__(self, "states", states)
 
@@ -143,6 +150,17 @@ class Linear:
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "spread", check_positive(self.spread, "spread"))
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether weights and spread agree."""
+        return isinstance(other, Linear) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a hash that agrees with equality."""
+        return hash(self._key())
+
+    def _key(self) -> tuple[bytes, float]:
+        return self.weights.tobytes(), self.spread
+
     def sensitivity(self, length: int | None = None) -> float:
         """Return max |weight| * spread."""
         return float(np.abs(self.weights).max()) * self.spread
@@ -177,13 +195,25 @@ AnyQuery = Count | Histogram | Sum | Mean | Linear | Query
 
 
 def _check_range(lower: float, upper: float) -> None:
-    if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
+    try:
+        fine = math.isfinite(lower) and math.isfinite(upper) and lower < upper
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput("lower and upper must be numbers") from error
+    if not fine:
         raise InvalidInput(
             f"lower must be below upper and both finite, found lower={lower}, upper={upper}"
         )
 
 
+_PLAIN = (str, bytes, bool, int, float)
+
+
 def _known(record: Any, wanted: set[State]) -> bool:
+    """Return whether a record is one of the states; foreign types are never asked to compare."""
+    kind = type(record)
+    plain = kind in _PLAIN or isinstance(record, np.generic)
+    if not plain and kind not in {type(state) for state in wanted}:
+        return False
     try:
         return record in wanted
     except TypeError:  # unhashable: foreign to every model

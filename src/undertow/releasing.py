@@ -1,6 +1,6 @@
 """Data in, private answer out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,10 @@ def release(plan: Plan, data: Sequence[Any], *, insecure_seed: int | None = None
 def _records(data: Sequence[Any]) -> list[Any]:
     if isinstance(data, str | bytes):
         raise InvalidInput("a series of records is required, found one string")
+    if isinstance(data, Mapping) or hasattr(data, "columns") or getattr(data, "ndim", 1) != 1:
+        raise InvalidInput(
+            "a single series of records is required, found a table; pass one of its columns"
+        )
     try:
         records = data.tolist() if hasattr(data, "tolist") else list(data)
     except TypeError as error:

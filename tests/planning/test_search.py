@@ -200,7 +200,6 @@ def test_sets_may_hold_groups():
         assert group.mechanism.scale == pytest.approx(max(size, 3), rel=1e-9)
 
 
-@pytest.mark.xfail(reason="'group' overlooks groups inside a nested set: twice the leakage")
 def test_sets_inside_sets_are_protected_too():
     chain = ut.MarkovChain(P, ("inactive", "active"), length=5)
     nested = ut.ModelSet([ut.ModelSet([ut.Groups(10)]), chain])

@@ -170,7 +170,10 @@ def _over_set(mechanism: Mechanism, models: ModelSet, against: Against) -> Leaka
 
 
 def _meet(first: Leakage, second: Leakage) -> Leakage:
-    """Return the intersection of two certified intervals of the same quantity."""
+    """Return the intersection of two certified intervals of the same quantity.
+
+    It bears the name of the first method where that one closes it, of the tighter one otherwise.
+    """
     lower = max(first, second, key=lambda leak: leak.lower)
     upper = min(first, second, key=lambda leak: leak.upper)
     if lower.lower > upper.upper:
@@ -178,7 +181,8 @@ def _meet(first: Leakage, second: Leakage) -> Leakage:
             f"{lower.method} proves a leakage of at least {lower.lower}, {upper.method} of at "
             f"most {upper.upper}; please report the model and the mechanism"
         )
-    return replace(upper, lower=min(lower.lower, upper.upper), witness=lower.witness)
+    both = replace(first, lower=lower.lower, upper=upper.upper, witness=lower.witness)
+    return both if both.closed else replace(upper, lower=lower.lower, witness=lower.witness)
 
 
 def _check_adversary(model: MarkovChain | Groups, against: Against) -> None:

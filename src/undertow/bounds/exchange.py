@@ -189,8 +189,8 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     for round_ in range(200):
         low = sides.totals(sides.lower, certain=False)
         high = sides.totals(sides.upper, certain=True)
-        lows = np.where(feasible, epsilon + low.sum(axis=1), -np.inf)
-        highs = np.where(feasible, epsilon + high.sum(axis=1), -np.inf)
+        lows = np.where(feasible, epsilon + _both(low), -np.inf)
+        highs = np.where(feasible, epsilon + _both(high), -np.inf)
         row, pair = np.unravel_index(int(lows.argmax()), lows.shape)
         best = float(lows[row, pair])
         if highs.max() == -math.inf:  # the adversary leaves no target two possible values
@@ -209,6 +209,12 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     tops = highs.max(axis=0)
     found.upper = max(found.upper, float(tops.max()))
     return np.flatnonzero(tops > found.lower + gap), tops
+
+
+def _both(gains: Array) -> Array:
+    """Return the sum over the two sides, -inf where a side has no option at all."""
+    none = np.asarray(np.isneginf(gains).any(axis=1))
+    return np.asarray(np.where(none, -np.inf, np.where(none[:, None], 0.0, gains).sum(axis=1)))
 
 
 def _tighten(sides: Sides, limit: Array, round_: int) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from undertow.errors import UndertowError
-from undertow.numerics import above, below, odds
+from undertow.rounding import above, below, odds
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage

@@ -176,6 +176,7 @@ class MarkovChain:
         >>> MarkovChain([[.9, .1], [.2, .8]], start=[1, 0]).law(1)
         array([0.9, 0.1])
         """
+        self._check_record(check_count(record, "record", 0))
         if isinstance(self.start, str):
             return self.initial
         return np.asarray(self.initial @ self.between(0, record))
@@ -351,8 +352,11 @@ def _distribution(start: Any, size: int) -> Array:
 def _names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:
     if states is None:
         return tuple(range(size))
-    if isinstance(states, str):
-        raise InvalidModel("states must be a list of names, found one string")
+    if isinstance(states, str | set | frozenset | dict):
+        raise InvalidModel(
+            "states must be a list of names in the order of the rows, found "
+            f"{'one string' if type(states) is str else type(states).__name__}"
+        )
     try:
         names = tuple(states)
     except TypeError as error:

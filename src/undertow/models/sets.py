@@ -8,7 +8,7 @@ from undertow.errors import InvalidModel
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 
-__all__ = ["AnyModel", "ModelSet", "model_from_dict"]
+__all__ = ["AnyModel", "ModelSet", "members", "model_from_dict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,9 @@ class ModelSet:
                 raise InvalidModel(
                     f"member {position} of the set is a {type(member).__name__}, not a model"
                 )
-        names = {member.states for member in members if isinstance(member, MarkovChain)}
-        lengths = {member.length for member in members if isinstance(member, MarkovChain)}
+        chains = [member for member in _flat(members) if isinstance(member, MarkovChain)]
+        names = {chain.states for chain in chains}
+        lengths = {chain.length for chain in chains}
         if len(names) > 1 or len(lengths) > 1:
             raise InvalidModel(
                 "the chains of a set must have the same state names in the same order, and the "
@@ -52,6 +53,22 @@ class ModelSet:
 
 
 AnyModel = MarkovChain | Groups | ModelSet
+
+
+def _flat(members: Iterable[AnyModel]) -> list[MarkovChain | Groups]:
+    found: list[MarkovChain | Groups] = []
+    for member in members:
+        found.extend(_flat(member.models) if isinstance(member, ModelSet) else [member])
+    return found
+
+
+def members(model: AnyModel) -> list[MarkovChain | Groups]:
+    """Return the single models behind a model, sets inside sets included.
+
+    >>> len(members(ModelSet([Groups(2), ModelSet([Groups(3), Groups(4)])])))
+    3
+    """
+    return _flat([model])
 
 
 def model_from_dict(description: Any) -> AnyModel:

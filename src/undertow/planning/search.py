@@ -12,7 +12,7 @@ from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSu
 from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
-from undertow.models.sets import AnyModel, ModelSet
+from undertow.models.sets import AnyModel, ModelSet, members
 from undertow.numerics import check_epsilon, up
 from undertow.plan import Plan, model_length
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, Sum
@@ -112,8 +112,7 @@ def _exact(
         raise MethodRefused(
             f"'exact' knows counts on chains, not {type(query).__name__}; use method='exchange'"
         )
-    members = model.models if isinstance(model, ModelSet) else (model,)
-    if not all(isinstance(member, MarkovChain) for member in members):
+    if not all(isinstance(member, MarkovChain) for member in members(model)):
         raise MethodRefused("'exact' needs a MarkovChain; use method='exchange' or 'group'")
 
     def measure(rate: float) -> Leakage:
@@ -150,8 +149,7 @@ def _group(
     query: AnyQuery, model: AnyModel, epsilon: float, against: Against
 ) -> tuple[Laplace | DiscreteLaplace, Leakage]:
     length = model_length(model)
-    members = model.models if isinstance(model, ModelSet) else (model,)
-    sizes = [m.size if isinstance(m, Groups) else length for m in members]
+    sizes = [m.size if isinstance(m, Groups) else length for m in members(model)]
     if any(size is None for size in sizes):
         raise MethodRefused(
             "'group' multiplies by the number of dependent records; give the chain a length"
@@ -160,7 +158,7 @@ def _group(
     scale = up(size * query.sensitivity(length) / epsilon, 16)
     mechanism = _noise(query, scale)
     leak = group_leakage(mechanism, size, against, length)
-    if any(isinstance(member, MarkovChain) for member in members):
+    if any(isinstance(member, MarkovChain) for member in members(model)):
         leak = replace(leak, lower=0.0)
     return mechanism, leak
 
@@ -241,19 +239,13 @@ def _check_question(query: AnyQuery, model: AnyModel) -> None:
             f"the second argument must be a model such as MarkovChain(...), found "
             f"{type(model).__name__}"
         )
-    chains = [m for m in _members(model) if isinstance(m, MarkovChain)]
+    chains = [m for m in members(model) if isinstance(m, MarkovChain)]
     if isinstance(query, Count):
         for chain in chains:
             for state in query.states:
                 chain.index(state)
     if isinstance(query, Linear) and model_length(model) not in (None, len(query.weights)):
         raise InvalidInput(f"{len(query.weights)} weights do not fit {model_length(model)} records")
-
-
-def _members(model: AnyModel) -> list[AnyModel]:
-    if isinstance(model, ModelSet):
-        return [m for member in model.models for m in _members(member)]
-    return [model]
 
 
 def _diverges(model: AnyModel, epsilon: float) -> str:

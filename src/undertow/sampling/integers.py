@@ -5,10 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from undertow.errors import NotSupported
 from undertow.numerics import check_count, check_positive
 from undertow.sampling.bits import Insecure, Randomness, Secure
 
-__all__ = ["discrete_laplace"]
+__all__ = ["LARGEST_SCALE", "discrete_laplace"]
+
+LARGEST_SCALE = 2.0**50
+"""Largest scale of secure noise: 2^62 is then 4,096 scales away, out of reach of any draw."""
 
 
 def discrete_laplace(scale: float, count: int, randomness: Randomness | None = None) -> list[int]:
@@ -23,6 +27,11 @@ def discrete_laplace(scale: float, count: int, randomness: Randomness | None = N
     3
     """
     scale = check_positive(scale, "noise scale")
+    if scale > LARGEST_SCALE:
+        raise NotSupported(
+            f"a noise scale of {scale:g} would overflow whole numbers of 64 bits; the largest is "
+            f"{LARGEST_SCALE:g}"
+        )
     count = check_count(count, "count", 1)
     if isinstance(randomness, Insecure):
         draw = np.random.default_rng(randomness.seed)
