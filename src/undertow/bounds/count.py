@@ -80,13 +80,25 @@ def count_leakage(
     steps = min(choose_steps(reduced, against), WINDOW)
     search = _search(reduced, marks, scale, against, steps)
     found = _conclude(search, reduced, against)
+    if isinstance(against, Adversary):
+        return found
+    most = WINDOW if reduced.length is None else min(WINDOW, reduced.length - 1)
+    while not found.closed and math.isfinite(found.upper) and search.effort > 0 and steps < most:
+        steps = min(2 * steps, most)  # open sides settle more slowly than the chain mixes
+        search = _search(reduced, marks, scale, against, steps)
+        found = _best_of(found, _conclude(search, reduced, against))
     # pairs x windows x arithmetic of one window, all proportional to a power of the reach
     fewer = int((EFFORT / (reduced.size * (reduced.size + 1)) ** 2) ** 0.25)
-    if search.effort > 0 or fewer >= steps or isinstance(against, Adversary):
+    if search.effort > 0 or fewer >= steps:
         return found
-    short = _conclude(_search(reduced, marks, scale, against, fewer), reduced, against)
-    best = max(found, short, key=lambda leak: leak.lower)
-    return replace(best, upper=min(found.upper, short.upper))
+    short = _search(reduced, marks, scale, against, fewer)
+    return _best_of(found, _conclude(short, reduced, against))
+
+
+def _best_of(one: Leakage, two: Leakage) -> Leakage:
+    """Return the intersection of two intervals found by this method."""
+    best = max(one, two, key=lambda leak: leak.lower)
+    return replace(best, upper=min(one.upper, two.upper))
 
 
 def _search(
