@@ -92,16 +92,18 @@ def calibrate(
 
 
 def _best(query: AnyQuery, model: AnyModel, epsilon: float, against: Against) -> Plan:
-    plans, reasons = [], []
+    plans: list[Plan] = []
+    reasons: dict[str, list[str]] = {}
     for method in METHODS:
         try:
             plans.append(calibrate(query, model, epsilon, against, method))
         except NothingToProtect:
             raise
         except NotSupported as reason:
-            reasons.append(f"{method}: {reason}")
+            reasons.setdefault(str(reason), []).append(method)
     if not plans:
-        raise NotSupported("no method can keep this promise. " + "; ".join(reasons))
+        told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+        raise NotSupported(f"no method can keep this promise. {told}")
     return min(plans, key=lambda plan: plan.expected_error)
 
 
