@@ -138,3 +138,64 @@ def test_the_closed_inverse_for_two_states(q, r, epsilon):
     budget = ut.dp_budget(ut.MarkovChain([[1 - q, q], [r, 1 - r]]), epsilon, against="ignorant")
     assert budget <= expected * (1 + 1e-12)
     assert budget == pytest.approx(expected, rel=1e-8)
+
+
+# --- closed form: a state that is left for good, many records -------------------------------------
+
+
+def lingering(stay, level, records):
+    """level + ln E[e^(level N)]: N counts the records after the first that stay in its state."""
+    steps = records - 1
+    rate = level + math.log(stay)
+    terms = [j * rate + (math.log1p(-stay) if j < steps else 0.0) for j in range(records)]
+    most = max(terms)
+    return level + most + math.log(math.fsum(math.exp(term - most) for term in terms))
+
+
+def test_the_closed_form_of_lingering_on_three_records():
+    """Series 0.., 01., 011 with chances s^2, s (1-s), 1-s, against 111."""
+    e, s = math.exp(0.7), 0.6
+    direct = math.log(e * (s * s * e * e + s * (1 - s) * e + (1 - s)))
+    assert lingering(s, 0.7, 3) == pytest.approx(direct, rel=1e-14)
+
+
+underflow = pytest.mark.xfail(reason="a chance below 1e-308 is taken for an impossible step")
+overflow = pytest.mark.xfail(reason="gains beyond 700 are cut off, in `upper` too")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "stay", "level", "records"),
+    [
+        (count, 0.1, 2.6, 400),
+        (count, 0.6, 0.6, 800),
+        (count, 0.9, 0.125, 1500),
+        (count, 0.745, 2.586, 400),
+        (ut.PureDP, 0.1, 2.6, 514),
+        (ut.PureDP, 0.6, 0.6, 1500),
+        (ut.PureDP, 0.2, 1.64, 2000),
+        pytest.param(count, 0.1, 2.6, 514, marks=underflow),
+        pytest.param(count, 0.2, 1.64, 2000, marks=underflow),
+        pytest.param(ut.PureDP, 0.2, 1.62, 10_000, marks=underflow),
+        pytest.param(ut.PureDP, 0.745, 2.586, 400, marks=overflow),
+        pytest.param(count, 0.9, 1.0, 1500, marks=overflow),
+    ],
+)
+def test_a_first_record_that_lingers(mechanism, stay, level, records):
+    """One target, nothing known: whether the first record is in a state that is never re-entered.
+
+    The value must lie in the interval; the interval may be wide.
+    """
+    chain = ut.MarkovChain([[1.0, 0.0], [1 - stay, stay]], start=[0.5, 0.5], length=records)
+    leak = ut.leakage(mechanism(level), chain, against=ut.Adversary(0))
+    expected = lingering(stay, level, records)
+    assert leak.lower <= expected * (1 + 1e-11)
+    assert expected <= leak.upper * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("records", [2, 50, 700, 900, pytest.param(1500, marks=overflow), 10_000])
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_copies_of_one_record_leak_as_often_as_they_are_many(who, records):
+    chain = ut.MarkovChain([[1.0, 0.0], [0.0, 1.0]], start=[0.5, 0.5], length=records)
+    leak = ut.leakage(ut.PureDP(1.0), chain, against=who)
+    assert leak.lower <= records * (1 + 1e-12)
+    assert leak.upper >= records * (1 - 1e-12)
