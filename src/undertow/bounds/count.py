@@ -32,6 +32,7 @@ from undertow.bounds.rays import (
     build_rays,
     build_rows,
     choose_steps,
+    deepest_steps,
     ordered_pairs,
     start_error,
     visited,
@@ -84,7 +85,10 @@ def count_leakage(
         return found
     most = WINDOW if reduced.length is None else min(WINDOW, reduced.length - 1)
     while not found.closed and math.isfinite(found.upper) and search.effort > 0 and steps < most:
-        steps = min(2 * steps, most)  # open sides settle more slowly than the chain mixes
+        before = steps  # open sides settle more slowly than the chain mixes
+        steps = deepest_steps(reduced, min(2 * steps, most))
+        if steps <= before:
+            break
         search = _search(reduced, marks, scale, against, steps)
         found = _best_of(found, _conclude(search, reduced, against))
     # pairs x windows x arithmetic of one window, all proportional to a power of the reach

@@ -22,6 +22,7 @@ from undertow.bounds.rays import (
     build_rays,
     build_rows,
     choose_steps,
+    deepest_steps,
     ordered_pairs,
     start_error,
     visited,
@@ -133,7 +134,10 @@ def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, fou
             return
         settled = np.delete(tops, doubtful)
         found.upper = max(ceiling, float(settled.max(initial=-math.inf)))
-        alive, steps = alive[doubtful], min(2 * steps, most)
+        alive, steps = alive[doubtful], deepest_steps(chain, min(2 * steps, most))
+        if steps <= rays.steps:
+            found.upper = max(found.upper, float(tops.max()))
+            return
 
 
 def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "build_rays",
     "build_rows",
     "choose_steps",
+    "deepest_steps",
     "ordered_pairs",
     "start_error",
     "visited",
@@ -124,6 +125,19 @@ def ordered_pairs(size: int) -> tuple[Ints, Ints]:
     return value.astype(np.int64), other.astype(np.int64)
 
 
+SMALLEST = 1e-200
+"""Chance below which a sweep ends: beyond, underflow would make possible options impossible."""
+
+
+@lru_cache(maxsize=16)
+def deepest_steps(chain: MarkovChain, most: int) -> int:
+    """Return how many steps, up to ``most``, no chance along the way falls below `SMALLEST`."""
+    product, steps = chain.transition, 1
+    while steps < most and product[product > 0].min() >= SMALLEST:
+        product, steps = product @ chain.transition, steps + 1
+    return steps
+
+
 @lru_cache(maxsize=16)
 def build_rays(chain: MarkovChain, steps: int) -> Rays:
     """Return the left ray (0) and the right ray (1) of a homogeneous chain."""
@@ -158,7 +172,7 @@ def build_position_rays(chain: MarkovChain, positions: Ints, most: int, full: bo
         )
         products.append(products[-1] @ kernels[-1])
         longer = room > step
-        if not longer.any():
+        if not longer.any() or products[-1][products[-1] > 0].min() < SMALLEST:
             break
         far = products[-1][longer]
         if not full and _spread(far[:, value], far[:, other]) <= GAP / 4:
@@ -198,6 +212,8 @@ def choose_steps(chain: MarkovChain, against: Against) -> int:
     product, steps = powers, 1
     while steps < most:
         product, steps = product @ powers, steps + 1
+        if product[product > 0].min() < SMALLEST:
+            return steps
         spread = _spread(product[:, value], product[:, other])
         apart += np.isinf(spread)
         settled = spread <= GAP / 4 or (chain.length is None and apart > max(64, chain.size**2))

@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 _TINY = 1e-250
+_FARTHEST = 600.0
+"""Largest ln mu on a grid; roots beyond keep their trivial bounds."""
 
 
 def upper_values(
@@ -104,7 +106,8 @@ def grid_gains(
     chunk = max(1, 2_000_000 // max(1, len(wanted) * columns * points))
     for start in range(0, len(ray), chunk):
         part = slice(start, min(start + chunk, len(ray)))
-        grid = np.exp(span[part, :1] + (span[part, 1:] - span[part, :1]) * share)
+        ends = np.clip(span[part], -_FARTHEST, _FARTHEST)
+        grid = np.exp(ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * share)
         values = np.empty((len(wanted), len(grid), points, columns))
         sweep = upper_values(rays, ray[part], value[part], other[part], grid, epsilon, steps)
         for step, found in enumerate(sweep, start=1):
@@ -303,14 +306,18 @@ def binary_gains(rays: Rays, value: Ints, epsilon: float, prior: Array) -> tuple
     steps = len(prior)
     kernel = rays.kernel(1)[:, None]  # (B, 1, 2, 2) against columns v = 0, 1, open
 
+    with np.errstate(divide="ignore"):
+        logs = np.log(kernel)
+
     def step_through(ratio: Array) -> Array:
-        high = 1.0 / (1.0 + np.exp(-np.clip(ratio, -700, 700)))
-        low = 1.0 / (1.0 + np.exp(np.clip(ratio, -700, 700)))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(
-                np.log(kernel[..., 0, 0] * high + kernel[..., 0, 1] * low)
-                - np.log(kernel[..., 1, 0] * high + kernel[..., 1, 1] * low)
-            )
+        """Return M(ratio) without ever leaving logarithms; +-inf is a state ruled out."""
+        with np.errstate(invalid="ignore"):
+            top = np.logaddexp(logs[..., 0, 0] + ratio, logs[..., 0, 1])
+            bottom = np.logaddexp(logs[..., 1, 0] + ratio, logs[..., 1, 1])
+            inner = top - bottom
+            above = np.where(np.isposinf(ratio), logs[..., 0, 0] - logs[..., 1, 0], inner)
+            below = np.where(np.isneginf(ratio), logs[..., 0, 1] - logs[..., 1, 1], above)
+        return np.asarray(below)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         known = np.log(rays.kernel(1)[:, 0]) - np.log(rays.kernel(1)[:, 1])  # (B, v)
