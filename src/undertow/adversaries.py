@@ -33,7 +33,13 @@ class Adversary:
     def __init__(self, target: int, known: Iterable[int] = ()) -> None:
         """Sort and check the records."""
         target = check_count(target, "target", 0)
-        records = tuple(sorted(check_count(record, "known record", 0) for record in known))
+        try:
+            listed = list(known)
+        except TypeError as error:
+            raise InvalidInput(
+                f"known must be a list of records, found {type(known).__name__}; write known=[5]"
+            ) from error
+        records = tuple(sorted(check_count(record, "known record", 0) for record in listed))
         if len(set(records)) != len(records):
             raise InvalidInput("a known record is listed twice; list each once")
         if target in records:

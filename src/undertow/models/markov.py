@@ -321,7 +321,7 @@ def _probabilities(transition: Any) -> Array:
         place = tuple(int(axis) for axis in off[0])
         row = place[0] if len(place) == 1 else f"{place[1]} of step {place[0]}"
         raise InvalidModel(
-            f"row {row} of transition sums to {sums[place]:.12g}; rows must sum to 1 within "
+            f"row {row} of transition sums to {sums[place]:.15g}; rows must sum to 1 within "
             f"{ROW_SUM:g}; renormalise the row"
         )
     return _rescaled(matrix, sums[..., None])

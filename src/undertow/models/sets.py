@@ -25,7 +25,12 @@ class ModelSet:
 
     def __init__(self, models: Iterable["MarkovChain | Groups | ModelSet"]) -> None:
         """Keep the models; refuse an empty set and mixed state names."""
-        members = tuple(models)
+        try:
+            members = tuple(models)
+        except TypeError as error:
+            raise InvalidModel(
+                f"a model set needs a list of models, found {type(models).__name__}"
+            ) from error
         if not members:
             raise InvalidModel("a model set needs at least one model")
         for position, member in enumerate(members):

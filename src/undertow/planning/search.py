@@ -27,8 +27,8 @@ _PRECISION = 4e-11
 
 
 _CERTAIN = (
-    "every record is certain under this model, or to this adversary: nothing can leak, and no "
-    "noise is needed"
+    "every record is certain under this model, or to this adversary, or the answer does not depend "
+    "on any record: nothing can leak, and no noise is needed"
 )
 
 
