@@ -197,8 +197,8 @@ class Sides:
         self.upper[at] = np.minimum(self.upper[at], upper)
         self.closed[at] = True
 
-    def dismiss(self, options: Ints, gains: Array) -> Bools:
-        """Certify that options stay at or below the given gains; return which did."""
+    def dismiss(self, options: Ints, gains: Array) -> None:
+        """Lower the upper ends of options to the given gains where a sweep certifies them."""
         t, ray, pair, column = options.T
         at = (t, ray, pair, column)
         logmu = gains + self.prior[at] - pad_log(self.steps, self.prior.shape[3])
@@ -207,7 +207,6 @@ class Sides:
             np.stack([t + 1, column], axis=1), logmu, self.epsilon,
         )  # fmt: skip
         self.upper[at] = np.where(ok, np.minimum(self.upper[at], gains), self.upper[at])
-        return ok
 
     def attack(self, row: int, pair: int) -> Attack:
         """Return the attack behind the lower end of a row and pair."""

@@ -144,7 +144,8 @@ def _exchange(
     mechanism = _noise(query, scale)
     level = PureDP(up(mechanism.dp_epsilon(model_length(model))))
     leak = leakage(level, model, against)
-    return mechanism, replace(leak, lower=0.0, witness=None) if leak.lower > leak.upper else leak
+    whose = "the lower end and the witness are those of the worst algorithm of this DP level"
+    return mechanism, replace(leak, assumptions=(*leak.assumptions, whose))
 
 
 def _group(
