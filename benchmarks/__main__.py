@@ -14,6 +14,8 @@ import numpy as np
 import undertow as ut
 from benchmarks import naive
 from undertow._version import __version__
+from undertow.bounds.quilt import Scale, quilt_search
+from undertow.bounds.wasserstein import count_distance
 
 RUNS = 3
 
@@ -99,10 +101,37 @@ def count_benchmarks() -> None:
         )
 
 
+def method_benchmarks() -> None:
+    print("published methods")
+    count = ut.Count(1)
+    for records in (500, 1000):
+        chain = ut.MarkovChain(ACTIVITY.transition, length=records)
+        show(
+            f"quilt scale, {records} records",
+            partial(quilt_search, chain, "ignorant", Scale(1.0)),
+            partial(naive.quilt_scale, chain, 1.0),
+        )
+    longest = ut.MarkovChain(ACTIVITY.transition, length=17568)
+    show("quilt scale, 17568 records", lambda: quilt_search(longest, "ignorant", Scale(1.0)))
+    show("quilt plan against any", lambda: ut.calibrate(count, longest, 1.0, method="quilt"))
+    short = ut.MarkovChain(ACTIVITY.transition, length=1500)
+    marks = np.array([False, True])
+    show(
+        "Wasserstein distance, 1500 records",
+        lambda: count_distance(short, marks), lambda: naive.count_distance(short, [1]),
+    )  # fmt: skip
+    show("Wasserstein distance, 15264 records", lambda: count_distance(ACTIVITY, marks))
+    show("Wasserstein distance, heart, 26923 records", lambda: count_distance(HEART, marks))
+    show("all methods compared, activity", lambda: ut.compare(count, ACTIVITY, 1.0))
+    box = ut.MarkovChain.box([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]])
+    show("budget over a box of chains", lambda: ut.dp_budget(box, epsilon=1.0))
+
+
 def main() -> None:
     print(f"undertow {__version__}, best of {RUNS}; plain versions: one run")
     exchange_benchmarks()
     count_benchmarks()
+    method_benchmarks()
 
 
 if __name__ == "__main__":

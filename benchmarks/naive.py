@@ -90,3 +90,64 @@ def count(chain: ut.MarkovChain, counted: list[int], scale: float, reach: int) -
         for x, y in itertools.permutations(range(size), 2):
             best = max(best, float((logs[x] - logs[y]).max()))
     return best
+
+
+def quilt_scale(chain: ut.MarkovChain, epsilon: float) -> float:
+    """Return the scale of MQMExact, looking at every quilt of every record: O(T^3)."""
+    length, size = chain.length or 0, chain.size
+    kernel, law = np.asarray(chain.transition), np.asarray(chain.initial)
+    powers = [np.eye(size)]
+    for _ in range(length):
+        powers.append(powers[-1] @ kernel)
+    pairs = list(itertools.permutations(range(size), 2))
+    left = np.array(
+        [
+            [np.log(p[:, x] * law[y] / (p[:, y] * law[x])).max() for x, y in pairs]
+            for p in powers[1:]
+        ]
+    )
+    right = np.array([[np.log(p[x] / p[y]).max() for x, y in pairs] for p in powers[1:]])
+    worst = 0.0
+    for i in range(length):
+        best = length / epsilon
+        inside = np.arange(1, length - i + 1)
+        for a in range(1, i + 2):  # a = i + 1 and c = length - i: no record there
+            share = left[a - 1] if a <= i else np.zeros(len(pairs))
+            beyond = np.vstack([right[: length - i - 1], np.zeros(len(pairs))])
+            influence = (share + beyond).max(axis=1)
+            fits = influence < epsilon
+            if fits.any():
+                scales = (a + inside[fits] - 1) / (epsilon - influence[fits])
+                best = min(best, float(scales.min()))
+        worst = max(worst, best)
+    return worst
+
+
+def count_distance(chain: ut.MarkovChain, counted: list[int]) -> int:
+    """Return the Wasserstein distance of a count, comparing the laws of every record's window."""
+    length, size = chain.length or 0, chain.size
+    kernel, law = np.asarray(chain.transition), np.asarray(chain.initial)
+    backward = (law[:, None] * kernel).T / law[:, None]
+    marks = np.isin(np.arange(size), counted).astype(int)
+    sides = []
+    for step in (backward, kernel):
+        laws = [np.ones((size, 1))]
+        for _ in range(length - 1):
+            moved = np.zeros((size, laws[-1].shape[1] + 1))
+            for state in range(size):
+                moved[state, marks[state] : marks[state] + laws[-1].shape[1]] = laws[-1][state]
+            laws.append(step @ moved)
+        sides.append(laws)
+    worst = 0
+    for i in range(length):
+        for x, y in itertools.combinations(range(size), 2):
+            below = []
+            for state in (x, y):
+                window = np.convolve(sides[0][i][state], sides[1][length - 1 - i][state])
+                whole = np.zeros(len(window) + 1)
+                whole[marks[state] : marks[state] + len(window)] = window
+                below.append(np.cumsum(whole))
+            for one, two in (below, below[::-1]):
+                needed = np.searchsorted(two, one * (1 - 1e-12)) - np.arange(len(one))
+                worst = max(worst, int(needed.max()))
+    return worst

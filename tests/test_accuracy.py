@@ -1,14 +1,25 @@
-"""Errors of the noise, against direct sums over its probabilities."""
+"""Errors of the noise, against direct sums; what is proved about the errors of others."""
 
 import itertools
 import math
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from undertow.accuracy import accuracy, expected_error, variance
+from undertow.accuracy import (
+    accuracy,
+    expected_error,
+    failure_floor,
+    group_accuracy,
+    half_range_failure,
+    impossible_alpha,
+    largest_ratio,
+    variance,
+)
+from undertow.bounds.published import lange_constant
 from undertow.errors import InvalidInput
 
 SCALES = [0.05, 0.3, 1.0, 3.994794182, 17.5, 120.0]
@@ -128,3 +139,102 @@ def test_a_histogram_promises_all_bins_at_once():
     assert plan.accuracy(0.05) > accuracy(plan.mechanism, 0.05)
     assert plan.expected_error == expected_error(plan.mechanism)
     assert plan.variance == variance(plan.mechanism)
+
+
+# --- accuracy of anybody's noise ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("records", [1, 2, 10, 15264])
+@pytest.mark.parametrize("beta", BETAS)
+def test_groups_multiply_the_error(records, beta):
+    """Corollary 4.4 of lange2024: the noise of level epsilon / m, and it is private enough."""
+    epsilon = 0.7
+    alpha, after = (accuracy(smooth(m / epsilon), beta) for m in (1, records))
+    assert group_accuracy(alpha, records) == pytest.approx(after, rel=1e-12)
+    leak = ut.leakage(ut.PureDP(epsilon / records), ut.Groups(records))
+    assert leak.upper == pytest.approx(epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize(("epsilon", "printed"), [(1.0, 0.606531), (5.0, 0.082085)])
+def test_figure_3_of_lange2024(epsilon, printed):
+    assert half_range_failure(epsilon) == pytest.approx(printed, abs=5e-7)
+    for records in (1, 7, 1000):
+        noise = smooth(records / epsilon)
+        alpha = accuracy(noise, half_range_failure(epsilon))
+        assert alpha == pytest.approx(records / 2, rel=1e-12)
+
+
+def symmetric(ratio):
+    """The chain of Figure 14 of lange2024."""
+    stay = ratio / (1 + ratio)
+    return ut.MarkovChain([[stay, 1 - stay], [1 - stay, stay]])
+
+
+def test_figure_16_of_lange2024():
+    assert largest_ratio(5.0, 10.0) == pytest.approx(3.080217, abs=5e-7)
+    assert largest_ratio(5.0, 1e12) == pytest.approx(math.exp(5 / 4))
+    assert largest_ratio(5.0, 1 + 1e-12) == pytest.approx(1)
+    assert largest_ratio(1e5, 2.0) == math.exp(709)
+
+
+@pytest.mark.parametrize("factor", [1.5, 2.0, 10.0])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 5.0])
+def test_chains_up_to_the_largest_ratio_cost_no_more_than_the_factor(epsilon, factor):
+    """Corollary 7.5 of lange2024, and how much less they really cost."""
+    chain = symmetric(largest_ratio(epsilon, factor))
+    assert epsilon - lange_constant(chain) == pytest.approx(epsilon / factor, rel=1e-9)
+    three = ut.MarkovChain([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.3, 0.3, 0.4]])
+    for model in (chain, three):
+        if lange_constant(model) <= lange_constant(chain):
+            assert ut.leakage(ut.PureDP(epsilon / factor), model).proves(epsilon)
+    assert ut.dp_budget(chain, epsilon) > epsilon / factor
+
+
+def test_what_the_largest_ratio_really_costs():
+    """At epsilon 5 a ratio of 3.080217 costs a factor of 2.04, where the thesis proves 10."""
+    chain = symmetric(largest_ratio(5.0, 10.0))
+    assert 5.0 / ut.dp_budget(chain, 5.0) == pytest.approx(2.0367, abs=5e-5)
+
+
+@pytest.mark.parametrize(("epsilon", "printed"), [(2.0, 0.119203), (4.0, 0.017986)])
+def test_figure_5_of_lange2024(epsilon, printed):
+    assert failure_floor(epsilon) == pytest.approx(printed, abs=5e-7)
+
+
+def test_floors_at_both_ends():
+    assert failure_floor(1e-12) == pytest.approx(0.5)
+    assert failure_floor(800.0) == 0.0
+    assert failure_floor(700.0) == pytest.approx(math.exp(-700), rel=1e-12)
+
+
+def test_what_no_algorithm_can_do():
+    floor = failure_floor(1.0)
+    assert impossible_alpha(10, 1.0, 0) == 5.0
+    assert impossible_alpha(10, 1.0, math.nextafter(floor, 0)) == 5.0
+    assert impossible_alpha(10, 1.0, floor) == 0.0
+    assert impossible_alpha(10, 1.0, 1) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: group_accuracy(0.0, 2), "alpha must be positive"),
+        (lambda: group_accuracy(math.inf, 2), "alpha must be positive"),
+        (lambda: group_accuracy(1.0, 0), "records must be at least 1"),
+        (lambda: group_accuracy(1.0, cast(Any, 1.5)), "records must be a whole number"),
+        (lambda: half_range_failure(0), "epsilon must be positive"),
+        (lambda: largest_ratio(-1.0, 2.0), "epsilon must be positive"),
+        (lambda: largest_ratio(1.0, 1.0), "factor must be above 1, found 1.0"),
+        (lambda: largest_ratio(1.0, 0.5), "factor must be above 1, found 0.5"),
+        (lambda: largest_ratio(1.0, math.nan), "factor must be positive"),
+        (lambda: failure_floor(math.inf), "epsilon must be positive"),
+        (lambda: impossible_alpha(0, 1.0, 0.1), "spread must be positive"),
+        (lambda: impossible_alpha(1, 0, 0.1), "epsilon must be positive"),
+        (lambda: impossible_alpha(1, 1.0, -0.1), "beta must lie between 0 and 1, found -0.1"),
+        (lambda: impossible_alpha(1, 1.0, 1.1), "beta must lie between 0 and 1"),
+        (lambda: impossible_alpha(1, 1.0, math.nan), "beta must lie between 0 and 1"),
+    ],
+)
+def test_bad_arguments_are_refused(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()

@@ -1,7 +1,7 @@
 """Everything the documentation shows is run: nothing stated there may go stale.
 
-Blocks of a page run in order, in one directory. Python blocks share one namespace, and a comment
-after a statement that prints is what it must print. In console blocks every ``$ undertow`` line
+Blocks of a page run in order, in one directory. Python blocks share one namespace, and the comment
+after a statement that prints, on its line or right below it, is what it must print. In console blocks every ``$ undertow`` line
 runs through the installed entry point, must exit with 0 (or with the code of a trailing
 ``# exit N``), and must print the lines below it, if there are any. ``...`` stands for anything.
 """
@@ -94,6 +94,16 @@ def comments(source):
     }
 
 
+def comments_below(source, line):
+    """Return the comment lines that follow a line at once, None if there are none."""
+    found = []
+    for text in source.splitlines()[line:]:
+        if not text.startswith("#"):
+            break
+        found.append(text.lstrip("#").strip())
+    return "\n".join(found) or None
+
+
 def matches(wanted, got):
     return doctest.OutputChecker().check_output(wanted.strip() + "\n", got.strip() + "\n", OPTIONS)
 
@@ -107,7 +117,8 @@ def run_python(block, namespace, page):
         code = compile(ast.Module([statement], []), f"{page}:{line}", "exec")
         with contextlib.redirect_stdout(printed):
             exec(code, namespace)
-        wanted = said.get(statement.end_lineno or statement.lineno)
+        last = statement.end_lineno or statement.lineno
+        wanted = said.get(last, comments_below(block.body, last))
         if printed.getvalue() and wanted is not None:
             got = printed.getvalue()
             assert matches(wanted, got), f"{page}:{line}: says {wanted!r}, prints {got!r}"

@@ -1,14 +1,26 @@
 """The figure shows what the leakage function says, and labels it."""
 
 import builtins
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 import undertow as ut
 from undertow.bounds.published import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, NotSupported
-from undertow.figures import Curves, Mark, _apart, draw_leakage, figure_bytes, leakage_curves
+from undertow.figures import (
+    Curves,
+    Mark,
+    _apart,
+    check_drawing,
+    draw_errors,
+    draw_leakage,
+    figure_bytes,
+    leakage_curves,
+)
+from undertow.planning.comparison import ErrorCurves, error_curves
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
 LEVELS = [0.05, 0.5, 1.0, 2.0, 4.0]
@@ -125,6 +137,14 @@ def test_places_move_apart_and_keep_their_order():
     assert _apart([0.2, 0.8], 0.1) == [0.2, 0.8]
 
 
+@pytest.mark.parametrize("place", [0.0, 1.0])
+def test_places_stay_inside(place):
+    moved = np.sort(_apart([place] * 9, 0.05))
+    assert np.diff(moved).min() >= 0.05 - 1e-3
+    assert moved[0] >= 0.0
+    assert moved[-1] <= 1.0
+
+
 def test_bounds_that_do_not_apply_are_not_drawn():
     zeros = ut.MarkovChain([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]])
     curves = leakage_curves(zeros, [0.5, 1.0])
@@ -166,3 +186,140 @@ def test_missing_matplotlib_says_what_to_install(monkeypatch, curves):
     monkeypatch.setattr(builtins, "__import__", fake)
     with pytest.raises(NotSupported, match=r"undertow\[plot\]"):
         draw_leakage(curves)
+    with pytest.raises(NotSupported, match=r"undertow\[plot\]"):
+        check_drawing()
+
+
+EPSILONS = np.geomspace(0.1, 20, 25)
+METHODS = (
+    "exact", "exchange", "quilt", "quilt-approx", "wasserstein",
+    "group", "lange", "zhao", "zhao-multistep",
+)  # fmt: skip
+PUBLISHED = {"lange", "zhao", "zhao-multistep"}
+WEAKER = {"quilt-approx", "wasserstein"}
+
+
+def crowd():
+    """Nine curves as they are on the activity chain: two alike, three that begin late."""
+    slopes = dict(zip(METHODS, (4.0, 4.001, 13.0, 120.0, 9.0, 15264.0, 1.0, 1.2, 2.0), strict=True))
+    errors = {}
+    for name, slope in slopes.items():
+        spent = EPSILONS - (8.0 if name in PUBLISHED else 0.0)
+        with np.errstate(over="ignore", divide="ignore"):
+            errors[name] = np.where(spent > 0, 1 / np.sinh(spent / slope), np.nan)
+    return ErrorCurves(
+        epsilons=EPSILONS,
+        errors=errors,
+        protects={name: "ignorant" if name in WEAKER else "any" for name in METHODS},
+        certified={name: name not in PUBLISHED for name in METHODS},
+    )
+
+
+def beside(axes):
+    """Return the labels in the margin."""
+    return [text.get_text() for text in axes.texts if text.get_position()[0] == 1.085]
+
+
+@pytest.fixture(scope="module")
+def errors_axes():
+    (found,) = draw_errors(crowd(), "A title", 1.0).axes
+    return found
+
+
+def test_drawn_errors(errors_axes):
+    for name, values in crowd().errors.items():
+        x, y = series(errors_axes, name)
+        assert np.array_equal(x, EPSILONS)
+        assert np.array_equal(y, values, equal_nan=True), name
+    assert errors_axes.get_xscale() == errors_axes.get_yscale() == "log"
+    assert series(errors_axes, "asked")[0].tolist() == [1.0, 1.0]
+
+
+def test_published_is_dashed_and_ignorant_only_is_thin(errors_axes):
+    lines = {line.get_label(): line for line in errors_axes.lines}
+    for name in METHODS:
+        assert (lines[name].get_linestyle() == "--") == (name in PUBLISHED), name
+        assert (lines[name].get_linewidth() < 2) == (name in WEAKER), name
+
+
+def test_every_method_is_labelled_once_and_those_alike_together(errors_axes):
+    assert beside(errors_axes) == [
+        "exact, exchange",
+        "quilt",
+        "quilt-approx (ignorant only)",
+        "wasserstein (ignorant only)",
+        "group",
+        "lange (published)",
+        "zhao (published)",
+        "zhao-multistep (published)",
+    ]
+    assert {"ε = 1", "expected absolute error of a released number"} < set(words(errors_axes))
+    assert errors_axes.get_title(loc="left") == "A title"
+    assert errors_axes.get_legend() is None
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_error_labels_do_not_overlap(long):
+    title = "A title" * (14 if long else 1)
+    figure = draw_errors(crowd(), title, 1.0)
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    boxes = [t.get_window_extent() for t in axes.texts if t.get_text() in beside(axes)]
+    assert len(boxes) == 8
+    for place, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+        assert box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0
+        assert box.y1 <= figure.bbox.y1
+    (heading,) = [text for text in axes.findobj(Text) if text.get_text() == title]
+    assert heading.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_nothing_is_called_weak_where_that_is_what_was_asked():
+    asked = replace(crowd(), protects=dict.fromkeys(METHODS, "ignorant"))
+    (axes,) = draw_errors(asked).axes
+    assert not any("ignorant" in label for label in beside(axes))
+    assert all(line.get_linewidth() > 2 for line in axes.lines if line.get_label() in METHODS)
+
+
+def test_vanishing_errors_do_not_squash_the_rest(errors_axes):
+    low, high = errors_axes.get_ylim()
+    assert high > 152_640
+    assert 1e-2 < low < 0.1
+
+
+def test_one_epsilon_and_methods_that_never_apply():
+    alone = ErrorCurves(
+        epsilons=np.array([1.0]),
+        errors={"exact": np.array([4.0]), "lange": np.array([np.nan]), "new": np.array([9.0])},
+        protects={"exact": "any", "lange": "any", "new": "any"},
+        certified={"exact": True, "lange": False, "new": True},
+    )
+    figure = draw_errors(alone)
+    assert beside(figure.axes[0]) == ["exact", "new"]
+    assert figure_bytes(figure, "png").startswith(b"\x89PNG")
+
+
+def test_nothing_to_draw_is_said():
+    nothing = ErrorCurves(
+        epsilons=np.array([1.0, 2.0]),
+        errors={"exact": np.array([np.nan, np.nan])},
+        protects={"exact": "any"},
+        certified={"exact": True},
+    )
+    with pytest.raises(NotSupported, match="nothing to draw"):
+        draw_errors(nothing)
+
+
+def test_errors_of_a_real_chain():
+    chain = ut.MarkovChain(CHAIN.transition, length=30)
+    curves = error_curves(ut.Count(1), chain, [0.5, 1.0, 12.0])
+    said = "\n".join(words(draw_errors(curves).axes[0]))
+    for name in ("exact", "group", "lange (published)", "zhao (published)"):
+        assert name in said
+
+
+def test_error_files_are_the_same_every_time():
+    files = {figure_bytes(draw_errors(crowd(), "A title"), "svg") for _ in range(2)}
+    assert len(files) == 1
+    assert "quilt-approx (ignorant only)" in files.pop().decode()

@@ -30,6 +30,7 @@ PLACES = {
     "numba": [],
     "opendp": ["mechanisms.py", "sampling/integers.py"],
     "pandas": [],
+    "polars": ["data/frames.py"],
     "psycopg": ["ledger/store.py"],
     "pyarrow": ["data/"],
     "pysam": ["data/genotypes.py"],

@@ -9,7 +9,7 @@ import pytest
 
 import undertow as ut
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import dp_epsilon_upper
+from undertow.mechanisms import MetricDP, dp_epsilon_upper
 
 dp.enable_features("contrib")
 
@@ -46,6 +46,27 @@ def test_bad_levels_are_refused(epsilon):
 def test_bad_units_are_refused(unit):
     with pytest.raises(InvalidInput, match="unit must be 'record' or 'person'"):
         ut.PureDP(1.0, unit=unit)
+
+
+# --- d-privacy ------------------------------------------------------------------------------------
+
+
+def test_a_rate_is_a_level_per_unit():
+    """A sum of values in 0 .. 3 with Laplace noise of scale 4: rate 1/4, level 3/4."""
+    assert MetricDP(1).rate == 1.0
+    assert type(MetricDP(1).rate) is float
+    assert MetricDP(0.25) == MetricDP(0.25) != MetricDP(0.5)
+    assert MetricDP(1 / 4).dp_epsilon(spread=3) == ut.Laplace(ut.Sum(0, 3), scale=4).dp_epsilon()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        MetricDP(0.5).rate = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("value", [0, -1, math.inf, math.nan, None, "half"])
+def test_bad_rates_and_spreads_are_refused(value):
+    with pytest.raises(InvalidInput, match="rate must be"):
+        MetricDP(value)
+    with pytest.raises(InvalidInput, match="spread must be"):
+        MetricDP(1.0).dp_epsilon(value)
 
 
 # --- noise ----------------------------------------------------------------------------------------

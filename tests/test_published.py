@@ -1,47 +1,270 @@
-"""Published constants: the printed numbers, and the conditions under which they were stated."""
+"""Published constants: the printed numbers, the truth behind them, and where they were stated."""
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.published import lange_constant, zhao_constant
-from undertow.errors import MethodRefused
+from tests.strategies import joint
+from undertow.bounds import published
+from undertow.bounds.published import lange_constant, ratio_constant, zhao_budget, zhao_constant
+from undertow.errors import Infeasible, InvalidInput, MethodRefused
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
-BOTH = pytest.mark.parametrize("constant", [lange_constant, zhao_constant])
+SYMMETRIC = ut.MarkovChain([[0.65, 0.35], [0.35, 0.65]])
+FOUR = ut.MarkovChain(
+    [[0.7, 0.15, 0.1, 0.05], [0.1, 0.65, 0.2, 0.05], [0.05, 0.15, 0.7, 0.1], [0.1, 0.1, 0.2, 0.6]]
+)
+
+
+def random_chain(seed, size):
+    rows = np.random.default_rng(seed).dirichlet(np.ones(size), size=size).clip(0.01)
+    return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True))
+
+
+CHAINS = {
+    "activity": ACTIVITY,
+    "symmetric": SYMMETRIC,
+    "negative": ut.MarkovChain([[0.2, 0.8], [0.7, 0.3]]),
+    "independent": ut.MarkovChain([[0.8, 0.2], [0.8, 0.2]]),
+    "four": FOUR,
+    **{f"random-{size}-{seed}": random_chain(seed, size) for size in (2, 3) for seed in range(4)},
+}
+EVERY = pytest.mark.parametrize("name", CHAINS)
+ALL = pytest.mark.parametrize(
+    "constant",
+    [lange_constant, ratio_constant, zhao_constant, lambda chain: zhao_budget(chain, 50.0)],
+    ids=["lange", "ratio", "zhao", "zhao-multistep"],
+)
 
 
 def test_activity_chain():
     assert lange_constant(ACTIVITY) == pytest.approx(8.046030, abs=5e-7)
+    assert ratio_constant(ACTIVITY) == pytest.approx(4.598492, abs=5e-7)
     assert zhao_constant(ACTIVITY) == pytest.approx(10.639363, abs=5e-7)
+    assert 1 / zhao_budget(ACTIVITY, 1.0) == pytest.approx(20.04, abs=5e-3)
+
+
+# --- Theorem 7.3 of lange2024 ---------------------------------------------------------------------
+
+
+def largest_ratio_of_unknown_records(chain, records):
+    """max ln Pr[x_U | x_K, x] / Pr[x_U | x_K, x'] over all i, K and values, U not empty."""
+    table, size, worst = joint(chain, records), chain.size, -math.inf
+    for target in range(records):
+        others = [record for record in range(records) if record != target]
+        for count in range(records - 1):
+            for known in itertools.combinations(others, count):
+                unknown = [record for record in others if record not in known]
+                law = table.transpose(target, *known, *unknown).reshape(size, size**count, -1)
+                logs = np.log(law / law.sum(axis=2, keepdims=True))
+                pairs = itertools.permutations(range(size), 2)
+                worst = max(worst, *(float(np.max(logs[x] - logs[y])) for x, y in pairs))
+    return worst
+
+
+@EVERY
+def test_the_exact_ratio_is_reached_by_five_records_and_never_passed(name):
+    chain = CHAINS[name]
+    exact = ratio_constant(chain)
+    found = [largest_ratio_of_unknown_records(chain, n) for n in range(2, 6)]
+    assert found == sorted(found)
+    assert found[-1] == pytest.approx(exact, abs=1e-12)
+    if chain.size < 4:
+        assert largest_ratio_of_unknown_records(chain, 6) == pytest.approx(exact, abs=1e-12)
+
+
+def test_four_records_are_not_enough_for_the_exact_ratio():
+    assert largest_ratio_of_unknown_records(ACTIVITY, 4) < ratio_constant(ACTIVITY) - 0.1
+
+
+@pytest.mark.parametrize("records", [7, 8])
+def test_longer_series_add_nothing_to_the_exact_ratio(records):
+    found = largest_ratio_of_unknown_records(ACTIVITY, records)
+    assert found == pytest.approx(ratio_constant(ACTIVITY), abs=1e-12)
+
+
+@EVERY
+def test_order_of_the_constants(name):
+    chain = CHAINS[name]
+    slack = 1e-12
+    assert 0 <= ratio_constant(chain) <= lange_constant(chain) + slack
+    assert ratio_constant(chain) <= 4 / 6 * zhao_constant(chain) + slack
+
+
+def test_the_two_published_constants_are_not_ordered():
+    """Figure 12 of lange2024: gamma 9, omega 2 on the left; gamma 9, omega 8 on the right."""
+    left = ut.MarkovChain([[0.9, 0.1], [0.8, 0.2]])
+    right = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]])
+    assert lange_constant(left) == pytest.approx(4 * math.log(9))
+    assert lange_constant(right) == pytest.approx(4 * math.log(9))
+    assert zhao_constant(left) == pytest.approx(6 * math.log(2))
+    assert zhao_constant(right) == pytest.approx(6 * math.log(8))
+
+
+def test_twice_the_even_chain_tells_nothing():
+    assert ratio_constant(CHAINS["independent"]) == pytest.approx(0, abs=1e-15)
+    assert lange_constant(CHAINS["independent"]) == pytest.approx(4 * math.log(4))
+
+
+# --- what DP algorithms really leak ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize("name", ["activity", "negative", "random-3-1"])
+def test_exact_leakage_is_below_what_was_published(name, epsilon):
+    chain = CHAINS[name]
+    exact = ut.leakage(ut.PureDP(epsilon), chain).upper
+    assert exact < epsilon + ratio_constant(chain)
+    assert exact < epsilon + lange_constant(chain)
+    assert exact < epsilon + zhao_constant(chain)
+
+
+@pytest.mark.parametrize("name", ["activity", "negative", "random-2-0", "random-3-1", "four"])
+def test_the_exact_ratio_is_the_limit_of_large_epsilon(name):
+    chain = CHAINS[name]
+    for epsilon, gap in [(15.0, 1e-3), (25.0, 1e-7)]:
+        excess = ut.leakage(ut.PureDP(epsilon), chain).lower - epsilon
+        assert ratio_constant(chain) - gap < excess < ratio_constant(chain) + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 12.0])
+@pytest.mark.parametrize("name", ["activity", "symmetric", "negative", "random-3-2", "four"])
+def test_the_published_level_keeps_its_word(name, epsilon):
+    level = zhao_budget(CHAINS[name], epsilon)
+    assert 0 < level < epsilon
+    assert ut.leakage(ut.PureDP(level), CHAINS[name]).proves(epsilon)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
+@pytest.mark.parametrize("name", ["activity", "negative", "random-3-1", "four"])
+def test_four_times_the_log_is_enough_at_any_number_of_steps(name, epsilon, steps):
+    """The argument in `zhao_budget`: (2 t - 1) epsilon + 4 ln omega_t bounds the leakage."""
+    bound = (2 * steps - 1) * epsilon + 4 / 6 * zhao_constant(CHAINS[name], steps)
+    assert ut.leakage(ut.PureDP(epsilon), CHAINS[name]).upper < bound
+
+
+# --- Zhao, one step and several -------------------------------------------------------------------
 
 
 def test_columns_not_rows():
     # Columns (.5, .5, .2), (.4, .3, .2), (.1, .2, .6): the largest ratio into a state is 6.
     chain = ut.MarkovChain([[0.5, 0.4, 0.1], [0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
     assert zhao_constant(chain) == pytest.approx(6 * math.log(6))
-    chain = ut.MarkovChain([[0.8, 0.2], [0.8, 0.2]])
-    assert zhao_constant(chain) == pytest.approx(0, abs=1e-15)
-    assert lange_constant(chain) == pytest.approx(4 * math.log(4))
+    assert zhao_constant(CHAINS["independent"]) == pytest.approx(0, abs=1e-15)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 5.0, 20.0])
-def test_exact_leakage_is_below_what_was_published(epsilon):
-    exact = ut.leakage(ut.PureDP(epsilon), ACTIVITY).upper
-    assert exact < epsilon + lange_constant(ACTIVITY)
-    assert exact < epsilon + zhao_constant(ACTIVITY)
+@pytest.mark.parametrize("theta", [0.1, 0.35])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_constants_of_a_symmetric_chain(theta, steps):
+    """Proposition 1 of chakrabarti2022: omega = (1 + (1 - 2 theta)^t) / (1 - (1 - 2 theta)^t)."""
+    chain = ut.MarkovChain([[1 - theta, theta], [theta, 1 - theta]])
+    left = (1 - 2 * theta) ** steps
+    assert zhao_constant(chain, steps) == pytest.approx(6 * math.log((1 + left) / (1 - left)))
 
 
-@BOTH
+@EVERY
+def test_constants_fall_with_the_steps(name):
+    constants = [zhao_constant(CHAINS[name], steps) for steps in range(1, 12)]
+    assert all(after <= before + 1e-14 for before, after in itertools.pairwise(constants))
+    assert zhao_constant(CHAINS[name], 2000) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "rho"),
+    [(0.5, 0.48561833), (1, 0.46625531), (2, 0.41697975), (4, 0.27441103), (8, 0.01357624)],
+)
+def test_figure_3_of_chakrabarti2022(epsilon, rho):
+    """The series of Proposition 1 at theta .35, n = 30: rho = 1 / (1 + e^level)."""
+    level = zhao_budget(SYMMETRIC, epsilon, length=30)
+    assert 1 / (1 + math.exp(level)) == pytest.approx(rho, abs=5e-9)
+
+
+@pytest.mark.parametrize("length", [2, 3, 8, 30])
+@pytest.mark.parametrize("epsilon", [3.0, 12.0, 20.0])
+@pytest.mark.parametrize("name", ["activity", "four", "random-3-0"])
+def test_levels_are_the_best_over_all_steps(name, epsilon, length):
+    chain = CHAINS[name]
+    steps = range(1, length // 2 + 1)
+    constants = [zhao_constant(chain, t) for t in steps]
+    best = max((epsilon - c) / (2 * t - 1) for c, t in zip(constants, steps, strict=True))
+    if best > 0:
+        assert zhao_budget(chain, epsilon, length) == pytest.approx(best, rel=1e-12)
+        return
+    with pytest.raises(Infeasible, match=r"'zhao-multistep' needs epsilon above") as error:
+        zhao_budget(chain, epsilon, length)
+    assert error.value.smallest == pytest.approx(min(constants), rel=1e-12)
+    assert zhao_budget(chain, error.value.smallest + 1e-6, length) > 0
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 9.0])
+def test_any_length_searches_far_enough(epsilon):
+    levels = [(epsilon - zhao_constant(ACTIVITY, t)) / (2 * t - 1) for t in range(1, 200)]
+    assert zhao_budget(ACTIVITY, epsilon) == pytest.approx(max(levels), rel=1e-6)
+
+
+def test_one_step_is_the_best_for_large_epsilon():
+    assert zhao_budget(ACTIVITY, 40.0) == pytest.approx(40.0 - zhao_constant(ACTIVITY), rel=1e-12)
+
+
+def test_the_length_is_the_chains_own_unless_given():
+    short = ut.MarkovChain(ACTIVITY.transition, length=8)
+    assert zhao_budget(short, 5.0) == zhao_budget(ACTIVITY, 5.0, length=8)
+    assert zhao_budget(short, 5.0, length=100) == zhao_budget(ACTIVITY, 5.0, length=100)
+    with pytest.raises(Infeasible):
+        zhao_budget(short, 1.0)
+    assert zhao_budget(ACTIVITY, 1.0) > 0
+
+
+def test_the_search_has_a_limit(monkeypatch):
+    monkeypatch.setattr(published, "MOST_STEPS", 8)
+    with pytest.raises(Infeasible, match="with up to 8 steps"):
+        zhao_budget(ACTIVITY, 0.1)
+    assert 0 < zhao_budget(ACTIVITY, 1.0) < 1 / 20.04
+    with pytest.raises(Infeasible, match="with up to 8 steps"):
+        zhao_budget(ACTIVITY, 0.1, length=1000)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@ALL
 def test_zeros_are_refused(constant):
     with pytest.raises(MethodRefused, match=r"entry \(1, 0\) is 0"):
         constant(ut.MarkovChain([[0.5, 0.5], [0.0, 1.0]]))
 
 
-@BOTH
+@ALL
 def test_other_starts_and_differing_steps_are_refused(constant):
     with pytest.raises(MethodRefused, match="stationary start"):
         constant(ut.MarkovChain(ACTIVITY.transition, start=[0.5, 0.5]))
     with pytest.raises(MethodRefused, match="one transition matrix"):
         constant(ut.MarkovChain([ACTIVITY.transition] * 3, start=[0.5, 0.5]))
+
+
+@pytest.mark.parametrize("constant", [lange_constant, ratio_constant, zhao_constant])
+def test_tiny_entries_are_not_zeros(constant):
+    chain = ut.MarkovChain([[1.0, 1e-310], [0.5, 0.5]])
+    assert 700 < constant(chain) < math.inf
+    assert 50 / 2300 < zhao_budget(chain, 50.0) < 50 / 1800  # .5^t must fall to 1e-310
+
+
+@pytest.mark.parametrize("steps", [0, -1, 1.5, True, None])
+def test_bad_steps_are_refused(steps):
+    with pytest.raises(InvalidInput, match="steps must be"):
+        zhao_constant(ACTIVITY, steps)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2.5, True])
+def test_bad_lengths_are_refused(length):
+    with pytest.raises(InvalidInput, match="length must be"):
+        zhao_budget(ACTIVITY, 50.0, length)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan, None])
+def test_bad_levels_are_refused(epsilon):
+    with pytest.raises(InvalidInput, match="epsilon must be"):
+        zhao_budget(ACTIVITY, epsilon)

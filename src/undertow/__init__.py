@@ -13,19 +13,26 @@ if TYPE_CHECKING:
     from undertow.adversaries import Adversary
     from undertow.bounds.engine import leakage
     from undertow.certificate import Leakage, Witness
-    from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
+    from undertow.mechanisms import DiscreteLaplace, Laplace, MetricDP, PureDP
+    from undertow.models.classes import ChainBox, MixingClass
+    from undertow.models.fitting import FittedChain
     from undertow.models.groups import Groups
     from undertow.models.markov import MarkovChain
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
-    from undertow.planning.search import calibrate, dp_budget
+    from undertow.planning.budget import dp_budget
+    from undertow.planning.comparison import Comparison, compare
+    from undertow.planning.search import calibrate
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Sum
     from undertow.releasing import Release, release
 
 _HOMES = {
     "Adversary": "adversaries",
+    "ChainBox": "models.classes",
+    "Comparison": "planning.comparison",
     "Count": "queries",
     "DiscreteLaplace": "mechanisms",
+    "FittedChain": "models.fitting",
     "Groups": "models.groups",
     "Histogram": "queries",
     "Laplace": "mechanisms",
@@ -33,6 +40,8 @@ _HOMES = {
     "Linear": "queries",
     "MarkovChain": "models.markov",
     "Mean": "queries",
+    "MetricDP": "mechanisms",
+    "MixingClass": "models.classes",
     "ModelSet": "models.sets",
     "Plan": "plan",
     "PureDP": "mechanisms",
@@ -41,15 +50,19 @@ _HOMES = {
     "Sum": "queries",
     "Witness": "certificate",
     "calibrate": "planning.search",
-    "dp_budget": "planning.search",
+    "compare": "planning.comparison",
+    "dp_budget": "planning.budget",
     "leakage": "bounds.engine",
     "release": "releasing",
 }
 
 __all__ = [
     "Adversary",
+    "ChainBox",
+    "Comparison",
     "Count",
     "DiscreteLaplace",
+    "FittedChain",
     "Groups",
     "Histogram",
     "Laplace",
@@ -57,6 +70,8 @@ __all__ = [
     "Linear",
     "MarkovChain",
     "Mean",
+    "MetricDP",
+    "MixingClass",
     "ModelSet",
     "Plan",
     "PureDP",
@@ -66,6 +81,7 @@ __all__ = [
     "Witness",
     "__version__",
     "calibrate",
+    "compare",
     "dp_budget",
     "leakage",
     "release",

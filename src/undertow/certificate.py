@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from undertow.adversaries import Against
+from undertow.adversaries import EVERYTHING, Against, Secrets
 from undertow.numerics import GAP
 from undertow.queries import State
 
@@ -76,6 +76,7 @@ class Leakage:
 
     ``upper`` is what a guarantee may claim: it is rounded up throughout. ``inf`` means that
     the leakage diverges, or that nothing finite could be proved (then ``lower`` is finite).
+    ``secrets`` says which values of which records it is about, by default all of them.
 
     >>> Leakage(1.0, 1.0, "exchange", "any").proves(2.0)
     True
@@ -88,6 +89,7 @@ class Leakage:
     witness: Witness | None = None
     assumptions: tuple[str, ...] = ()
     citation: str | None = None
+    secrets: Secrets = EVERYTHING
 
     def proves(self, epsilon: float) -> bool:
         """Return whether the leakage is certainly at most ``epsilon``."""

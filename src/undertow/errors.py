@@ -9,8 +9,11 @@ The tree::
     │   └── InvalidPlan                a plan file is foreign, damaged or from another version
     ├── NotSupported                   a valid question that no certified method answers
     │   ├── MethodRefused              the named method does not prove what was asked
+    │   │   └── Infeasible             it would prove it for a larger epsilon only
     │   └── NothingToProtect           every record is certain under the model
     └── Contradiction                  two certified bounds disagree: a defect, never a user error
+
+    DisclosureWarning (UserWarning)    a model fitted to private data is itself a disclosure
 
 A message says what is required, what was found and where, and what to do. It never contains a
 private data value.
@@ -18,6 +21,8 @@ private data value.
 
 __all__ = [
     "Contradiction",
+    "DisclosureWarning",
+    "Infeasible",
     "InvalidInput",
     "InvalidModel",
     "InvalidPlan",
@@ -57,9 +62,22 @@ class MethodRefused(NotSupported):
     """The named method does not prove what was asked of it."""
 
 
+class Infeasible(MethodRefused):
+    """The method needs a larger epsilon; every one above ``smallest`` will do."""
+
+    def __init__(self, message: str, smallest: float) -> None:
+        """Keep the infimum of the feasible epsilons."""
+        super().__init__(message)
+        self.smallest = smallest
+
+
 class NothingToProtect(NotSupported):
     """Every record is certain under the model: nothing can leak, and no noise is needed."""
 
 
 class Contradiction(UndertowError):  # noqa: N818
     """Two certified bounds of the same quantity exclude each other; please report it."""
+
+
+class DisclosureWarning(UserWarning):
+    """A model fitted to private data is itself a disclosure: it is not protected by any noise."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,10 +20,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Curves", "Mark", "draw_leakage", "figure_bytes", "leakage_curves"]
+    from undertow.planning.comparison import ErrorCurves
+
+__all__ = [
+    "Curves",
+    "Mark",
+    "check_drawing",
+    "draw_errors",
+    "draw_leakage",
+    "figure_bytes",
+    "leakage_curves",
+]
 
 # After Okabe and Ito: apart in every kind of colour vision, and dark enough to read as text.
 _BLUE, _ORANGE, _GREEN, _GREY, _INK = "#0072B2", "#B84F00", "#007A59", "#666666", "#222222"
+_PURPLE, _PINK, _OLIVE, _RED = "#6F3A8C", "#B84A8A", "#7D6B00", "#A01F1F"
 _STYLE = {
     "axes.edgecolor": _GREY,
     "axes.labelcolor": _INK,
@@ -40,6 +51,29 @@ _STYLE = {
 _SIZE = (8.6, 5.2)
 _LABEL_HEIGHT = 0.092
 """Height of a two-line label as a share of the axes."""
+
+_LINE_HEIGHT = 0.052
+"""Height of a one-line label as a share of the axes."""
+
+_SOLID = "-"
+_LOOKS: dict[str, tuple[str, Any]] = {
+    "exact": (_BLUE, _SOLID),
+    "exchange": (_BLUE, _SOLID),
+    "quilt": (_PURPLE, _SOLID),
+    "quilt-approx": (_PINK, _SOLID),
+    "wasserstein": (_GREEN, _SOLID),
+    "group": (_INK, _SOLID),
+    "lange": (_ORANGE, (0, (5, 2))),
+    "zhao": (_OLIVE, (0, (5, 1.5, 1, 1.5))),
+    "zhao-multistep": (_RED, (0, (2, 1.2))),
+}
+"""Colour and dashes of a method; the published ones are dashed."""
+
+_TITLE = 74
+"""Characters of a title in full size."""
+
+_SAME = 5e-3
+"""Relative distance at which two curves are one on paper, and share a label."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +156,35 @@ def draw_leakage(curves: Curves, marks: Sequence[Mark] = (), title: str = "") ->
     return figure
 
 
+def draw_errors(curves: "ErrorCurves", title: str = "", epsilon: float | None = None) -> "Figure":
+    """Return the figure: expected error against epsilon, every line labelled where it ends.
+
+    Both axes are logarithmic. Published methods are dashed, those that protect from an ignorant
+    attacker only are thin, and methods whose errors agree share a label. ``epsilon`` marks the
+    one that was asked for.
+    """
+    matplotlib = _matplotlib()
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=_SIZE, dpi=160)
+        axes = figure.add_axes((0.085, 0.115, 0.615, 0.77))
+        _draw_errors(axes, curves, epsilon)
+        axes.set_xlabel("allowed leakage ε")
+        size = 12.5 * min(1.0, _TITLE / max(len(title), 1))
+        axes.set_title(title, loc="left", fontsize=max(size, 6), fontweight="bold", pad=22)
+        axes.text(
+            0, 1.025, "expected absolute error of a released number",
+            transform=axes.transAxes, color=_GREY,
+        )  # fmt: skip
+    return figure
+
+
+def check_drawing() -> None:
+    """Refuse where nothing can be drawn, before anything is computed."""
+    _matplotlib()
+
+
 def figure_bytes(figure: "Figure", kind: Literal["png", "svg"]) -> bytes:
     """Return the file of a figure; the same figure gives the same bytes."""
     matplotlib = _matplotlib()
@@ -175,6 +238,105 @@ def _draw_general(axes: "Axes", length: int, top: float) -> None:
     )  # fmt: skip
 
 
+def _draw_errors(axes: "Axes", curves: "ErrorCurves", epsilon: float | None) -> None:
+    x = np.asarray(curves.epsilons, dtype=float)
+    drawn = {
+        name: values
+        for name, values in curves.errors.items()
+        if (np.isfinite(values) & (values > 0)).any()
+    }
+    if not drawn:
+        raise NotSupported("no method applies at any of these epsilons: there is nothing to draw")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    if x.size > 1:
+        axes.set_xlim(float(x[0]), float(x[-1]))
+    axes.set_ylim(*_error_range(x, list(drawn.values()), epsilon))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.grid(which="major", color="#E4E4E4", lw=0.7)
+    if epsilon is not None:
+        axes.axvline(epsilon, color=_GREY, lw=1, ls=(0, (1, 1.4)), zorder=1, label="asked")
+        axes.annotate(
+            f"ε = {epsilon:g}", (epsilon, 1), (4, -2), xycoords=("data", "axes fraction"),
+            textcoords="offset points", va="top", fontsize=9.5, color=_GREY,
+        )  # fmt: skip
+    for group in _alike(drawn):
+        for name in group:
+            axes.plot(x, drawn[name], **_error_line(name, curves), label=name)
+    _label_errors(axes, x, curves, _alike(drawn))
+
+
+def _error_line(name: str, curves: "ErrorCurves") -> dict[str, Any]:
+    colour, dashes = _LOOKS.get(name, (_GREY, _SOLID))
+    width = 1.1 if _weaker(name, curves) else 2.2
+    return {"color": colour, "ls": dashes, "lw": width, "zorder": 3}
+
+
+def _weaker(name: str, curves: "ErrorCurves") -> bool:
+    """Return whether a method protects from the ignorant attacker, and others from more."""
+    return curves.protects[name] == "ignorant" and {*curves.protects.values()} != {"ignorant"}
+
+
+def _label_errors(
+    axes: "Axes", x: Array, curves: "ErrorCurves", groups: Sequence[Sequence[str]]
+) -> None:
+    """Write the names in the right margin, with a sample of the line, beside where it ends."""
+    ends = []
+    for names in groups:
+        values = curves.errors[names[0]]
+        last = np.flatnonzero(np.isfinite(values) & (values > 0))[-1]
+        point = axes.transData.transform((x[last], values[last]))
+        ends.append(axes.transAxes.inverted().transform(point))
+    places = _apart([min(max(float(end[1]), -0.001), 1.0) for end in ends], _LINE_HEIGHT)
+    for names, end, place in zip(groups, ends, places, strict=True):
+        line = _error_line(names[0], curves)
+        if end[1] >= 0:  # below, it has left the figure
+            axes.plot(
+                [float(end[0]), 1.022], [float(end[1]), place], color=line["color"], lw=0.6,
+                transform=axes.transAxes, clip_on=False, label="_leader",
+            )  # fmt: skip
+        axes.plot(
+            [1.022, 1.072], [place, place], **line, transform=axes.transAxes, clip_on=False,
+            solid_capstyle="butt", label="_sample",
+        )  # fmt: skip
+        axes.text(
+            1.085, place, _error_label(names, curves), color=line["color"],
+            transform=axes.transAxes, va="center", fontsize=9.5, clip_on=False,
+        )  # fmt: skip
+
+
+def _error_label(names: Sequence[str], curves: "ErrorCurves") -> str:
+    remarks = [] if curves.certified[names[0]] else ["published"]
+    if _weaker(names[0], curves):
+        remarks.append("ignorant only")
+    words = ", ".join(names)
+    return f"{words} ({', '.join(remarks)})" if remarks else words
+
+
+def _alike(drawn: dict[str, Array]) -> list[list[str]]:
+    """Return the names of the curves, those that coincide together."""
+    groups: list[list[str]] = []
+    for name, values in drawn.items():
+        for group in groups:
+            if np.allclose(drawn[group[0]], values, rtol=_SAME, atol=0, equal_nan=True):
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return groups
+
+
+def _error_range(x: Array, errors: Sequence[Array], epsilon: float | None) -> tuple[float, float]:
+    """Return the errors to show: far above what was asked for they vanish, and say nothing."""
+    shown = np.array(errors)
+    shown = np.where(np.isfinite(shown) & (shown > 0), shown, np.nan)
+    asked = shown if epsilon is None else shown[:, x <= epsilon]
+    least = np.nanmin(asked) if np.isfinite(asked).any() else np.nanmin(shown)
+    top = float(np.nanmax(shown))
+    return max(float(np.nanmin(shown)), float(least) / 100) / 1.5, top * 1.5
+
+
 def _draw_mark(axes: "Axes", mark: Mark) -> None:
     point = mark.level, mark.value
     axes.plot(*point, "o", color=_BLUE, ms=7, mec="white", mew=1.2, zorder=5)
@@ -198,8 +360,8 @@ def _apart(places: list[float], least: float) -> list[float]:
         for low, high in pairwise(order):
             missing = least - (moved[high] - moved[low])
             if missing > 0:
-                moved[low] -= missing / 2
-                moved[high] += missing / 2
+                moved[low] = max(moved[low] - missing / 2, 0.0)
+                moved[high] = min(moved[high] + missing / 2, 1.0)
     return moved
 
 

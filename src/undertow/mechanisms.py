@@ -7,7 +7,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import check_epsilon, check_positive, up
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, Sum
 
-__all__ = ["DiscreteLaplace", "Laplace", "Mechanism", "PureDP"]
+__all__ = ["DiscreteLaplace", "Laplace", "Levelled", "Mechanism", "MetricDP", "PureDP"]
 
 Unit = Literal["record", "person"]
 
@@ -84,6 +84,37 @@ class PureDP:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricDP:
+    """Any algorithm whose answers depend on numbers only gradually: d-privacy in l1.
+
+    Pr[s | x] <= exp(rate * sum_t |x_t - x'_t|) Pr[s | x'] for every output s and all records x,
+    x' with real values: ``rate`` is the level for each unit by which a value moves. It says more
+    than a DP level does, namely that close values are harder to tell apart than distant ones. A
+    sum with Laplace noise of scale b has rate 1 / b. Definition 2.6 of [lange2024] with
+    d = rate * (l1 distance).
+
+    >>> MetricDP(.01)
+    MetricDP(rate=0.01)
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        """Check the rate."""
+        object.__setattr__(self, "rate", check_positive(self.rate, "rate"))
+
+    def dp_epsilon(self, spread: float) -> float:
+        """Return rate * spread, the level where two values of one record differ by at most spread.
+
+        Rounded to nearest.
+
+        >>> MetricDP(.01).dp_epsilon(spread=200)
+        2.0
+        """
+        return self.rate * check_positive(spread, "spread")
+
+
+@dataclass(frozen=True, slots=True)
 class Laplace:
     """A query plus Laplace noise of the given scale, independent per output.
 
@@ -132,10 +163,13 @@ class DiscreteLaplace:
         return self.query.sensitivity(length) / self.scale
 
 
-Mechanism = PureDP | Laplace | DiscreteLaplace
+Levelled = PureDP | Laplace | DiscreteLaplace
+"""What has a DP level of its own."""
+
+Mechanism = Levelled | MetricDP
 
 
-def dp_epsilon_upper(mechanism: Mechanism, length: int | None = None) -> float:
+def dp_epsilon_upper(mechanism: Levelled, length: int | None = None) -> float:
     """Return the differential-privacy level of a mechanism, rounded up.
 
     >>> dp_epsilon_upper(PureDP(1.0))

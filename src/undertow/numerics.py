@@ -6,6 +6,7 @@ up. Two facts carry the whole package: a sum of products of non-negative numbers
 """
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ __all__ = [
     "check_count",
     "check_epsilon",
     "check_positive",
+    "divide_up",
     "down",
     "freeze",
     "log_ratio",
@@ -63,6 +65,18 @@ def down(value: float, operations: float = 4) -> float:
     True
     """
     return -up(-value, operations)
+
+
+def divide_up(value: float, by: float) -> float:
+    """Return the quotient of two positive numbers, rounded up only if it is not exact.
+
+    >>> divide_up(5.0, 1.0), divide_up(1.0, 3.0) * 3 >= 1
+    (5.0, True)
+    """
+    quotient = value / by
+    if Fraction(quotient) * Fraction(by) < Fraction(value):
+        quotient = math.nextafter(quotient, math.inf)
+    return quotient
 
 
 def pad_log(products: float, states: int) -> float:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from undertow import accuracy as _accuracy
-from undertow.adversaries import Adversary, Against, check_against, words
+from undertow.adversaries import Adversary, Against, Secrets, check_against, words
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
 from undertow.mechanisms import DiscreteLaplace, Laplace
-from undertow.models.markov import MarkovChain
+from undertow.models.groups import Groups
 from undertow.models.sets import AnyModel, ModelSet, model_from_dict
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
 from undertow.rounding import above, odds
@@ -94,9 +94,8 @@ class Plan:
     def guarantee(self) -> str:
         """Return the promise in plain words."""
         return (
-            f"{words(self.against)} can raise the odds of any value of one record against "
-            f"another by at most a factor {odds(self.leakage.upper)} "
-            f"(leakage {above(self.leakage.upper)})"
+            f"{words(self.against)} can raise the odds {self.leakage.secrets.words()} "
+            f"by at most a factor {odds(self.leakage.upper)} (leakage {above(self.leakage.upper)})"
         )
 
     def to_json(self) -> str:
@@ -150,30 +149,33 @@ class Plan:
 def model_length(model: AnyModel) -> int | None:
     """Return the number of records that a model fixes, or None.
 
+    >>> from undertow import MarkovChain
     >>> model_length(MarkovChain([[.5, .5], [.5, .5]], length=9))
     9
     """
     if isinstance(model, ModelSet):
         return next((n for n in map(model_length, model.models) if n is not None), None)
-    return model.length if isinstance(model, MarkovChain) else None
+    return None if isinstance(model, Groups) else model.length
 
 
 def model_states(model: AnyModel) -> tuple[State, ...]:
     """Return the state names of a model, or () where it has none.
 
+    >>> from undertow import MarkovChain
     >>> model_states(MarkovChain([[.5, .5], [.5, .5]]))
     (0, 1)
     """
     if isinstance(model, ModelSet):
         return next((s for s in map(model_states, model.models) if s), ())
-    return model.states if isinstance(model, MarkovChain) else ()
+    return () if isinstance(model, Groups) else model.states
 
 
 def _names(plan: Plan) -> list[State]:
     witness = plan.leakage.witness
     counted = plan.query.states if isinstance(plan.query, Count) else ()
     seen = () if witness is None else (witness.value, witness.other)
-    return [*plan.states, *counted, *seen]
+    secret = [state for pair in plan.leakage.secrets.pairs or () for state in pair]
+    return [*plan.states, *counted, *seen, *secret]
 
 
 def _discrete(mechanism: Laplace | DiscreteLaplace) -> bool:
@@ -253,11 +255,14 @@ def _leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
         if isinstance(against, Adversary)
         else against
     )
+    pairs, records = leakage.secrets.pairs, leakage.secrets.records
     return {
         "lower": leakage.lower,
         "upper": leakage.upper,
         "method": leakage.method,
         "against": named,
+        "pairs": None if pairs is None else [list(pair) for pair in pairs],
+        "protect": None if records is None else list(records),
         "witness": None if leakage.witness is None else leakage.witness.to_dict(),
         "assumptions": list(leakage.assumptions),
         "citation": leakage.citation,
@@ -276,4 +281,5 @@ def _leakage_from_dict(description: dict[str, Any]) -> Leakage:
         witness=None if witness is None else Witness.from_dict(witness),
         assumptions=tuple(description["assumptions"]),
         citation=description["citation"],
+        secrets=Secrets(description.get("pairs"), description.get("protect")),
     )

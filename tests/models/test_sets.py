@@ -10,10 +10,13 @@ import undertow as ut
 from tests.strategies import models
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.sets import model_from_dict
+from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.sets import members, model_from_dict
 
 P, Q = [[0.9, 0.1], [0.3, 0.7]], [[0.7, 0.3], [0.4, 0.6]]
 STILL, LIVELY = ut.MarkovChain(P, ("a", "b")), ut.MarkovChain(Q, ("a", "b"))
+BOX = ChainBox([[0.8, 0.1], [0.3, 0.6]], [[0.9, 0.2], [0.4, 0.7]], ("a", "b"))
+MIXING = MixingClass(("a", "b"), 0.3, 0.4)
 
 
 def test_a_set_says_what_it_is():
@@ -42,6 +45,9 @@ def test_a_generator_is_read_once():
         ([STILL, ut.MarkovChain(Q, ("b", "a"))], "same state names in the same order"),
         ([STILL, ut.MarkovChain(Q)], "same state names"),
         ([STILL, ut.MarkovChain(Q, ("a", "b"), length=9)], "same length"),
+        ([STILL, ChainBox(P, P)], "same state names"),
+        ([STILL, MixingClass(2, 0.3, 0.4)], "same state names"),
+        ([BOX, MixingClass(("a", "b"), 0.3, 0.4, length=9)], "same length"),
     ],
 )
 def test_members_that_do_not_fit_are_refused(members, message):
@@ -56,6 +62,29 @@ def test_nested_members_that_do_not_fit_are_refused():
 
 def test_groups_fit_any_chain():
     assert len(ut.ModelSet([STILL, ut.Groups(3), ut.ModelSet([LIVELY])]).models) == 3
+
+
+def test_classes_of_chains_fit_their_chains():
+    mixed = ut.ModelSet([STILL, BOX, ut.ModelSet([MIXING, ut.Groups(3)])])
+    assert members(mixed) == [STILL, BOX, MIXING, ut.Groups(3)]
+    assert model_from_dict(json.loads(json.dumps(mixed.to_dict()))) == mixed
+
+
+def test_a_note_is_told_and_kept():
+    noted = ut.ModelSet([STILL, LIVELY], note="two good days")
+    assert noted.describe() == "any one of 2 models (two good days)"
+    assert noted != ut.ModelSet([STILL, LIVELY])
+    assert model_from_dict(json.loads(json.dumps(noted.to_dict()))) == noted
+    plain = ut.ModelSet([STILL, LIVELY])
+    assert plain.note is None
+    assert "note" not in plain.to_dict()
+    with pytest.raises(InvalidModel, match="must be a text, found int"):
+        ut.ModelSet([STILL], note=5)  # type: ignore[arg-type]
+
+
+def test_a_note_enters_the_assumptions_of_a_leakage():
+    leak = ut.leakage(ut.PureDP(1.0), ut.ModelSet([STILL, LIVELY], note="two good days"))
+    assert "two good days" in leak.assumptions
 
 
 @settings(deadline=None, derandomize=True, database=None, max_examples=80)

@@ -104,11 +104,13 @@ def test_a_plan_is_no_noisier_than_it_must_be(q, r, epsilon, who, length):
 @given(shares, shares, st.floats(0.05, 6.0), st.integers(2, 8))
 def test_best_is_the_best(q, r, epsilon, length):
     chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
-    plans = [ut.calibrate(ut.Count(1), chain, epsilon, method=method) for method in METHODS]
+    certified = [m.name for m in METHODS.values() if m.certified and "any" in m.protects]
+    plans = [ut.calibrate(ut.Count(1), chain, epsilon, method=method) for method in certified]
     best = ut.calibrate(ut.Count(1), chain, epsilon)
-    assert best.expected_error == min(plan.expected_error for plan in plans)
-    assert best.method in METHODS
-    assert [plan.method for plan in plans] == list(METHODS)
+    least = min(plan.expected_error for plan in plans)
+    assert least <= best.expected_error <= least * (1 + 1e-9)
+    assert best.method in certified
+    assert [plan.method for plan in plans] == certified
 
 
 def test_more_epsilon_needs_less_noise():
@@ -219,9 +221,9 @@ def test_persons_need_no_exchange():
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["quilt", "EXACT", "", None])
+@pytest.mark.parametrize("method", ["quilts", "EXACT", "", None])
 def test_unknown_methods_are_refused(method):
-    with pytest.raises(InvalidInput, match="the methods are exact, exchange, group, best"):
+    with pytest.raises(InvalidInput, match="the methods are exact, exchange, quilt, .*, best"):
         ut.calibrate(ACTIVE, CHAIN, 1.0, method=method)
 
 

@@ -6,12 +6,23 @@ from itertools import combinations
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
+from undertow.bounds.boxes import box_leakage
 from undertow.bounds.count import count_leakage
 from undertow.bounds.exchange import exchange_leakage
+from undertow.bounds.quilt import Bound, approximate_influence, pruned_search
 from undertow.bounds.replay import replay_count
 from undertow.certificate import Leakage, Witness
-from undertow.errors import Contradiction, InvalidInput
-from undertow.mechanisms import DiscreteLaplace, Laplace, Mechanism, PureDP, dp_epsilon_upper
+from undertow.errors import Contradiction, InvalidInput, NotSupported
+from undertow.mechanisms import (
+    DiscreteLaplace,
+    Laplace,
+    Levelled,
+    Mechanism,
+    MetricDP,
+    PureDP,
+    dp_epsilon_upper,
+)
+from undertow.models.classes import ChainBox, MixingClass
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet
@@ -30,7 +41,7 @@ def leakage(mechanism: Mechanism, model: AnyModel, against: Against = "any") -> 
     Parameters
     ----------
     mechanism
-        `PureDP` (all epsilon-DP algorithms at once), `Laplace` or `DiscreteLaplace`.
+        `PureDP` (all epsilon-DP algorithms at once), `MetricDP`, `Laplace` or `DiscreteLaplace`.
     model
         How the records depend on each other.
     against
@@ -43,20 +54,24 @@ def leakage(mechanism: Mechanism, model: AnyModel, against: Against = "any") -> 
     (3.4749, "target record ...")
     """
     against = check_against(against)
-    if not isinstance(mechanism, PureDP | Laplace | DiscreteLaplace):
+    if not isinstance(mechanism, PureDP | MetricDP | Laplace | DiscreteLaplace):
         raise InvalidInput(
             "the first argument must be a mechanism such as PureDP(1.0) or "
             f"Laplace(Count('active'), scale=4.0), found {type(mechanism).__name__}"
         )
     if isinstance(model, ModelSet):
         return _over_set(mechanism, model, against)
-    if isinstance(model, MarkovChain | Groups):
+    if isinstance(model, MarkovChain | Groups | ChainBox | MixingClass):
         _check_adversary(model, against)
         if isinstance(mechanism, PureDP) and mechanism.unit == "person":
             return _person(mechanism, against)
+        if isinstance(mechanism, MetricDP):
+            return _metric(mechanism, model, against)
         if isinstance(model, Groups):
             return group_leakage(mechanism, model.size, against)
-        return _on_chain(mechanism, model, against)
+        if isinstance(model, MarkovChain):
+            return _on_chain(mechanism, model, against)
+        return _on_class(mechanism, model, against)
     raise InvalidInput(
         "the second argument must be a model such as MarkovChain(...) or Groups(4), found "
         f"{type(model).__name__}"
@@ -64,7 +79,7 @@ def leakage(mechanism: Mechanism, model: AnyModel, against: Against = "any") -> 
 
 
 def group_leakage(
-    mechanism: Mechanism, size: int, against: Against, length: int | None = None
+    mechanism: Levelled, size: int, against: Against, length: int | None = None
 ) -> Leakage:
     """Return size * epsilon: the general bound for any dependence among ``size`` records.
 
@@ -86,7 +101,7 @@ def group_leakage(
     )  # fmt: skip
 
 
-def _on_chain(mechanism: Mechanism, chain: MarkovChain, against: Against) -> Leakage:
+def _on_chain(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leakage:
     if isinstance(mechanism, PureDP):
         return exchange_leakage(mechanism.epsilon, chain, against)
     level = dp_epsilon_upper(mechanism, chain.length)
@@ -104,6 +119,58 @@ def _on_chain(mechanism: Mechanism, chain: MarkovChain, against: Against) -> Lea
     if isinstance(mechanism.query, Histogram) and bound.witness is not None:
         return _histogram(bound, bound.witness, mechanism.scale, chain)
     return replace(bound, lower=0.0, witness=None)
+
+
+def _on_class(mechanism: Levelled, model: ChainBox | MixingClass, against: Against) -> Leakage:
+    """Return the worst case over a class of chains, through the level of the algorithm."""
+    level = dp_epsilon_upper(mechanism, model.length)
+    if isinstance(model, ChainBox):
+        found = box_leakage(level, model, against)
+        own = isinstance(mechanism, PureDP)
+        return found if own else replace(found, lower=0.0, witness=None)
+    if against == "informed" or (against != "ignorant" and model.length is not None):
+        size = 1 if against == "informed" else model.length or 1
+        return replace(group_leakage(mechanism, size, against, model.length), lower=0.0)
+    if against != "ignorant":
+        raise NotSupported(
+            "how fast a chain mixes bounds what an attacker learns who knows no other record; "
+            "against one who knows some, give the class a length, or the chain itself"
+        )
+    quilt = pruned_search(
+        lambda steps: approximate_influence(model.pi_min, model.gap, steps),
+        model.length, Bound(level),
+    )  # fmt: skip
+    return Leakage(
+        0.0, up(quilt.value), "quilt-approx", against,
+        assumptions=(model.describe(),), citation="Theorem 4.4 and Lemma 4.7 of [wang2016]",
+    )  # fmt: skip
+
+
+def _metric(
+    mechanism: MetricDP, model: MarkovChain | Groups | ChainBox | MixingClass, against: Against
+) -> Leakage:
+    """Return the leakage through the DP level: the rate times the spread of the states.
+
+    Two states are no nearer to each other than their spread, so nothing is lost there; with more
+    only the upper end is claimed.
+    """
+    if isinstance(model, Groups | MixingClass):
+        raise NotSupported(
+            "metric privacy needs to know how far two values lie apart; use a MarkovChain whose "
+            "states are numbers, or PureDP(rate * spread)"
+        )
+    try:
+        values = [float(state) for state in model.states]  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise NotSupported(
+            "metric privacy measures how far two values lie apart; name the states by numbers, "
+            "e.g. states=(0, 1, 2)"
+        ) from error
+    level = PureDP(up(mechanism.dp_epsilon(max(values) - min(values))))
+    found = leakage(level, model, against)
+    note = "two values of a record lie at most their largest difference apart"
+    found = replace(found, assumptions=(*found.assumptions, note))
+    return found if len(values) == 2 else replace(found, lower=0.0, witness=None)
 
 
 def _far_count(bound: Leakage, mechanism: Laplace | DiscreteLaplace, chain: MarkovChain) -> Leakage:
@@ -164,6 +231,7 @@ def _over_set(mechanism: Mechanism, models: ModelSet, against: Against) -> Leaka
         worst, lower=shown.lower, witness=shown.witness,
         assumptions=(
             f"one of the {len(found)} models of the set is true",
+            *(() if models.note is None else (models.note,)),
             *dict.fromkeys(a for leak in found for a in leak.assumptions),
         ),
     )  # fmt: skip
@@ -185,8 +253,10 @@ def _meet(first: Leakage, second: Leakage) -> Leakage:
     return both if both.closed else replace(upper, lower=lower.lower, witness=lower.witness)
 
 
-def _check_adversary(model: MarkovChain | Groups, against: Against) -> None:
-    if isinstance(against, Adversary) and isinstance(model, MarkovChain):
+def _check_adversary(
+    model: MarkovChain | Groups | ChainBox | MixingClass, against: Against
+) -> None:
+    if isinstance(against, Adversary) and not isinstance(model, Groups):
         last = max((against.target, *against.known))
         if model.length is not None and last >= model.length:
             raise InvalidInput(

@@ -33,6 +33,7 @@ __all__ = [
     "choose_steps",
     "deepest_steps",
     "ordered_pairs",
+    "recent_states",
     "start_error",
     "visited",
 ]
@@ -355,7 +356,7 @@ def _nearest(chain: MarkovChain, against: Adversary) -> Ints:
     return np.array([[min(left, default=0), min(right, default=0)]])
 
 
-def _recent(chain: MarkovChain, target: int, steps: int) -> Bools:
+def recent_states(chain: MarkovChain, target: int, steps: int) -> Bools:
     """Return which states can occur at the last ``steps`` + 1 records up to the target."""
     count = min(target, steps + 1) + 1
     if isinstance(chain.start, str):
@@ -370,7 +371,7 @@ def _explicit_rows(chain: MarkovChain, steps: int, against: Adversary) -> Rows:
     value, other = ordered_pairs(chain.size)
     target, near = against.target, _nearest(chain, against)
     right = steps + 1 if chain.length is None else chain.length - 1 - target
-    laws = _recent(chain, target, steps)
+    laws = recent_states(chain, target, steps)
     return Rows(
         position=np.array([target]),
         place=np.array([len(laws) - 1]),

@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from undertow._version import __version__
+from undertow.cli.compare_command import compare
 from undertow.cli.demo_command import demo
+from undertow.cli.fit_command import fit
 from undertow.cli.leakage_command import leakage
 from undertow.cli.plan_command import plan
 
@@ -41,6 +43,10 @@ def undertow(
       undertow leakage --transition '0.882,0.118;0.305,0.695' --epsilon 1
     What is the least noise for a count that may reveal 1?
       undertow plan --transition '0.882,0.118;0.305,0.695' --count 1 --epsilon 1
+    What does each method cost for that promise, and whom does it protect?
+      undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --epsilon 1
+    Which chain do my records follow?
+      undertow fit activity.csv.gz --column steps --state 'steps > 0'
     Show me, on a simulated fortnight of activity.
       undertow demo
 
@@ -50,4 +56,6 @@ def undertow(
 
 app.command(short_help="What an algorithm reveals about one record.")(leakage)
 app.command(short_help="The least noise for a promise.")(plan)
+app.command(short_help="What every method costs, side by side.")(compare)
+app.command(short_help="A chain from a file of records.")(fit)
 app.command(short_help="Show me, on simulated activity.")(demo)

@@ -164,7 +164,8 @@ def _live(seed: int, tick: Callable[[], object]) -> _Story:
     from undertow.bounds.published import lange_constant, zhao_constant
     from undertow.mechanisms import PureDP
     from undertow.models.markov import MarkovChain
-    from undertow.planning.search import calibrate, dp_budget
+    from undertow.planning.budget import dp_budget
+    from undertow.planning.search import calibrate
     from undertow.queries import Count
     from undertow.releasing import release
 

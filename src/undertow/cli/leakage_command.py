@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from undertow.certificate import Leakage
-    from undertow.mechanisms import Mechanism
+    from undertow.mechanisms import Levelled
     from undertow.models.sets import AnyModel
 
 __all__ = ["leakage"]
@@ -108,7 +108,7 @@ def _question(
     count: str | None,
     histogram: bool,
     scale: float | None,
-) -> "Callable[[AnyModel], Mechanism]":
+) -> "Callable[[AnyModel], Levelled]":
     """Return how to build the mechanism asked about, once the model's states are known."""
     if (epsilon is not None) + (count is not None) + histogram != 1:
         raise misuse("ask one question: --epsilon, --count or --histogram")
@@ -126,7 +126,7 @@ def _question(
     return lambda model: Laplace(Histogram() if count is None else read_count(count, model), scale)
 
 
-def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage") -> None:
+def _tell(mechanism: "Levelled", model: "AnyModel", leak: "Leakage") -> None:
     from undertow.adversaries import words
     from undertow.mechanisms import PureDP
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from undertow.adversaries import Adversary, Against
     from undertow.models.sets import AnyModel
-    from undertow.queries import Count
+    from undertow.queries import AnyQuery, Count, State
 
 __all__ = [
     "AgainstOption",
@@ -24,17 +26,22 @@ __all__ = [
     "JsonOption",
     "KnownOption",
     "LengthOption",
+    "MeanOption",
     "ModelOption",
     "ModelText",
     "Named",
+    "QueryText",
     "StartOption",
     "StatesOption",
+    "SumOption",
     "TargetOption",
     "TransitionOption",
+    "find_state",
     "misuse",
+    "names",
     "read_against",
     "read_count",
-    "read_range",
+    "read_records",
 ]
 
 
@@ -78,6 +85,14 @@ CountOption = Annotated[
 ]
 HistogramOption = Annotated[
     bool, typer.Option("--histogram", help="The number of records in each state.")
+]
+SumOption = Annotated[
+    str | None,
+    typer.Option("--sum", metavar="LOW,HIGH", help="The sum of records clipped to a range."),
+]
+MeanOption = Annotated[
+    str | None,
+    typer.Option("--mean", metavar="LOW,HIGH", help="Their mean; needs --length."),
 ]
 AgainstOption = Annotated[
     Named | None,
@@ -142,14 +157,47 @@ class ModelText:
 
     def _from_file(self, path: Path) -> "AnyModel":
         from undertow.cli.files import read_model
-        from undertow.models.markov import MarkovChain
+        from undertow.models.sets import model_from_dict
 
         model = read_model(path)
         if self.length is None:
             return model
-        if not isinstance(model, MarkovChain) or model.length is not None:
+        description = model.to_dict()
+        if description.get("length", "none") is not None:
             raise misuse("--length completes a chain of any length; this model file is none")
-        return MarkovChain(model.transition, model.states, model.start, self.length)
+        return model_from_dict(description | {"length": self.length})
+
+
+@dataclass(frozen=True, slots=True)
+class QueryText:
+    """The question as it was typed: one of four."""
+
+    count: str | None
+    histogram: bool
+    sum: str | None
+    mean: str | None
+
+    def __post_init__(self) -> None:
+        """Refuse no question and two."""
+        typed = [text for text in (self.count, self.sum, self.mean) if text is not None]
+        if len(typed) + self.histogram != 1:
+            raise misuse("ask for one of --count, --histogram, --sum and --mean")
+
+    def read(self, model: "AnyModel") -> "AnyQuery":
+        """Return the query, its states being those of the model."""
+        from undertow.errors import NotSupported
+        from undertow.plan import model_states
+        from undertow.queries import Histogram, Mean, Sum
+
+        if self.count is not None:
+            return read_count(self.count, model)
+        if self.sum is not None:
+            return Sum(*_range(self.sum, "--sum"))
+        if self.mean is not None:
+            return Mean(*_range(self.mean, "--mean"))
+        if not model_states(model):
+            raise NotSupported("a histogram needs a model that names the states: a Markov chain")
+        return Histogram()
 
 
 def read_against(against: Named | None, target: int | None, known: str | None) -> "Against":
@@ -168,19 +216,24 @@ def read_count(text: str, model: "AnyModel") -> "Count":
     from undertow.plan import model_states
     from undertow.queries import Count
 
-    by_text = {str(state): state for state in reversed(model_states(model))}
-    by_text |= {state: state for state in model_states(model) if isinstance(state, str)}
-    if text in by_text:
-        return Count([by_text[text]])
-    return Count([by_text.get(name, name) for name in names(text, "--count")])
+    states = model_states(model)
+    if text in map(str, states):
+        return Count([find_state(text, states)])
+    return Count([find_state(name, states) for name in names(text, "--count")])
 
 
-def read_range(text: str, option: str) -> tuple[float, float]:
-    """Return the two ends of 'LOW,HIGH'."""
-    ends = numbers(text, option)
-    if len(ends) != 2:
-        raise misuse(f"{option} needs two numbers, LOW,HIGH; found {len(ends)}")
-    return ends[0], ends[1]
+def find_state(text: str, states: "Iterable[State]") -> "State":
+    """Return the state of this text, a string before a number; the text itself if there is none."""
+    found = [state for state in states if str(state) == text]
+    return text if text in found or not found else found[0]
+
+
+def read_records(text: str, option: str) -> list[int]:
+    """Return the records of a comma-separated list of whole numbers."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise misuse(f"{option} needs whole numbers such as 1,2,5; found {text!r}") from None
 
 
 def numbers(text: str, option: str) -> list[float]:
@@ -204,11 +257,14 @@ def misuse(message: str) -> Exception:
 def _attacker(target: int, known: str | None) -> "Adversary":
     from undertow.adversaries import Adversary
 
-    try:
-        records = [int(part) for part in known.split(",")] if known else []
-    except ValueError:
-        raise misuse(f"--known needs whole numbers such as 1,2,5; found {known!r}") from None
-    return Adversary(target, records)
+    return Adversary(target, read_records(known, "--known") if known else [])
+
+
+def _range(text: str, option: str) -> tuple[float, float]:
+    ends = numbers(text, option)
+    if len(ends) != 2:
+        raise misuse(f"{option} needs two numbers, LOW,HIGH; found {len(ends)}")
+    return ends[0], ends[1]
 
 
 def _number(text: str, option: str) -> float:

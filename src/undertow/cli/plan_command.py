@@ -13,24 +13,26 @@ from undertow.cli.options import (
     JsonOption,
     KnownOption,
     LengthOption,
+    MeanOption,
     ModelOption,
     ModelText,
+    QueryText,
     StartOption,
     StatesOption,
+    SumOption,
     TargetOption,
     TransitionOption,
+    find_state,
     misuse,
     read_against,
-    read_count,
-    read_range,
+    read_records,
 )
 from undertow.cli.output import above, interval, odds, query_words, refusals, show, waiting
-from undertow.errors import NotSupported
 
 if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
-    from undertow.queries import AnyQuery
+    from undertow.queries import State
 
 __all__ = ["plan", "plan_rows"]
 
@@ -41,7 +43,13 @@ class Method(StrEnum):
     best = "best"
     exact = "exact"
     exchange = "exchange"
+    quilt = "quilt"
+    quilt_approx = "quilt-approx"
+    wasserstein = "wasserstein"
     group = "group"
+    lange = "lange"
+    zhao = "zhao"
+    zhao_multistep = "zhao-multistep"
 
 
 def plan(
@@ -56,20 +64,25 @@ def plan(
     length: LengthOption = None,
     count: CountOption = None,
     histogram: HistogramOption = False,
-    sum_: Annotated[
-        str | None,
-        typer.Option("--sum", metavar="LOW,HIGH", help="The sum of records clipped to a range."),
-    ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option("--mean", metavar="LOW,HIGH", help="Their mean; needs --length."),
-    ] = None,
+    sum_: SumOption = None,
+    mean: MeanOption = None,
     against: AgainstOption = None,
     target: TargetOption = None,
     known: KnownOption = None,
     method: Annotated[
-        Method, typer.Option("--method", help="How to calibrate; 'best' takes the least error.")
+        Method,
+        typer.Option("--method", help="How to calibrate; 'best' takes the least certified error."),
     ] = Method.best,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            "--pairs", metavar="A:B,C:D", help="Only these values must not be told apart."
+        ),
+    ] = None,
+    protect: Annotated[
+        str | None,
+        typer.Option("--protect", metavar="I,J", help="Only these records need protection."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write the plan there.")
     ] = None,
@@ -84,15 +97,18 @@ def plan(
         --count active --epsilon 1 --output plan.json
       undertow plan --model chain.json --histogram --epsilon 1 --against ignorant
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --epsilon 1 --json
+      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --epsilon 1 \\
+        --method quilt --protect 3,5
     """
     with refusals(as_json):
-        if (count is not None) + histogram + (sum_ is not None) + (mean is not None) != 1:
-            raise misuse("ask for one of --count, --histogram, --sum and --mean")
+        asked = QueryText(count, histogram, sum_, mean)
         if force and output is None:
             raise misuse("--force goes with --output")
         who = read_against(against, target, known)
         described = ModelText(model, transition, states, start, length).read()
-        query = _query(described, count, sum_, mean)
+        query = asked.read(described)
+        alike = None if pairs is None else _pairs(pairs, described)
+        records = None if protect is None else read_records(protect, "--protect")
         if output is not None:
             from undertow.cli.files import check_output
 
@@ -100,7 +116,9 @@ def plan(
         with waiting("searching for the least noise"):
             from undertow.planning.search import calibrate
 
-            found = calibrate(query, described, epsilon, who, method.value)
+            found = calibrate(
+                query, described, epsilon, who, method.value, pairs=alike, protect=records
+            )
         text = found.to_json() + "\n"
         if output is not None:
             from undertow.cli.files import write_text
@@ -117,16 +135,19 @@ def plan_rows(plan: "Plan") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
     from undertow.adversaries import words
     from undertow.mechanisms import DiscreteLaplace
+    from undertow.planning.methods import METHODS
 
     noise = "discrete Laplace" if isinstance(plan.mechanism, DiscreteLaplace) else "Laplace"
     promise = (
-        f"{words(plan.against)} can raise the odds between two values of a record by at most "
+        f"{words(plan.against)} can raise the odds {plan.leakage.secrets.words()} by at most "
         f"a factor {odds(plan.leakage.upper)}"
     )
+    proved = METHODS[plan.method].certified
+    basis = "" if proved else " (as published; the leakage below is certified)"
     return [
         ("question", query_words(plan.query)),
         ("model", plan.model.describe()),
-        ("method", plan.method),
+        ("method", plan.method + basis),
         ("noise", f"{noise}, scale {above(plan.mechanism.scale)}"),
         ("DP level", above(plan.dp_epsilon)),
         ("leakage", f"{interval(plan.leakage)}; {plan.epsilon:g} is allowed"),
@@ -136,16 +157,15 @@ def plan_rows(plan: "Plan") -> list[tuple[str, str]]:
     ]
 
 
-def _query(model: "AnyModel", count: str | None, sum_: str | None, mean: str | None) -> "AnyQuery":
+def _pairs(text: str, model: "AnyModel") -> "list[tuple[State, State]]":
+    """Return the pairs of states of 'a:b,c:d'."""
     from undertow.plan import model_states
-    from undertow.queries import Histogram, Mean, Sum
 
-    if count is not None:
-        return read_count(count, model)
-    if sum_ is not None:
-        return Sum(*read_range(sum_, "--sum"))
-    if mean is not None:
-        return Mean(*read_range(mean, "--mean"))
-    if not model_states(model):
-        raise NotSupported("a histogram needs a model that names the states: a Markov chain")
-    return Histogram()
+    states = model_states(model)
+    found = []
+    for part in text.split(","):
+        ends = [find_state(end.strip(), states) for end in part.split(":")]
+        if len(ends) != 2 or "" in ends:
+            raise misuse(f"--pairs needs pairs of states such as a:b,c:d; found {part.strip()!r}")
+        found.append((ends[0], ends[1]))
+    return found

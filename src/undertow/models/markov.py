@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -10,6 +10,10 @@ from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.stationary import stationary_law
 from undertow.numerics import ROUNDOFF, ROW_SUM, Array, check_count, freeze
 from undertow.queries import State
+
+if TYPE_CHECKING:
+    from undertow.models.classes import ChainBox, MixingClass
+    from undertow.models.fitting import FittedChain
 
 __all__ = ["MarkovChain"]
 
@@ -292,6 +296,86 @@ class MarkovChain:
             description.get("start", "stationary"),
             description.get("length"),
         )
+
+    @classmethod
+    def fit(
+        cls,
+        sequences: Any,
+        states: Sequence[State] | None = None,
+        *,
+        prior: float = 0.0,
+        length: int | None = None,
+        public: bool = False,
+    ) -> "FittedChain":
+        """Return the chain fitted to one sequence of records, or to many.
+
+        Sequences are lists, arrays or Series; a list whose items are lists (tuples, arrays) is
+        many sequences. None and NaN are missing: they split a sequence and are never bridged.
+        ``states`` fixes names and order (default: all that occur, sorted); ``prior`` adds that
+        many pseudo-counts to every transition; ``length`` is that of the model. Warns with
+        `DisclosureWarning` unless the records are ``public``.
+
+        >>> MarkovChain.fit(["a", "a", "b", None, "b", "a", "a"], public=True).counts
+        array([[2, 1],
+               [1, 0]])
+        """
+        from undertow.models.fitting import fit_chain
+
+        return fit_chain(sequences, states, prior=prior, length=length, public=public)
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Any,
+        states: Sequence[State] | None = None,
+        *,
+        prior: float = 0.0,
+        length: int | None = None,
+        public: bool = False,
+    ) -> "FittedChain":
+        """Return the chain fitted to a (k, k) table of transition counts, row = from.
+
+        ``prior`` and ``public`` as in `fit`.
+
+        >>> MarkovChain.from_counts([[8, 2], [1, 4]], prior=0.5, public=True).transition.round(3)
+        array([[0.773, 0.227],
+               [0.25 , 0.75 ]])
+        """
+        from undertow.models.fitting import chain_from_counts
+
+        return chain_from_counts(counts, states, prior=prior, length=length, public=public)
+
+    @classmethod
+    def box(
+        cls,
+        lower: Any,
+        upper: Any,
+        states: Sequence[State] | None = None,
+        length: int | None = None,
+    ) -> "ChainBox":
+        """Return the class of all stationary chains between two matrices, entry by entry.
+
+        >>> MarkovChain.box([[.8, .1], [.3, .6]], [[.9, .2], [.4, .7]]).size
+        2
+        """
+        from undertow.models.classes import ChainBox
+
+        return ChainBox(lower, upper, states, length)
+
+    @classmethod
+    def mixing(
+        cls, states: int | Sequence[State], pi_min: float, gap: float, length: int | None = None
+    ) -> "MixingClass":
+        """Return the class of all reversible chains that mix at a known rate.
+
+        Every stationary probability is at least ``pi_min``, the spectral gap at least ``gap``.
+
+        >>> MarkovChain.mixing(states=5, pi_min=.05, gap=.1, length=5000).size
+        5
+        """
+        from undertow.models.classes import MixingClass
+
+        return MixingClass(states, pi_min, gap, length)
 
     def _check_record(self, record: int) -> None:
         if self.length is not None and record >= self.length:

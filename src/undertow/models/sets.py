@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from undertow.errors import InvalidModel
+from undertow.models.classes import ChainBox, MixingClass
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 
-__all__ = ["AnyModel", "ModelSet", "members", "model_from_dict"]
+__all__ = ["AnyModel", "ModelSet", "SingleModel", "members", "model_from_dict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,14 @@ class ModelSet:
     >>> lively = MarkovChain([[.7, .3], [.4, .6]])
     >>> len(ModelSet([still, lively]).models)
     2
+    >>> ModelSet([still, lively], note="two good days").describe()
+    'any one of 2 models (two good days)'
     """
 
-    models: tuple["MarkovChain | Groups | ModelSet", ...]
+    models: tuple["AnyModel", ...]
+    note: str | None
 
-    def __init__(self, models: Iterable["MarkovChain | Groups | ModelSet"]) -> None:
+    def __init__(self, models: Iterable["AnyModel"], note: str | None = None) -> None:
         """Keep the models; refuse an empty set and mixed state names."""
         try:
             members = tuple(models)
@@ -34,11 +38,13 @@ class ModelSet:
         if not members:
             raise InvalidModel("a model set needs at least one model")
         for position, member in enumerate(members):
-            if not isinstance(member, MarkovChain | Groups | ModelSet):
+            if not isinstance(member, AnyModel):
                 raise InvalidModel(
                     f"member {position} of the set is a {type(member).__name__}, not a model"
                 )
-        chains = [member for member in _flat(members) if isinstance(member, MarkovChain)]
+        if note is not None and not isinstance(note, str):
+            raise InvalidModel(f"the note of a set must be a text, found {type(note).__name__}")
+        chains = [member for member in _flat(members) if not isinstance(member, Groups)]
         names = {chain.states for chain in chains}
         lengths = {chain.length for chain in chains}
         if len(names) > 1 or len(lengths) > 1:
@@ -47,27 +53,30 @@ class ModelSet:
                 "same length: they describe the same records"
             )
         object.__setattr__(self, "models", members)
+        object.__setattr__(self, "note", note)
 
     def describe(self) -> str:
         """Return the model in one sentence."""
-        return f"any one of {len(self.models)} models"
+        return f"any one of {len(self.models)} models" + (f" ({self.note})" if self.note else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        return {"kind": "set", "models": [member.to_dict() for member in self.models]}
+        note = {} if self.note is None else {"note": self.note}
+        return {"kind": "set", "models": [member.to_dict() for member in self.models], **note}
 
 
-AnyModel = MarkovChain | Groups | ModelSet
+SingleModel = MarkovChain | Groups | ChainBox | MixingClass
+AnyModel = SingleModel | ModelSet
 
 
-def _flat(members: Iterable[AnyModel]) -> list[MarkovChain | Groups]:
-    found: list[MarkovChain | Groups] = []
+def _flat(members: Iterable[AnyModel]) -> list[SingleModel]:
+    found: list[SingleModel] = []
     for member in members:
         found.extend(_flat(member.models) if isinstance(member, ModelSet) else [member])
     return found
 
 
-def members(model: AnyModel) -> list[MarkovChain | Groups]:
+def members(model: AnyModel) -> list[SingleModel]:
     """Return the single models behind a model, sets inside sets included.
 
     >>> len(members(ModelSet([Groups(2), ModelSet([Groups(3), Groups(4)])])))
@@ -95,5 +104,11 @@ def model_from_dict(description: Any) -> AnyModel:
         members = description.get("models")
         if not isinstance(members, list):
             raise InvalidModel("a model set needs a list 'models'; none was found")
-        return ModelSet(model_from_dict(member) for member in members)
-    raise InvalidModel(f"unknown kind of model {kind!r}; known: markov-chain, groups, set")
+        return ModelSet((model_from_dict(member) for member in members), description.get("note"))
+    if kind == "box":
+        return ChainBox.from_dict(description)
+    if kind == "mixing":
+        return MixingClass.from_dict(description)
+    raise InvalidModel(
+        f"unknown kind of model {kind!r}; known: markov-chain, groups, set, box, mixing"
+    )

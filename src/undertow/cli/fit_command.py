@@ -1,0 +1,251 @@
+"""``undertow fit``: a Markov chain from a file of records, and how sure one can be of it."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from undertow.cli.options import JsonOption, LengthOption, find_state, misuse, names
+from undertow.cli.output import above, below, refusals, show, strict_json, waiting
+from undertow.cli.tables import show_table
+from undertow.errors import DisclosureWarning, NotSupported
+
+if TYPE_CHECKING:
+    from undertow.models.fitting import FittedChain
+    from undertow.models.sets import AnyModel
+    from undertow.queries import State
+
+__all__ = ["fit"]
+
+_WARNING = (
+    "a model fitted to private records is itself a disclosure, which no noise protects; "
+    "fit it to public or older records"
+)
+_TRIAL_PRIOR = 0.5
+"""The pseudo-count used to show what a prior would do."""
+
+
+def fit(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A table: .csv, .csv.gz or .parquet.")
+    ],
+    column: Annotated[
+        str, typer.Option("--column", metavar="NAME", help="The column that holds the records.")
+    ],
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state", metavar="SQL", help="What makes a state of a record, e.g. 'steps > 0'."
+        ),
+    ] = None,
+    states: Annotated[
+        str | None,
+        typer.Option("--states", metavar="NAMES", help="The states in order; names of false,true."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="NAME", help="Start a new series where this column changes."),
+    ] = None,
+    prior: Annotated[
+        float,
+        typer.Option("--prior", metavar="X", help="Pseudo-count added to every transition."),
+    ] = 0.0,
+    length: LengthOption = None,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="C", help="Of the intervals and the region.")
+    ] = 0.95,
+    region: Annotated[
+        bool,
+        typer.Option("--region", help="Write the confidence region instead of the one best fit."),
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write the model there.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """A Markov chain fitted to a file of records, with confidence intervals.
+
+    Missing records (empty, NA) end a series and are never bridged. The model is a disclosure if
+    the records are private: fit it to public or old data, or protect it.
+
+    \b
+    Examples:
+      undertow fit activity.csv.gz --column steps --state 'steps > 0' \\
+        --states inactive,active --output chain.json
+      undertow fit nights.parquet --column stage --by night --prior 0.5 --json
+    """
+    with refusals(as_json):
+        if force and output is None:
+            raise misuse("--force goes with --output")
+        if output is not None:
+            from undertow.cli.files import check_output
+
+            check_output(output, force=force)
+        with waiting("fitting the chain"):
+            from undertow.data.frames import read_sequences
+
+            sequences = read_sequences(data, column, state=state, by=by)
+            found = _fit(*_named(sequences, states), prior, length, confidence, region)
+        typer.echo(f"undertow: warning: {_WARNING}", err=True)
+        if output is not None:
+            from undertow.cli.files import write_text
+
+            write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
+        if as_json:
+            typer.echo(strict_json(found.fields()))
+        else:
+            found.tell(output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The fit and what is said about it; ``model`` is what a file gets."""
+
+    chain: "FittedChain"
+    model: "AnyModel"
+    confidence: float
+    intervals: Any
+    order: dict[str, Any]
+    sequences: int
+    records: int
+    missing: int
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fit as the fields of a JSON object."""
+        chain = self.chain
+        return {
+            "model": self.model.to_dict(),
+            "states": list(chain.states),
+            "transition": chain.transition.tolist(),
+            "stationary": chain.initial.tolist(),
+            "counts": chain.counts.tolist(),
+            "prior": chain.prior,
+            "confidence": self.confidence,
+            "intervals": self.intervals.tolist(),
+            "order_test": self.order,
+            "unseen": [list(pair) for pair in chain.unseen],
+            "sequences": self.sequences,
+            "records": self.records,
+            "missing": self.missing,
+            "warning": _WARNING,
+        }
+
+    def tell(self, output: Path | None) -> None:
+        """Print the fit in words."""
+        chain = self.chain
+        law = ", ".join(
+            f"{state} {share:.4g}" for state, share in zip(chain.states, chain.initial, strict=True)
+        )
+        rows = [
+            ("model", self._model()),
+            ("series", f"{self.sequences}"),
+            ("records", f"{self.records}, of which {self.missing} are missing"),
+            ("transitions", f"{int(chain.counts.sum())} between neighbours that are both there"),
+            ("stationary", law),
+            ("order", self.order["words"]),
+            ("unseen", self._unseen()),
+        ]
+        written = [] if output is None else [("written to", str(output))]
+        show("The fitted chain", [*rows, *written])
+        to = [f"to {state}" for state in chain.states]
+        sure = f"{100 * self.confidence:.6g}% confidence intervals"
+        self._table(f"Transition probabilities, with {sure}", to, self._probabilities())
+        self._table("Transitions seen", to, [[f"{n:g}" for n in row] for row in chain.counts])
+
+    def _model(self) -> str:
+        from undertow.models.markov import MarkovChain
+
+        if self.model is self.chain:  # what was never seen has a row of its own
+            return MarkovChain.describe(self.chain)
+        return self.model.describe()
+
+    def _table(self, title: str, to: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+        rows = [
+            [f"from {state}", *row] for state, row in zip(self.chain.states, cells, strict=True)
+        ]
+        show_table(title, ["", *to], rows)
+
+    def _probabilities(self) -> list[list[str]]:
+        return [
+            [
+                f"{share:.4g} ({below(low, 4)} to {above(high, 4)})"
+                for share, (low, high) in zip(shares, ends, strict=True)
+            ]
+            for shares, ends in zip(self.chain.transition, self.intervals, strict=True)
+        ]
+
+    def _unseen(self) -> str:
+        chain = self.chain
+        if not chain.unseen:
+            return "none: every transition was seen"
+        pairs = ", ".join(f"{a} to {b}" for a, b in chain.unseen[:6])
+        more = f" and {len(chain.unseen) - 6} more" if len(chain.unseen) > 6 else ""
+        if chain.prior > 0:
+            return f"{pairs}{more}; made possible by the prior of {chain.prior:g}"
+        row = chain.counts[chain.index(chain.unseen[0][0])].sum()
+        share = _TRIAL_PRIOR / (row + _TRIAL_PRIOR * chain.size)
+        return (
+            f"{pairs}{more}; held to be impossible, which lets an attacker rule values out; "
+            f"--prior {_TRIAL_PRIOR:g} would give the first of them probability {share:.2g}"
+        )
+
+
+def _named(
+    sequences: list[list[Any]], states: str | None
+) -> "tuple[list[list[Any]], list[State] | None]":
+    """Return the records under their names, and the states in order if they were named."""
+    if states is None:
+        return sequences, None
+    listed = names(states, "--states")
+    seen = {value for series in sequences for value in series if value is not None}
+    if not seen or not all(isinstance(value, bool) for value in seen):
+        return sequences, [find_state(name, seen) for name in listed]
+    if len(listed) != 2:
+        raise misuse(
+            f"--states names what is false and what is true: two names, found {len(listed)}"
+        )
+    by_value = {False: listed[0], True: listed[1], None: None}
+    return [[by_value[value] for value in series] for series in sequences], list(listed)
+
+
+def _fit(
+    sequences: list[list[Any]],
+    states: "list[State] | None",
+    prior: float,
+    length: int | None,
+    confidence: float,
+    region: bool,
+) -> _Found:
+    from undertow.models.markov import MarkovChain
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
+        chain = MarkovChain.fit(sequences, states, prior=prior, length=length)
+    return _Found(
+        chain=chain,
+        model=chain.region(confidence) if region else chain,
+        confidence=confidence,
+        intervals=chain.intervals(confidence),
+        order=_order(chain),
+        sequences=len(sequences),
+        records=sum(map(len, sequences)),
+        missing=sum(series.count(None) for series in sequences),
+    )
+
+
+def _order(chain: "FittedChain") -> dict[str, Any]:
+    """Return the test of order 1 against order 2, or why there is none."""
+    try:
+        test = chain.order_test()
+    except NotSupported as reason:
+        return {"statistic": None, "degrees": None, "p_value": None, "words": str(reason)}
+    return {
+        "statistic": test.statistic,
+        "degrees": test.degrees,
+        "p_value": test.p_value,
+        "words": test.words(),
+    }

@@ -1,0 +1,1 @@
+"""Records from files: what the data looks like outside, and what it becomes inside."""

@@ -1,0 +1,265 @@
+"""Classes of chains: all the chains inside a box, or all that mix at a known rate."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from undertow.errors import InvalidModel, NotSupported
+from undertow.models.markov import MarkovChain
+from undertow.numerics import ROW_SUM, Array, check_count, check_positive, freeze
+from undertow.queries import State
+
+__all__ = ["ChainBox", "MixingClass"]
+
+_MOST_CORNERS = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainBox:
+    """All stationary chains whose transition matrix P has lower <= P <= upper in every entry.
+
+    Any one of them may be the true chain; a leakage is the worst case over all of them.
+
+    Parameters
+    ----------
+    lower, upper
+        (k, k) matrices, row = from, column = to; every row must leave room for a sum of 1.
+    states
+        k names, by default 0 .. k - 1.
+    length
+        The number of records; None means any length.
+
+    >>> box = ChainBox([[.87, .11], [.29, .68]], [[.89, .13], [.32, .71]])
+    >>> box.describe()
+    'any chain inside a box of transition matrices on 2 states, a stationary start, any length'
+    """
+
+    lower: Array
+    upper: Array
+    states: tuple[State, ...]
+    length: int | None
+
+    def __init__(
+        self,
+        lower: Any,
+        upper: Any,
+        states: Sequence[State] | None = None,
+        length: int | None = None,
+    ) -> None:
+        """Check that every row holds a distribution, and freeze."""
+        low, high = freeze(lower), freeze(upper)
+        if low.ndim != 2 or low.shape[0] != low.shape[1] or low.shape != high.shape or not low.size:
+            raise InvalidModel(
+                "a box needs two square matrices of the same size, lower and upper; found shapes "
+                f"{low.shape} and {high.shape}"
+            )
+        frame = _frame(low.shape[0], states, length)
+        bad = np.argwhere(~((low >= 0) & (low <= high) & (high <= 1)))
+        if bad.size:
+            x, y = (int(axis) for axis in bad[0])
+            raise InvalidModel(
+                f"entry ({x}, {y}) of the box is [{low[x, y]}, {high[x, y]}]; it must have "
+                "0 <= lower <= upper <= 1"
+            )
+        for row, (least, most) in enumerate(zip(low.sum(axis=1), high.sum(axis=1), strict=True)):
+            if least > 1 + ROW_SUM or most < 1 - ROW_SUM:
+                raise InvalidModel(
+                    f"row {row} of the box holds no distribution: its entries sum to between "
+                    f"{least:.12g} and {most:.12g}; widen it until 1 lies between"
+                )
+        set_ = object.__setattr__
+        set_(self, "lower", low)
+        set_(self, "upper", high)
+        set_(self, "states", frame.states)
+        set_(self, "length", frame.length)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both hold the same chains, by the same names."""
+        return isinstance(other, ChainBox) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a hash that agrees with equality."""
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return self.lower.tobytes(), self.upper.tobytes(), self.states, self.length
+
+    @property
+    def size(self) -> int:
+        """The number of states."""
+        return len(self.states)
+
+    def corners(self) -> list[MarkovChain]:
+        """Return the chains at the extreme points: every row at a vertex of its own polytope.
+
+        Two states have at most four. Corners without a unique stationary law (rows that are never
+        left) are skipped. More than 4096 corners are refused.
+
+        >>> box = ChainBox([[.8, .1], [.3, .7]], [[.9, .2], [.3, .7]])
+        >>> [corner.transition.tolist()[0] for corner in box.corners()]
+        [[0.9, 0.1], [0.8, 0.2]]
+        """
+        rows = [_vertices(low, high) for low, high in zip(self.lower, self.upper, strict=True)]
+        count = math.prod(map(len, rows))
+        if count > _MOST_CORNERS:
+            raise NotSupported(
+                f"the box has {count} corners, more than {_MOST_CORNERS}; pass a ModelSet of the "
+                "chains that matter instead"
+            )
+        found: list[MarkovChain] = []
+        for matrix in product(*rows):
+            try:
+                found.append(MarkovChain(np.array(matrix), self.states, length=self.length))
+            except InvalidModel:  # no unique stationary law
+                continue
+        return found
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        length = "any length" if self.length is None else f"{self.length} records"
+        return (
+            f"any chain inside a box of transition matrices on {self.size} states, "
+            f"a stationary start, {length}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "kind": "box",
+            "lower": self.lower.tolist(),
+            "upper": self.upper.tolist(),
+            "states": list(self.states),
+            "length": self.length,
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> "ChainBox":
+        """Return the box described by `to_dict`."""
+        _require(description, "a box of chains", ("lower", "upper"))
+        return cls(
+            description["lower"],
+            description["upper"],
+            description.get("states"),
+            description.get("length"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MixingClass:
+    """All reversible chains, with any start, that mix at a known rate.
+
+    Irreducible and aperiodic, on ``states`` states, every stationary probability at least
+    ``pi_min``, spectral gap 1 - |lambda_2| at least ``gap``: all that MQMApprox of [wang2016]
+    needs to know. ``states`` is a number, or a list of names.
+
+    >>> MixingClass(5, pi_min=.05, gap=.1, length=5000).states
+    (0, 1, 2, 3, 4)
+    """
+
+    states: tuple[State, ...]
+    pi_min: float
+    gap: float
+    length: int | None
+
+    def __init__(
+        self, states: int | Sequence[State], pi_min: float, gap: float, length: int | None = None
+    ) -> None:
+        """Check that such chains exist."""
+        names = None if isinstance(states, int | np.integer) else states
+        if names is None:
+            size = check_count(states, "states (how many)", 2)  # type: ignore[arg-type]
+        elif isinstance(names, list | tuple):
+            size = len(names)
+        else:
+            raise InvalidModel(
+                "states must be a number of states or a list of names, found "
+                f"{type(states).__name__}"
+            )
+        frame = _frame(size, names, length)
+        least, rate = check_positive(pi_min, "pi_min"), check_positive(gap, "gap")
+        if least * size > 1 + ROW_SUM:
+            raise InvalidModel(
+                f"pi_min is {least}, but the least of {size} probabilities is at most 1/{size}"
+            )
+        if rate > 1:
+            raise InvalidModel(f"gap is 1 - |lambda_2| and lies in (0, 1], found {rate}")
+        set_ = object.__setattr__
+        set_(self, "states", frame.states)
+        set_(self, "pi_min", least)
+        set_(self, "gap", rate)
+        set_(self, "length", frame.length)
+
+    @property
+    def size(self) -> int:
+        """The number of states."""
+        return len(self.states)
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        length = "any length" if self.length is None else f"{self.length} records"
+        return (
+            f"any reversible chain on {self.size} states with stationary probabilities of at "
+            f"least {self.pi_min:g} and a spectral gap of at least {self.gap:g}, {length}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "kind": "mixing",
+            "states": list(self.states),
+            "pi_min": self.pi_min,
+            "gap": self.gap,
+            "length": self.length,
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> "MixingClass":
+        """Return the class described by `to_dict`."""
+        _require(description, "a mixing class", ("states", "pi_min", "gap"))
+        return cls(
+            description["states"],
+            description["pi_min"],
+            description["gap"],
+            description.get("length"),
+        )
+
+
+def _frame(size: int, states: Sequence[State] | None, length: int | None) -> MarkovChain:
+    """Return some chain with these names and this length, both checked."""
+    if size < 2:
+        raise InvalidModel("a chain needs at least two states; one state has nothing to protect")
+    return MarkovChain(np.full((size, size), 1 / size), states, length=length)
+
+
+def _vertices(low: Array, high: Array) -> list[Array]:
+    """Return the extreme points of the distributions between two bounds.
+
+    At a vertex all entries but one sit at a bound; the last takes what is left.
+    """
+    size = len(low)
+    found: dict[tuple[float, ...], Array] = {}
+    if np.prod(np.where(low < high, 2.0, 1.0)) * size > 2**20:
+        raise NotSupported(
+            f"a row with {size} free entries has too many extreme points; pass a ModelSet of the "
+            "chains that matter instead"
+        )
+    for free in range(size):
+        others = [index for index in range(size) if index != free]
+        for ends in product(*(sorted({float(low[o]), float(high[o])}) for o in others)):
+            rest = 1 - math.fsum(ends)
+            if low[free] - ROW_SUM <= rest <= high[free] + ROW_SUM:
+                vertex = np.empty(size)
+                vertex[others] = ends
+                vertex[free] = min(max(rest, low[free]), high[free])
+                found.setdefault(tuple(vertex.round(12)), vertex)
+    return list(found.values())
+
+
+def _require(description: Any, what: str, keys: tuple[str, ...]) -> None:
+    for key in keys:
+        if not isinstance(description, dict) or key not in description:
+            raise InvalidModel(f"{what} needs {key!r}; none was found")

@@ -1,0 +1,350 @@
+"""Chains estimated from records: counts, confidence, and a test of the order.
+
+Everything here looks at records. A model fitted to private records is itself a disclosure, which
+no noise protects: fit to public or older data, or say ``public=True`` where that is the case.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.errors import (
+    DisclosureWarning,
+    InvalidInput,
+    InvalidModel,
+    NotSupported,
+)
+from undertow.models.classes import ChainBox
+from undertow.models.markov import MarkovChain
+from undertow.models.sequences import MISSING, encode
+from undertow.models.sets import ModelSet
+from undertow.models.stationary import stationary_law
+from undertow.numerics import Array, check_count, freeze
+from undertow.queries import State
+
+__all__ = ["FittedChain", "OrderTest", "chain_from_counts", "fit_chain"]
+
+Ints = npt.NDArray[np.int64]
+
+_MOST_TRIPLED = 100
+"""States up to which triples are counted (memory k^3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTest:
+    """Whether one record predicts the next as well as two do.
+
+    ``statistic`` is the likelihood ratio 2 sum N_xyz ln [p(z | x, y) / p(z | y)], compared with a
+    chi-square law of ``degrees`` degrees of freedom; a small ``p_value`` speaks against order 1.
+
+    >>> OrderTest(2.1, 2, 0.35).words()
+    'no sign that more than the last record matters (p = 0.35)'
+    """
+
+    statistic: float
+    degrees: int
+    p_value: float
+
+    def words(self) -> str:
+        """Return the outcome in plain words."""
+        if not self.degrees:
+            return "the order cannot be tested: no record was reached in two different ways"
+        shown = f"p = {self.p_value:.2g}" if self.p_value >= 1e-12 else "p < 1e-12"
+        if self.p_value >= 0.05:
+            return f"no sign that more than the last record matters ({shown})"
+        return (
+            f"the last two records predict more than the last one ({shown}): a chain of order 1 "
+            "describes these records only roughly"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedChain(MarkovChain):
+    """The chain estimated from transition counts: P(x, y) = (N_xy + prior) / (N_x + k prior).
+
+    A `MarkovChain` in every respect, and equal to the plain chain of the same law. ``counts`` and
+    ``triples`` stay with this object: `to_dict` and the printed form leave them out.
+
+    >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
+    >>> chain.transition
+    array([[0.9, 0.1],
+           [0.3, 0.7]])
+    """
+
+    counts: Ints = field(repr=False)
+    triples: Ints | None = field(repr=False)
+    prior: float
+
+    def __init__(
+        self,
+        counts: Any,
+        states: Sequence[State] | None = None,
+        *,
+        prior: float = 0.0,
+        length: int | None = None,
+        triples: Ints | None = None,
+    ) -> None:
+        """Check the counts and turn them into a chain."""
+        table, weight = _whole(counts), _prior(prior)
+        MarkovChain.__init__(self, _shares(table, weight), states, length=length)
+        set_ = object.__setattr__
+        set_(self, "counts", table)
+        set_(self, "triples", triples)
+        set_(self, "prior", weight)
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> MarkovChain:
+        """Return the plain chain described by `to_dict`: counts are never written."""
+        return MarkovChain.from_dict(description)
+
+    @property
+    def unseen(self) -> list[tuple[State, State]]:
+        """The transitions (from, to) that were never seen."""
+        return [(self.states[x], self.states[y]) for x, y in np.argwhere(self.counts == 0)]
+
+    def describe(self) -> str:
+        """Return the model in one sentence, with the transitions that were never seen."""
+        text = f"{MarkovChain.describe(self)}, fitted to records"
+        if not self.unseen:
+            return text
+        shown = ", ".join(f"{x!r} to {y!r}" for x, y in self.unseen[:3])
+        more = f" and {len(self.unseen) - 3} more" if len(self.unseen) > 3 else ""
+        how = f"rest on the prior of {self.prior:g}" if self.prior else "count as impossible"
+        return f"{text}; transitions that were never seen {how}: {shown}{more}"
+
+    def intervals(self, confidence: float = 0.95) -> Array:
+        """Return a confidence interval for every entry, shape (k, k, 2).
+
+        Clopper-Pearson [clopper1934] for N_xy successes in N_x trials, each entry on its own; the
+        prior does not enter. A state that was never left gets [0, 1]. The number of visits counts
+        as fixed, which is exact in the limit of long series.
+
+        >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
+        >>> chain.intervals()[0, 1].round(4)
+        array([0.049 , 0.1762])
+        """
+        return _clopper_pearson(self.counts, 1 - _confidence(confidence))
+
+    def region(
+        self, confidence: float = 0.95, samples: int = 32, seed: int = 0
+    ) -> ChainBox | ModelSet:
+        """Return the chains that the records leave plausible, as a model.
+
+        Two states: the box of the two Clopper-Pearson intervals, which hold together with the
+        stated confidence (Bonferroni). More states: ``samples`` chains drawn on the boundary of
+        the likelihood-ratio region, 2 sum N_xy ln [p(y | x) / P(x, y)] <= the chi-square quantile
+        with k (k - 1) degrees of freedom, and the fit: sampled, not a bound over the region; the
+        set says so.
+
+        >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
+        >>> chain.region().lower.round(3)
+        array([[0.812, 0.044],
+               [0.132, 0.48 ]])
+        """
+        confidence = _confidence(confidence)
+        if self.size == 2:
+            ends = _clopper_pearson(self.counts, (1 - confidence) / 2)
+            return ChainBox(
+                np.minimum(ends[..., 0], self.transition),
+                np.maximum(ends[..., 1], self.transition),
+                self.states,
+                self.length,
+            )
+        from scipy.special import chdtri
+
+        limit = float(chdtri(self.size * (self.size - 1), 1 - confidence))
+        found = _boundary(self.counts, check_count(samples, "samples", 1), limit, seed)
+        return ModelSet(
+            [
+                MarkovChain(matrix, self.states, length=self.length)
+                for matrix in (self.transition, *found)
+            ],
+            f"a fit and {samples} chains sampled on the boundary of its {confidence:.6g} "
+            "likelihood-ratio region: sampled, not a bound over the whole region",
+        )
+
+    def order_test(self) -> OrderTest:
+        """Return the likelihood-ratio test of order 1 against order 2.
+
+        Degrees of freedom: for each middle state, (first states seen - 1) (last states seen - 1).
+        The chi-square law holds in the limit of long series [anderson1957].
+
+        >>> chain = MarkovChain.fit(MarkovChain([[.9, .1], [.3, .7]]).simulate(999, seed=1), public=True)
+        >>> chain.order_test().degrees
+        2
+        """  # noqa: E501
+        if self.triples is None:
+            raise NotSupported(
+                "the order is tested on runs of three records, and only pairs were counted; use "
+                f"MarkovChain.fit on the records themselves, with at most {_MOST_TRIPLED} states"
+            )
+        from scipy.special import chdtrc
+
+        triples = self.triples.astype(np.float64)
+        pairs, ends = triples.sum(axis=2), triples.sum(axis=0)  # N_xy. and N_.yz
+        expected = pairs[:, :, None] * ends[None] / np.maximum(ends.sum(axis=1), 1)[None, :, None]
+        seen = triples > 0
+        statistic = 2 * float((triples[seen] * np.log(triples[seen] / expected[seen])).sum())
+        ways = np.maximum((pairs > 0).sum(axis=0) - 1, 0) * np.maximum(
+            (ends > 0).sum(axis=1) - 1, 0
+        )
+        degrees, statistic = int(ways.sum()), max(statistic, 0.0)
+        return OrderTest(statistic, degrees, float(chdtrc(degrees, statistic)) if degrees else 1.0)
+
+
+def fit_chain(
+    sequences: Any,
+    states: Sequence[State] | None = None,
+    *,
+    prior: float = 0.0,
+    length: int | None = None,
+    public: bool = False,
+) -> FittedChain:
+    """Return the chain fitted to one or many sequences of records; see `MarkovChain.fit`.
+
+    Cost O(n + k^3).
+
+    >>> fit_chain([list("aabab"), ["b", None, "a", "b", "b"]], public=True).counts
+    array([[1, 3],
+           [1, 1]])
+    """
+    codes, names = encode(sequences, states)
+    size = len(names)
+    if states is None and size < 2:
+        raise InvalidModel(
+            f"a chain needs records of at least two different states, found {size}; pass "
+            "states=[...] and a prior if others are possible"
+        )
+    there = codes != MISSING
+    pair = there[:-1] & there[1:]
+    flat = codes[:-1] * size + codes[1:]
+    counts = np.bincount(flat[pair], minlength=size**2).reshape(size, size)
+    triples = None
+    if size <= _MOST_TRIPLED:
+        run = pair[:-1] & pair[1:]
+        number = flat[:-1][run] * size + codes[2:][run]
+        triples = np.bincount(number, minlength=size**3).reshape((size,) * 3)
+        triples.setflags(write=False)
+    chain = FittedChain(counts, names, prior=prior, length=length, triples=triples)
+    _warn(public)
+    return chain
+
+
+def chain_from_counts(
+    counts: Any,
+    states: Sequence[State] | None = None,
+    *,
+    prior: float = 0.0,
+    length: int | None = None,
+    public: bool = False,
+) -> FittedChain:
+    """Return the chain with these transition counts; see `MarkovChain.from_counts`.
+
+    >>> chain_from_counts([[3, 1], [0, 4]], prior=.5, public=True).unseen
+    [(1, 0)]
+    """
+    chain = FittedChain(counts, states, prior=prior, length=length)
+    _warn(public)
+    return chain
+
+
+def _warn(public: bool) -> None:
+    if not public:
+        warnings.warn(
+            "a model fitted to private records is itself a disclosure, which no noise protects; "
+            "fit it to public or older records, and say public=True where they are",
+            DisclosureWarning,
+            stacklevel=4,
+        )
+
+
+def _whole(counts: Any) -> Ints:
+    table = freeze(counts)
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
+        raise InvalidModel(
+            "counts must be a square table of at least two states, row = from, column = to; "
+            f"found shape {table.shape}"
+        )
+    if not (np.isfinite(table).all() and (table >= 0).all() and (table == np.floor(table)).all()):
+        raise InvalidModel("counts must be whole numbers from 0 on; pass what was counted")
+    whole = table.astype(np.int64)
+    whole.setflags(write=False)
+    return whole
+
+
+def _prior(prior: float) -> float:
+    try:
+        weight = float(prior)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"prior must be a number, found {type(prior).__name__}") from error
+    if not 0 <= weight < np.inf:
+        raise InvalidInput(f"prior must be a number from 0 on, found {weight}")
+    return weight
+
+
+def _confidence(confidence: float) -> float:
+    if isinstance(confidence, bool) or not isinstance(confidence, float | int):
+        raise InvalidInput(f"confidence must be a number, found {type(confidence).__name__}")
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, such as 0.95; found {confidence}")
+    return float(confidence)
+
+
+def _shares(counts: Ints, prior: float) -> Array:
+    """Return the rows of a chain, or say why the counts do not make one."""
+    weights = counts + prior
+    totals = weights.sum(axis=1, keepdims=True)
+    empty = np.flatnonzero(totals[:, 0] <= 0)
+    if empty.size:
+        raise InvalidModel(
+            f"row {int(empty[0])} of the counts is empty: no record follows that state; pass a "
+            "prior (pseudo-counts, such as prior=0.5), leave the state out, or add records"
+        )
+    matrix = np.asarray(weights / totals)
+    try:
+        stationary_law(matrix)
+    except InvalidModel as error:
+        raise InvalidModel(
+            "the records never pass between two groups of states, so that no stationary law is "
+            "certain; pass a prior (pseudo-counts, such as prior=0.5), or fit each group apart"
+        ) from error
+    return matrix
+
+
+def _clopper_pearson(counts: Ints, alpha: float) -> Array:
+    from scipy.special import betaincinv
+
+    hits = counts.astype(np.float64)
+    misses = hits.sum(axis=1, keepdims=True) - hits
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), misses + 1, alpha / 2), 0.0)
+    high = np.where(misses > 0, betaincinv(hits + 1, np.maximum(misses, 1), 1 - alpha / 2), 1.0)
+    return np.stack([low, high], axis=2)
+
+
+def _boundary(counts: Ints, samples: int, limit: float, seed: int) -> list[Array]:
+    """Return matrices at likelihood ratio ``limit`` from the counts, in random directions."""
+    randomness, size = np.random.default_rng(seed), len(counts)
+    totals = counts.sum(axis=1, keepdims=True)
+    fit, seen, visited = counts / np.maximum(totals, 1), counts > 0, totals[:, 0] > 0
+    spread = np.sqrt((counts + 0.5) / (totals + size / 2) / (totals + 1))
+    found: list[Array] = []
+    for _ in range(samples):
+        step = randomness.standard_normal((size, size)) * spread
+        step[~seen] = np.abs(step[~seen])  # what was never seen can only gain
+        step -= fit * step.sum(axis=1, keepdims=True)
+        step[~visited] = 0.0
+        down = step < 0
+        near, far = 0.0, float((fit[down] / -step[down]).min())
+        for _ in range(60):
+            middle = (near + far) / 2
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = -2 * (counts[seen] * np.log1p(middle * step[seen] / fit[seen])).sum()
+            near, far = (middle, far) if ratio <= limit else (near, middle)
+        matrix = np.maximum(fit + near * step, 0.0)
+        matrix[~visited] = randomness.dirichlet(np.ones(size), int((~visited).sum()))
+        found.append(np.asarray(matrix / matrix.sum(axis=1, keepdims=True)))
+    return found

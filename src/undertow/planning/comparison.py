@@ -1,0 +1,259 @@
+"""All methods side by side: what each costs, whom it protects, and what it leaks in truth."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from undertow.adversaries import Against, words
+from undertow.bounds.engine import leakage
+from undertow.certificate import Leakage
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.sets import AnyModel
+from undertow.numerics import Array, freeze
+from undertow.plan import Plan
+from undertow.planning.methods import METHODS
+from undertow.planning.search import calibrate, check_question, least_error
+from undertow.queries import AnyQuery
+from undertow.rounding import above
+
+__all__ = ["Comparison", "ErrorCurves", "Row", "compare", "error_curves"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method's answer: a plan, or the reason why there is none.
+
+    ``protects`` is the adversary that the plan was made for. A method that knows only the
+    ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the promise that
+    was asked for. ``leakage`` is what the plan leaks in truth against the adversary asked
+    about, by the sharpest certified bound, and None where none is known.
+    """
+
+    method: str
+    certified: bool
+    protects: Against
+    meets: bool
+    plan: Plan | None
+    reason: str | None
+    leakage: Leakage | None
+    seconds: float
+
+    @property
+    def scale(self) -> float | None:
+        """The noise scale."""
+        return None if self.plan is None else self.plan.mechanism.scale
+
+    @property
+    def expected_error(self) -> float | None:
+        """The expected absolute error of one released number."""
+        return None if self.plan is None else self.plan.expected_error
+
+    @property
+    def error_bar(self) -> float | None:
+        """The distance within which all released numbers lie with probability 95%."""
+        return None if self.plan is None else self.plan.accuracy(0.05)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        leak = self.leakage
+        return {
+            "method": self.method,
+            "basis": "certified" if self.certified else "published",
+            "protects": self.protects if isinstance(self.protects, str) else words(self.protects),
+            "meets": self.meets,
+            "scale": self.scale,
+            "expected_error": self.expected_error,
+            "error_bar": self.error_bar,
+            "leakage": None if leak is None else [leak.lower, leak.upper],
+            "reason": self.reason,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One row per method, for one question.
+
+    >>> from undertow import Count, MarkovChain, compare
+    >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), epsilon=2.0)
+    >>> [row.method for row in table if row.plan is None]
+    ['lange', 'zhao']
+    """
+
+    rows: tuple[Row, ...]
+    query: AnyQuery
+    model: AnyModel
+    epsilon: float
+    against: Against
+
+    def __iter__(self) -> Iterator[Row]:
+        """Iterate over the rows."""
+        return iter(self.rows)
+
+    def __getitem__(self, method: str) -> Row:
+        """Return the row of a method."""
+        for row in self.rows:
+            if row.method == method:
+                return row
+        raise InvalidInput(
+            f"no row for {method!r}; the rows are {', '.join(row.method for row in self.rows)}"
+        )
+
+    @property
+    def best(self) -> Plan | None:
+        """The certified plan with the least expected error that keeps the promise."""
+        plans = [row.plan for row in self.rows if row.certified and row.meets and row.plan]
+        return least_error(plans) if plans else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        best = self.best
+        return {
+            "epsilon": self.epsilon,
+            "against": self.against if isinstance(self.against, str) else words(self.against),
+            "model": self.model.describe(),
+            "best": None if best is None else best.method,
+            "rows": [row.to_dict() for row in self.rows],
+        }
+
+    def __str__(self) -> str:
+        """Return the table as plain text."""
+        head = ("method", "scale", "error", "95% within", "leaks", "protects", "basis")
+        lines: list[tuple[str, ...]] = [head]
+        notes = []
+        for row in self.rows:
+            basis = "certified" if row.certified else "published"
+            if row.plan is None:
+                lines.append((row.method, "-", "-", "-", "-", "-", basis))
+                notes.append(f"{row.method}: {row.reason}")
+                continue
+            leaks = "?" if row.leakage is None else above(row.leakage.upper, 4)
+            whom = row.protects if isinstance(row.protects, str) else "this attacker"
+            numbers = [f"{number:.5g}" for number in
+                       (row.scale, row.expected_error, row.error_bar)]  # fmt: skip
+            mark = "" if row.meets else " only"
+            lines.append((row.method, *numbers, leaks, whom + mark, basis))
+        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+        table = ["  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
+                 .rstrip() for line in lines]  # fmt: skip
+        return "\n".join([*table, *notes])
+
+
+def compare(
+    query: AnyQuery,
+    model: AnyModel,
+    epsilon: float,
+    against: Against = "any",
+    methods: Sequence[str] | None = None,
+    *,
+    pairs: Any = None,
+    protect: Any = None,
+    tick: Callable[[], object] | None = None,
+) -> Comparison:
+    """Return one plan, or the reason why not, for each method.
+
+    ``tick`` is called after each row. Takes as long as all methods together.
+
+    >>> from undertow import Count, MarkovChain, compare
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
+    >>> table = compare(Count(1), chain, epsilon=1.0)
+    >>> table.best.method, round(table["quilt"].scale, 3), table["wasserstein"].protects
+    ('exact', 15.939, 'ignorant')
+    """
+    question = check_question(query, model, epsilon, against, pairs, protect)
+    rows = []
+    for name in _named(methods):
+        method = METHODS[name]
+        covers = method.covers(question.against)
+        whom: Against = question.against if covers else "ignorant"
+        began = time.perf_counter()
+        plan, reason = None, None
+        try:
+            plan = calibrate(query, model, epsilon, whom, name, pairs=pairs, protect=protect)
+        except NotSupported as refusal:
+            reason = str(refusal)
+        seconds = time.perf_counter() - began
+        leak = None if plan is None else _truth(plan, question.against)
+        meets = covers and plan is not None
+        rows.append(Row(name, method.certified, whom, meets, plan, reason, leak, seconds))
+        if tick is not None:
+            tick()
+    return Comparison(tuple(rows), query, model, question.epsilon, question.against)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorCurves:
+    """Expected error against epsilon for each method, nan where it has no answer."""
+
+    epsilons: Array
+    errors: dict[str, Array]
+    protects: dict[str, str]
+    certified: dict[str, bool]
+
+
+def error_curves(
+    query: AnyQuery,
+    model: AnyModel,
+    epsilons: Iterable[float],
+    against: Against = "any",
+    methods: Sequence[str] | None = None,
+    tick: Callable[[], object] | None = None,
+) -> ErrorCurves:
+    """Return the expected error of each method at each epsilon, for a figure.
+
+    ``tick`` is called after each epsilon.
+
+    >>> from undertow import Count, MarkovChain
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
+    >>> curves = error_curves(Count(1), chain, [1.0, 20.0], methods=["group", "lange"])
+    >>> {name: values.round(4).tolist() for name, values in curves.errors.items()}
+    {'group': [15264.0, 763.1998], 'lange': [nan, 0.0]}
+    """
+    levels = freeze(list(epsilons))
+    if levels.ndim != 1 or not levels.size or (np.diff(levels) <= 0).any():
+        raise InvalidInput("curves need epsilons in increasing order")
+    names = _named(methods)
+    covered = {name: METHODS[name].covers(against) for name in names}
+    errors: dict[str, list[float]] = {name: [] for name in names}
+    for level in levels:
+        for name in names:
+            whom: Against = against if covered[name] else "ignorant"
+            try:
+                found = calibrate(query, model, float(level), whom, name).expected_error
+            except NotSupported:
+                found = math.nan
+            errors[name].append(found)
+        if tick is not None:
+            tick()
+    said = against if isinstance(against, str) else words(against)
+    return ErrorCurves(
+        levels,
+        {name: freeze(values) for name, values in errors.items()},
+        {name: said if covered[name] else "ignorant" for name in names},
+        {name: METHODS[name].certified for name in names},
+    )
+
+
+def _named(methods: Sequence[str] | None) -> list[str]:
+    names = list(METHODS) if methods is None else list(methods)
+    for name in names:
+        if name not in METHODS:
+            raise InvalidInput(f"unknown method {name!r}; the methods are {', '.join(METHODS)}")
+    return names
+
+
+def _truth(plan: Plan, against: Against) -> Leakage | None:
+    """Return the sharpest certified leakage of a plan's noise, where one is known."""
+    if plan.method == "exact" and plan.against == against:
+        return plan.leakage
+    try:
+        found = leakage(plan.mechanism, plan.model, against)
+    except NotSupported:
+        return None
+    if plan.against != against or not plan.leakage.secrets.everything:
+        return found
+    return replace(found, upper=min(found.upper, plan.leakage.upper))

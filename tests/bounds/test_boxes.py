@@ -1,0 +1,348 @@
+"""Boxes of two-state chains: no chain inside leaks more than the upper end, one attains the lower.
+
+The judge of a box is the exact leakage of the chains inside it, which enumeration judges in turn.
+"""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from tests.facts import ACTIVITY
+from undertow.bounds import boxes
+from undertow.bounds.boxes import box_leakage
+from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
+from undertow.bounds.exchange import exchange_leakage
+from undertow.bounds.replay import replay_pure_dp
+from undertow.errors import Contradiction, InvalidInput, NotSupported
+from undertow.models.classes import ChainBox
+from undertow.numerics import GAP
+
+WIDE = 1.001e-3
+
+
+def box(q, r, length=None, states=None):
+    """The box of all chains with q in q and r in r."""
+    return ChainBox(
+        [[1 - q[1], q[0]], [r[0], 1 - r[1]]], [[1 - q[0], q[1]], [r[1], 1 - r[0]]], states, length
+    )
+
+
+def chain(q, r, length=None):
+    return ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
+
+
+def point(q, r, length=None):
+    """The box of one chain."""
+    matrix = chain(q, r).transition
+    return ChainBox(matrix, matrix, length=length)
+
+
+def width(leak):
+    return (leak.upper - leak.lower) / max(1.0, leak.upper)
+
+
+# --- soundness ------------------------------------------------------------------------------------
+
+KINDS = {
+    "positive": ((0.05, 0.3), (0.1, 0.5)),
+    "narrow": ((0.11, 0.13), (0.29, 0.32)),
+    "negative": ((0.6, 0.8), (0.5, 0.9)),
+    "mixed": ((0.3, 0.7), (0.2, 0.8)),
+    "one-row": ((0.2, 0.2), (0.1, 0.6)),
+    "sticky": ((0.004, 0.02), (0.01, 0.03)),
+}
+
+
+SLOW = [kind if kind != "sticky" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+
+
+def judge(kind, who, epsilon, length, chains):
+    q, r = KINDS[kind]
+    leak = box_leakage(epsilon, box(q, r, length), who)
+    assert 0 < leak.lower <= leak.upper
+    assert width(leak) <= WIDE
+    rng = np.random.default_rng(7)
+    for u, v in np.clip(rng.uniform(-0.3, 1.3, (chains, 2)), 0, 1):  # many on the boundary
+        inside = chain(q[0] + u * (q[1] - q[0]), r[0] + v * (r[1] - r[0]), length)
+        assert exchange_leakage(epsilon, inside, who).lower <= leak.upper
+
+
+@pytest.mark.parametrize("kind", SLOW)
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+@pytest.mark.parametrize(("epsilon", "length"), [(0.3, None), (2.0, 6), (1.0, 40)])
+def test_chains_inside_leak_no_more(kind, who, epsilon, length):
+    judge(kind, who, epsilon, length, 12)
+
+
+@pytest.mark.parametrize("kind", ["positive", "negative"])
+def test_two_hundred_chains_inside_leak_no_more(kind):
+    judge(kind, "any", 1.0, None, 200)
+
+
+rates = st.floats(0.01, 0.99)
+pairs = st.tuples(rates, rates).map(sorted)
+
+
+@settings(deadline=None, derandomize=True, database=None, max_examples=30)
+@given(
+    pairs,
+    pairs,
+    st.sampled_from([0.05, 0.5, 2.0, 8.0]),
+    st.sampled_from([None, 2, 3, 11]),
+    st.sampled_from(["any", "ignorant"]),
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=2),
+)
+def test_random_boxes_enclose_their_chains(q, r, epsilon, length, who, places):
+    leak = box_leakage(epsilon, box(q, r, length), who)
+    assert leak.lower <= leak.upper
+    for u, v in [*places, (0, 0), (1, 1)]:
+        inside = chain(q[0] + u * (q[1] - q[0]), r[0] + v * (r[1] - r[0]), length)
+        assert exchange_leakage(epsilon, inside, who).lower <= leak.upper
+
+
+@pytest.mark.parametrize(("q", "r"), [((0.1, 0.2), (0.3, 0.4)), ((0.6, 0.9), (0.7, 0.8))])
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_enumeration_agrees(q, r, who):
+    """The linear program over all DP algorithms, on the corners of the box, for 3 records."""
+    leak = box_leakage(0.7, box(q, r, 3), who)
+    worst = 0.0
+    for corner in itertools.product(q, r):
+        member = chain(*corner)
+        joint = chain_joint(member.initial, member.transition, 3)
+        worst = max(worst, pure_dp_leakage(joint, 0.7, who).leakage)
+    assert worst <= leak.upper + 1e-8  # the tolerance of the program
+    assert leak.lower == pytest.approx(worst, abs=2e-3)
+
+
+def test_the_lower_end_is_attained_inside_the_box():
+    q, r = KINDS["positive"]
+    for who in ("any", "ignorant"):
+        leak = box_leakage(1.0, box(q, r), who)
+        assert leak.witness is not None
+        reached = [
+            replay_pure_dp(leak.witness, chain(*corner), 1.0) for corner in itertools.product(q, r)
+        ]
+        assert max(reached) == pytest.approx(leak.lower, abs=1e-9)
+
+
+# --- agreement with the exact leakage of one chain ------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["any", "ignorant", "informed", ut.Adversary(2, known=[0, 3])])
+@pytest.mark.parametrize(("q", "r"), [(0.118, 0.305), (0.8, 0.7), (0.4, 0.6), (0.3, 1.0)])
+@pytest.mark.parametrize("length", [None, 5])
+def test_a_box_of_one_chain_is_that_chain(q, r, length, who):
+    exact = exchange_leakage(1.3, chain(q, r, length), who)
+    found = box_leakage(1.3, point(q, r, length), who)
+    assert (found.lower, found.upper) == (exact.lower, exact.upper)
+    assert found.witness == exact.witness
+
+
+@settings(deadline=None, derandomize=True, database=None, max_examples=100)
+@given(
+    rates, rates, st.sampled_from([0.05, 0.5, 2.0, 8.0]), st.sampled_from([None, 2, 3, 40]),
+    st.booleans(),
+)  # fmt: skip
+def test_the_enclosure_of_a_point_is_exact(q, r, epsilon, length, known):
+    low, high = boxes._log_odds(point(q, r))
+    upper = float(boxes._ceilings(low[None], high[None], epsilon, known, length)[0][0])
+    exact = exchange_leakage(epsilon, chain(q, r, length), "any" if known else "ignorant")
+    assert exact.lower <= upper <= exact.upper + 3e-4 * max(1.0, exact.upper)
+
+
+@pytest.mark.parametrize("sweeps", [(1,), (2,), (5,)])
+@pytest.mark.parametrize("length", [None, 30])
+def test_short_sweeps_stay_sound(monkeypatch, sweeps, length):
+    monkeypatch.setattr(boxes, "_SWEEPS", sweeps)
+    for q, r in ((0.1, 0.3), (0.8, 0.9), (0.5, 0.45)):
+        low, high = boxes._log_odds(point(q, r))
+        for epsilon, known in itertools.product((0.3, 3.0), (True, False)):
+            upper = float(boxes._ceilings(low[None], high[None], epsilon, known, length)[0][0])
+            exact = exchange_leakage(epsilon, chain(q, r, length), "any" if known else "ignorant")
+            assert upper >= exact.lower
+
+
+def test_little_effort_stays_sound(monkeypatch):
+    q, r = KINDS["positive"]
+    full = box_leakage(1.0, box(q, r))
+    monkeypatch.setattr(boxes, "_EFFORT", 0)
+    rough = box_leakage(1.0, box(q, r))
+    assert width(rough) > WIDE
+    assert rough.lower <= full.upper <= rough.upper
+
+
+def test_a_tiny_box_is_nearly_its_chain():
+    exact = exchange_leakage(1.0, ut.MarkovChain(ACTIVITY["transition"]))
+    tiny = box_leakage(1.0, box((0.118, 0.118 + 1e-9), (0.305, 0.305 + 1e-9)))
+    assert tiny.lower == pytest.approx(exact.lower, abs=1e-6)
+    assert tiny.upper <= exact.upper + 4e-3
+
+
+# --- what is known about boxes --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
+def test_the_ignorant_worst_case_is_the_stickiest_chain(epsilon):
+    """Positively correlated, nothing known: both rates at their least, and the search finds it."""
+    q, r = KINDS["positive"]
+    exact = exchange_leakage(epsilon, chain(q[0], r[0]), "ignorant")
+    leak = box_leakage(epsilon, box(q, r), "ignorant")
+    assert leak.lower == pytest.approx(exact.lower, abs=GAP)
+    assert leak.upper == pytest.approx(exact.upper, abs=1e-4)
+
+
+def test_a_larger_box_leaks_no_less():
+    small, large = KINDS["narrow"], KINDS["positive"]
+    for who in ("any", "ignorant"):
+        assert box_leakage(1.0, box(*small), who).lower <= box_leakage(1.0, box(*large), who).upper
+
+
+def test_more_records_leak_no_less():
+    q, r = KINDS["positive"]
+    leaks = [box_leakage(0.5, box(q, r, length)) for length in (2, 3, 5, 20, 400, None)]
+    for short, long in itertools.pairwise(leaks):
+        assert short.lower <= long.upper
+    assert leaks[0].upper <= 1.0 + 1e-12  # two records: never more than twice the level
+    assert leaks[-2].upper == pytest.approx(leaks[-1].upper, rel=2e-3)
+
+
+def test_names_can_be_exchanged():
+    q, r = KINDS["positive"]
+    one, two = box_leakage(1.0, box(q, r)), box_leakage(1.0, box(r, q))
+    assert max(one.lower, two.lower) <= min(one.upper, two.upper)
+
+
+def test_the_box_of_a_fit():
+    """The activity counts: what plain 1-DP leaks at any chain the data leave plausible."""
+    fitted = ut.MarkovChain.from_counts(
+        [[9718, 1295], [1295, 2955]], ("inactive", "active"), public=True
+    )
+    region = fitted.region(0.95)
+    assert isinstance(region, ChainBox)
+    leak = box_leakage(1.0, region)
+    point = exchange_leakage(1.0, fitted)
+    assert point.upper < leak.lower < leak.upper < 3.7
+    assert leak.upper == pytest.approx(3.656, abs=2e-3)
+    assert width(leak) <= WIDE
+    assert leak.method == "exchange"
+    assert "stationary start" in leak.assumptions[0]
+    for corner in region.corners():
+        assert exchange_leakage(1.0, corner).lower <= leak.upper
+
+
+# --- adversaries ----------------------------------------------------------------------------------
+
+
+def test_the_informed_learn_the_level():
+    leak = box_leakage(0.7, box(*KINDS["positive"]), "informed")
+    assert (leak.lower, leak.upper) == (0.7, 0.7)
+    assert leak.witness is not None
+
+
+def test_any_is_the_strongest():
+    for kind in KINDS.values():
+        every = box_leakage(1.0, box(*kind), "any")
+        none = box_leakage(1.0, box(*kind), "ignorant")
+        assert none.lower <= every.upper
+        assert every.upper >= 1.0
+
+
+@pytest.mark.parametrize("known", [[], [1, 5], [2, 3], [7]])
+def test_one_adversary_is_bounded_by_any(known):
+    q, r = KINDS["positive"]
+    who = ut.Adversary(4, known=[record for record in known if record != 4])
+    leak = box_leakage(1.0, box(q, r, 9), who)
+    assert leak.against == who
+    assert leak.upper <= box_leakage(1.0, box(q, r, 9), "any").upper
+    for corner in itertools.product(q, r):
+        assert exchange_leakage(1.0, chain(*corner, 9), who).lower <= leak.lower + 1e-12
+    with pytest.raises(InvalidInput, match="the chain has 9 records"):
+        box_leakage(1.0, box(q, r, 9), ut.Adversary(4, known=[9]))
+
+
+# --- zeros and other corners ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("q", "r"), [((0, 0.1), (0.2, 0.3)), ((0.1, 0.2), (0, 0.05)), ((0, 1), (0, 1))]
+)
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_a_state_that_may_never_be_left_leaks_without_bound(q, r, who):
+    leak = box_leakage(1.0, box(q, r), who)
+    assert leak.upper == math.inf
+    assert leak.lower > 100
+    assert leak.witness is not None
+
+
+def test_zeros_are_harmless_to_small_levels():
+    """(1 - r) e^epsilon < 1: even a state that is never left says little to the ignorant."""
+    leak = box_leakage(0.05, box((0, 0.1), (0.2, 0.3)), "ignorant")
+    assert leak.lower == pytest.approx(0.50903863, abs=1e-6)
+    assert width(leak) <= WIDE
+    for q in (1e-3, 1e-9, 1e-90):
+        assert exchange_leakage(0.05, chain(q, 0.2), "ignorant").lower <= leak.upper
+
+
+@pytest.mark.parametrize("length", [2, 5, 60])
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_zeros_leak_at_most_the_group_bound(length, who):
+    leak = box_leakage(1.0, box((0, 0.1), (0.2, 0.3), length), who)
+    assert leak.lower <= leak.upper <= length + 1e-9
+    for q in (1e-6, 1e-30, 0.1):
+        assert exchange_leakage(1.0, chain(q, 0.2, length), who).lower <= leak.upper
+
+
+def test_a_chain_that_may_alternate_for_ever():
+    leak = box_leakage(1.0, box((0.9, 1), (0.8, 1)))
+    assert leak.upper == math.inf
+    assert box_leakage(1.0, box((0.9, 1), (0.8, 1), 4)).upper <= 4 + 1e-9
+    # one certain step and one that is not: finite
+    leak = box_leakage(1.0, box((1, 1), (0.3, 0.6)))
+    assert width(leak) <= WIDE
+    for r in (0.3, 0.45, 0.6):
+        assert exchange_leakage(1.0, chain(1.0, r)).lower <= leak.upper
+
+
+def test_tiny_entries_do_not_overflow():
+    tiny = ChainBox([[0.5, 5e-324], [1e-300, 0.5]], [[1.0, 0.5], [0.5, 1.0]])
+    leak = box_leakage(1.0, tiny, "ignorant")
+    assert leak.lower <= leak.upper
+
+
+def test_independent_records_leak_the_level():
+    leak = box_leakage(1.0, box((0.3, 0.3 + 1e-12), (0.7, 0.7 + 1e-12)))
+    assert leak.lower == pytest.approx(1.0, abs=1e-9)
+    assert leak.upper == pytest.approx(1.0, abs=1e-3)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def test_more_than_two_states_are_refused():
+    three = ChainBox(np.full((3, 3), 0.2), np.full((3, 3), 0.5))
+    with pytest.raises(NotSupported, match=r"two states, and this one has 3; pass a ModelSet"):
+        box_leakage(1.0, three)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
+def test_bad_levels_are_refused(epsilon):
+    with pytest.raises(InvalidInput, match="epsilon must be positive"):
+        box_leakage(epsilon, box(*KINDS["narrow"]))
+
+
+def test_ends_that_exclude_each_other_are_reported(monkeypatch):
+    real = exchange_leakage
+
+    def wrong(epsilon, member, against):
+        found = real(epsilon, member, against)
+        return replace(found, lower=found.lower + 1, upper=found.upper + 1)
+
+    monkeypatch.setattr(boxes, "exchange_leakage", wrong)
+    with pytest.raises(Contradiction, match="please report the box"):
+        box_leakage(1.0, box(*KINDS["narrow"]))

@@ -1,0 +1,159 @@
+"""Quilts: the three searches agree, scores are dual, tables behave."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from undertow.bounds.quilt import (
+    Bound,
+    Scale,
+    approximate_influence,
+    basic_search,
+    chain_influence,
+    chain_pairs,
+    fast_search,
+    pruned_search,
+    quilt_search,
+    spectral_gap,
+)
+from undertow.errors import MethodRefused
+
+LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=150)
+
+
+SHORT = st.integers(2, 24)
+
+
+@st.composite
+def chains(draw, length=SHORT):
+    size = draw(st.integers(2, 4))
+    weights = st.lists(st.integers(1, 20), min_size=size, max_size=size)
+    rows = np.array([draw(weights) for _ in range(size)], dtype=float)
+    if draw(st.booleans()):
+        rows += 30 * np.eye(size)
+    return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), length=draw(length))
+
+
+@LAWS
+@given(chains(), st.sampled_from(["any", "ignorant"]), st.floats(0.05, 12.0))
+def test_the_three_searches_agree(chain, against, epsilon):
+    pairs = chain_pairs(chain, None)
+    influence = chain_influence(chain, against, pairs, chain.length - 1)
+    basic = basic_search(influence, chain.length, Scale(epsilon)).value
+    assert fast_search(influence, chain.length, Scale(epsilon)).value == pytest.approx(
+        basic, rel=1e-14
+    )
+    assert quilt_search(chain, against, Scale(epsilon)).value == pytest.approx(basic, rel=1e-13)
+
+
+@LAWS
+@given(
+    st.floats(0.01, 0.5), st.floats(0.02, 1.0), st.integers(2, 40), st.floats(0.05, 30.0)
+)  # fmt: skip
+def test_the_three_searches_agree_on_approximate_influences(pi_min, gap, length, epsilon):
+    influence = approximate_influence(pi_min, gap, length - 1)
+    basic = basic_search(influence, length, Scale(epsilon)).value
+    assert fast_search(influence, length, Scale(epsilon)).value == basic
+    pruned = pruned_search(partial(approximate_influence, pi_min, gap), length, Scale(epsilon))
+    assert pruned.value == basic
+
+
+@LAWS
+@given(chains(st.sampled_from([2, 7, 40, 700])), st.sampled_from(["any", "ignorant"]))
+def test_noise_and_leakage_are_inverse(chain, against):
+    """At the scale for epsilon the bound is epsilon; a hair less noise exceeds it."""
+    for epsilon in (0.3, 2.0):
+        scale = quilt_search(chain, against, Scale(epsilon)).value
+        assert quilt_search(chain, against, Bound(1 / scale)).value <= epsilon * (1 + 1e-12)
+        assert quilt_search(chain, against, Bound(1.001 / scale)).value > epsilon
+
+
+def test_a_farther_reach_is_found_where_it_helps():
+    """A slow chain's best quilt lies beyond the first table; the plain search finds the same."""
+    chain = ut.MarkovChain([[0.99, 0.01], [0.015, 0.985]], length=600)
+    influence = chain_influence(chain, "ignorant", chain_pairs(chain, None), 599)
+    found = quilt_search(chain, "ignorant", Scale(1.5))
+    middle = fast_search(influence, 600, Scale(1.5))
+    assert found.value == pytest.approx(middle.value, rel=1e-13)
+    assert found.left is not None
+    assert found.left > 64
+
+
+def test_any_length_is_the_limit_of_long_series():
+    rows = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]]
+    endless = quilt_search(ut.MarkovChain(rows), "any", Scale(1.0)).value
+    values = [
+        quilt_search(ut.MarkovChain(rows, length=n), "any", Scale(1.0)).value
+        for n in (2, 5, 20, 200, 5000)
+    ]
+    assert values == sorted(values)
+    assert values[-1] == endless
+
+
+@pytest.mark.parametrize("against", ["any", "ignorant"])
+def test_a_given_start_and_differing_steps(against):
+    """A stack of equal steps from the stationary law is the stationary chain (up to its ends)."""
+    rows = np.array([[0.9, 0.1], [0.3, 0.7]])
+    chain = ut.MarkovChain(rows, length=30)
+    given_start = ut.MarkovChain(rows, start=chain.initial, length=30)
+    stack = ut.MarkovChain(np.array([rows] * 29), start=chain.initial)
+    expected = quilt_search(chain, against, Scale(1.0)).value
+    for other in (given_start, stack):
+        assert quilt_search(other, against, Scale(1.0)).value == pytest.approx(expected, rel=1e-9)
+    point = ut.MarkovChain(rows, start=[1.0, 0.0], length=30)
+    assert math.isfinite(quilt_search(point, against, Scale(1.0)).value)
+
+
+def test_a_given_start_needs_a_length():
+    with pytest.raises(MethodRefused, match="length"):
+        quilt_search(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[1, 0]), "any", Scale(1.0))
+
+
+def test_zeros_close_only_the_quilts_they_touch():
+    """One step apart everything is ruled out, two steps apart nothing is."""
+    chain = ut.MarkovChain([[0.0, 1.0], [0.5, 0.5]], length=400)
+    table = chain_influence(chain, "ignorant", chain_pairs(chain, None), 3)
+    assert np.isinf(table.right[1]).any()
+    assert np.isfinite(table.right[2]).all()
+    assert quilt_search(chain, "ignorant", Scale(1.0)).value < 40
+
+
+def test_periodic_chains_have_no_quilt():
+    flip = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], length=50)
+    assert quilt_search(flip, "ignorant", Scale(1.0)).value == 50.0
+
+
+def test_the_gap_of_reversible_and_other_chains():
+    turning = ut.MarkovChain([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]])
+    gap, reversible = spectral_gap(turning)
+    assert not reversible
+    second = np.sort(np.abs(np.linalg.eigvals(turning.transition)))[-2]
+    assert gap == pytest.approx((1 - second**2) / 2, abs=1e-12)  # a normal matrix
+    powers, law = turning.powers(40), turning.initial
+    for t in range(1, 41):
+        assert np.abs(powers[t] / law - 1).max() <= math.exp(-gap * t) / law.min()
+    assert spectral_gap(ut.MarkovChain([[0.2, 0.8], [0.9, 0.1]]))[1]
+
+
+@LAWS
+@given(chains())
+def test_the_gap_bounds_how_fast_a_chain_mixes(chain):
+    gap, _ = spectral_gap(chain)
+    powers, law = chain.powers(30), chain.initial
+    for t in range(1, 31):
+        assert np.abs(powers[t] / law - 1).max() <= math.exp(-gap * t) / law.min() + 1e-12
+
+
+@LAWS
+@given(chains(), st.sampled_from([0.2, 1.0, 5.0]))
+def test_approximate_influences_cover_exact_ones(chain, epsilon):
+    gap, _ = spectral_gap(chain)
+    exact = chain_influence(chain, "ignorant", chain_pairs(chain, None), 40)
+    rough = approximate_influence(float(chain.initial.min()), gap, 40)
+    assert (exact.left[1:].max(axis=1) <= rough.left[1:, 0] + 1e-12).all()
+    assert (exact.right[1:].max(axis=1) <= rough.right[1:, 0] + 1e-12).all()

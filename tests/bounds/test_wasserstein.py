@@ -1,0 +1,170 @@
+"""Wasserstein distances: long series against outright comparison, counts against enumeration."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from undertow.bounds import wasserstein
+from undertow.bounds.lipschitz import query_distance
+from undertow.bounds.quilt import chain_pairs
+from undertow.bounds.wasserstein import Distance, count_distance
+from undertow.errors import InvalidInput, MethodRefused
+
+LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=60)
+ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
+ONE = np.array([False, True])
+
+
+SIZES, LENGTHS = st.integers(2, 4), st.integers(2, 6)
+
+
+@st.composite
+def chains(draw, sizes=SIZES, lengths=LENGTHS):
+    size = draw(sizes)
+    weights = st.lists(st.integers(1, 12), min_size=size, max_size=size)
+    rows = np.array([draw(weights) for _ in range(size)], dtype=float)
+    if draw(st.booleans()):
+        rows += draw(st.integers(5, 40)) * np.eye(size)
+    return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), length=draw(lengths))
+
+
+@LAWS
+@given(chains(), st.data())
+def test_counts_equal_enumeration(chain, data):
+    counted = data.draw(st.lists(st.booleans(), min_size=chain.size, max_size=chain.size))
+    if not any(counted):
+        counted[0] = True
+    truth = query_distance(
+        chain, ut.Count([s for s, c in zip(chain.states, counted, strict=True) if c])
+    )
+    found = count_distance(chain, np.array(counted))
+    assert found.lower <= truth <= found.upper
+    assert found.upper - found.lower <= 1  # one more where two chances tie exactly
+
+
+@LAWS
+@given(chains(st.integers(2, 3), st.integers(40, 90)))
+def test_long_series_are_never_underestimated(chain):
+    """The cut at a depth, on series short enough to compare outright."""
+    marks = np.arange(chain.size) == 0
+    pairs = chain_pairs(chain, None)
+    outright = wasserstein._direct(chain, marks, pairs, None)
+    assert wasserstein._attained(chain, marks, pairs, None) <= outright.upper
+    try:
+        cut = wasserstein._long(chain, marks, pairs, None, outright.lower)
+    except MethodRefused:
+        return  # mixes too slowly for so short a series
+    assert cut.upper >= outright.lower
+
+
+@pytest.mark.parametrize("depth", [8, 16, 32])
+def test_every_depth_is_sound(depth):
+    """What a cut at any depth proves for every length holds for each length tried."""
+    chain = ut.MarkovChain(ACTIVITY)
+    sides = [wasserstein._side(chain.transition, ONE, depth) for _ in range(2)]  # reversible
+    assert sides[0] is not None
+    assert sides[1] is not None
+    pairs = chain_pairs(chain, None)
+    upper = wasserstein._at_depth(sides[0], sides[1], ONE, pairs, None, None, depth)
+    for length in (2, 3, 5, 9, 17, 33, 65, 120):
+        assert count_distance(ut.MarkovChain(ACTIVITY, length=length), ONE).upper <= upper
+
+
+def test_positions_of_the_activity_chain():
+    """3 at the ends, then 4, then 5."""
+    chain = ut.MarkovChain(ACTIVITY, length=15264)
+    places = {r: count_distance(chain, ONE, records=[r]).upper for r in (0, 1, 2, 3, 40, 7000)}
+    assert places[0] == 3
+    assert sorted(places.values()) == list(places.values())
+    assert set(places.values()) == {3, 4, 5}
+    assert count_distance(chain, ONE) == Distance(5, 5)
+    assert count_distance(ut.MarkovChain(ACTIVITY), ONE) == Distance(5, 5)
+
+
+@pytest.mark.parametrize("length", [100, 128, 129, 400, 10**6])
+def test_the_switch_to_long_series_is_seamless(length):
+    assert count_distance(ut.MarkovChain(ACTIVITY, length=length), ONE) == Distance(5, 5)
+
+
+def test_a_heart_record():
+    chain = ut.MarkovChain([[1 - 0.08938, 0.08938], [0.109241, 1 - 0.109241]], length=26923)
+    assert count_distance(chain, ONE) == Distance(10, 10)
+
+
+def test_negative_correlation_needs_no_more_than_one_record():
+    rows = [[0.1, 0.9], [0.8, 0.2]]
+    for length in (20, 1000):
+        assert count_distance(ut.MarkovChain(rows, length=length), ONE) == Distance(1, 1)
+
+
+def test_independent_records_move_the_count_by_one():
+    chain = ut.MarkovChain([[0.4, 0.6], [0.4, 0.6]], length=5000)
+    assert count_distance(chain, ONE) == Distance(1, 1)
+    assert count_distance(chain, np.array([True, True])) == Distance(0, 0)
+
+
+def test_copies_move_together():
+    copies = ut.MarkovChain(np.eye(2), start=[0.5, 0.5], length=30)
+    assert count_distance(copies, ONE) == Distance(30, 30)
+
+
+def test_secret_pairs_and_records():
+    rows = [[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]]
+    for length in (60, 3000):
+        chain = ut.MarkovChain(rows, length=length)
+        marks = np.array([False, False, True])
+        whole = count_distance(chain, marks)
+        near = count_distance(chain, marks, pairs=[(0, 1)])
+        assert near.upper < whole.upper
+        assert count_distance(chain, marks, records=[0]).upper < whole.upper
+
+
+def test_a_long_series_needs_a_stationary_start():
+    with pytest.raises(MethodRefused, match="128 records"):
+        count_distance(ut.MarkovChain(ACTIVITY, start=[1, 0], length=400), ONE)
+    given_start = count_distance(ut.MarkovChain(ACTIVITY, start=[1, 0], length=60), ONE)
+    assert given_start.upper == 5
+
+
+def test_a_chain_that_hardly_mixes_is_refused_not_guessed():
+    slow = ut.MarkovChain([[1 - 1e-6, 1e-6], [1e-6, 1 - 1e-6]], length=10**5)
+    with pytest.raises(MethodRefused, match="mixes too slowly"):
+        count_distance(slow, ONE)
+
+
+# --- any scalar query -----------------------------------------------------------------------------
+
+
+def test_sums_means_and_linear_queries():
+    chain = ut.MarkovChain([[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]], length=5)
+    total = query_distance(chain, ut.Sum(0, 2))
+    assert query_distance(chain, ut.Mean(0, 2)) == pytest.approx(total / 5)
+    assert query_distance(chain, ut.Linear([1.0] * 5, spread=2.0)) == total
+    assert query_distance(chain, ut.Query(lambda records: 10 * sum(records))) == 10 * total
+    assert query_distance(chain, ut.Sum(0, 1)) <= total
+    assert query_distance(chain, ut.Linear([1.0, 0, 0, 0, 0], spread=2.0)) == 2.0
+
+
+def test_what_enumeration_refuses():
+    chain = ut.MarkovChain(ACTIVITY, ("still", "moving"), length=4)
+    with pytest.raises(MethodRefused, match="name the states by their values"):
+        query_distance(chain, ut.Sum(0, 1))
+    with pytest.raises(MethodRefused, match="single numbers"):
+        query_distance(chain, ut.Histogram())
+    with pytest.raises(MethodRefused, match="single numbers"):
+        query_distance(chain, ut.Query(lambda records: list(records)))
+    with pytest.raises(InvalidInput, match="finite"):
+        query_distance(chain, ut.Query(lambda records: float("nan")))
+    with pytest.raises(MethodRefused, match="at most 14"):
+        query_distance(ut.MarkovChain(ACTIVITY, length=40), ut.Query(sum))
+    with pytest.raises(MethodRefused, match="length"):
+        query_distance(ut.MarkovChain(ACTIVITY), ut.Query(sum))
+
+
+def test_ties_are_exact():
+    """Uniform independent bits: the laws agree exactly but for the target itself."""
+    chain = ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], length=6)
+    assert query_distance(chain, ut.Query(sum)) == 1.0
+    assert query_distance(chain, ut.Query(max)) == 1.0

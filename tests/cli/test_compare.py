@@ -1,0 +1,231 @@
+"""`undertow compare`: one row per method, the promise kept or not, and the figure."""
+
+import json
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.cli.calls import CHAIN, NAMED, call, call_json, strict
+from undertow.cli import compare_command
+from undertow.planning import comparison
+from undertow.planning.methods import METHODS
+
+SHORT = (*NAMED, "--length", 30)
+ASKED = ("compare", *SHORT, "--count", "active", "--epsilon", 1)
+CHAIN_30 = ut.MarkovChain(
+    [[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"), length=30
+)
+SECTIONS = ("These make the promise", "These DO NOT make the promise", "These do not apply")
+
+
+def sections(text):
+    """Return the cells of the rows under each heading, by method."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            heading = line
+            found[heading] = {}
+        else:
+            cells = [cell.strip() for cell in line.strip().split("  ") if cell.strip()]
+            found[heading][cells[0]] = cells[1:]
+    return found
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(compare_command, "_POINTS", 3)
+
+
+def without_time(fields):
+    for row in fields["rows"]:
+        del row["seconds"]
+    return fields
+
+
+def test_json_is_the_library_answer():
+    found = call_json(*ASKED)
+    table = comparison.compare(ut.Count("active"), CHAIN_30, 1.0)
+    assert without_time(found) == json.loads(json.dumps(without_time(table.to_dict())))
+
+
+def test_words():
+    result = call(*ASKED)
+    assert result.exit_code == 0
+    assert not result.stderr
+    assert "number of records in 'active'" in result.stdout
+    assert "a leakage of at most 1 to an attacker who knows any other records" in result.stdout
+    found = sections(result.stdout)
+    kept, missed, out = (found[heading] for heading in SECTIONS)
+    assert list(found) == ["What each method costs", *SECTIONS]
+    assert {"exact", "exchange", "quilt", "group"} <= kept.keys()
+    assert {"quilt-approx", "wasserstein"} >= missed.keys() - {"method"}
+    assert {"lange", "zhao"} <= out.keys()
+    header = ["scale", "error", "95% within", "leaks", "protects from", "basis", "time"]
+    assert kept["method"] == header
+    plan = ut.calibrate(ut.Count("active"), CHAIN_30, 1.0, method="exact")
+    scale, error, bar, leaks, protects, basis, time = kept["exact"]
+    assert plan.mechanism.scale <= float(scale) <= plan.mechanism.scale * 1.0001
+    assert plan.expected_error <= float(error) <= plan.expected_error * 1.0001
+    assert float(bar) == plan.accuracy(0.05)
+    assert float(leaks) == pytest.approx(1.0, abs=1e-6)
+    assert (protects, basis) == ("any attacker", "certified")
+    assert time.endswith(" ms")
+    for row in missed.values():
+        assert row[4] in ("ignorant only", "protects from")
+    assert "needs an epsilon above 8.046" in out["lange"][0]
+
+
+def test_every_method_has_its_row():
+    found = sections(call(*ASKED).stdout)
+    listed = [name for heading in SECTIONS for name in found[heading] if name != "method"]
+    assert sorted(listed) == sorted(METHODS)
+    assert {row["method"] for row in call_json(*ASKED)["rows"]} == set(METHODS)
+
+
+def test_published_methods_are_marked():
+    found = sections(call(*ASKED[:-1], 15).stdout)
+    assert found[SECTIONS[0]]["lange"][5] == "published"
+    assert found["What each method costs"]["least error"] != ["lange"]
+
+
+def test_against():
+    found = sections(call(*ASKED, "--against", "ignorant").stdout)
+    assert {"quilt", "quilt-approx", "wasserstein"} <= found[SECTIONS[0]].keys()
+    assert SECTIONS[1] not in found
+    one = call_json(*ASKED, "--target", 5, "--known", "2,9")
+    assert one["against"] == "an attacker who wants record 5 and knows 2, 9"
+    said = sections(call(*ASKED, "--target", 5, "--known", "2,9").stdout)
+    assert said[SECTIONS[0]]["exact"][4] == "this attacker only"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--histogram",), ("--sum", "0,5"), ("--mean", "0,1"), ("--count", "active")]
+)
+def test_queries(arguments):
+    result = call("compare", *SHORT, *arguments, "--epsilon", 1)
+    assert result.exit_code == 0
+    assert "exchange" in sections(result.stdout)[SECTIONS[0]]
+
+
+def test_no_method_may_keep_the_promise():
+    copies = ("--transition", "0,1;1,0", "--count", 1, "--epsilon", 1)
+    result = call("compare", *copies)
+    assert result.exit_code == 0
+    assert "no certified method keeps this promise" in result.stdout
+    assert sections(result.stdout).keys() == {"What each method costs", SECTIONS[2]}
+    assert call_json("compare", *copies)["best"] is None
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
+def test_figure(tmp_path, name, start):
+    path = tmp_path / name
+    result = call(*ASKED, "--figure", path)
+    assert result.exit_code == 0
+    assert not result.stderr
+    assert str(path) in result.stdout
+    assert path.read_bytes().startswith(start)
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_figure_is_not_replaced_unless_forced(tmp_path):
+    path = tmp_path / "a.svg"
+    path.write_text("mine")
+    refused = call(*ASKED, "--figure", path)
+    assert refused.exit_code == 1
+    assert "--force" in refused.stderr
+    assert path.read_text() == "mine"
+    found = call_json(*ASKED, "--figure", path, "--force")
+    assert found["figure"] == str(path)
+    assert "Number of records in 'active', protected from any attacker" in path.read_text()
+
+
+def test_the_figure_spans_the_epsilon_asked_for(tmp_path, monkeypatch):
+    grids = []
+
+    def fake(query, model, epsilons, against, tick):
+        for _ in epsilons:
+            tick()
+        grids.append(np.array(epsilons))
+        return comparison.ErrorCurves(
+            epsilons=grids[0],
+            errors={"exact": 1 / grids[0]},
+            protects={"exact": "any"},
+            certified={"exact": True},
+        )
+
+    monkeypatch.setattr(comparison, "error_curves", fake)
+    assert call(*ASKED[:-1], 2, "--figure", tmp_path / "a.svg").exit_code == 0
+    assert grids[0][[0, -1]] == pytest.approx([0.2, 40.0])
+    assert len(grids[0]) == 25
+    assert np.diff(np.log(grids[0])) == pytest.approx(np.log(200) / 24)
+
+
+REFUSED = {
+    "epsilon zero": (("compare", *SHORT, "--count", "active", "--epsilon", 0), "found 0.0"),
+    "unknown state": (("compare", *SHORT, "--count", "x", "--epsilon", 1), "no state 'x'"),
+    "rows": (("compare", "--transition", "1,1;0,1", "--count", 1, "--epsilon", 1), "row 0"),
+    "a folder that is not there": ((*ASKED, "--figure", "no/such/a.png"), "no directory"),
+}
+UNREADABLE = {
+    "no question": ("compare", *SHORT, "--epsilon", 1),
+    "two questions": (*ASKED, "--histogram"),
+    "no epsilon": ("compare", *CHAIN, "--count", 1),
+    "no model": ("compare", "--count", 1, "--epsilon", 1),
+    "a figure of an unknown kind": (*ASKED, "--figure", "a.pdf"),
+    "forced to nowhere": (*ASKED, "--force"),
+    "two attackers": (*ASKED, "--against", "any", "--target", 1),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), REFUSED.values(), ids=REFUSED)
+def test_refused(arguments, words):
+    result = call(*arguments, "--json")
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert strict(result.stdout).keys() == {"error", "message"}
+
+
+@pytest.mark.parametrize("arguments", UNREADABLE.values(), ids=UNREADABLE)
+def test_wrong_usage(arguments):
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert "Error" in result.stderr
+    assert not result.stdout
+
+
+def test_without_matplotlib_nothing_is_computed(tmp_path, monkeypatch):
+    from undertow import figures
+    from undertow.errors import NotSupported
+
+    def missing():
+        raise NotSupported("figures need matplotlib; install it with: pip install 'undertow[plot]'")
+
+    def never(*_, **__):
+        raise AssertionError("computed in vain")
+
+    monkeypatch.setattr(figures, "_matplotlib", missing)
+    monkeypatch.setattr(comparison, "compare", never)
+    result = call(*ASKED, "--figure", tmp_path / "a.png")
+    assert result.exit_code == 1
+    assert "undertow[plot]" in result.stderr
+
+
+def test_a_terminal_gets_a_table():
+    env = {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"}
+    result = call(*ASKED, env=env)
+    assert "\x1b[" in result.stdout
+    assert "wasserstein" in result.stdout
+
+
+@pytest.mark.usefixtures("quick")
+def test_progress_is_shown_on_a_terminal_only(tmp_path):
+    quiet = call(*ASKED, "--figure", tmp_path / "a.svg")
+    assert not quiet.stderr
+    env = {"FORCE_COLOR": "1", "TERM": "xterm"}
+    loud = call(*ASKED, "--figure", tmp_path / "b.svg", env=env)
+    assert "drawing" in loud.stderr
+    assert "drawing" not in loud.stdout

@@ -1,0 +1,273 @@
+"""`undertow fit`: from a file of records to a model file, without the records."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import undertow as ut
+from tests.cli.calls import call, strict
+from undertow.models.classes import ChainBox
+from undertow.models.sets import ModelSet, model_from_dict
+
+WARNING = "undertow: warning: a model fitted to private records is itself a disclosure"
+SERIES = [{"n": "no", "y": "yes", "-": "NA"}[letter] for letter in "nyynn-ynnynyynnny"]
+SECRET = "Hesperus"
+ROOT = Path(__file__).parents[2]
+ACTIVITY = (
+    Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
+    / "activity"
+    / "activity.csv.gz"
+)
+needs_activity = pytest.mark.skipif(not ACTIVITY.is_file(), reason="no activity data")
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.csv"
+    lines = [f"{i // 9},{word},{3 if word == 'yes' else 0}" for i, word in enumerate(SERIES)]
+    path.write_text("\n".join(["day,word,steps", *lines]) + "\n")
+    return path
+
+
+def fit_json(*arguments):
+    """Return the JSON of a fit, after checking that it warned once."""
+    result = call("fit", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith(WARNING)
+    assert len(result.stderr.splitlines()) == 1
+    found = strict(result.stdout)
+    assert result.stderr == f"undertow: warning: {found['warning']}\n"
+    return found
+
+
+def expected(series=(SERIES,), **options):
+    split = [[None if word == "NA" else word for word in words] for words in series]
+    return ut.MarkovChain.fit(split, public=True, **options)
+
+
+def test_json_is_the_library_answer(table):
+    found = fit_json(table, "--column", "word")
+    chain = expected()
+    assert model_from_dict(found["model"]) == chain
+    assert found["states"] == ["no", "yes"]
+    assert found["transition"] == chain.transition.tolist()
+    assert found["stationary"] == chain.initial.tolist()
+    assert found["counts"] == chain.counts.tolist()
+    assert found["intervals"] == chain.intervals(0.95).tolist()
+    test = chain.order_test()
+    assert found["order_test"] == {
+        "statistic": test.statistic,
+        "degrees": test.degrees,
+        "p_value": test.p_value,
+        "words": test.words(),
+    }
+    assert found["unseen"] == []
+    assert (found["sequences"], found["records"], found["missing"]) == (1, 17, 1)
+    assert (found["prior"], found["confidence"]) == (0.0, 0.95)
+
+
+def test_words(table):
+    result = call("fit", table, "--column", "word", "--length", 50)
+    assert result.exit_code == 0
+    assert result.stderr.startswith(WARNING)
+    assert len(result.stderr.splitlines()) == 1
+    said = result.stdout
+    assert "Markov chain on 2 states, a stationary start, 50 records" in said
+    assert "17, of which 1 are missing" in said
+    assert "14 between neighbours" in said
+    assert "stationary   no 0." in said
+    assert expected().order_test().words() in said
+    assert "none: every transition was seen" in said
+    assert "95% confidence intervals" in said
+    assert "from no   4" in " ".join(said.splitlines()[-2:])
+
+
+def test_series_are_told_apart(table):
+    found = fit_json(table, "--column", "word", "--by", "day")
+    assert found["sequences"] == 2
+    assert found["counts"] == expected([SERIES[:9], SERIES[9:]]).counts.tolist()
+
+
+def test_prior_confidence_and_length(table):
+    found = fit_json(table, "--column", "word", "--prior", 0.5, "--confidence", 0.8, "--length", 99)
+    chain = expected(prior=0.5, length=99)
+    assert model_from_dict(found["model"]) == chain
+    assert found["intervals"] == chain.intervals(0.8).tolist()
+
+
+def test_names_of_false_and_true(table):
+    named = fit_json(table, "--column", "steps", "--state", "steps > 0", "--states", "idle,busy")
+    assert named["states"] == ["idle", "busy"]
+    plain = fit_json(table, "--column", "steps", "--state", "steps > 0")
+    assert plain["states"] == [False, True]
+    assert named["transition"] == plain["transition"]
+    assert model_from_dict(plain["model"]).to_dict()["states"] == [False, True]
+    result = call("fit", table, "--column", "steps", "--state", "steps > 0", "--states", "a,b,c")
+    assert result.exit_code == 2
+    assert "two names, found 3" in result.stderr
+
+
+def test_the_order_of_states_is_that_of_their_names(table):
+    turned = fit_json(table, "--column", "word", "--states", "yes,no")
+    assert turned["states"] == ["yes", "no"]
+    assert turned["counts"] == [row[::-1] for row in expected().counts.tolist()[::-1]]
+    numbers = fit_json(table, "--column", "steps", "--states", "3,0")
+    assert numbers["states"] == [3, 0]
+
+
+def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
+    path = tmp_path / "model.json"
+    result = call("fit", table, "--column", "word", "--length", 20, "--output", path)
+    assert result.exit_code == 0
+    assert f"written to   {path}" in result.stdout
+    text = path.read_text()
+    assert "counts" not in text
+    assert "triples" not in text
+    body = strict(text)
+    assert body.keys() == {"kind", "transition", "states", "start", "length"}
+    assert model_from_dict(body) == expected(length=20)
+    plan = call("plan", "--model", path, "--count", "yes", "--epsilon", 1)
+    assert plan.exit_code == 0, plan.output
+
+
+def test_a_file_is_not_replaced_unless_forced(table, tmp_path):
+    path = tmp_path / "model.json"
+    path.write_text("mine")
+    refused = call("fit", table, "--column", "word", "--output", path)
+    assert refused.exit_code == 1
+    assert "--force" in refused.stderr
+    assert path.read_text() == "mine"
+    assert call("fit", table, "--column", "word", "--output", path, "--force").exit_code == 0
+    assert model_from_dict(json.loads(path.read_text())) == expected()
+    assert call("fit", table, "--column", "word", "--force").exit_code == 2
+
+
+def test_the_region_is_written_instead(table, tmp_path):
+    path = tmp_path / "region.json"
+    result = call(
+        "fit", table, "--column", "word", "--region", "--confidence", 0.9, "--output", path
+    )
+    assert result.exit_code == 0
+    region = model_from_dict(json.loads(path.read_text()))
+    assert isinstance(region, ChainBox)
+    assert region.to_dict() == expected().region(0.9).to_dict()
+    leak = call("leakage", "--model", path, "--epsilon", 1)
+    assert leak.exit_code == 0, leak.output
+    found = fit_json(table, "--column", "word", "--region")
+    assert found["model"]["kind"] == "box"
+    assert found["transition"] == expected().transition.tolist()
+
+
+def test_the_region_of_three_states_says_that_it_is_sampled(tmp_path):
+    path = tmp_path / "three.csv"
+    path.write_text("x\n" + "\n".join(list("abcaabbccbacbbca" * 9)) + "\n")
+    result = call("fit", path, "--column", "x", "--region")
+    assert "sampled" in result.stdout
+    model = model_from_dict(fit_json(path, "--column", "x", "--region")["model"])
+    assert isinstance(model, ModelSet)
+    assert "sampled" in model.describe()
+
+
+def test_unseen_transitions_and_what_a_prior_does(tmp_path):
+    path = tmp_path / "three.csv"
+    path.write_text("x\n" + "\n".join("abcabcaabbcc") + "\n")
+    said = call("fit", path, "--column", "x").stdout
+    assert "a to c, b to a, c to b; held to be impossible" in said
+    assert "--prior 0.5 would give the first of them probability 0.091" in said
+    assert fit_json(path, "--column", "x")["unseen"] == [["a", "c"], ["b", "a"], ["c", "b"]]
+    smoothed = call("fit", path, "--column", "x", "--prior", 0.5).stdout
+    assert "made possible by the prior of 0.5" in smoothed
+    assert "held to be impossible" not in smoothed
+    assert fit_json(path, "--column", "x", "--prior", 0.5)["transition"][0][2] == pytest.approx(
+        0.5 / 5.5
+    )
+
+
+REFUSED = {
+    "a column that is not there": (("--column", "w"), "InvalidInput", "no column 'w'; its columns"),
+    "an expression that is none": (
+        ("--column", "steps", "--state", "steps >"),
+        "InvalidInput",
+        "cannot be read",
+    ),
+    "one state": (("--column", "steps", "--state", "steps < 9"), "InvalidModel", "two different"),
+    "too few states named": (
+        ("--column", "word", "--states", "no,maybe"),
+        "UnknownState",
+        "record",
+    ),
+    "a state that never occurs": (
+        ("--column", "word", "--states", "no,yes,maybe"),
+        "InvalidModel",
+        "prior",
+    ),
+    "a negative prior": (("--column", "word", "--prior", -1), "InvalidInput", "found -1"),
+    "an impossible confidence": (
+        ("--column", "word", "--confidence", 1.5),
+        "InvalidInput",
+        "confidence",
+    ),
+    "a length of one": (("--column", "word", "--length", 1), "InvalidInput", "at least 2"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "kind", "words"), REFUSED.values(), ids=REFUSED)
+def test_refusals_are_one_line_and_quote_no_record(table, arguments, kind, words):
+    result = call("fit", table, *arguments, "--json")
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert strict(result.stdout)["error"] == kind
+    assert "'yes'" not in result.output
+
+
+def test_bad_files(tmp_path):
+    missing = call("fit", tmp_path / "none.csv", "--column", "x")
+    assert missing.exit_code == 1
+    assert "no such file" in missing.stderr
+    bare = tmp_path / "bare.csv"
+    bare.write_text(f"1,{SECRET}\n2,x\n3,{SECRET}\n")
+    result = call("fit", bare, "--column", "name")
+    assert result.exit_code == 1
+    assert "header" in result.stderr
+    assert SECRET not in result.output
+    assert call("fit", bare).exit_code == 2
+    assert call("fit").exit_code == 2
+
+
+def test_a_place_is_refused_before_anything_is_read(table, tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("read in vain")
+
+    monkeypatch.setattr("undertow.data.frames.read_sequences", never)
+    assert call("fit", table, "--column", "word", "--output", tmp_path).exit_code == 1
+
+
+def test_a_terminal_gets_tables(table):
+    env = {"FORCE_COLOR": "1", "TERM": "xterm"}
+    result = call("fit", table, "--column", "word", env=env)
+    assert "\x1b[" in result.stdout
+    assert "from yes" in result.stdout
+
+
+@needs_activity
+def test_activity():
+    found = fit_json(
+        ACTIVITY, "--column", "steps", "--state", "steps > 0", "--states", "inactive,active",
+        "--length", 15264,
+    )  # fmt: skip
+    assert found["counts"] == [[9713, 1295], [1295, 2955]]
+    assert found["transition"][0][1] == pytest.approx(0.11764, abs=5e-6)
+    assert found["transition"][1][0] == pytest.approx(0.30471, abs=5e-6)
+    assert (found["records"], found["missing"]) == (17_568, 2_304)
+    assert found["order_test"]["p_value"] < 1e-6
+
+
+def test_length_completes_a_region(table, tmp_path):
+    path = tmp_path / "region.json"
+    assert call("fit", table, "--column", "word", "--region", "--output", path).exit_code == 0
+    said = call("plan", "--model", path, "--length", 40, "--count", "yes", "--epsilon", 1)
+    assert said.exit_code == 0, said.output
+    assert "40 records" in said.stdout

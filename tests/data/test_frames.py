@@ -1,0 +1,242 @@
+"""Series from files: what is read, where it is cut, and refusals that quote no data."""
+
+import gzip
+import os
+import traceback
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from undertow.data.frames import MOST_STATES, read_sequences
+from undertow.errors import InvalidInput
+
+TABLE = "day,steps,mood,share\nmon,0,low,0.5\nmon,14,high,0.25\nmon,NA,,NaN\ntue,7,low,0.5\n"
+SECRET = "Hesperus"
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not here")
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def written(tmp_path, text, name="table.csv"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def refusal(*arguments, **options):
+    """Return the message of a refusal, after checking that nothing printed quotes the data."""
+    with pytest.raises(InvalidInput) as caught:
+        read_sequences(*arguments, **options)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    return str(caught.value)
+
+
+def test_columns_of_every_kind(table):
+    assert read_sequences(table, "steps") == [[0, 14, None, 7]]
+    assert read_sequences(table, "mood") == [["low", "high", None, "low"]]
+    assert read_sequences(table, "share") == [[0.5, 0.25, None, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [
+        ("steps > 0", [False, True, None, True]),
+        ("steps > avg(steps)", [False, True, None, False]),
+        ("steps % 2", [0, 0, None, 1]),
+        ("case when mood = 'low' then 'L' else 'H' end", ["L", "H", None, "L"]),
+        ("share > 0.3 and steps < 10", [True, False, None, True]),
+        ("case when steps > 10 then null else 'calm' end", ["calm", None, None, "calm"]),
+    ],
+)
+def test_expressions(table, state, wanted):
+    assert read_sequences(table, "steps", state=state) == [wanted]
+
+
+def test_a_record_missing_in_the_column_stays_missing(table):
+    assert read_sequences(table, "steps", state="day = 'mon'") == [[True, True, None, False]]
+    assert read_sequences(table, "share", state="share > 0.1") == [[True, True, None, True]]
+
+
+def test_series_end_where_the_other_column_changes(tmp_path, table):
+    assert read_sequences(table, "steps", by="day") == [[0, 14, None], [7]]
+    text = "who,x\na,0\na,1\n,0\n,1\nb,1\na,0\n"
+    path = written(tmp_path, text, "whose.csv")
+    assert read_sequences(path, "x", by="who") == [[0, 1], [0, 1], [1], [0]]
+
+
+def test_formats_agree(tmp_path, table):
+    zipped = tmp_path / "table.csv.gz"
+    zipped.write_bytes(gzip.compress(TABLE.encode()))
+    parquet = tmp_path / "table.parquet"
+    pl.read_csv(table, null_values="NA").write_parquet(parquet)
+    loud = written(tmp_path, TABLE, "TABLE.CSV")
+    marked = tmp_path / "marked.csv"
+    marked.write_bytes(b"\xef\xbb\xbf" + TABLE.encode())
+    for path in (zipped, parquet, loud, str(table), marked):
+        for column in ("steps", "mood", "share"):
+            assert read_sequences(path, column, by="day") == read_sequences(table, column, by="day")
+
+
+def test_names_with_brackets_are_names(tmp_path):
+    assert read_sequences(written(tmp_path, "x\n0\n1\n", "a[1]*.csv"), "x") == [[0, 1]]
+
+
+def test_types_of_parquet(tmp_path):
+    path = tmp_path / "typed.parquet"
+    frame = pl.DataFrame(
+        {
+            "category": pl.Series(["a", None, "b"], dtype=pl.Categorical),
+            "choice": pl.Series(["a", None, "b"], dtype=pl.Enum(["b", "a"])),
+            "whole": [1.0, None, 0.0],
+            "exact": pl.Series(["1.00", None, "0.00"]).cast(pl.Decimal(6, 2)),
+            "huge": [1e300, None, 0.0],
+            "truth": [True, None, False],
+            "nothing": pl.Series([None, None, None], dtype=pl.Null),
+            "when": pl.Series([1, None, 2]).cast(pl.Date),
+            "list": [[1], None, [2]],
+        }
+    )
+    frame.write_parquet(path)
+    assert read_sequences(path, "category") == [["a", None, "b"]]
+    assert read_sequences(path, "choice") == [["a", None, "b"]]
+    assert read_sequences(path, "whole") == [[1, None, 0]]
+    assert isinstance(read_sequences(path, "whole")[0][0], int)
+    assert read_sequences(path, "exact") == [[1, None, 0]]
+    assert read_sequences(path, "huge") == [[1e300, None, 0.0]]
+    assert read_sequences(path, "truth") == [[True, None, False]]
+    assert read_sequences(path, "nothing") == [[None, None, None]]
+    assert "type Date" in refusal(path, "when")
+    assert "--state" in refusal(path, "list")
+    assert "header" not in refusal(path, "x")
+
+
+def test_missing_and_unreadable_files(tmp_path):
+    assert "no such file" in refusal(tmp_path / "none.csv", "x")
+    folder = tmp_path / "folder.csv"
+    folder.mkdir()
+    assert "is a directory" in refusal(folder, "x")
+    text = written(tmp_path, TABLE, "table.txt")
+    assert ".csv, .csv.gz, .parquet" in refusal(text, "steps")
+
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+PARQUET = b"PAR1" + b"\0" * 40
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", b"", "is empty"),
+        ("a.parquet", b"", "is empty"),
+        ("a.csv", b"\n\n", "is empty"),
+        ("a.csv", b"x,y\n", "no records"),
+        ("a.csv", PNG, "is not CSV, as its name says"),
+        ("a.csv", PARQUET, "but Parquet"),
+        ("a.csv", gzip.compress(b"x\n1\n"), "but gzip"),
+        ("a.csv.gz", b"x\n1\n", "is not gzip, as its name says"),
+        ("a.csv.gz", gzip.compress(PNG), "UTF-8"),
+        ("a.csv.gz", gzip.compress(bytes(range(97, 122)) * 99)[:-20], "cannot read"),
+        ("a.csv.gz", gzip.compress(b""), "is empty"),
+        ("a.parquet", TABLE.encode(), "is not Parquet"),
+        ("a.parquet", PARQUET, "damaged, or not Parquet"),
+        ("a.csv", "x,y\né,1\n".encode("latin-1"), "not text in UTF-8"),
+        ("a.csv", f"x,y\n1,2\n1,2,{SECRET}\n".encode(), "more fields than the header"),
+        ("a.csv", f'x,y\n"{SECRET},1\n'.encode(), "damaged, or not CSV"),
+    ],
+)
+def test_files_that_are_not_what_they_should_be(tmp_path, name, content, words):
+    path = tmp_path / name
+    path.write_bytes(content)
+    said = refusal(path, "x")
+    assert words in said
+    assert str(path) in said
+
+
+def test_an_unknown_column_is_answered_with_those_there_are(tmp_path, table):
+    assert "no column 'step'; its columns are 'day', 'steps', 'mood', 'share'" in refusal(
+        table, "step"
+    )
+    assert "no column 'date'" in refusal(table, "steps", by="date")
+    assert "no column 'sleps'" in refusal(table, "steps", state="sleps > 0")
+    wide = written(tmp_path, ",".join(f"c{i}" for i in range(20)) + "\n" + "1," * 19 + "1\n")
+    assert "'c11' and 8 more" in refusal(wide, "x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"1,{SECRET}\n2,W\n",
+        f"{SECRET}\nW\n{SECRET}\n",
+        f"2012-10-01,{SECRET}\n2012-10-02,W\n",
+        f"-0.5,{SECRET}\n0.5,W\n",
+        f"{SECRET},{SECRET}\nW,R\n",
+    ],
+)
+def test_a_file_without_a_header_is_not_quoted(tmp_path, text):
+    assert "does not look like a header" in refusal(written(tmp_path, text), "x")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("steps >", "cannot be read"),
+        ("", "cannot be read"),
+        ("select steps", "cannot be read"),
+        ("steps > 0; drop", "cannot be read"),
+        ("magic(steps)", "cannot be read"),
+        ("cast(name as integer)", "cannot be evaluated"),
+        ("steps > 'a'", "cannot be evaluated"),
+        ("(select 1)", "cannot be evaluated"),
+        ("max(steps)", "the state of each record"),
+        ("true", "the state of each record"),
+        ("count(*)", "the state of each record"),
+        ("steps / 2", "values of type Float64"),
+        ("cast(steps as date)", "values of type Date"),
+    ],
+)
+def test_expressions_that_make_no_states(tmp_path, state, words):
+    path = written(tmp_path, f"steps,name\n0,{SECRET}\n1,{SECRET}\n")
+    assert words in refusal(path, "steps", state=state)
+
+
+def test_measurements_are_not_states(tmp_path):
+    many = [f"{i / 7:.6f},{SECRET}{i},{i}\n" for i in range(MOST_STATES + 1)]
+    path = written(tmp_path, "rate,name,count\n" + "".join(many))
+    for column in ("rate", "name", "count"):
+        said = refusal(path, column)
+        assert "too many for states" in said
+        assert "--state" in said
+    assert read_sequences(path, "rate", state="rate > 3")[0].count(True) == 79
+    path = written(tmp_path, "rate,name,count\n" + "".join(many[:-1]))
+    assert len(read_sequences(path, "rate")[0]) == MOST_STATES
+
+
+@needs_data
+def test_activity():
+    path = DATA / "activity" / "activity.csv.gz"
+    (series,) = read_sequences(path, "steps", state="steps > 0")
+    assert (len(series), series.count(True), series.count(None)) == (17_568, 4_250, 2_304)
+    assert [len(day) for day in read_sequences(path, "steps", state="steps > 0", by="date")] == [
+        288
+    ] * 61
+    assert "too many" in refusal(path, "steps")
+
+
+@needs_data
+def test_sleep():
+    stage = (
+        "case when stage in ('3', '4') then 'N3' when stage in ('M', '?') then null else stage end"
+    )
+    path = DATA / "sleep" / "sleep_edf_hypnograms.csv.gz"
+    nights = read_sequences(path, "stage", state=stage, by="record")
+    assert [len(night) for night in nights] == [2880] * 20
+    counts = {s: sum(n.count(s) for n in nights) for s in ("W", "1", "2", "N3", "R", None)}
+    assert counts == {"W": 37_115, "1": 1_689, "2": 8_927, "N3": 3_074, "R": 3_693, None: 3_102}

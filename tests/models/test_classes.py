@@ -1,0 +1,208 @@
+"""Classes of chains: what is refused, what their corners are, and that files restore them."""
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.models.base import Model
+from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.sets import model_from_dict
+
+LOW, HIGH = [[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]]
+
+
+# --- boxes ----------------------------------------------------------------------------------------
+
+
+def test_a_box_says_what_it_is():
+    box = ut.MarkovChain.box(LOW, HIGH, ("idle", "busy"), length=7)
+    assert isinstance(box, ChainBox)
+    assert isinstance(box, Model)
+    assert (box.size, box.states, box.length) == (2, ("idle", "busy"), 7)
+    assert (box.lower.tolist(), box.upper.tolist()) == (LOW, HIGH)
+    assert box.describe() == (
+        "any chain inside a box of transition matrices on 2 states, a stationary start, 7 records"
+    )
+    assert ChainBox(LOW, HIGH).states == (0, 1)
+    assert ChainBox(LOW, HIGH).describe().endswith("any length")
+
+
+def test_a_box_is_frozen_and_copies():
+    given = np.array(LOW)
+    box = ChainBox(given, HIGH)
+    given[0, 0] = 0.5
+    assert box.lower[0, 0] == 0.87
+    with pytest.raises(ValueError, match="read-only"):
+        box.lower[0, 0] = 0.1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        box.length = 9  # type: ignore[misc]
+
+
+def test_equal_boxes_are_equal():
+    assert ChainBox(LOW, HIGH) == ChainBox(np.array(LOW), HIGH)
+    assert hash(ChainBox(LOW, HIGH)) == hash(ChainBox(LOW, HIGH))
+    others: list[Any] = [
+        ChainBox(LOW, HIGH, length=3),
+        ChainBox(LOW, HIGH, ("a", "b")),
+        ChainBox(LOW, [[0.9, 0.13], [0.32, 0.71]]),
+        "box",
+    ]
+    assert all(ChainBox(LOW, HIGH) != other for other in others)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "message"),
+    [
+        ([[0.9, 0.2], [0.3, 0.6]], [[0.9, 0.2], [0.4, 0.7]], "row 0 of the box holds no distr"),
+        ([[0.7, 0.1], [0.3, 0.6]], [[0.8, 0.1], [0.4, 0.7]], "row 0 of the box holds no distr"),
+        ([[0.9, 0.1], [0.5, 0.6]], [[0.9, 0.1], [0.4, 0.7]], r"entry \(1, 0\) of the box is \[0.5"),
+        ([[-0.1, 0.1], [0.3, 0.6]], HIGH, r"entry \(0, 0\)"),
+        (LOW, [[1.1, 0.13], [0.32, 0.71]], r"entry \(0, 0\)"),
+        ([[math.nan, 0.1], [0.3, 0.6]], HIGH, r"entry \(0, 0\)"),
+        (LOW, [[0.89, math.inf], [0.32, 0.71]], r"entry \(0, 1\)"),
+        (LOW, [[1.0]], r"found shapes \(2, 2\) and \(1, 1\)"),
+        ([0.1, 0.2], [0.3, 0.4], "two square matrices"),
+        ([], [], "two square matrices"),
+        ([[1.0]], [[1.0]], "at least two states"),
+    ],
+)
+def test_bad_boxes_are_refused(lower, upper, message):
+    with pytest.raises(InvalidModel, match=message):
+        ChainBox(lower, upper)
+
+
+def test_bad_names_and_lengths_of_a_box_are_refused():
+    with pytest.raises(InvalidModel, match="2 states need 2 names"):
+        ChainBox(LOW, HIGH, ("a",))
+    with pytest.raises(InvalidInput, match="at least 2, found 1"):
+        ChainBox(LOW, HIGH, length=1)
+    with pytest.raises(InvalidInput, match="numbers are required"):
+        ChainBox("low", HIGH)
+
+
+def test_two_states_have_up_to_four_corners():
+    box = ChainBox(LOW, HIGH, ("a", "b"), length=9)
+    corners = box.corners()
+    assert {(round(c.transition[0, 1], 12), round(c.transition[1, 0], 12)) for c in corners} == {
+        (0.11, 0.29),
+        (0.11, 0.32),
+        (0.13, 0.29),
+        (0.13, 0.32),
+    }
+    assert all((c.states, c.length, c.start) == (("a", "b"), 9, "stationary") for c in corners)
+    assert all((c.transition >= box.lower).all() for c in corners)
+    assert all((c.transition <= box.upper).all() for c in corners)
+
+
+def test_a_row_that_is_known_halves_the_corners():
+    exact = ChainBox(LOW, [[0.89, 0.13], [0.32, 0.68]])
+    assert len(exact.corners()) == 2
+    point = [[0.882, 0.118], [0.305, 0.695]]
+    assert ChainBox(point, point).corners() == [ut.MarkovChain(point)]
+
+
+def test_corners_of_three_states_are_extreme_points_of_each_row():
+    free = ChainBox(np.zeros((3, 3)), np.ones((3, 3)))
+    # every row at a unit vector, save the choices with several closed classes
+    found = {tuple(c.transition.argmax(axis=1)) for c in free.corners()}
+    assert (1, 2, 0) in found
+    assert (0, 1, 2) not in found
+    low = np.full((3, 3), 0.2)
+    corners = ChainBox(low, np.full((3, 3), 0.5)).corners()
+    assert len(corners) == 6**3
+    rows = {tuple(np.round(c.transition[0], 9)) for c in corners}
+    assert rows == {
+        (0.2, 0.3, 0.5),
+        (0.2, 0.5, 0.3),
+        (0.3, 0.2, 0.5),
+        (0.3, 0.5, 0.2),
+        (0.5, 0.2, 0.3),
+        (0.5, 0.3, 0.2),
+    }
+
+
+def test_corners_without_a_stationary_law_are_left_out():
+    box = ChainBox([[0.9, 0.0], [0.0, 0.8]], [[1.0, 0.1], [0.2, 1.0]])
+    assert len(box.corners()) == 3
+
+
+@pytest.mark.parametrize("size", [5, 30])
+def test_too_many_corners_are_refused(size):
+    with pytest.raises(NotSupported, match="pass a ModelSet"):
+        ChainBox(np.zeros((size, size)), np.full((size, size), 0.9)).corners()
+
+
+def test_boxes_survive_a_file():
+    box = ChainBox(LOW, HIGH, ("a", "b"), length=12)
+    text = json.dumps(box.to_dict(), allow_nan=False)
+    assert json.loads(text)["kind"] == "box"
+    assert model_from_dict(json.loads(text)) == box == ChainBox.from_dict(json.loads(text))
+    assert model_from_dict({"kind": "box", "lower": LOW, "upper": HIGH}) == ChainBox(LOW, HIGH)
+    for key in ("lower", "upper"):
+        with pytest.raises(InvalidModel, match=f"a box of chains needs '{key}'"):
+            model_from_dict({k: v for k, v in box.to_dict().items() if k != key})
+
+
+# --- classes known by how fast they mix -----------------------------------------------------------
+
+
+def test_a_mixing_class_says_what_it_is():
+    mixing = ut.MarkovChain.mixing(states=5, pi_min=0.05, gap=0.1, length=5000)
+    assert isinstance(mixing, MixingClass)
+    assert isinstance(mixing, Model)
+    assert (mixing.size, mixing.states, mixing.length) == (5, (0, 1, 2, 3, 4), 5000)
+    assert (mixing.pi_min, mixing.gap) == (0.05, 0.1)
+    assert mixing.describe() == (
+        "any reversible chain on 5 states with stationary probabilities of at least 0.05 and a "
+        "spectral gap of at least 0.1, 5000 records"
+    )
+    assert mixing == MixingClass(5, 0.05, 0.1, 5000) != MixingClass(5, 0.05, 0.1)
+    assert hash(mixing) == hash(MixingClass(5, 0.05, 0.1, 5000))
+    assert MixingClass(("a", "b"), 0.5, 1.0).states == ("a", "b")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        mixing.gap = 0.5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1, 0.5, 0.1), "at least 2, found 1"),
+        ((True, 0.5, 0.1), "whole number, found True"),
+        ((2.0, 0.5, 0.1), "a number of states or a list of names, found float"),
+        (("ab", 0.5, 0.1), "a number of states or a list of names, found str"),
+        ((("a", "a"), 0.5, 0.1), "two states bear the same name"),
+        ((("a",), 0.5, 0.1), "at least two states"),
+        ((5, 0.21, 0.1), "pi_min is 0.21, but the least of 5 probabilities is at most 1/5"),
+        ((5, 0.0, 0.1), "pi_min must be positive"),
+        ((5, math.nan, 0.1), "pi_min must be positive"),
+        ((5, "x", 0.1), "pi_min must be a number"),
+        ((5, 0.1, 0.0), "gap must be positive"),
+        ((5, 0.1, 1.5), r"gap is 1 - \|lambda_2\| and lies in \(0, 1\], found 1.5"),
+        ((5, 0.1, 0.1, 0), "at least 2, found 0"),
+    ],
+)
+def test_bad_mixing_classes_are_refused(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        MixingClass(*arguments)
+
+
+@pytest.mark.parametrize("size", range(2, 50))
+def test_equal_probabilities_are_possible(size):
+    assert MixingClass(size, 1 / size, 1.0).pi_min == 1 / size
+
+
+def test_mixing_classes_survive_a_file():
+    mixing = MixingClass(("a", "b", "c"), 0.2, 0.3, 99)
+    text = json.dumps(mixing.to_dict(), allow_nan=False)
+    assert json.loads(text)["kind"] == "mixing"
+    assert model_from_dict(json.loads(text)) == mixing
+    written = {"kind": "mixing", "states": 5, "pi_min": 0.05, "gap": 0.1}
+    assert model_from_dict(written) == MixingClass(5, 0.05, 0.1)
+    with pytest.raises(InvalidModel, match="a mixing class needs 'gap'"):
+        model_from_dict({"kind": "mixing", "states": 5, "pi_min": 0.05})

@@ -1,0 +1,643 @@
+"""Fitting chains: what is counted, what is missing, what is refused, and how sure one can be."""
+
+import csv
+import gzip
+import itertools
+import json
+import math
+import os
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import undertow as ut
+from tests.facts import ACTIVITY
+from tests.statistical.judge import limit
+from undertow.errors import (
+    DisclosureWarning,
+    InvalidInput,
+    InvalidModel,
+    NotSupported,
+    UnknownState,
+)
+from undertow.models.classes import ChainBox
+from undertow.models.fitting import FittedChain, OrderTest
+from undertow.models.sets import model_from_dict
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
+STAGES = ("W", "N1", "N2", "N3", "REM")
+SLEEP = [
+    [3384, 229, 7, 1, 15],
+    [92, 1095, 407, 1, 94],
+    [91, 208, 8072, 411, 135],
+    [14, 19, 374, 2658, 2],
+    [53, 130, 59, 1, 3436],
+]
+
+
+def fit(sequences, states=None, **options):
+    return ut.MarkovChain.fit(sequences, states, public=True, **options)
+
+
+def from_counts(counts, states=None, **options):
+    return ut.MarkovChain.from_counts(counts, states, public=True, **options)
+
+
+# --- what is counted ------------------------------------------------------------------------------
+
+
+def test_one_sequence():
+    chain = fit(["a", "a", "b", "a", "a"])
+    assert isinstance(chain, FittedChain)
+    assert chain.states == ("a", "b")
+    assert chain.counts.tolist() == [[2, 1], [1, 0]]
+    assert chain.transition == pytest.approx(np.array([[2 / 3, 1 / 3], [1, 0]]))
+    assert chain.triples is not None
+    assert chain.triples[0].tolist() == [[0, 1], [1, 0]]  # aab, aba
+    assert chain.triples.sum() == 3
+    assert (chain.start, chain.length, chain.prior) == ("stationary", None, 0.0)
+
+
+def test_many_sequences_are_not_joined():
+    counts = fit([[0, 1, 1], [], [0], [1, 0, 0, 1]]).counts
+    assert counts.tolist() == [[1, 2], [1, 1]]
+
+
+@pytest.mark.parametrize("gap", [None, math.nan, np.float64("nan"), np.ma.masked])
+def test_missing_records_split_a_sequence(gap):
+    chain = fit([0, 0, gap, 1, 1, gap, gap, 1, 0, gap])
+    assert chain.counts.tolist() == [[1, 0], [1, 1]]
+    assert chain.triples is not None
+    assert chain.triples.sum() == 0
+    assert chain.states == (0, 1)
+
+
+def test_a_sequence_that_is_missing_counts_nothing():
+    assert fit([[0, 1, 0], None, [math.nan, None], [1, 1]]).counts.tolist() == [[0, 1], [1, 1]]
+
+
+@settings(deadline=None, derandomize=True, database=None, max_examples=100)
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "c", None]), max_size=30), max_size=6))
+def test_counts_agree_with_a_plain_loop(sequences):
+    pairs, triples = np.zeros((3, 3), int), np.zeros((3, 3, 3), int)
+    index = {"a": 0, "b": 1, "c": 2}
+    for series in sequences:
+        for x, y in itertools.pairwise(series):
+            if x and y:
+                pairs[index[x], index[y]] += 1
+        for x, y, z in zip(series, series[1:], series[2:], strict=False):
+            if x and y and z:
+                triples[index[x], index[y], index[z]] += 1
+    chain = fit(sequences, ("a", "b", "c"), prior=1.0)
+    assert (chain.counts == pairs).all()
+    assert (chain.triples == triples).all()
+    assert chain.transition == pytest.approx((pairs + 1) / (pairs + 1).sum(axis=1, keepdims=True))
+
+
+def as_masked():
+    return np.ma.MaskedArray([0, 1, 1, 5, 1, 0], mask=[False, False, False, True, False, False])
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        [0, 1, 1, None, 1, 0],
+        (0, 1, 1, None, 1, 0),
+        iter([0, 1, 1, None, 1, 0]),
+        np.array([0, 1, 1, np.nan, 1, 0]),
+        np.array([0, 1, 1, None, 1, 0], dtype=object),
+        [np.int64(0), np.int8(1), np.uint16(1), None, np.int64(1), np.int64(0)],
+        [np.array([0, 1, 1]), np.array([1, 0])],
+        [[0, 1, 1], [1, 0]],
+        np.array([[0, 1, 1], [np.nan, 1, 0]]),
+        pl.Series([0, 1, 1, None, 1, 0]),
+        [pl.Series([0, 1, 1]), pl.Series([1, 0])],
+        pl.Series([[0, 1, 1], [1, 0]]),
+        as_masked(),
+    ],
+    ids=[
+        "list", "tuple", "iterator", "floats", "objects", "scalars", "arrays", "lists", "matrix",
+        "polars", "polars-list", "polars-nested", "masked",
+    ],
+)  # fmt: skip
+def test_containers_of_every_kind(series):
+    chain = fit(series)
+    assert chain.counts.tolist() == [[0, 1], [1, 1]]
+    assert list(chain.states) == [0, 1]
+    json.dumps(chain.to_dict())
+
+
+def test_pandas_series():
+    pd = pytest.importorskip("pandas")
+    for series in (
+        pd.Series([0, 1, 1, None, 1, 0]),
+        pd.Series([0, 1, 1, None, 1, 0], dtype="Int64"),
+        [pd.Series([0, 1, 1], index=[7, 8, 9]), pd.Series([1, 0])],
+    ):
+        assert fit(series).counts.tolist() == [[0, 1], [1, 1]]
+    texts = pd.Series(["b", "a", "a", pd.NA, "a", "b"], dtype="string")
+    assert fit(texts).states == ("a", "b")
+    assert fit(texts.astype("category")).counts.tolist() == [[1, 1], [1, 0]]
+    with pytest.raises(InvalidInput, match="found a table; pass its column"):
+        fit(pd.DataFrame({"a": [0, 1]}))
+
+
+@pytest.mark.parametrize(
+    ("series", "states"),
+    [
+        (np.array([True, False, True, True]), (False, True)),
+        ([np.True_, np.False_, np.True_, np.True_], (False, True)),
+        (np.array(["b", "a", "b", "b"]), ("a", "b")),
+        (np.array([2.5, 1.5, 2.5, 2.5], dtype=np.float32), (1.5, 2.5)),
+        (np.array([7, 3, 7, 7], dtype=np.uint8), (3, 7)),
+    ],
+)
+def test_names_are_plain_python(series, states):
+    chain = fit(series)
+    assert chain.states == states
+    assert [type(name) for name in chain.states] == [type(name) for name in states]
+    assert model_from_dict(json.loads(json.dumps(chain.to_dict()))) == chain
+
+
+def test_the_order_of_states():
+    assert fit([3, 1, 2, 1, 3]).states == (1, 2, 3)
+    assert fit(["b", 1, "a", 1, "b"]).states == ("b", 1, "a")  # no order among them: as they came
+    assert fit(["b", "a", "b"], ("b", "a")).states == ("b", "a")
+    assert fit(["b", "a", "b"], np.array(["b", "a"])).states == ("b", "a")
+
+
+def test_a_prior_makes_everything_possible():
+    chain = fit(["a", "a", "b"], ("a", "b", "c"), prior=0.5)
+    rows = [[3 / 7, 3 / 7, 1 / 7], [1 / 3] * 3, [1 / 3] * 3]
+    assert chain.transition == pytest.approx(np.array(rows))
+    assert chain.prior == 0.5
+    assert chain.counts.sum() == 2
+
+
+def test_the_length_is_that_of_the_model():
+    assert fit([0, 1, 0, 0], length=9).length == 9
+    assert from_counts([[1, 1], [1, 1]], length=9).length == 9
+
+
+def test_what_was_never_seen_is_said():
+    chain = from_counts([[3, 1, 0], [2, 0, 2], [0, 0, 4]], ("x", "y", "z"), prior=0.5)
+    assert chain.unseen == [("x", "z"), ("y", "y"), ("z", "x"), ("z", "y")]
+    assert chain.describe() == (
+        "Markov chain on 3 states, a stationary start, any length, fitted to records; transitions "
+        "that were never seen rest on the prior of 0.5: 'x' to 'z', 'y' to 'y', 'z' to 'x' and 1 "
+        "more"
+    )
+    assert "count as impossible: 0 to 0" in from_counts([[0, 1], [1, 1]]).describe()
+    full = from_counts([[1, 1], [1, 1]])
+    assert full.unseen == []
+    assert full.describe().endswith("fitted to records")
+
+
+# --- disclosure -----------------------------------------------------------------------------------
+
+
+def test_a_fit_to_private_records_warns():
+    with pytest.warns(DisclosureWarning, match="itself a disclosure") as told:
+        ut.MarkovChain.fit([0, 1, 0])
+    assert told[0].filename == __file__
+    with pytest.warns(DisclosureWarning, match="itself a disclosure") as told:
+        ut.MarkovChain.from_counts([[1, 1], [1, 1]])
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit([0, 1, 0])
+
+
+def test_counts_stay_here():
+    chain = fit(["a", "b", "b"] * 77)
+    plain = ut.MarkovChain(chain.transition, chain.states)
+    assert chain == plain
+    assert plain == chain
+    assert hash(chain) == hash(plain)
+    assert chain.to_dict() == plain.to_dict()
+    assert "77" not in repr(chain)
+    assert type(model_from_dict(chain.to_dict())) is ut.MarkovChain
+    assert type(FittedChain.from_dict(chain.to_dict())) is ut.MarkovChain
+    assert chain != fit(["a", "b", "b"] * 78)
+
+
+def test_a_fitted_chain_is_a_chain():
+    chain = fit(["a", "b", "b", "a", "a", "b"] * 9)
+    plain = ut.MarkovChain(chain.transition, chain.states)
+    assert ut.leakage(ut.PureDP(1.0), chain) == ut.leakage(ut.PureDP(1.0), plain)
+    assert ut.calibrate(ut.Count("b"), chain, 1.0).mechanism.scale > 1
+    assert chain.reverse() == plain.reverse()
+    again = pickle.loads(pickle.dumps(chain))
+    assert again == chain
+    assert (again.counts == chain.counts).all()
+    for table in (chain.counts, chain.triples):
+        assert table is not None
+        with pytest.raises(ValueError, match="read-only"):
+            table[0, 0] = 5
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sequences", "message"),
+    [
+        ([], "at least two different states, found 0"),
+        ([None, math.nan], "found 0"),
+        ([[], []], "found 0"),
+        (["secret"] * 5, "at least two different states, found 1"),
+        ([["secret"], ["other"]], "row 0 of the counts is empty"),
+        (["secret", "secret", "other"], "row 0 of the counts is empty.*pass a prior"),
+        ([["secret"] * 3, ["other"] * 3], "never pass between two groups of states"),
+        ("secret", "sequences must be a list of records in order, found str"),
+        (b"secret", "found bytes"),
+        ({"secret": [1, 2]}, "found dict"),
+        ({"secret", "other"}, "found set"),
+        (5, "found int"),
+        (None, "found NoneType"),
+        (np.float64(5), "found float64"),
+        (np.array(5), "found one number"),
+        ([["a", "b"], "secret"], "item 1 of sequences is a single record"),
+        ([["a", "b"], {"secret": 1}], "sequence 1 must be a list of records in order, found dict"),
+        ([["a", ["secret"]]], "record 1 of sequence 0 is a list"),
+        ([["a", {"secret"}]], "record 1 of sequence 0 is a set"),
+        (pl.DataFrame({"secret": [0, 1]}), "found a table; pass its column"),
+        (pl.LazyFrame({"secret": [0, 1]}), "found a table; pass its column"),
+        (list(range(5000)), "more than 1000 different values"),
+        (np.zeros((2, 2, 2)), "record 0 of sequence 0 is a list"),
+    ],
+)
+def test_records_that_make_no_chain_are_refused(sequences, message):
+    with pytest.raises(InvalidInput, match=message) as refusal:
+        fit(sequences)
+    assert "secret" not in str(refusal.value)
+
+
+def test_foreign_records_are_refused_by_place():
+    with pytest.raises(
+        UnknownState, match="record 2 of sequence 1 is none of the given"
+    ) as refusal:
+        fit([["a", "b"], ["a", None, "secret"]], ("a", "b"))
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ("ab", "found str"),
+        ({"a", "b"}, "found set"),
+        (5, "found int"),
+        (("a",), "at least two states, found 1"),
+        ((), "at least two states, found 0"),
+        (("a", "a"), "two states bear the same name"),
+    ],
+)
+def test_bad_states_are_refused(states, message):
+    with pytest.raises(InvalidModel, match=message):
+        fit(["a", "b", "a"], states)
+
+
+def test_a_state_that_never_occurs_needs_a_prior():
+    with pytest.raises(InvalidModel, match=r"row 2 of the counts is empty.*prior"):
+        fit(["a", "b", "a"], ("a", "b", "c"))
+    assert fit(["a", "b", "a"], ("a", "b", "c"), prior=0.5).size == 3
+    assert fit([None], ("a", "b"), prior=1).transition.tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+@pytest.mark.parametrize("prior", [-1, math.nan, math.inf, "much", None])
+def test_bad_priors_are_refused(prior):
+    with pytest.raises(InvalidInput, match="prior must be a number"):
+        fit([0, 1, 0], prior=prior)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([[1, 2]], r"found shape \(1, 2\)"),
+        ([[1]], "at least two states"),
+        ([1, 2], "square table"),
+        ([[1, 2.5], [1, 1]], "whole numbers"),
+        ([[1, -2], [1, 1]], "whole numbers"),
+        ([[1, math.nan], [1, 1]], "whole numbers"),
+        ([[1, math.inf], [1, 1]], "whole numbers"),
+        ([[0, 0], [1, 1]], "row 0 of the counts is empty"),
+        ([[5, 0], [0, 5]], "never pass between two groups"),
+    ],
+)
+def test_bad_counts_are_refused(counts, message):
+    with pytest.raises(InvalidModel, match=message):
+        from_counts(counts)
+
+
+def test_counts_and_names_must_agree():
+    with pytest.raises(InvalidModel, match="2 states need 2 names"):
+        from_counts([[1, 1], [1, 1]], ("a",))
+
+
+# --- confidence -----------------------------------------------------------------------------------
+
+
+def test_intervals_are_those_of_clopper_and_pearson():
+    counts = [[90, 10, 0], [9, 21, 3], [0, 0, 8]]
+    found = from_counts(counts, prior=2.0).intervals(0.9)
+    assert found.shape == (3, 3, 2)
+    for x, row in enumerate(counts):
+        for y, hits in enumerate(row):
+            exact = stats.binomtest(hits, sum(row)).proportion_ci(0.9, method="exact")
+            assert found[x, y] == pytest.approx([exact.low, exact.high], abs=1e-12)
+
+
+def test_a_state_that_was_never_left_has_the_whole_interval():
+    found = fit(["a", "b", "a"], ("a", "b", "c"), prior=1).intervals()
+    assert found[2].tolist() == [[0.0, 1.0]] * 3
+
+
+def test_the_region_of_two_states_is_a_box():
+    chain = from_counts([[90, 10], [9, 21]], ("a", "b"), length=50)
+    box = chain.region(0.9)
+    assert isinstance(box, ChainBox)
+    assert (box.states, box.length) == (("a", "b"), 50)
+    each = chain.intervals(0.95)  # two rows at 95% hold together at 90%
+    assert box.lower == pytest.approx(each[..., 0])
+    assert box.upper == pytest.approx(each[..., 1])
+    assert (box.lower <= chain.transition).all()
+    assert (box.upper >= chain.transition).all()
+
+
+def test_the_region_holds_the_fit_even_with_a_heavy_prior():
+    chain = from_counts([[9000, 10], [10, 9000]], prior=5000)
+    box = chain.region()
+    assert isinstance(box, ChainBox)
+    assert (box.lower <= chain.transition).all()
+    assert (chain.transition <= box.upper).all()
+
+
+def likelihood_ratio(counts, matrix):
+    counts = np.array(counts, float)
+    best = counts / counts.sum(axis=1, keepdims=True)
+    seen = counts > 0
+    return 2 * float((counts[seen] * np.log(best[seen] / np.asarray(matrix)[seen])).sum())
+
+
+def test_the_region_of_more_states_is_sampled_and_says_so():
+    chain = from_counts(SLEEP, STAGES, length=1000)
+    region = chain.region(0.9, samples=20, seed=3)
+    assert isinstance(region, ut.ModelSet)
+    assert len(region.models) == 21
+    assert region.models[0] == chain
+    assert "sampled, not a bound over the whole region" in region.describe()
+    assert "20 chains sampled on the boundary of its 0.9 likelihood-ratio" in region.describe()
+    edge = stats.chi2.isf(0.1, 20)
+    for model in region.models[1:]:
+        assert isinstance(model, ut.MarkovChain)
+        assert (model.states, model.length) == (STAGES, 1000)
+        assert likelihood_ratio(SLEEP, model.transition) == pytest.approx(edge, rel=1e-6)
+    assert region == chain.region(0.9, samples=20, seed=3)
+    assert region != chain.region(0.9, samples=20, seed=4)
+    assert model_from_dict(json.loads(json.dumps(region.to_dict()))) == region
+
+
+def test_the_region_reaches_what_was_never_seen():
+    counts = [[30, 10, 0], [10, 30, 10], [0, 10, 30]]
+    region = from_counts(counts).region(samples=8)
+    assert isinstance(region, ut.ModelSet)
+    corners = [m.transition[0, 2] for m in region.models if isinstance(m, ut.MarkovChain)]
+    assert corners[0] == 0
+    assert min(corners[1:]) > 0
+    empty = fit(["a", "b", "a"], ("a", "b", "c"), prior=1).region(samples=4)
+    assert isinstance(empty, ut.ModelSet)
+    assert len(empty.models) == 5
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, math.nan, "0.95", True, None])
+def test_bad_confidence_is_refused(confidence):
+    chain = from_counts([[9, 1], [2, 8]])
+    for ask in (chain.intervals, chain.region):
+        with pytest.raises(InvalidInput, match="confidence must"):
+            ask(confidence)
+
+
+def test_bad_samples_are_refused():
+    with pytest.raises(InvalidInput, match="samples must be at least 1"):
+        from_counts(SLEEP).region(samples=0)
+
+
+# --- the order ------------------------------------------------------------------------------------
+
+
+def test_the_order_test_adds_up_independence_given_the_middle():
+    chain = ut.MarkovChain([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]])
+    fitted = fit(chain.simulate(500, seed=5))
+    found = fitted.order_test()
+    assert fitted.triples is not None
+    tables = [
+        stats.chi2_contingency(fitted.triples[:, y], correction=False, lambda_="log-likelihood")
+        for y in range(3)
+    ]
+    assert found.statistic == pytest.approx(sum(table.statistic for table in tables))
+    assert found.degrees == sum(table.dof for table in tables) == 12
+    assert found.p_value == pytest.approx(stats.chi2.sf(found.statistic, 12))
+
+
+def test_degrees_count_only_what_was_seen():
+    # b is reached from a and c, and followed by a and c: one degree. a and c are reached from b.
+    chain = fit(["a", "b", "c", "b", "a", "b", "a", "b", "c", "b", "c", "b", "a"])
+    assert chain.order_test().degrees == 1
+    straight = fit(["a", "b", "a", "b", "a"])
+    assert straight.order_test() == OrderTest(0.0, 0, 1.0)
+    assert "cannot be tested" in straight.order_test().words()
+    assert fit([["a", "b"], ["b", "a"]]).order_test().degrees == 0
+
+
+def test_the_order_is_told_in_words():
+    assert OrderTest(1.0, 2, 0.6).words() == (
+        "no sign that more than the last record matters (p = 0.6)"
+    )
+    assert "predict more than the last one (p = 0.01)" in OrderTest(9.2, 2, 0.01).words()
+    assert "(p < 1e-12)" in OrderTest(99.0, 2, 1e-30).words()
+
+
+def test_the_order_needs_runs_of_three():
+    with pytest.raises(NotSupported, match=r"use MarkovChain\.fit on the records themselves"):
+        from_counts([[9, 1], [2, 8]]).order_test()
+    with pytest.raises(NotSupported, match="at most 100 states"):
+        fit(list(range(101)) * 2).order_test()
+
+
+# --- statistics: each test states its null, sample size and false-alarm rate ----------------------
+
+TRUE = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
+RUNS = 400
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return [fit(TRUE.simulate(300, seed=seed)) for seed in range(RUNS)]
+
+
+def misses(fits, inside):
+    return sum(not inside(chain) for chain in fits)
+
+
+@pytest.mark.statistical
+def test_intervals_cover(fits):
+    """Null: an interval misses with probability 5%; 400 series of 300; false alarms below 1e-6."""
+    most = stats.binom.isf(1e-6, RUNS, 0.05)
+
+    def inside(confidence, x, y):
+        def judge(chain):
+            low, high = chain.intervals(confidence)[x, y]
+            return low <= TRUE.transition[x, y] <= high
+
+        return judge
+
+    for x, y in ((0, 1), (1, 0)):
+        assert misses(fits, inside(0.95, x, y)) <= most
+        assert misses(fits, inside(0.5, x, y)) > most  # the test sees intervals that are too short
+
+
+@pytest.mark.statistical
+def test_boxes_cover_both_rows(fits):
+    """Null: the box misses with probability 10%; 400 series of 300; false alarms below 1e-6."""
+    most = stats.binom.isf(1e-6, RUNS, 0.1)
+
+    def inside(confidence):
+        def judge(chain):
+            box = chain.region(confidence)
+            return (box.lower <= TRUE.transition).all() and (TRUE.transition <= box.upper).all()
+
+        return judge
+
+    assert misses(fits, inside(0.9)) <= most
+    assert misses(fits, inside(0.4)) > most
+
+
+@pytest.mark.statistical
+def test_the_likelihood_ratio_region_covers():
+    """Null: it misses with probability 10%; 200 series of 2,000; false alarms below 1e-6."""
+    chain = ut.MarkovChain([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]])
+    ratios = [
+        likelihood_ratio(fit(chain.simulate(2000, seed=seed)).counts, chain.transition)
+        for seed in range(200)
+    ]
+    most = stats.binom.isf(1e-6, 200, 0.1)
+    assert sum(ratio > stats.chi2.isf(0.1, 6) for ratio in ratios) <= most
+    assert sum(ratio > stats.chi2.isf(0.6, 6) for ratio in ratios) > most
+
+
+@pytest.mark.statistical
+def test_the_order_test_keeps_its_level(fits):
+    """Null: order 1, p-values uniform; 400 series of 300; DKW limit of 1e-6."""
+    values = np.sort([chain.order_test().p_value for chain in fits])
+    grid = np.arange(RUNS + 1) / RUNS
+    distance = max(np.abs(values - grid[1:]).max(), np.abs(values - grid[:-1]).max())
+    assert distance <= limit(RUNS)
+    assert np.abs(values**2 - grid[1:]).max() > limit(RUNS)  # and p-values that are not are seen
+
+
+@pytest.mark.statistical
+def test_the_order_test_sees_a_second_order():
+    """Each record repeats the one before the last with probability 0.7; 20 series of 2,000.
+
+    The statistic is near 2 * 2000 * (ln 2 - H(0.7)) = 329 with a standard deviation of 36, and
+    p = 1e-6 lies at 28, eight of them away: it fails less than once in 1e12 runs.
+    """
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        series = [0, 1]
+        for repeat in rng.random(1998) < 0.7:
+            series.append(series[-2] if repeat else 1 - series[-2])
+        test = fit(series).order_test()
+        assert test.p_value < 1e-6
+        assert "predict more" in test.words()
+
+
+# --- real records, and their twins ----------------------------------------------------------------
+
+
+def read(folder, name):
+    path = FOLDER / folder / name
+    if not path.is_file():
+        pytest.skip(f"no {folder} data: set UNDERTOW_DATA to the folder that holds {folder}/")
+    with gzip.open(path, "rt", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_activity():
+    rows = read("activity", "activity.csv.gz")
+    active = [None if row["steps"] == "NA" else float(row["steps"]) > 0 for row in rows]
+    joined = fit([record for record in active if record is not None])
+    assert joined.counts.tolist() == [[9718, 1295], [1295, 2955]]
+    assert joined.transition[0, 1] == pytest.approx(0.11759, abs=5e-6)
+    assert joined.transition[1, 0] == pytest.approx(0.30471, abs=5e-6)
+    across = fit(active)
+    assert across.transition[0, 1] == pytest.approx(0.11764, abs=5e-6)
+    days = [
+        [record for record, _ in day]
+        for _, day in itertools.groupby(
+            zip(active, rows, strict=True), key=lambda pair: pair[1]["date"]
+        )
+    ]
+    assert len(days) == 61
+    within = fit(days)
+    assert within.transition[0, 1] == pytest.approx(0.11793, abs=5e-6)
+    assert within.transition[1, 0] == pytest.approx(0.30445, abs=5e-6)
+    assert within.order_test().p_value < 1e-12  # activity remembers more than five minutes
+    assert np.diff(joined.intervals(), axis=2).max() < 0.03
+
+
+def test_the_twin_of_activity():
+    """Always runs: 53 simulated days, apart and joined."""
+    model = ut.MarkovChain(ACTIVITY["transition"], ("inactive", "active"))
+    days = [model.simulate(288, seed=seed) for seed in range(53)]
+    apart, joined = fit(days), fit(list(itertools.chain(*days)))
+    assert joined.counts.sum() - apart.counts.sum() == 52
+    for chain in (apart, joined):
+        assert chain.states == ("active", "inactive")
+        order = [chain.index("inactive"), chain.index("active")]
+        box = chain.region(1 - 1e-9)
+        assert isinstance(box, ChainBox)
+        assert (box.lower[np.ix_(order, order)] <= model.transition).all()
+        assert (model.transition <= box.upper[np.ix_(order, order)]).all()
+
+
+def test_sleep():
+    rows = read("sleep", "sleep_edf_hypnograms.csv.gz")
+    names = {"W": "W", "1": "N1", "2": "N2", "3": "N3", "4": "N3", "R": "REM"}
+    nights = []
+    for _, night in itertools.groupby(rows, key=lambda row: row["record"]):
+        stages = [row["stage"] for row in night]
+        asleep = [epoch for epoch, stage in enumerate(stages) if stage in ("1", "2", "3", "4", "R")]
+        kept = stages[max(asleep[0] - 60, 0) : asleep[-1] + 61]
+        nights.append([names.get(stage) for stage in kept])
+    chain = fit(nights, STAGES)
+    assert len(nights) == 20
+    assert sum(stage is not None for night in nights for stage in night) == 21_039
+    assert chain.counts.tolist() == SLEEP
+    assert chain.unseen == []
+    assert chain.initial == pytest.approx([0.1713, 0.0792, 0.4252, 0.1480, 0.1763], abs=5e-5)
+
+
+def test_the_twin_of_sleep():
+    """Always runs: 20 simulated nights with gaps give back the chain they came from."""
+    model = from_counts(SLEEP, STAGES)
+    rng = np.random.default_rng(1)
+    nights = [
+        [stage if rng.random() > 0.01 else None for stage in model.simulate(1000, seed=seed)]
+        for seed in range(20)
+    ]
+    chain = fit(nights, STAGES)
+    present = [[stage is not None for stage in night] for night in nights]
+    assert chain.counts.sum() == sum(
+        a and b for night in present for a, b in itertools.pairwise(night)
+    )
+    # within the likelihood-ratio region of confidence 1 - 1e-9
+    assert likelihood_ratio(chain.counts, model.transition) < stats.chi2.isf(1e-9, 20)
