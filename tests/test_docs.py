@@ -1,9 +1,10 @@
 """Everything the documentation shows is run: nothing stated there may go stale.
 
 Blocks of a page run in order, in one directory. Python blocks share one namespace, and the comment
-after a statement that prints, on its line or right below it, is what it must print. In console blocks every ``$ undertow`` line
-runs through the installed entry point, must exit with 0 (or with the code of a trailing
-``# exit N``), and must print the lines below it, if there are any. ``...`` stands for anything.
+after a statement that prints, on its line or right below it, is what it must print. In console
+blocks every ``$ undertow`` line runs through the installed entry point, must exit with 0 (or with
+the code of a trailing ``# exit N``), and must print the lines below it, if there are any. ``...``
+stands for anything.
 """
 
 import ast

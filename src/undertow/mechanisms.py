@@ -169,6 +169,16 @@ Levelled = PureDP | Laplace | DiscreteLaplace
 Mechanism = Levelled | MetricDP
 
 
+def sensitivity_upper(query: AnyQuery, length: int | None = None) -> float:
+    """Return the sensitivity of a query, rounded up where it was computed.
+
+    >>> sensitivity_upper(Count("active")), sensitivity_upper(Mean(0, 1), 3) > 1 / 3
+    (1.0, True)
+    """
+    moved = query.sensitivity(length)
+    return moved if isinstance(query, Count | Histogram | Query) else up(moved)
+
+
 def dp_epsilon_upper(mechanism: Levelled, length: int | None = None) -> float:
     """Return the differential-privacy level of a mechanism, rounded up.
 

@@ -67,14 +67,14 @@ def down(value: float, operations: float = 4) -> float:
     return -up(-value, operations)
 
 
-def divide_up(value: float, by: float) -> float:
+def divide_up(value: float | Fraction, by: float) -> float:
     """Return the quotient of two positive numbers, rounded up only if it is not exact.
 
     >>> divide_up(5.0, 1.0), divide_up(1.0, 3.0) * 3 >= 1
     (5.0, True)
     """
-    quotient = value / by
-    if Fraction(quotient) * Fraction(by) < Fraction(value):
+    quotient = float(Fraction(value) / Fraction(by))
+    if Fraction(quotient) * Fraction(by) < value:
         quotient = math.nextafter(quotient, math.inf)
     return quotient
 

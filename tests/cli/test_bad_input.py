@@ -129,6 +129,26 @@ REFUSED = {
         "MethodRefused",
         "'exact' knows counts",
     ),
+    "plan, a method that does not protect from this attacker": (
+        ("plan", *CHAIN, "--length", 9, "--count", 1, *ASK, "--method", "wasserstein"),
+        "MethodRefused",
+        "protects only against 'ignorant'",
+    ),
+    "plan, a method that needs a larger epsilon": (
+        ("plan", *CHAIN, "--count", 1, *ASK, "--method", "lange"),
+        "Infeasible",
+        "needs an epsilon above 8.046",
+    ),
+    "plan, a pair of unknown states": (
+        ("plan", *CHAIN, "--length", 9, "--count", 1, *ASK, "--pairs", "0:2"),
+        "UnknownState",
+        "no state '2'",
+    ),
+    "plan, a protected record outside the series": (
+        ("plan", *CHAIN, "--length", 9, "--count", 1, *ASK, "--protect", "9"),
+        "InvalidInput",
+        "record 9",
+    ),
     "plan, a bound that needs a length": (
         ("plan", *CHAIN, "--count", 1, *ASK, "--method", "group"),
         "MethodRefused",
@@ -168,6 +188,10 @@ UNREADABLE = {
     "plan with half a range": ("plan", *CHAIN, "--sum", "5", *ASK),
     "plan with a range of words": ("plan", *CHAIN, "--mean", "a,b", *ASK),
     "plan with unknown method": ("plan", *CHAIN, "--count", 1, *ASK, "--method", "magic"),
+    "plan with half a pair": ("plan", *CHAIN, "--count", 1, *ASK, "--pairs", "0"),
+    "plan with an empty pair": ("plan", *CHAIN, "--count", 1, *ASK, "--pairs", "0:1,"),
+    "plan with a pair of three": ("plan", *CHAIN, "--count", 1, *ASK, "--pairs", "0:1:0"),
+    "plan with records of words": ("plan", *CHAIN, "--count", 1, *ASK, "--protect", "first"),
     "plan forced to nowhere": ("plan", *CHAIN, "--count", 1, *ASK, "--force"),
     "demo with a negative seed": ("demo", "--seed", -1),
     "demo with a word for a seed": ("demo", "--seed", "one"),

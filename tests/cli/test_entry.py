@@ -1,5 +1,6 @@
 """The installed program: help, version, speed, streams."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import undertow
 from tests.cli.calls import CHAIN, call, start
 
-COMMANDS = ("leakage", "plan", "demo")
+COMMANDS = ("leakage", "plan", "compare", "fit", "demo")
 LEAKAGE = ("leakage", *CHAIN, "--epsilon", "1")
 PROBE = """
 import json, sys
@@ -82,17 +83,24 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     chain = undertow.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
     Path("chain.json").write_text(json.dumps(chain.to_dict()))
+    records = [*chain.simulate(300, seed=1), "NA"]
+    table = "\n".join(["steps,stage,night", *(f"{state},{state},0" for state in records)])
+    Path("activity.csv.gz").write_bytes(gzip.compress(table.encode()))
+    import polars
+
+    polars.read_csv(table.encode(), null_values="NA").write_parquet("nights.parquet")
     import shlex
 
     ran = 0
-    for page in ("", "leakage", "plan"):
+    for page in ("", "leakage", "plan", "compare", "fit"):
         text = call(*filter(None, [page]), "--help").stdout.replace("\\\n", " ")
         for line in text.splitlines():
             words = shlex.split(line, comments=False) if line.startswith("    undertow ") else []
             if words and words[1] != "demo":
-                assert call(*words[1:]).exit_code == 0, line
+                done = call(*words[1:], *(["--force"] if "--output" in words else []))
+                assert done.exit_code == 0, line
                 ran += 1
-    assert ran == 8
+    assert ran == 15
 
 
 def test_streams_are_apart():

@@ -54,18 +54,42 @@ def test_queries(arguments, query):
     assert call("plan", *NAMED, "--length", 50, *arguments, "--epsilon", 1).exit_code == 0
 
 
+SHORT = ut.MarkovChain(ACTIVITY.transition, ACTIVITY.states, length=20)
+
+
+def test_every_method_can_be_named():
+    assert [method.value for method in Method] == ["best", *METHODS]
+
+
 @pytest.mark.parametrize("method", [m.value for m in Method])
 def test_methods(method):
-    found = call_json(*ASKED, "--length", 20, "--method", method)
+    asked = (*ASKED[:-1], 12, "--length", 20, "--against", "ignorant", "--method", method)
+    found = call_json(*asked)
     assert found["method"] in METHODS
     assert method in ("best", found["method"])
-    plan = ut.calibrate(
-        ut.Count("active"),
-        ut.MarkovChain(ACTIVITY.transition, ACTIVITY.states, length=20),
-        1.0,
-        method=method,
-    )
+    plan = ut.calibrate(ut.Count("active"), SHORT, 12.0, "ignorant", method)
     assert found["scale"] == plan.mechanism.scale
+    said = rows(call(*asked))["method"].strip()
+    published = not METHODS[found["method"]].certified
+    assert said == found["method"] + published * " (as published; the leakage below is certified)"
+
+
+def test_pairs_and_protected_records():
+    asked = (*ASKED, "--length", 20, "--method", "quilt")
+    found = call_json(*asked, "--pairs", "inactive:active", "--protect", "0,1")
+    assert found["leakage"]["pairs"] == [["inactive", "active"]]
+    assert found["leakage"]["protect"] == [0, 1]
+    plan = ut.calibrate(
+        ut.Count("active"), SHORT, 1.0, method="quilt",
+        pairs=[("inactive", "active")], protect=[0, 1],
+    )  # fmt: skip
+    assert found["scale"] == plan.mechanism.scale
+    assert found["scale"] < call_json(*asked)["scale"]
+    said = rows(call(*asked, "--pairs", " active : inactive ", "--protect", "1"))["promise"]
+    assert "between 'active' and 'inactive' of record 1 by at most" in said
+    numbered = ("plan", *CHAIN, "--length", 20, "--count", 1, "--epsilon", 1)
+    found = call_json(*numbered, "--method", "quilt", "--pairs", "0:1")
+    assert found["leakage"]["pairs"] == [[0, 1]]
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant", "informed"])

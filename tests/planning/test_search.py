@@ -223,7 +223,7 @@ def test_persons_need_no_exchange():
 
 @pytest.mark.parametrize("method", ["quilts", "EXACT", "", None])
 def test_unknown_methods_are_refused(method):
-    with pytest.raises(InvalidInput, match="the methods are exact, exchange, quilt, .*, best"):
+    with pytest.raises(InvalidInput, match=r"the methods are exact, exchange, quilt, .*, best"):
         ut.calibrate(ACTIVE, CHAIN, 1.0, method=method)
 
 

@@ -1,6 +1,8 @@
 """One question, one answer: which bounds apply, and where they meet."""
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -21,12 +23,13 @@ from undertow.mechanisms import (
     MetricDP,
     PureDP,
     dp_epsilon_upper,
+    sensitivity_upper,
 )
 from undertow.models.classes import ChainBox, MixingClass
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet
-from undertow.numerics import down, up
+from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
 
 __all__ = ["group_leakage", "leakage"]
@@ -89,12 +92,16 @@ def group_leakage(
     >>> group_leakage(PureDP(0.5), 4, "any").upper
     2.0
     """
-    epsilon = dp_epsilon_upper(mechanism, length)
-    level = epsilon if against == "informed" else size * epsilon
-    attained = isinstance(mechanism, PureDP) or isinstance(mechanism.query, Count | Histogram)
+    exact = Fraction(1 if against == "informed" else size)
+    if isinstance(mechanism, PureDP):
+        level = divide_up(exact * Fraction(mechanism.epsilon), 1.0)
+        attained = True
+    else:
+        moved = Fraction(sensitivity_upper(mechanism.query, length))
+        level = divide_up(exact * moved, mechanism.scale)
+        attained = isinstance(mechanism.query, Count | Histogram)
     return Leakage(
-        down(level) if attained and level != epsilon else (level if attained else 0.0),
-        up(level) if level != epsilon else level,
+        math.nextafter(level, 0.0) if attained else 0.0, level,
         "group", against,
         assumptions=(f"at most {size} records depend on each other, in any way",),
         citation="Theorem 4.2 of [lange2024]",

@@ -18,6 +18,7 @@ many comparisons thus bound W for every length (docs, theory: Wasserstein distan
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -83,6 +84,18 @@ def count_distance(
     >>> count_distance(chain, np.array([False, True]))
     Distance(lower=5, upper=5)
     """
+    marks = tuple(bool(mark) for mark in counted)
+    which = None if pairs is None else tuple(pairs)
+    return _distance(chain, marks, which, None if records is None else tuple(records))
+
+
+@lru_cache(maxsize=16)  # the noise does not change it, and curves ask for it again and again
+def _distance(
+    chain: MarkovChain,
+    counted: tuple[bool, ...],
+    pairs: tuple[tuple[State, State], ...] | None,
+    records: tuple[int, ...] | None,
+) -> Distance:
     reduced = visited(chain)
     if reduced is None:
         return Distance(0, 0)

@@ -1,4 +1,4 @@
-"""The command line: ``undertow leakage``, ``undertow plan``, ``undertow demo``."""
+"""The command line: ``undertow leakage | plan | compare | fit | demo``."""
 
 import os
 import sys

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from undertow.adversaries import Against, check_against
 from undertow.bounds.binary import closed_budget
@@ -13,10 +14,22 @@ from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon
 
-__all__ = ["dp_budget", "largest_level"]
+__all__ = ["PRECISE", "Search", "dp_budget", "largest_level"]
 
-_PRECISION = 4e-11
-"""Relative width at which the search for a level stops (its lower end is the one returned)."""
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How to search for a level: the relative width at which to stop, and where to begin.
+
+    The level returned is a proved one at any width; a wider search only finds less of it.
+    """
+
+    precision: float
+    guess: float | None = None
+
+
+PRECISE = Search(4e-11)
+"""The search behind every plan."""
 
 
 def dp_budget(model: AnyModel, epsilon: float, against: Against = "any") -> float:
@@ -35,7 +48,7 @@ def dp_budget(model: AnyModel, epsilon: float, against: Against = "any") -> floa
     def measure(level: float) -> Leakage:
         return leakage(PureDP(level), model, against)
 
-    return largest_level(measure, model, epsilon)[0]
+    return largest_level(measure, model, epsilon)
 
 
 def _guess(model: AnyModel, epsilon: float) -> float:
@@ -45,35 +58,39 @@ def _guess(model: AnyModel, epsilon: float) -> float:
 
 
 def largest_level(
-    measure: Callable[[float], Leakage], model: AnyModel, epsilon: float
-) -> tuple[float, Leakage]:
-    """Return the largest level (to `_PRECISION`) that provably leaks at most ``epsilon``.
+    measure: Callable[[float], Leakage],
+    model: AnyModel,
+    epsilon: float,
+    search: Search = PRECISE,
+) -> float:
+    """Return the largest level (to the search's precision) that provably leaks at most ``epsilon``.
 
     ``measure`` gives the leakage of a level; it grows with the level. inf if every level keeps
     below ``epsilon``; `NotSupported` if no positive level does.
     """
-    found = _largest(measure, epsilon, _guess(model, epsilon))
+    guess = search.guess or _guess(model, epsilon)
+    found = _largest(measure, epsilon, guess, search.precision)
     if found is None:
         raise NotSupported(_diverges(model, epsilon))
     return found
 
 
 def _largest(
-    measure: Callable[[float], Leakage], epsilon: float, guess: float
-) -> tuple[float, Leakage] | None:
-    """Return the largest level and its leakage, None if there is none.
+    measure: Callable[[float], Leakage], epsilon: float, guess: float, precision: float
+) -> float | None:
+    """Return the largest level, None if there is none.
 
     Secant steps in log-log coordinates, where leakage is nearly straight; close to the end, one
     probe just below and one just above the estimate close the bracket.
     """
-    good: tuple[float, Leakage] | None = None
+    good: float | None = None
     bad = math.inf
     trail: list[tuple[float, float]] = []
     level = guess
     for _ in range(200):
         leak = measure(level)
         if leak.proves(epsilon):
-            good = (level, leak) if good is None or level > good[0] else good
+            good = level if good is None else max(good, level)
         else:
             bad = min(bad, level)
         if 0 < leak.upper < math.inf:
@@ -81,15 +98,17 @@ def _largest(
         if good is None and level < 1e-9 * epsilon:
             return None
         if math.isinf(bad) and level > 1e6 * max(1.0, epsilon):
-            return math.inf, leak
-        low = 0.0 if good is None else good[0]
-        if low and bad / low - 1 <= _PRECISION:
+            return math.inf
+        low = good or 0.0
+        if low and bad / low - 1 <= precision:
             break
-        level = _next_level(trail, low, bad, level)
+        level = _next_level(trail, low, bad, level, precision)
     return good
 
 
-def _next_level(trail: list[tuple[float, float]], low: float, high: float, level: float) -> float:
+def _next_level(
+    trail: list[tuple[float, float]], low: float, high: float, level: float, precision: float
+) -> float:
     """Return the next level to try, strictly between a proved ``low`` and an unproved ``high``."""
     if not trail:  # only leakages of 0 or inf so far
         return level * 4 if low else level / 4
@@ -99,8 +118,8 @@ def _next_level(trail: list[tuple[float, float]], low: float, high: float, level
         slope = (y - trail[-2][1]) / (x - trail[-2][0])
     step = -y / slope if 0.1 < slope < 10 else -y
     estimate = x + max(-3.0, min(3.0, step))
-    if abs(step) < 1e-5:  # as good as found: step aside to close the bracket
-        aside = 0.35 * _PRECISION
+    if abs(step) < max(1e-5, precision / 4):  # as good as found: step aside to close the bracket
+        aside = 0.35 * precision
         estimate += -aside if math.log(low or 1e-300) < estimate - 2 * aside else aside
     trial = math.exp(estimate)
     if low < trial < high:

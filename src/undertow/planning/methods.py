@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import Literal
 
@@ -31,14 +32,14 @@ from undertow.bounds.rays import visited
 from undertow.bounds.wasserstein import count_distance
 from undertow.certificate import Leakage
 from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
+from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP, sensitivity_upper
 from undertow.models.classes import MixingClass
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up, up
 from undertow.plan import model_length
-from undertow.planning.budget import dp_budget, largest_level
+from undertow.planning.budget import PRECISE, Search, largest_level
 from undertow.queries import AnyQuery, Count, Histogram
 
 __all__ = ["METHODS", "Method", "Question"]
@@ -49,6 +50,7 @@ CERTAIN = (
 )
 
 Noise = Laplace | DiscreteLaplace
+Solution = tuple[Noise, Callable[[], Leakage]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Question:
     epsilon: float
     against: Against
     secrets: Secrets
+    search: Search = PRECISE
 
     @property
     def length(self) -> int | None:
@@ -89,7 +92,8 @@ class Method:
     """A way to calibrate noise: whom it protects, by what proof, and how.
 
     ``certified`` methods are proved and rounded outwards; the others stand as published, and a
-    plan of theirs carries the leakage that we certify for its noise.
+    plan of theirs carries the leakage that we certify for its noise. ``solve`` returns the noise,
+    and a function that proves its leakage.
     """
 
     name: str
@@ -97,7 +101,7 @@ class Method:
     citation: str
     certified: bool
     protects: tuple[Literal["any", "ignorant"], ...]
-    solve: Callable[[Question], tuple[Noise, Leakage]]
+    solve: Callable[[Question], Solution]
 
     def covers(self, against: Against) -> bool:
         """Return whether the method protects against an adversary (``any`` covers them all)."""
@@ -114,7 +118,7 @@ class Method:
             )
 
 
-def _exact(question: Question) -> tuple[Noise, Leakage]:
+def _exact(question: Question) -> Solution:
     query, model, against = question.query, question.model, question.against
     if not isinstance(query, Count):
         raise MethodRefused(
@@ -125,35 +129,45 @@ def _exact(question: Question) -> tuple[Noise, Leakage]:
     def measure(rate: float) -> Leakage:
         return leakage(DiscreteLaplace(query, 1 / rate), model, against)
 
-    rate, _ = largest_level(measure, model, question.epsilon)
+    rate = largest_level(measure, model, question.epsilon, question.search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
     mechanism = DiscreteLaplace(query, up(1 / rate))
-    leak = leakage(mechanism, model, against)
-    if leak.method != "exact":
-        raise MethodRefused(
-            "'exact' cannot enumerate the windows of this chain; use method='exchange'"
-        )
-    return mechanism, leak
+
+    def prove() -> Leakage:
+        leak = leakage(mechanism, model, against)
+        if leak.method != "exact":
+            raise MethodRefused(
+                "'exact' cannot enumerate the windows of this chain; use method='exchange'"
+            )
+        return leak
+
+    return mechanism, prove
 
 
-def _exchange(question: Question) -> tuple[Noise, Leakage]:
+def _exchange(question: Question) -> Solution:
     model, length = question.model, question.length
     if any(isinstance(member, MixingClass) for member in members(model)):
         raise MethodRefused(
             "'exchange' needs the chain, not only how fast it mixes; use method='quilt-approx'"
         )
-    budget = dp_budget(model, question.epsilon, question.against)
+    budget = largest_level(
+        lambda level: leakage(PureDP(level), model, question.against),
+        model, question.epsilon, question.search,
+    )  # fmt: skip
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
     mechanism = question.noise(up(question.query.sensitivity(length) / budget, 16))
-    level = PureDP(up(mechanism.dp_epsilon(length)))
-    leak = leakage(level, model, question.against)
-    whose = "the lower end and the witness are those of the worst algorithm of this DP level"
-    return mechanism, replace(leak, assumptions=(*leak.assumptions, whose))
+
+    def prove() -> Leakage:
+        leak = leakage(PureDP(up(mechanism.dp_epsilon(length))), model, question.against)
+        whose = "the lower end and the witness are those of the worst algorithm of this DP level"
+        return replace(leak, assumptions=(*leak.assumptions, whose))
+
+    return mechanism, prove
 
 
-def _quilt(question: Question) -> tuple[Noise, Leakage]:
+def _quilt(question: Question) -> Solution:
     chains = question.chains("quilt")
     form: Literal["any", "ignorant"] = "ignorant" if question.against == "ignorant" else "any"
     secrets = question.secrets
@@ -172,7 +186,7 @@ def _quilt(question: Question) -> tuple[Noise, Leakage]:
     return _by_quilts(question, "quilt", search, assumptions)
 
 
-def _quilt_approx(question: Question) -> tuple[Noise, Leakage]:
+def _quilt_approx(question: Question) -> Solution:
     classes: list[tuple[float, float]] = []
     notes: list[str] = []
     for member in members(question.model):
@@ -235,7 +249,7 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
 
 def _by_quilts(
     question: Question, method: str, search: Callable[[Score], Quilt], assumptions: tuple[str, ...]
-) -> tuple[Noise, Leakage]:
+) -> Solution:
     """Return the noise for the best quilts, and the leakage they prove for it."""
     found = search(Scale(question.epsilon))
     if found.value == 0:
@@ -263,10 +277,10 @@ def _by_quilts(
         citation="Theorem 4.4 of [wang2016]",
         secrets=question.secrets,
     )  # fmt: skip
-    return mechanism, leak
+    return mechanism, lambda: leak
 
 
-def _wasserstein(question: Question) -> tuple[Noise, Leakage]:
+def _wasserstein(question: Question) -> Solution:
     query, secrets = question.query, question.secrets
     distance = 0.0
     for chain in question.chains("wasserstein"):
@@ -289,10 +303,10 @@ def _wasserstein(question: Question) -> tuple[Noise, Leakage]:
         citation="Theorem 3.2 of [wang2016]",
         secrets=secrets,
     )  # fmt: skip
-    return mechanism, leak
+    return mechanism, lambda: leak
 
 
-def _group(question: Question) -> tuple[Noise, Leakage]:
+def _group(question: Question) -> Solution:
     length, found = question.length, members(question.model)
     sizes = [m.size if isinstance(m, Groups) else length for m in found]
     if any(size is None for size in sizes):
@@ -301,16 +315,17 @@ def _group(question: Question) -> tuple[Noise, Leakage]:
         )
     informed = question.against == "informed"
     size = 1 if informed else max(size for size in sizes if size is not None)
-    mechanism = question.noise(up(size * question.query.sensitivity(length) / question.epsilon, 16))
+    total = Fraction(size) * Fraction(sensitivity_upper(question.query, length))
+    mechanism = question.noise(divide_up(total, question.epsilon))
     leak = group_leakage(mechanism, size, question.against, length)
     if not all(isinstance(member, Groups) for member in found):
         leak = replace(leak, lower=0.0)
-    return mechanism, leak
+    return mechanism, lambda: leak
 
 
 def _published(
     method: str, constant: Callable[[MarkovChain], float], question: Question
-) -> tuple[Noise, Leakage]:
+) -> Solution:
     """Return the noise of a bound epsilon + constant, and the leakage we certify for it."""
     largest = max(constant(chain) for chain in question.chains(method))
     level = question.epsilon - largest
@@ -323,15 +338,15 @@ def _published(
     return _at_level(question, level)
 
 
-def _zhao_multistep(question: Question) -> tuple[Noise, Leakage]:
+def _zhao_multistep(question: Question) -> Solution:
     chains = question.chains("zhao-multistep")
     return _at_level(question, min(zhao_budget(chain, question.epsilon) for chain in chains))
 
 
-def _at_level(question: Question, level: float) -> tuple[Noise, Leakage]:
+def _at_level(question: Question, level: float) -> Solution:
     """Return the noise of a DP level, and what it leaks in truth."""
     mechanism = question.noise(question.query.sensitivity(question.length) / level)
-    return mechanism, leakage(mechanism, question.model, question.against)
+    return mechanism, lambda: leakage(mechanism, question.model, question.against)
 
 
 _LISTED = (

@@ -63,7 +63,8 @@ def calibrate(
 def _solved(question: Question, name: str) -> Plan:
     method = METHODS[name]
     method.admit(question.against)
-    mechanism, leak = method.solve(question)
+    mechanism, prove = method.solve(question)
+    leak = prove()
     if method.certified and not leak.proves(question.epsilon):
         raise NotSupported(
             f"{name} could not certify a leakage of {question.epsilon}; the best it proves is "
