@@ -184,6 +184,14 @@ def test_activity_quilts(epsilon, any_, exact, approx):
     assert both == pytest.approx(2 * scale(ACTIVE, OBSERVED, epsilon, "ignorant", "quilt"))
 
 
+@pytest.mark.parametrize(("epsilon", "any_", "exact", "approx"), SCALES)
+def test_quilts_of_any_length_are_those_of_a_long_series(epsilon, any_, exact, approx):
+    """Longer never needs less, so the worst length is the longest."""
+    printed(scale(ACTIVE, CHAIN, epsilon, "any", "quilt"), any_)
+    printed(scale(ACTIVE, CHAIN, epsilon, "ignorant", "quilt"), exact)
+    printed(scale(ACTIVE, CHAIN, epsilon, "ignorant", "quilt-approx"), approx)
+
+
 def test_an_ignorant_quilt_is_no_protection_against_any():
     """MQMExact at epsilon 8 leaks 8.6326 to someone who knows other records."""
     plan = ut.calibrate(ACTIVE, OBSERVED, 8.0, "ignorant", "quilt")
@@ -219,7 +227,7 @@ def test_activity_wasserstein(epsilon):
 
 def test_activity_wasserstein_near_the_ends():
     """In exact arithmetic record 7 of 100 is at distance 5, of 200 and of 1,600 at 4."""
-    last = OBSERVED.length - 1
+    last = ACTIVITY["observed_length"] - 1
     ends = [
         scale(ACTIVE, OBSERVED, 1.0, "ignorant", "wasserstein", protect=[record])
         for record in (0, 1, 7, 12, last - 12, last - 7, last)
@@ -231,6 +239,35 @@ def test_heart_wasserstein():
     heart = ut.MarkovChain(HEART, length=26923)
     found = scale(ut.Count(1), heart, 1.0, "ignorant", "wasserstein")
     assert found == pytest.approx(10, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"), [(25, 10), (15264, 9), pytest.param(None, 10, marks=pytest.mark.slow)]
+)
+def test_any_length_is_the_worst_length(length, expected):
+    """Here longer is not worse: 25 records need 10, 15,264 need 9."""
+    matrix = [[0.7, 0.3], [0.02, 0.98]]
+    if length == 25:
+        worst = oracles.wasserstein_of_count(ut.MarkovChain(matrix, length=25), (1,), [10, 12])
+        assert worst == expected
+    found = scale(
+        ut.Count(1), ut.MarkovChain(matrix, length=length), 1.0, "ignorant", "wasserstein"
+    )
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("length", [129, 180])
+def test_wasserstein_distances_beyond_direct_convolution(length):
+    """Never below the exact distance, and equal to it where the chain forgets quickly."""
+    for matrix, tight in (
+        ([[0.875, 0.125], [0.25, 0.75]], True),
+        ([[0.96875, 0.03125], [0.0625, 0.9375]], False),
+    ):
+        model, middle = ut.MarkovChain(matrix, length=length), length // 2
+        exact = oracles.wasserstein_of_count(model, (1,), [0, middle])
+        found = scale(ut.Count(1), model, 1.0, "ignorant", "wasserstein", protect=[0, middle])
+        assert found >= exact * (1 - 1e-9)
+        assert not tight or found == pytest.approx(exact, rel=1e-9)
 
 
 # --- what was published for every DP algorithm ----------------------------------------------------
@@ -300,7 +337,8 @@ def test_the_constant_of_theorem_7_3(family, k):
         truth = oracles.ratio_of_unknowns(chain.joint)
         for model in (chain.model(), chain.any_length()):
             assert ratio_constant(model) == pytest.approx(truth, rel=1e-9)
-        assert ratio_constant(chain.model()) <= lange_constant(chain.model()) * (1 + 1e-12)
+        assert truth <= lange_constant(chain.model()) * (1 + 1e-12)
+        assert truth <= 4 / 6 * zhao_constant(chain.model()) * (1 + 1e-12)
         short = example(family, k, 3, seed)
         assert oracles.ratio_of_unknowns(short.joint) <= ratio_constant(short.model()) + 1e-12
 

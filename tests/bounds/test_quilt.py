@@ -157,3 +157,15 @@ def test_approximate_influences_cover_exact_ones(chain, epsilon):
     rough = approximate_influence(float(chain.initial.min()), gap, 40)
     assert (exact.left[1:].max(axis=1) <= rough.left[1:, 0] + 1e-12).all()
     assert (exact.right[1:].max(axis=1) <= rough.right[1:, 0] + 1e-12).all()
+
+
+def test_what_a_quilt_cuts_off():
+    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=100)
+    middle = quilt_search(chain, "any", Scale(1.0))
+    assert middle.inside(100) == middle.left + middle.right - 1
+    first = quilt_search(chain, "any", Scale(1.0), records=[0])
+    assert (first.left, first.inside(100)) == (None, first.right)
+    last = quilt_search(chain, "any", Scale(1.0), records=[99])
+    assert (last.right, last.inside(100)) == (None, last.left)
+    short = quilt_search(ut.MarkovChain(chain.transition, length=3), "any", Scale(1.0))
+    assert (short.left, short.right, short.inside(3)) == (None, None, 3)

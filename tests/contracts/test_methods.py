@@ -131,6 +131,8 @@ def test_published_plans_carry_what_they_really_leak(family, who):
             )
             assert plan.dp_epsilon > 0
             kept(plan, chain, table(chain, counted, plan.mechanism.scale), who)
+            quilt = calibrate(chain, counted, least + 0.4, who, "quilt").mechanism.scale
+            assert quilt <= plan.mechanism.scale * (1 + SAME)
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m not in ("exact", *IGNORANT)])
@@ -187,6 +189,19 @@ def test_quilt_scales_are_those_of_brute_force(family, k, n, counted):
         floor = oracles.quilt_by_enumeration(chain.joint, epsilon, conditional=True)
         found = calibrate(chain, counted, epsilon, "any", "quilt").mechanism.scale
         assert floor * (1 - SAME) <= found <= n / epsilon * (1 + SAME)
+
+
+@pytest.mark.parametrize("family", ["zeros", "varying-zeros", "point-mass"])
+def test_impossible_values_have_no_influence(family):
+    """Definition 4.2 compares probabilities; a value that never occurs has none to compare."""
+    certain = ut.MarkovChain([[0.7, 0.3], [0.4, 0.6]], start=[1, 0], length=2)
+    assert scale(certain, 1.0, "ignorant", "quilt") == pytest.approx(1.0, rel=SAME)
+    for seed in range(8):
+        chain = example(family, 2 + seed % 2, 5, seed)
+        for epsilon in EPSILONS:
+            expected = oracles.quilt_by_enumeration(chain.joint, epsilon)
+            found = calibrate(chain, (0,), epsilon, "ignorant", "quilt").mechanism.scale
+            assert found == pytest.approx(expected, rel=SAME)
 
 
 @pytest.mark.parametrize(("k", "n"), [(2, 40), (3, 40)])

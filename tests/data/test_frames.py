@@ -74,7 +74,7 @@ def test_series_end_where_the_other_column_changes(tmp_path, table):
 
 def test_formats_agree(tmp_path, table):
     zipped = tmp_path / "table.csv.gz"
-    zipped.write_bytes(gzip.compress(TABLE.encode()))
+    zipped.write_bytes(gzip.compress(TABLE.encode(), mtime=0))
     parquet = tmp_path / "table.parquet"
     pl.read_csv(table, null_values="NA").write_parquet(parquet)
     loud = written(tmp_path, TABLE, "TABLE.CSV")
@@ -140,11 +140,11 @@ PARQUET = b"PAR1" + b"\0" * 40
         ("a.csv", b"x,y\n", "no records"),
         ("a.csv", PNG, "is not CSV, as its name says"),
         ("a.csv", PARQUET, "but Parquet"),
-        ("a.csv", gzip.compress(b"x\n1\n"), "but gzip"),
+        ("a.csv", gzip.compress(b"x\n1\n", mtime=0), "but gzip"),
         ("a.csv.gz", b"x\n1\n", "is not gzip, as its name says"),
-        ("a.csv.gz", gzip.compress(PNG), "UTF-8"),
+        ("a.csv.gz", gzip.compress(PNG, mtime=0), "UTF-8"),
         ("a.csv.gz", gzip.compress(bytes(range(97, 122)) * 99)[:-20], "cannot read"),
-        ("a.csv.gz", gzip.compress(b""), "is empty"),
+        ("a.csv.gz", gzip.compress(b"", mtime=0), "is empty"),
         ("a.parquet", TABLE.encode(), "is not Parquet"),
         ("a.parquet", PARQUET, "damaged, or not Parquet"),
         ("a.csv", "x,y\né,1\n".encode("latin-1"), "not text in UTF-8"),

@@ -14,7 +14,7 @@ log-ratio, and the worst one lies next to it (docs, theory: quilts). The approxi
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -110,6 +110,13 @@ class Quilt:
     record: int
     left: int | None
     right: int | None
+
+    def inside(self, length: int | None) -> int:
+        """Return how many records the quilt cuts off, in a series of ``length`` records."""
+        right = self.right
+        if right is None:
+            right = (length or self.record + 1) - self.record
+        return (self.record + 1 if self.left is None else self.left) + right - 1
 
 
 def chain_pairs(chain: MarkovChain, pairs: Sequence[tuple[State, State]] | None) -> Ints:
@@ -336,11 +343,19 @@ def _worst(
             values[chunk] = np.minimum(values[chunk], scores.min(axis=1))
     worst = int(np.argmax(values))
     inside = both[: min(left[worst], reach) + 1, : min(right[worst], reach) + 1]
-    return _located(float(values[worst]), int(place[worst]), inside)
+    found = _located(float(values[worst]), int(place[worst]), inside)
+    if found.left is not None:
+        return found
+    for room, table, side in ((left, influence.right, "right"), (right, influence.left, "left")):
+        alone = np.concatenate([[np.inf], table[1:].max(axis=1)])
+        cuts = np.flatnonzero(score.value(room[worst] + near, alone) <= found.value)
+        if cuts.size and cuts[0] <= length - 1 - room[worst]:
+            return replace(found, **{side: int(cuts[0])})
+    return found
 
 
 def _located(value: float, record: int, both: Array) -> Quilt:
-    """Return the two-sided quilt that has the given score, or one without named sides."""
+    """Return the two-sided quilt that has the given score, or one without sides."""
     places = np.argwhere(both <= value)
     if not places.size or np.isinf(value):
         return Quilt(value, record, None, None)

@@ -154,6 +154,7 @@ def plan_rows(plan: "Plan") -> list[tuple[str, str]]:
         ("expected error", f"{plan.expected_error:.6g}"),
         ("error bar", f"within {plan.accuracy(0.05):.6g} with probability 95%"),
         ("promise", promise),
+        ("assumes", "; ".join(plan.leakage.assumptions) or "nothing"),
     ]
 
 

@@ -74,6 +74,7 @@ class Row:
             "expected_error": self.expected_error,
             "error_bar": self.error_bar,
             "leakage": None if leak is None else [leak.lower, leak.upper],
+            "assumptions": [] if self.plan is None else list(self.plan.leakage.assumptions),
             "reason": self.reason,
             "seconds": self.seconds,
         }

@@ -268,12 +268,10 @@ def _by_quilts(
         if upper <= question.epsilon:
             break
         scale = up(scale, 64)
-    inside = "all records" if found.left is None or found.right is None else (
-        f"{found.left + found.right - 1} records"
-    )  # fmt: skip
+    inside = found.inside(question.length)
     leak = Leakage(
         0.0, upper, method, question.against,
-        assumptions=(*assumptions, f"the worst record's quilt has {inside} inside"),
+        assumptions=(*assumptions, f"the worst record's quilt has {inside} records inside"),
         citation="Theorem 4.4 of [wang2016]",
         secrets=question.secrets,
     )  # fmt: skip
