@@ -140,15 +140,15 @@ class Linear:
     weights: Array
     spread: float
 
-    def __post_init__(self) -> None:
+    def __init__(self, weights: Any, spread: float) -> None:
         """Copy and check the weights."""
-        weights = freeze(self.weights)
+        weights = freeze(weights)
         if weights.ndim != 1 or not weights.size or not np.isfinite(weights).all():
             raise InvalidInput("weights must be a non-empty list of finite numbers")
         if not weights.any():
             raise InvalidInput("all weights are zero: the answer is public; nothing to protect")
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "spread", check_positive(self.spread, "spread"))
+        object.__setattr__(self, "spread", check_positive(spread, "spread"))
 
     def __eq__(self, other: object) -> bool:
         """Return whether weights and spread agree."""

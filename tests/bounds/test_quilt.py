@@ -48,7 +48,15 @@ def test_the_three_searches_agree(chain, against, epsilon):
     assert fast_search(influence, chain.length, Scale(epsilon)).value == pytest.approx(
         basic, rel=1e-14
     )
-    assert quilt_search(chain, against, Scale(epsilon)).value == pytest.approx(basic, rel=1e-13)
+    table = partial(chain_influence, chain, against, pairs)
+    assert pruned_search(table, chain.length, Scale(epsilon)).value == pytest.approx(
+        basic, rel=1e-13
+    )
+    own = quilt_search(chain, against, Scale(epsilon)).value
+    if against == "ignorant":
+        assert own == pytest.approx(basic, rel=1e-13)
+    else:  # what lies beyond the ends of a series cannot be known
+        assert own <= basic * (1 + 1e-13)
 
 
 @LAWS
@@ -97,11 +105,15 @@ def test_any_length_is_the_limit_of_long_series():
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])
 def test_a_given_start_and_differing_steps(against):
-    """A stack of equal steps from the stationary law is the stationary chain (up to its ends)."""
+    """A stack of equal steps from the stationary law is the stationary chain."""
     rows = np.array([[0.9, 0.1], [0.3, 0.7]])
     chain = ut.MarkovChain(rows, length=30)
     given_start = ut.MarkovChain(rows, start=chain.initial, length=30)
     stack = ut.MarkovChain(np.array([rows] * 29), start=chain.initial)
+    longer = ut.MarkovChain(rows, start=chain.initial, length=5000)
+    endless = quilt_search(ut.MarkovChain(rows), against, Scale(1.0)).value
+    assert quilt_search(longer, against, Scale(1.0)).value == pytest.approx(endless, rel=1e-9)
+    assert quilt_search(longer, against, Scale(1.0)).value >= endless
     expected = quilt_search(chain, against, Scale(1.0)).value
     for other in (given_start, stack):
         assert quilt_search(other, against, Scale(1.0)).value == pytest.approx(expected, rel=1e-9)
@@ -162,6 +174,8 @@ def test_approximate_influences_cover_exact_ones(chain, epsilon):
 def test_what_a_quilt_cuts_off():
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=100)
     middle = quilt_search(chain, "any", Scale(1.0))
+    assert middle.left is not None
+    assert middle.right is not None
     assert middle.inside(100) == middle.left + middle.right - 1
     first = quilt_search(chain, "any", Scale(1.0), records=[0])
     assert (first.left, first.inside(100)) == (None, first.right)
@@ -169,3 +183,22 @@ def test_what_a_quilt_cuts_off():
     assert (last.right, last.inside(100)) == (None, last.left)
     short = quilt_search(ut.MarkovChain(chain.transition, length=3), "any", Scale(1.0))
     assert (short.left, short.right, short.inside(3)) == (None, None, 3)
+
+
+def test_a_start_is_felt_near_the_beginning_only():
+    """Of a long series with a given start each record counts with its own law."""
+    rows = [[0.882, 0.118], [0.305, 0.695]]
+    late = ut.MarkovChain(rows, start=[1.0, 0.0], length=3000)
+    worst = quilt_search(late, "ignorant", Scale(1.0))
+    assert worst.record < 64
+    assert worst.value > quilt_search(ut.MarkovChain(rows), "ignorant", Scale(1.0)).value
+    for record in (3, 40, 63, 64, 65, 500, 2990):
+        table = partial(chain_influence, late, "ignorant", chain_pairs(late, None), record=record)
+        alone = pruned_search(table, 3000, Scale(1.0), [record]).value
+        found = quilt_search(late, "ignorant", Scale(1.0), records=[record]).value
+        assert alone <= found <= alone * (1 + 1e-8)
+
+
+def test_nothing_to_protect_asks_for_nothing():
+    certain = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], start=[1.0, 0.0], length=9)
+    assert quilt_search(certain, "any", Scale(1.0)).value == 0.0

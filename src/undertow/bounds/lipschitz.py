@@ -16,7 +16,7 @@ from undertow.errors import InvalidInput, MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
 
-__all__ = ["MOST_SERIES", "query_distance"]
+__all__ = ["MOST_SERIES", "enumerable", "query_distance"]
 
 MOST_SERIES = 16_384
 """Most series that are enumerated."""
@@ -25,6 +25,15 @@ _NUMBERS = (
     "'wasserstein' is a distance between single numbers, and this query answers something else; "
     "use method='quilt' or 'exchange'"
 )
+
+
+def enumerable(chain: MarkovChain) -> bool:
+    """Return whether a chain has few enough series.
+
+    >>> enumerable(MarkovChain([[.9, .1], [.3, .7]], length=14))
+    True
+    """
+    return chain.length is not None and chain.size**chain.length <= MOST_SERIES
 
 
 def query_distance(
@@ -46,7 +55,7 @@ def query_distance(
     if isinstance(query, Histogram):
         raise MethodRefused(_NUMBERS)
     length = chain.length
-    if length is None or chain.size**length > MOST_SERIES:
+    if length is None or not enumerable(chain):
         raise MethodRefused(
             f"'wasserstein' for {type(query).__name__} enumerates all series, at most "
             f"{MOST_SERIES}; give the chain a length of at most "

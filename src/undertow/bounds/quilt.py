@@ -23,7 +23,7 @@ import numpy as np
 from undertow.bounds.rays import Ints, recent_states, visited
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
-from undertow.numerics import MAX_STEPS, Array, log_ratio, pad_log
+from undertow.numerics import GAP, MAX_STEPS, Array, log_ratio, pad_log
 from undertow.queries import State
 
 __all__ = [
@@ -43,6 +43,10 @@ __all__ = [
 
 _FIRST = 64
 """Distances looked at first; doubled while a farther quilt could still be better."""
+
+_SHORT = 64
+"""Records up to which every record has its own table: nothing lies beyond the ends of a series,
+which makes influences there a little smaller."""
 
 _TABLE = 40_000_000
 """Most entries (quilts x pairs) of one table of influences (a cost limit: past it the search
@@ -141,6 +145,7 @@ def chain_influence(
     pairs: Ints,
     steps: int,
     record: int | None = None,
+    settled: int | None = None,
 ) -> Influence:
     """Return the influences up to ``steps`` away from a record of a chain.
 
@@ -149,20 +154,25 @@ def chain_influence(
         ignorant:   max l_a - ln w(x) / w(x'),    max r_c             (w the law of the record)
         any:        max l_a - min l_{a+1},        max r_c - min r_{c+1}.
 
-    One table serves every record of a chain with a stationary start: leave ``record`` out.
-    Cost O(steps k^2 (k + pairs)).
+    One table serves every record of a chain with a stationary start: leave ``record`` out. One
+    also serves all records from ``settled`` on, whatever the start, with min l_settled in place
+    of ln w(x) / w(x'), which is no smaller. Cost O(steps k^2 (k + pairs)).
 
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
     >>> chain_influence(chain, "ignorant", chain_pairs(chain, None), 2).right[1].round(4)
     array([1.0986, 1.9459])
     """
+    x, other = pairs[:, 0], pairs[:, 1]
     if record is None:
         powers = chain.powers(steps + 1)
-        return _influence(powers, powers, chain.initial, pairs, against, steps)
+        late = chain.initial[None] if settled is None else chain.between(0, settled)
+        prior = log_ratio(late[:, x], late[:, other]).min(axis=0)
+        return _influence(powers, powers, prior, pairs, against, steps)
     left, right = _products(chain, record, steps + 1)
     seen = recent_states(chain, record, steps)[::-1]  # by distance: a value that cannot occur
     left[: len(seen)] *= seen[:, :, None]
-    return _influence(left, right, chain.law(record), pairs, against, steps)
+    law = np.where(chain.law(record) > 0, chain.law(record), np.nan)
+    return _influence(left, right, log_ratio(law[x], law[other]), pairs, against, steps)
 
 
 def _products(chain: MarkovChain, record: int, steps: int) -> tuple[Array, Array]:
@@ -182,11 +192,14 @@ def _products(chain: MarkovChain, record: int, steps: int) -> tuple[Array, Array
 
 
 def _influence(
-    left: Array, right: Array, law: Array, pairs: Ints, against: str, steps: int
+    left: Array, right: Array, prior: Array, pairs: Ints, against: str, steps: int
 ) -> Influence:
-    """Return both tables from the products Q_0 .. Q_{steps+1} of each side, (steps + 2, k, k)."""
+    """Return both tables from the products Q_0 .. Q_{steps+1} of each side, (steps + 2, k, k).
+
+    ``prior`` is ln w(x) / w(x') for each pair, or less; nan where the record cannot take a value.
+    """
     x, other = pairs[:, 0], pairs[:, 1]
-    possible = (law[x] > 0) & (law[other] > 0)
+    possible = ~np.isnan(prior)
     sides = []
     # (distance, far value, pair): towards the left the far value comes first
     for ratios in (
@@ -199,9 +212,9 @@ def _influence(
     (left_top, left_low), (right_top, right_low) = sides
     if against == "any":
         far_left, far_right = left_low[1:], np.minimum(right_low[1:], 0.0)
-        far_left = np.minimum(far_left, log_ratio(law[x], law[other]))
+        far_left = np.minimum(far_left, prior)
     else:
-        far_left = np.broadcast_to(log_ratio(law[x], law[other]), left_top[:-1].shape)
+        far_left = np.broadcast_to(prior, left_top[:-1].shape)
         far_right = np.zeros_like(right_top[:-1])
     tables = []
     for top, far in ((left_top, far_left), (right_top, far_right)):
@@ -273,22 +286,40 @@ def quilt_search(
     wanted = chain_pairs(reduced, pairs)
     if not wanted.size:
         return Quilt(0.0, 0, None, None)
-    if reduced.homogeneous and isinstance(reduced.start, str):
-        table = partial(chain_influence, reduced, against, wanted)
-        return pruned_search(table, reduced.length, score, records)
-    if reduced.length is None:
+    table = partial(chain_influence, reduced, against, wanted)
+    length = reduced.length
+    stationary = reduced.homogeneous and isinstance(reduced.start, str)
+    if stationary and (length is None or length > _SHORT):
+        return pruned_search(table, length, score, records)
+    if length is None:
         raise MethodRefused(
             "'quilt' needs a stationary start or a length: the law of a record depends on its "
             "place; give the chain a length, or use method='exchange'"
         )
-    found = [
-        pruned_search(
-            partial(chain_influence, reduced, against, wanted, record=record),
-            reduced.length, score, [record],
-        )
-        for record in (range(reduced.length) if records is None else records)
-    ]  # fmt: skip
+    places = range(length) if records is None else records
+    settled = _settled(reduced, length) if length > _SHORT else length
+    found = [Quilt(0.0, 0, None, None)]
+    for record in places:
+        if record < settled and (reduced.law(record)[wanted] > 0).all(axis=1).any():
+            here = partial(table, record=record)
+            found.append(pruned_search(here, length, score, [record]))
+    late = [record for record in places if record >= settled]
+    if late:
+        found.append(pruned_search(partial(table, settled=settled), length, score, late))
     return max(found, key=lambda quilt: quilt.value)
+
+
+def _settled(chain: MarkovChain, length: int) -> int:
+    """Return a record from which on the start has been forgotten, ``length`` if there is none."""
+    if not chain.homogeneous:
+        return length
+    record = _SHORT
+    while record < min(length, MAX_STEPS):
+        logs = log_ratio(chain.between(0, record), np.ones((chain.size, chain.size)))
+        if np.isfinite(logs).all() and np.ptp(logs, axis=0).max() <= GAP:
+            return record
+        record *= 2
+    return length
 
 
 def pruned_search(

@@ -32,7 +32,10 @@ from undertow.queries import State
 __all__ = ["Distance", "count_distance"]
 
 DIRECT = 128
-"""Most records of a series whose every window is compared outright."""
+"""Records up to which every window is compared outright at once."""
+
+STUBBORN = 512
+"""Most records that are compared outright where no cut gives the exact distance."""
 
 DEEPEST = 512
 """Greatest distance at which a long series is cut (cost)."""
@@ -115,7 +118,15 @@ def _distance(
     if not wanted.size:
         return Distance(0, 0)
     lower = _attained(reduced, marks, wanted, records)
-    return _long(reduced, marks, wanted, records, lower)
+    upper = _long(reduced, marks, wanted, records, lower)
+    if upper > lower and reduced.length is not None and reduced.length <= STUBBORN:
+        return _direct(reduced, marks, wanted, records)
+    if math.isinf(upper):
+        raise MethodRefused(
+            "'wasserstein' could not bound how far a record reaches in this chain (it mixes too "
+            f"slowly for windows of {DEEPEST} records); use method='exact' or 'exchange'"
+        )
+    return Distance(lower, int(upper))
 
 
 def _attained(chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[int] | None) -> int:
@@ -231,25 +242,18 @@ def _around(
 
 def _long(
     chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[int] | None, lower: int
-) -> Distance:
-    joint = chain.initial[:, None] * chain.transition
-    backward = joint.T / chain.initial[:, None]
+) -> float:
+    """Return an upper end for a stationary series of any length, inf if no depth yields one."""
+    backward = chain.reverse().transition
     upper, depth = math.inf, 16
     while depth <= DEEPEST and (chain.length is None or 2 * depth < chain.length):
         left, right = (_side(kernel, marks, depth) for kernel in (backward, chain.transition))
         if left is not None and right is not None:
             upper = min(upper, _at_depth(left, right, marks, pairs, records, chain.length, depth))
-        if upper <= lower:
-            break
-        if math.isfinite(upper) and depth >= 128:
+        if upper <= lower or (math.isfinite(upper) and depth * chain.size**2 >= 2 * DEEPEST):
             break
         depth *= 2
-    if math.isinf(upper):
-        raise MethodRefused(
-            "'wasserstein' could not bound how far a record reaches in this chain (it mixes too "
-            f"slowly for windows of {DEEPEST} records); use method='exact' or 'exchange'"
-        )
-    return Distance(lower, int(upper))
+    return upper
 
 
 def _side(kernel: Array, marks: Bools, depth: int) -> _Side | None:

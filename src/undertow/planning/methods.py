@@ -16,7 +16,7 @@ import numpy as np
 
 from undertow.adversaries import Against, Secrets, words
 from undertow.bounds.engine import group_leakage, leakage
-from undertow.bounds.lipschitz import query_distance
+from undertow.bounds.lipschitz import enumerable, query_distance
 from undertow.bounds.published import lange_constant, zhao_budget, zhao_constant
 from undertow.bounds.quilt import (
     Bound,
@@ -284,10 +284,13 @@ def _wasserstein(question: Question) -> Solution:
     for chain in question.chains("wasserstein"):
         if isinstance(query, Count):
             counted = np.isin(np.arange(chain.size), [chain.index(s) for s in query.states])
-            found = float(count_distance(chain, counted, secrets.pairs, secrets.records).upper)
+            found = count_distance(chain, counted, secrets.pairs, secrets.records)
+            reach = float(found.upper)
+            if found.lower < found.upper and enumerable(chain):  # two chances may tie exactly
+                reach = query_distance(chain, query, secrets.pairs, secrets.records)
         else:
-            found = query_distance(chain, query, secrets.pairs, secrets.records)
-        distance = max(distance, found)
+            reach = query_distance(chain, query, secrets.pairs, secrets.records)
+        distance = max(distance, reach)
     if distance == 0:
         raise NothingToProtect(CERTAIN)
     mechanism = question.noise(divide_up(distance, question.epsilon))
