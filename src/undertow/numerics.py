@@ -27,6 +27,7 @@ __all__ = [
     "down",
     "freeze",
     "log_ratio",
+    "log_sum",
     "pad_log",
     "up",
 ]
@@ -99,6 +100,18 @@ def log_ratio(numerator: Array, denominator: Array) -> Array:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.log(numerator) - np.log(denominator))
+
+
+def log_sum(terms: Array, axis: int) -> Array:
+    """Return ln sum exp(terms) along an axis; -inf stands for nothing.
+
+    >>> log_sum(np.log([[1.0, 3.0], [0.5, 0.5]]), axis=1).round(6)
+    array([1.386294, 0.      ])
+    """
+    peak = terms.max(axis=axis, keepdims=True)
+    safe = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.squeeze(safe, axis=axis) + np.log(np.exp(terms - safe).sum(axis=axis)))
 
 
 def freeze(values: Any) -> Array:

@@ -41,7 +41,7 @@ from undertow.bounds.replay import replay_count
 from undertow.bounds.windows import EFFORT, Laws, WindowSearch
 from undertow.certificate import Leakage, Witness
 from undertow.models.markov import MarkovChain
-from undertow.numerics import Array, down, up
+from undertow.numerics import Array, down, log_sum, up
 
 __all__ = ["count_leakage"]
 
@@ -202,21 +202,14 @@ def _count_laws(rays: Rays, counted: Bools) -> Array:
             moved = path.copy()
             moved[:, counted, :, 1:] = path[:, counted, :, :-1]
             moved[:, counted, :, 0] = -np.inf
-            law[step, :, size] = _log_sum(moved + far[:, :, None, None], axis=1)
+            law[step, :, size] = log_sum(moved + far[:, :, None, None], axis=1)
             if step < steps:
                 kernel = np.log(rays.kernel(step + 1))
-                path = _log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
+                path = log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
         masses = np.einsum("tbxv,bv->tbx", rays.products, rays.weights)
         totals = np.concatenate([rays.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2)
         law[1:] -= np.where(totals[1:] > 0, np.log(totals[1:]), 0.0)[..., None]
     return law
-
-
-def _log_sum(terms: Array, axis: int) -> Array:
-    peak = terms.max(axis=axis, keepdims=True)
-    safe = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.squeeze(safe, axis=axis) + np.log(np.exp(terms - safe).sum(axis=axis)))
 
 
 def _smooth(law: Array, rate: float) -> Array:

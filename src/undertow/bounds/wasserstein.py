@@ -26,7 +26,7 @@ from undertow.bounds.quilt import chain_pairs
 from undertow.bounds.rays import Bools, Ints, visited
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
-from undertow.numerics import MAX_STEPS, Array
+from undertow.numerics import MAX_STEPS, Array, log_sum
 from undertow.queries import State
 
 __all__ = ["Distance", "count_distance"]
@@ -224,15 +224,15 @@ def _around(
         for record in range(length - 1):
             moved = _marked(joint[None], marks)[0]
             kernel = np.log(chain.step(record))
-            joint = _log_sum(moved[:, None, :] + kernel[:, :, None], axis=0)
-            total = _log_sum(joint, axis=1)
+            joint = log_sum(moved[:, None, :] + kernel[:, :, None], axis=0)
+            total = log_sum(joint, axis=1)
             before.append(joint - np.where(np.isfinite(total), total, 0.0)[:, None])
         backward = np.zeros((size, 1))
         after = [backward]
         for record in reversed(range(length - 1)):
             moved = _marked(backward[None], marks)[0]
             kernel = np.log(chain.step(record))
-            backward = _log_sum(kernel[:, :, None] + moved[None, :, :], axis=1)
+            backward = log_sum(kernel[:, :, None] + moved[None, :, :], axis=1)
             after.append(backward)
     return before, after[::-1]
 
@@ -263,12 +263,12 @@ def _side(kernel: Array, marks: Bools, depth: int) -> _Side | None:
     with np.errstate(divide="ignore"):
         log_kernel = np.log(kernel)
     for _ in range(depth):
-        step = _log_sum(laws[-1][:, :, None, :] + log_kernel[None, :, :, None], axis=1)
+        step = log_sum(laws[-1][:, :, None, :] + log_kernel[None, :, :, None], axis=1)
         laws.append(_marked(step, marks))
     open_down = np.zeros((depth + 1, size, size), dtype=np.int64)
     open_up = np.zeros_like(open_down)
     for steps in range(1, depth + 1):
-        whole = _log_sum(laws[steps], axis=1)
+        whole = log_sum(laws[steps], axis=1)
         for x in range(size):
             for other in range(x):
                 spread = _spread(whole[x], whole[other], MARGIN)
@@ -317,7 +317,7 @@ def _matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | Non
     Where a label is likelier under ``first`` its surplus is moved, at one count, to a label that
     is likelier under ``second``, at a count lower by ``offset[label, label']``.
     """
-    masses = [_log_sum(law, axis=1) for law in (first, second)]
+    masses = [log_sum(law, axis=1) for law in (first, second)]
     if not np.array_equal(np.isfinite(masses[0]), np.isfinite(masses[1])):
         return None
     here = np.flatnonzero(np.isfinite(masses[0]))
@@ -409,7 +409,7 @@ def _window(
     for side, room in ((left, rooms[0]), (right, rooms[1])):
         law = side.laws[room]
         cut = room >= depth
-        sides.append(law if cut else _log_sum(law, axis=1)[:, None, :])
+        sides.append(law if cut else log_sum(law, axis=1)[:, None, :])
         zero = np.zeros((1, 1), dtype=np.int64)
         lowest.append(side.down if cut else zero)
         highest.append(side.up if cut else zero)
@@ -454,10 +454,3 @@ def _convolve(left: Array, right: Array) -> Array:
         window = total[..., count : count + places]
         np.logaddexp(window, left[..., count : count + 1] + right, out=window)
     return total
-
-
-def _log_sum(terms: Array, axis: int) -> Array:
-    peak = terms.max(axis=axis, keepdims=True)
-    safe = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.squeeze(safe, axis=axis) + np.log(np.exp(terms - safe).sum(axis=axis)))
