@@ -130,6 +130,17 @@ def test_secret_pairs_and_records():
         assert count_distance(chain, marks, records=[0]).upper < whole.upper
 
 
+def test_records_of_a_series_of_any_length():
+    chain = ut.MarkovChain(ACTIVITY)
+    short = ut.MarkovChain(ACTIVITY, length=20)
+    assert (
+        count_distance(short, ONE, records=[0]).upper
+        <= count_distance(chain, ONE, records=[0]).upper
+    )
+    for record in (40, 8000, 9000, 10**6):
+        assert count_distance(chain, ONE, records=[record]) == Distance(5, 5)
+
+
 def test_a_long_series_needs_a_stationary_start():
     with pytest.raises(MethodRefused, match="128 records"):
         count_distance(ut.MarkovChain(ACTIVITY, start=[1, 0], length=400), ONE)

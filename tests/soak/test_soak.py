@@ -1,7 +1,8 @@
 """Long runs against the oracle; `make soak` writes what they saw to soak/last-result.md.
 
-UNDERTOW_SOAK_SECONDS (600 unless told) is shared out: 0.4 to counts, 0.1 to counts in 50 digits,
-0.2 to the exchange, the rest to draws of noise. A short rehearsal runs with the ordinary tests.
+UNDERTOW_SOAK_SECONDS (600 unless told) is shared out: 0.2 each to counts, to the exchange, to plans
+of every method and to draws of noise, the rest to counts in 50 digits, distances and boxes. A short
+rehearsal runs with the ordinary tests.
 """
 
 import dataclasses
@@ -14,11 +15,13 @@ from pathlib import Path
 import pytest
 
 import undertow as ut
+from tests.soak.plans import Trials, run_boxes, run_distances, run_plans
 from tests.soak.work import Tally, run_counts, run_draws, run_exact, run_exchanges
+from undertow.bounds import wasserstein
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "soak" / "last-result.md"
-CHAINS, EXCHANGES, DRAWS = 20_000, 2_000, 10_000_000
+CHAINS, EXCHANGES, DRAWS, TRIALS = 20_000, 2_000, 10_000_000, 20_000
 
 
 def seconds(share):
@@ -60,13 +63,29 @@ def table(tally: Tally, more: Sequence[tuple[str, object]]) -> list[str]:
         ("failures", len(tally.failures)),
     ]
     shown = [f"| {name} | {value} |" for name, value in rows]
-    failures = [f"- {failure}" for failure in tally.failures[:20]]
-    return ["| what | found |", "|---|---|", *shown, "", *failures, *([""] if failures else [])]
+    return ["| what | found |", "|---|---|", *shown, "", *listed(tally.failures)]
+
+
+def listed(failures: Sequence[str]) -> list[str]:
+    return [*(f"- {failure}" for failure in failures[:20]), *([""] if failures else [])]
+
+
+def verdict(trials: Trials, *more: str) -> list[str]:
+    """The lines of a run of trials: how much was claimed, and by how much it was missed."""
+    rows = [
+        f"| cases | {trials.cases} |",
+        *more,
+        f"| comparisons | {trials.claims} |",
+        f"| of these within 1e-6 of the claim | {trials.tight} |",
+        f"| worst excess over what was claimed (relative) | {trials.excess:.3g} |",
+        f"| failures | {len(trials.failures)} |",
+    ]
+    return ["| what | found |", "|---|---|", *rows, "", *listed(trials.failures)]
 
 
 @pytest.mark.soak
 def test_counts_against_enumeration(lines):
-    tally = run_counts(seconds(0.4), CHAINS)
+    tally = run_counts(seconds(0.2), CHAINS)
     lines += ["## Noisy counts against enumeration", "", *table(tally, [])]
     assert tally.cases > 0
     assert not tally.failures
@@ -74,7 +93,7 @@ def test_counts_against_enumeration(lines):
 
 @pytest.mark.soak
 def test_counts_against_exact_arithmetic(lines):
-    cases, failures = run_exact(seconds(0.1), CHAINS, CHAINS)
+    cases, failures = run_exact(seconds(0.06), CHAINS, CHAINS)
     lines += ["## Noisy counts in 50-digit arithmetic", ""]
     lines += [f"{cases} cases, {len(failures)} with an end on the wrong side.", ""]
     lines += [f"- {failure}" for failure in failures[:20]]
@@ -92,10 +111,35 @@ def test_exchange_against_linear_programs(lines):
 
 
 @pytest.mark.soak
+def test_plans_against_attackers(lines):
+    trials = run_plans(seconds(0.2), TRIALS)
+    more = [f"| plans | {trials.plans} |", f"| methods that refused | {trials.refused} |"]
+    lines += ["## Plans of the certified methods against attackers", "", *verdict(trials, *more)]
+    assert trials.plans > 0
+    assert not trials.failures
+
+
+@pytest.mark.soak
+def test_distances_of_long_series(lines):
+    trials = run_distances(seconds(0.08), TRIALS)
+    lines += ["## Wasserstein distances of long series", "", *verdict(trials)]
+    assert trials.claims > 0
+    assert not trials.failures
+
+
+@pytest.mark.soak
+def test_boxes_against_their_chains(lines):
+    trials = run_boxes(seconds(0.06), TRIALS)
+    lines += ["## Boxes of chains against chains inside", "", *verdict(trials)]
+    assert trials.claims > 0
+    assert not trials.failures
+
+
+@pytest.mark.soak
 @pytest.mark.statistical
 def test_draws_against_their_law(lines):
     """Null: discrete Laplace. False alarms below 1e-6 in all; noise 5% off must be rejected."""
-    found = run_draws(seconds(0.3), DRAWS)
+    found = run_draws(seconds(0.2), DRAWS)
     twins = [draws for off in (0.95, 1.05) for draws in run_draws(600, 500_000, off)]
     lines += ["## Draws of discrete Laplace noise", "", "| scale | draws | sup distance | "]
     lines[-1] += "chi-square p | mean error (sigma) |"
@@ -124,6 +168,16 @@ def test_a_short_rehearsal_of_the_comparisons():
     assert (counts.cases, exchanges.cases + exchanges.skipped) == (150, 25)
 
 
+def test_a_short_rehearsal_of_the_trials():
+    for trials, cases in (
+        (run_plans(60, 8), 8),
+        (run_distances(60, 6), 6),
+        (run_boxes(60, 30), 30),
+    ):
+        assert not trials.failures
+        assert (trials.cases, trials.claims > 5 * cases) == (cases, True)
+
+
 @pytest.mark.statistical
 def test_a_short_rehearsal_of_the_draws():
     """125,000 draws; noise 30% off is rejected at every scale. False alarms below 1e-6."""
@@ -148,3 +202,25 @@ def test_a_wrong_interval_would_be_noticed(monkeypatch):
         assert (not run_counts(60, 60).failures) is right
     monkeypatch.setattr(ut, "leakage", shifted(0.0, -1e-9))
     assert run_exact(60, 0, 60)[1]
+
+
+def test_a_broken_promise_would_be_noticed(monkeypatch):
+    """A tenth less noise, one count less of distance, a box a hundredth too low: all are caught."""
+    calibrate, long, leakage = ut.calibrate, wasserstein._long, ut.leakage
+
+    def quieter(*words, **more):
+        plan = calibrate(*words, **more)
+        return dataclasses.replace(
+            plan, mechanism=dataclasses.replace(plan.mechanism, scale=0.9 * plan.mechanism.scale)
+        )
+
+    def lower(*words):
+        leak = leakage(*words)
+        return dataclasses.replace(leak, upper=0.99 * leak.upper)
+
+    monkeypatch.setattr(ut, "calibrate", quieter)
+    assert run_plans(60, 2).failures
+    monkeypatch.setattr(wasserstein, "_long", lambda *words: long(*words) - 1)
+    assert run_distances(60, 5).failures
+    monkeypatch.setattr(ut, "leakage", lower)
+    assert run_boxes(60, 10).failures

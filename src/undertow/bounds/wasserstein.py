@@ -134,8 +134,10 @@ def _attained(chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[i
 
     Looks at the middle record only. Products of tilted kernels, by repeated squaring.
     """
-    length = chain.length or 2 * MAX_STEPS + 1
-    record = length // 2 if records is None else sorted(records)[len(records) // 2]
+    record = MAX_STEPS if records is None else sorted(records)[len(records) // 2]
+    length = chain.length or record + MAX_STEPS + 1
+    if records is None:
+        record = length // 2
     backward = chain.reverse().transition
     best = 0.0
     for tilt in (*_TILTS, *(-tilt for tilt in _TILTS)):
@@ -381,7 +383,8 @@ def _rooms(
     """Return the windows to compare: records on either side, at most ``depth``, deepest first."""
     if length is None:
         sides = range(depth, -1, -1)
-        return [(a, c) for a in sides for c in sides]
+        lefts = sides if records is None else sorted({min(r, depth) for r in records}, reverse=True)
+        return [(a, c) for a in lefts for c in sides]
     if records is None:
         ends = range(min(depth, length))
         records = [length // 2, *ends, *(length - 1 - end for end in ends)]
