@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from undertow.adversaries import Adversary
     from undertow.bounds.engine import leakage
     from undertow.certificate import Leakage, Witness
+    from undertow.data.table import Data
+    from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteLaplace, Laplace, MetricDP, PureDP
     from undertow.models.classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
@@ -31,12 +33,14 @@ _HOMES = {
     "ChainBox": "models.classes",
     "Comparison": "planning.comparison",
     "Count": "queries",
+    "Data": "data.table",
     "DiscreteLaplace": "mechanisms",
     "FittedChain": "models.fitting",
     "Groups": "models.groups",
     "Histogram": "queries",
     "Laplace": "mechanisms",
     "Leakage": "certificate",
+    "Ledger": "ledger.book",
     "Linear": "queries",
     "MarkovChain": "models.markov",
     "Mean": "queries",
@@ -61,12 +65,14 @@ __all__ = [
     "ChainBox",
     "Comparison",
     "Count",
+    "Data",
     "DiscreteLaplace",
     "FittedChain",
     "Groups",
     "Histogram",
     "Laplace",
     "Leakage",
+    "Ledger",
     "Linear",
     "MarkovChain",
     "Mean",

@@ -11,6 +11,11 @@ The tree::
     │   ├── MethodRefused              the named method does not prove what was asked
     │   │   └── Infeasible             it would prove it for a larger epsilon only
     │   └── NothingToProtect           every record is certain under the model
+    ├── LedgerError                    the account of what was released
+    │   ├── BudgetExceeded             what is asked for no longer fits; says what would
+    │   ├── LedgerConflict             entries that must not stand beside each other
+    │   ├── LedgerDamaged              the ledger is not what was written, or no ledger
+    │   └── LedgerUnavailable          the database cannot be reached, or the disk is full
     └── Contradiction                  two certified bounds disagree: a defect, never a user error
 
     DisclosureWarning (UserWarning)    a model fitted to private data is itself a disclosure
@@ -20,12 +25,17 @@ private data value.
 """
 
 __all__ = [
+    "BudgetExceeded",
     "Contradiction",
     "DisclosureWarning",
     "Infeasible",
     "InvalidInput",
     "InvalidModel",
     "InvalidPlan",
+    "LedgerConflict",
+    "LedgerDamaged",
+    "LedgerError",
+    "LedgerUnavailable",
     "MethodRefused",
     "NotSupported",
     "NothingToProtect",
@@ -73,6 +83,31 @@ class Infeasible(MethodRefused):
 
 class NothingToProtect(NotSupported):
     """Every record is certain under the model: nothing can leak, and no noise is needed."""
+
+
+class LedgerError(UndertowError):
+    """The account of what was released refuses, or cannot be kept."""
+
+
+class BudgetExceeded(LedgerError):  # noqa: N818
+    """A release no longer fits the limit; ``left`` is the DP level that still would."""
+
+    def __init__(self, message: str, left: float) -> None:
+        """Keep what is left."""
+        super().__init__(message)
+        self.left = left
+
+
+class LedgerConflict(LedgerError):  # noqa: N818
+    """Entries that must not stand beside each other: another model, another release's id."""
+
+
+class LedgerDamaged(LedgerError):  # noqa: N818
+    """The ledger is not what was written to it, or the file is no ledger."""
+
+
+class LedgerUnavailable(LedgerError):  # noqa: N818
+    """The database cannot be reached, is locked, or has no room left; nothing was written."""
 
 
 class Contradiction(UndertowError):  # noqa: N818

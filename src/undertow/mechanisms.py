@@ -7,7 +7,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import check_epsilon, check_positive, up
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, Sum
 
-__all__ = ["DiscreteLaplace", "Laplace", "Levelled", "Mechanism", "MetricDP", "PureDP"]
+__all__ = ["DiscreteLaplace", "Laplace", "Levelled", "Mechanism", "MetricDP", "PureDP", "Unit"]
 
 Unit = Literal["record", "person"]
 

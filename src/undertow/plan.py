@@ -9,7 +9,7 @@ from undertow import accuracy as _accuracy
 from undertow.adversaries import Adversary, Against, Secrets, check_against, words
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
-from undertow.mechanisms import DiscreteLaplace, Laplace
+from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP, Unit
 from undertow.models.groups import Groups
 from undertow.models.sets import AnyModel, ModelSet, model_from_dict
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
@@ -26,7 +26,8 @@ class Plan:
     """A query, the noise that answers it, and the certified leakage of the two together.
 
     Made by `calibrate`; holds no solver and no data. ``epsilon`` is what was asked for,
-    ``leakage.upper`` what is proved.
+    ``leakage.upper`` what is proved. ``unit`` says what is protected: one record, or all records
+    of one person.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -40,6 +41,7 @@ class Plan:
     epsilon: float
     leakage: Leakage
     method: str
+    unit: Unit = "record"
 
     @property
     def query(self) -> AnyQuery:
@@ -93,10 +95,18 @@ class Plan:
 
     def guarantee(self) -> str:
         """Return the promise in plain words."""
+        what = self.leakage.secrets.words()
+        if self.unit == "person":
+            what = "between any two histories of one person"
         return (
-            f"{words(self.against)} can raise the odds {self.leakage.secrets.words()} "
+            f"{words(self.against)} can raise the odds {what} "
             f"by at most a factor {odds(self.leakage.upper)} (leakage {above(self.leakage.upper)})"
         )
+
+    def fingerprint(self) -> str:
+        """Return a hash that only this plan has, for reports and ledgers."""
+        body: str = json.loads(self.to_json())["checksum"]
+        return body
 
     def to_json(self) -> str:
         """Return the plan as JSON text with a version and a checksum."""
@@ -109,6 +119,7 @@ class Plan:
             "model": self.model.to_dict(),
             "epsilon": self.epsilon,
             "method": self.method,
+            "unit": self.unit,
             "leakage": _leakage_to_dict(self.leakage),
         }
         for state in _names(self):
@@ -138,6 +149,7 @@ class Plan:
                 epsilon=body["epsilon"],
                 leakage=_leakage_from_dict(body["leakage"]),
                 method=body["method"],
+                unit=PureDP(1.0, body["unit"]).unit,
             )
         except (KeyError, TypeError, ValueError, AttributeError, UndertowError) as error:
             raise InvalidPlan(
@@ -223,9 +235,13 @@ def _query_to_dict(query: AnyQuery) -> dict[str, Any]:
             return {"kind": "histogram"}
         case Sum() | Mean():
             kind = "sum" if isinstance(query, Sum) else "mean"
-            return {"kind": kind, "lower": query.lower, "upper": query.upper}
+            ends = {"lower": query.lower, "upper": query.upper}
+            return {"kind": kind, **ends, "missing": query.missing, "steps": query.steps}
         case Linear():
-            return {"kind": "linear", "weights": query.weights.tolist(), "spread": query.spread}
+            weights = query.weights.tolist()
+            return {
+                "kind": "linear", "weights": weights, "spread": query.spread, "lower": query.lower,
+            }  # fmt: skip
         case Query():
             raise InvalidInput(
                 "a plan for a Python function cannot be written to a file; keep the plan in "
@@ -239,12 +255,13 @@ def _query_from_dict(description: dict[str, Any]) -> Any:
             return Count(description["states"])
         case "histogram":
             return Histogram()
-        case "sum":
-            return Sum(description["lower"], description["upper"])
-        case "mean":
-            return Mean(description["lower"], description["upper"])
+        case "sum" | "mean" as kind:
+            ends = description["lower"], description["upper"]
+            return (Sum if kind == "sum" else Mean)(
+                *ends, description["missing"], description["steps"]
+            )
         case "linear":
-            return Linear(description["weights"], description["spread"])
+            return Linear(description["weights"], description["spread"], description["lower"])
     raise InvalidPlan(f"unknown kind of query {description['kind']!r}")
 
 

@@ -6,14 +6,26 @@ Each query knows its l1 sensitivity: how far its answer can move when one record
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from undertow.errors import InvalidInput
+from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import Array, check_count, check_positive, freeze
 
-__all__ = ["AnyQuery", "Count", "Histogram", "Linear", "Mean", "Query", "State", "Sum"]
+__all__ = [
+    "STEPS",
+    "AnyQuery",
+    "Count",
+    "Histogram",
+    "Lattice",
+    "Linear",
+    "Mean",
+    "Query",
+    "State",
+    "Sum",
+]
 
 State = Hashable
 
@@ -84,9 +96,47 @@ class Histogram:
         return [counts[state] for state in states]
 
 
+STEPS = 2**24
+"""Steps of the lattice between the ends of a range: fine beside any noise worth adding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Where a real answer may lie: whole steps, so that exact noise can be added to it.
+
+    A record's value x becomes the whole number round(steps (x - lower) / (upper - lower)), clipped
+    to 0 .. steps; a missing or foreign one becomes ``missing``. With ``weights`` (signed whole
+    numbers, one per record, none beyond ``steps``) record t has |weights[t]| steps instead, and
+    the sign of its weight. Replacing a record moves the sum by at most ``steps``.
+
+    >>> Lattice(0.0, 10.0, steps=100, missing=0).place(2.5)
+    25
+    """
+
+    lower: float
+    upper: float
+    steps: int
+    missing: int
+    weights: tuple[int, ...] | None = None
+
+    def place(self, value: Any) -> int:
+        """Return the step of a value: the rule that frames follow, one record at a time."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return self.missing
+        if math.isnan(number):
+            return self.missing
+        share = (min(max(number, self.lower), self.upper) - self.lower) / (self.upper - self.lower)
+        return min(max(math.floor(share * self.steps + 0.5), 0), self.steps)
+
+
 @dataclass(frozen=True, slots=True)
 class Sum:
     """The sum of the records, each clipped to [lower, upper].
+
+    A missing or foreign value counts as ``missing``, by default the end of the range nearest to
+    0. Records are rounded to ``steps`` equal steps of the range before they are added.
 
     >>> Sum(0, 200).sensitivity()
     200.0
@@ -94,19 +144,32 @@ class Sum:
 
     lower: float
     upper: float
+    missing: float | None = None
+    steps: int = STEPS
 
     def __post_init__(self) -> None:
         """Refuse an empty or infinite range."""
-        _check_range(self.lower, self.upper)
+        _check_clipped(self)
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return upper - lower."""
         return float(self.upper) - float(self.lower)
 
+    def lattice(self) -> Lattice:
+        """Return the whole numbers that the records become."""
+        return _clipped_lattice(self)
+
+    def answer(self, total: int, rows: int) -> Fraction:
+        """Return the sum that so many steps over so many records stand for, exactly."""
+        spread = Fraction(self.upper) - Fraction(self.lower)
+        return rows * Fraction(self.lower) + Fraction(total, self.steps) * spread
+
 
 @dataclass(frozen=True, slots=True)
 class Mean:
     """The mean of the records, each clipped to [lower, upper]; the number of records is public.
+
+    Missing and foreign values count as in `Sum`, and in the number of records.
 
     >>> Mean(0, 200).sensitivity(length=100)
     2.0
@@ -114,10 +177,12 @@ class Mean:
 
     lower: float
     upper: float
+    missing: float | None = None
+    steps: int = STEPS
 
     def __post_init__(self) -> None:
         """Refuse an empty or infinite range."""
-        _check_range(self.lower, self.upper)
+        _check_clipped(self)
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return (upper - lower) / length."""
@@ -128,10 +193,22 @@ class Mean:
             )
         return (float(self.upper) - float(self.lower)) / check_count(length, "length", 1)
 
+    def lattice(self) -> Lattice:
+        """Return the whole numbers that the records become."""
+        return _clipped_lattice(self)
+
+    def answer(self, total: int, rows: int) -> Fraction:
+        """Return the mean that so many steps over so many records stand for, exactly."""
+        whole = Sum(self.lower, self.upper, self.missing, self.steps).answer(total, rows)
+        return whole / max(rows, 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
     """A weighted sum of records, two values of one record differing by at most ``spread``.
+
+    To be released it needs ``lower``, the least value: records are clipped to
+    [lower, lower + spread], and a missing one counts as ``lower``.
 
     >>> Linear([1.0, -2.0], spread=3.0).sensitivity()
     6.0
@@ -139,8 +216,9 @@ class Linear:
 
     weights: Array
     spread: float
+    lower: float | None = None
 
-    def __init__(self, weights: Any, spread: float) -> None:
+    def __init__(self, weights: Any, spread: float, lower: float | None = None) -> None:
         """Copy and check the weights."""
         weights = freeze(weights)
         if weights.ndim != 1 or not weights.size or not np.isfinite(weights).all():
@@ -149,21 +227,42 @@ class Linear:
             raise InvalidInput("all weights are zero: the answer is public; nothing to protect")
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "spread", check_positive(spread, "spread"))
+        if lower is not None:
+            _check_range(lower, lower + self.spread)
+        object.__setattr__(self, "lower", lower)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether weights and spread agree."""
+        """Return whether weights, spread and range agree."""
         return isinstance(other, Linear) and self._key() == other._key()
 
     def __hash__(self) -> int:
         """Return a hash that agrees with equality."""
         return hash(self._key())
 
-    def _key(self) -> tuple[bytes, float]:
-        return self.weights.tobytes(), self.spread
+    def _key(self) -> tuple[bytes, float, float | None]:
+        return self.weights.tobytes(), self.spread, self.lower
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return max |weight| * spread."""
         return float(np.abs(self.weights).max()) * self.spread
+
+    def lattice(self) -> Lattice:
+        """Return the whole numbers that the weighted records become."""
+        if self.lower is None:
+            raise NotSupported(
+                "to release a linear statistic its records must be clipped to a range; say where "
+                "it begins: Linear(weights, spread, lower=...)"
+            )
+        signed = np.rint(self.weights / np.abs(self.weights).max() * STEPS).astype(np.int64)
+        return Lattice(
+            self.lower, self.lower + self.spread, STEPS, 0, tuple(int(w) for w in signed)
+        )
+
+    def answer(self, total: int, rows: int) -> Fraction:
+        """Return the weighted sum that so many steps stand for, exactly."""
+        base = Fraction(self.lower or 0) * sum(map(Fraction, self.weights.tolist()))
+        step = Fraction(float(np.abs(self.weights).max())) * Fraction(self.spread) / STEPS
+        return base + total * step
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +291,23 @@ class Query:
 
 
 AnyQuery = Count | Histogram | Sum | Mean | Linear | Query
+
+
+def _check_clipped(query: Sum | Mean) -> None:
+    _check_range(query.lower, query.upper)
+    check_count(query.steps, "steps of the lattice", 1)
+    if query.missing is not None and not query.lower <= query.missing <= query.upper:
+        raise InvalidInput(
+            f"missing must lie in the range [{query.lower}, {query.upper}]: it is what a missing "
+            "record counts as"
+        )
+
+
+def _clipped_lattice(query: Sum | Mean) -> Lattice:
+    nearest = min(max(0.0, query.lower), query.upper)
+    plain = Lattice(float(query.lower), float(query.upper), query.steps, 0)
+    missing = plain.place(nearest if query.missing is None else query.missing)
+    return Lattice(plain.lower, plain.upper, plain.steps, missing)
 
 
 def _check_range(lower: float, upper: float) -> None:

@@ -3,13 +3,18 @@
 Numbers with an exact value are compared with 50-digit or rational arithmetic, without tolerance.
 """
 
+import itertools
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import undertow as ut
+from tests.contracts import oracles
+from undertow.bounds import wasserstein
+from undertow.bounds.lipschitz import query_distance
 from undertow.bounds.quilt import (
     Bound,
     Scale,
@@ -149,3 +154,137 @@ def test_one_sided_quilts_are_sought_as_far_as_they_help(score):
     assert found.left is None
     assert found.right == values.argmin() + 1
     assert found.right > 64
+
+
+# --- distances ------------------------------------------------------------------------------------
+
+
+def unmatched(first, second, offset, down, up):
+    """Return by how much two labelled laws fail to be drawn together as `_matched` claims.
+
+    Within a label the counts differ by an amount in [-down, up]; between two labels by exactly
+    ``offset[label, other]``. What cannot be matched, by linear programming.
+    """
+    labels, places = first.shape
+    moves = [
+        (a, i, b, j)
+        for a, i, b, j in itertools.product(range(labels), range(places), repeat=2)
+        if (a == b and -down <= i - j <= up) or (a != b and i - j == offset[a, b])
+    ]
+    taken = np.zeros((2 * labels * places, len(moves)))
+    for column, (a, i, b, j) in enumerate(moves):
+        taken[a * places + i, column] = taken[(labels + b) * places + j, column] = 1.0
+    room = np.concatenate([first.ravel(), second.ravel()])
+    found = linprog(-np.ones(len(moves)), A_ub=taken, b_ub=room, bounds=(0, None), method="highs")
+    return 1.0 + float(found.fun)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_labelled_laws_can_be_drawn_together_as_claimed(labels):
+    """The surplus of a label is moved to others, and only what is left is compared."""
+    rng, tried = np.random.default_rng(labels), 0
+    for _ in range(500):
+        places = int(rng.integers(6, 10))
+        shift = rng.uniform(-2.5, 2.5, (2, 1, 1)) * rng.choice([0, 1])
+        centre = places / 2 + shift + rng.uniform(-0.7, 0.7, (2, labels, 1))
+        laws = np.exp(-((np.arange(places) - centre) ** 2) / rng.uniform(1, 6))
+        laws *= rng.uniform(0.5, 1, laws.shape)
+        weights = rng.dirichlet(np.full(labels, rng.choice([20.0, 100.0])), size=2)
+        first, second = weights[..., None] * laws / laws.sum(axis=2, keepdims=True)
+        offset = rng.integers(-2, 3, (labels, labels))
+        found = wasserstein._matched(np.log(first), np.log(second), offset)
+        if found is not None:
+            tried += 1
+            assert unmatched(first, second, offset, *found) < 1e-9
+    assert tried > 80
+
+
+def test_a_label_that_one_value_rules_out_is_not_left_aside():
+    with np.errstate(divide="ignore"):
+        both, one = np.log([[0.3, 0.2], [0.3, 0.2]]), np.log([[0.6, 0.4], [0.0, 0.0]])
+    offset = np.zeros((2, 2), dtype=np.int64)
+    assert wasserstein._matched(both, one, offset) is None
+    assert wasserstein._matched(one, both, offset) is None
+
+
+def test_a_difference_in_the_tenth_digit_is_a_difference():
+    """Nearly independent records: a count needs 2, not 1; a comparison that fails is not a tie."""
+    chain = ut.MarkovChain([[0.5, 0.5], [0.5 - 1e-10, 0.5 + 1e-10]], length=6)
+    assert query_distance(chain, ut.Query(sum)) == 2.0
+    found = wasserstein.count_distance(chain, np.array([False, True]))
+    assert found.lower <= 2 <= found.upper
+    law = np.log([[0.1, 0.2, 0.4, 0.3]])
+    moved = np.log([[0.1 - 1e-10, 0.2 + 1e-10, 0.4, 0.3]])
+    offset = np.zeros((1, 1), dtype=np.int64)
+    assert wasserstein._matched(law, moved, offset) == (1, 1)
+
+
+def test_the_farthest_tails_decide():
+    """Chances below 1e-13 make the difference between 4 and 5 here."""
+    rows = [[0.3, 0.05, 0.65], [0.15, 0.78, 0.07], [0.01, 0.002, 0.988]]
+    chain = ut.MarkovChain(rows, length=60)
+    found = wasserstein.count_distance(chain, np.array([False, True, True]), records=[30])
+    truth = oracles.wasserstein_of_count(chain, (1, 2), [30])
+    assert found == wasserstein.Distance(truth, truth) == wasserstein.Distance(5, 5)
+
+
+def skewed(seed, size):
+    """Return a chain of any length that mixes fast and is not reversible, and what is counted."""
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.full(size, 0.9), size=size) + 0.15 + rng.choice([0, 0.8]) * np.eye(size)
+    marks = np.zeros(size, dtype=bool)
+    marks[rng.permutation(size)[: rng.integers(1, size)]] = True
+    return rows / rows.sum(axis=1, keepdims=True), marks
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_one_side_keeps_its_bounds_at_every_length(size):
+    tried = 0
+    for seed in range(30):
+        rows, marks = skewed(seed, size)
+        depth = 3 + seed % 5
+        side = wasserstein._side(rows, marks, depth)
+        if side is None:
+            continue
+        tried += 1
+        laws = wasserstein._side(rows, marks, 40)
+        assert laws is not None
+        for steps in range(1, 41):
+            whole = [np.logaddexp.reduce(law, axis=0) for law in laws.laws[steps]]
+            for x, other in itertools.permutations(range(size), 2):
+                down, up = wasserstein._spread(whole[x], whole[other], -wasserstein.MARGIN)
+                assert down <= side.down[x, other]
+                assert up <= side.up[x, other]
+                if steps <= depth:
+                    assert down <= side.open_down[steps, x, other]
+                    assert up <= side.open_up[steps, x, other]
+    assert tried >= 10
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_cuts_near_the_target_are_sound(size):
+    """Every length and position, cut at depths at which the surplus is not small at all."""
+    tried = 0
+    for seed in range(24):
+        rows, marks = skewed(100 + seed, size)
+        depth = 3 + seed % 6
+        whole = ut.MarkovChain(rows)
+        pairs = chain_pairs(whole, None)
+        kernels = whole.reverse().transition, whole.transition
+        sides = [wasserstein._side(kernel, marks, depth) for kernel in kernels]
+        if sides[0] is None or sides[1] is None:
+            continue
+        tried += 1
+        endless = wasserstein._at_depth(sides[0], sides[1], marks, pairs, None, None, depth)
+        for length in (2, 3, 2 * depth + 1, 2 * depth + 2, 31):
+            chain = ut.MarkovChain(rows, length=length)
+            truth = wasserstein._direct(chain, marks, pairs, None).lower
+            assert truth <= endless
+            if length > 2 * depth:
+                here = wasserstein._at_depth(sides[0], sides[1], marks, pairs, None, length, depth)
+                assert truth <= here <= endless
+                for record in (0, 1, depth, length - 2, length - 1):
+                    truth = wasserstein._direct(chain, marks, pairs, [record]).lower
+                    args = marks, pairs, [record], length, depth
+                    assert truth <= wasserstein._at_depth(sides[0], sides[1], *args)
+    assert tried >= 8

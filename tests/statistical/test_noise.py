@@ -177,3 +177,22 @@ def test_promised_error_bars_hold():
     alpha = plan.accuracy(0.05)
     assert (noise > alpha).sum() <= 283
     assert (noise > 0.7 * alpha).sum() > 283
+
+
+def test_released_sums():
+    """A sum of 30 records over [0, 8] in 64 steps: its noise, in steps, has the plan's level."""
+    query, series = ut.Sum(0, 8, steps=64), [3.0] * 30
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(0, 8), length=30)
+    plan = ut.calibrate(query, chain, epsilon=2.0)
+    scale = 64 / plan.dp_epsilon
+    size = 13_000
+    assert all(far_apart(scale, factor, size) for factor in TWINS)
+
+    def draws(planned):
+        found = [ut.release(planned, series).value for _ in range(size)]
+        return [round(8 * value) - 30 * 24 for value in found]  # eight steps to the unit
+
+    assert accepted(draws(plan), scale)
+    for factor in TWINS:
+        noise = ut.Laplace(query, factor * plan.mechanism.scale)
+        assert not accepted(draws(dataclasses.replace(plan, mechanism=noise)), scale)

@@ -1,4 +1,4 @@
-"""The command line: ``undertow leakage | plan | compare | fit | demo``."""
+"""The command line: ``undertow plan``, ``undertow release`` and the others."""
 
 import os
 import sys

@@ -9,13 +9,16 @@ from undertow.cli.compare_command import compare
 from undertow.cli.demo_command import demo
 from undertow.cli.fit_command import fit
 from undertow.cli.leakage_command import leakage
+from undertow.cli.ledger_command import ledger_app
 from undertow.cli.plan_command import plan
+from undertow.cli.release_command import release
+from undertow.cli.validate_command import validate
 
 __all__ = ["app"]
 
 app = typer.Typer(
     name="undertow",
-    add_completion=False,
+    add_completion=True,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -47,6 +50,13 @@ def undertow(
       undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --epsilon 1
     Which chain do my records follow?
       undertow fit activity.csv.gz --column steps --state 'steps > 0'
+    Is there anything odd about my table?
+      undertow validate activity.csv.gz --value steps --state 'steps > 0' --plan plan.json
+    What may be published, and what does it cost?
+      undertow release activity.csv.gz --plan plan.json --value steps --state 'steps > 0' \\
+        --ledger year.db --dataset w25 --report report.html
+    What was released so far, and what is left?
+      undertow ledger show year.db
     Show me, on a simulated fortnight of activity.
       undertow demo
 
@@ -58,4 +68,7 @@ app.command(short_help="What an algorithm reveals about one record.")(leakage)
 app.command(short_help="The least noise for a promise.")(plan)
 app.command(short_help="What every method costs, side by side.")(compare)
 app.command(short_help="A chain from a file of records.")(fit)
+app.command(short_help="What is odd about a table.")(validate)
+app.command(short_help="A private answer, accounted and written.")(release)
+app.add_typer(ledger_app, short_help="What was released, and what is left.")
 app.command(short_help="Show me, on simulated activity.")(demo)

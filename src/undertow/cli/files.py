@@ -1,30 +1,24 @@
 """Files in and out: a model is read with its faults named, a result is written whole or not."""
 
 import json
-import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.errors import InvalidInput, InvalidModel
+from undertow.errors import InvalidInput, InvalidModel, InvalidPlan
+from undertow.reporting.files import check_writable, reason, write_whole
 
 if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
+    from undertow.plan import Plan
 
-__all__ = ["check_output", "read_model", "write_bytes", "write_text"]
+__all__ = ["check_output", "read_model", "read_plan", "write_bytes", "write_text"]
 
 
 def read_model(path: Path) -> "AnyModel":
     """Return the model described by a JSON file, or say what is wrong with the file."""
     from undertow.models.sets import model_from_dict
 
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise InvalidInput(f"cannot read the model file {path}: {_reason(error)}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidModel(f"the model file {path} is not text in UTF-8") from error
+    text = _read(path, "model", InvalidModel)
     try:
         return model_from_dict(json.loads(text, parse_constant=_refuse_constant))
     except json.JSONDecodeError as error:
@@ -41,6 +35,16 @@ def read_model(path: Path) -> "AnyModel":
         ) from error
 
 
+def read_plan(path: Path) -> "Plan":
+    """Return the plan in a file that 'undertow plan' wrote, or say what is wrong with it."""
+    from undertow.plan import Plan
+
+    try:
+        return Plan.from_json(_read(path, "plan", InvalidPlan))
+    except InvalidPlan as error:
+        raise InvalidPlan(f"the plan file {path}: {error}") from error
+
+
 def check_output(path: Path, *, force: bool) -> None:
     """Refuse a place where a result cannot or should not be written."""
     try:
@@ -53,7 +57,8 @@ def check_output(path: Path, *, force: bool) -> None:
         if not path.parent.is_dir():
             raise InvalidInput(f"cannot write {path}: there is no directory {path.parent}")
     except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {_reason(error)}") from error
+        raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
+    check_writable(path)
 
 
 def write_text(path: Path, text: str, *, force: bool = False) -> None:
@@ -62,28 +67,19 @@ def write_text(path: Path, text: str, *, force: bool = False) -> None:
 
 
 def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
-    """Write a file, all of it or nothing.
-
-    The content goes to a new file beside it, is forced to the disk, and then takes the name.
-    """
+    """Write a file, all of it or nothing; one that is there stays unless it is to be replaced."""
     check_output(path, force=force)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    write_whole(path, content)
+
+
+def _read(path: Path, what: str, fault: type[InvalidInput]) -> str:
     try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)  # noqa: PTH105  (one call, one name: what a test makes fail)
+        return path.read_bytes().decode("utf-8")
     except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {_reason(error)}") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+        raise InvalidInput(f"cannot read the {what} file {path}: {reason(error)}") from error
+    except UnicodeDecodeError as error:
+        raise fault(f"the {what} file {path} is not text in UTF-8") from error
 
 
 def _refuse_constant(name: str) -> Any:
     raise InvalidModel(f"it contains {name}, which is not a number; probabilities lie in [0, 1]")
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -8,18 +8,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from undertow.data.columns import MISSING
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MOST_STATES", "read_sequences"]
+__all__ = ["MOST_STATES", "check_content", "fault", "read_sequences", "table_name"]
 
 MOST_STATES = 100
 """More different values than this are measurements, not states."""
 
 _ENDINGS = (".csv", ".csv.gz", ".parquet")
-_MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null"]
 _SHOWN = 12
 _ADVICE = "make states of it with an expression such as 'steps > 0' (state=..., or --state)"
 
@@ -64,26 +64,42 @@ def read_sequences(
 def _read(path: Path) -> "pl.DataFrame":
     import polars as pl
 
-    name = path.name.lower()
-    if not name.endswith(_ENDINGS):
-        raise InvalidInput(f"{path} must be a table: a file ending in {', '.join(_ENDINGS)}")
-    _check_content(path, name)
+    name = table_name(path)
+    check_content(path, name)
     try:
         if name.endswith(".parquet"):
             frame = pl.read_parquet(path, glob=False)
         else:
-            frame = pl.read_csv(path, glob=False, infer_schema_length=None, null_values=_MISSING)
+            frame = pl.read_csv(
+                path, glob=False, infer_schema_length=None, null_values=list(MISSING)
+            )
     except pl.exceptions.NoDataError:
         raise InvalidInput(f"{path} is empty; a header and records are required") from None
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise InvalidInput(f"cannot read {path}: {_fault(str(error), name)}") from None
+        raise InvalidInput(f"cannot read {path}: {fault(str(error), name)}") from None
     if any("\ufffd" in column or "\0" in column for column in frame.columns):
-        raise InvalidInput(f"cannot read {path}: {_fault('utf-8', name)}")
+        raise InvalidInput(f"cannot read {path}: {fault('utf-8', name)}")
     return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
 
 
-def _check_content(path: Path, name: str) -> None:
-    """Refuse a file that is not what its name says."""
+def table_name(path: Path) -> str:
+    """Return the name of a file in lower case, or refuse it if it is no table by its ending.
+
+    >>> table_name(Path("folder/Steps.CSV"))
+    'steps.csv'
+    """
+    name = path.name.lower()
+    if not name.endswith(_ENDINGS):
+        raise InvalidInput(f"{path} must be a table: a file ending in {', '.join(_ENDINGS)}")
+    return name
+
+
+def check_content(path: Path, name: str, *, header_only: bool = False) -> None:
+    """Refuse a file that is not what its name says.
+
+    A CSV file has no null byte, in its header or anywhere near its beginning: with ``header_only``
+    the records, which are private, have no say.
+    """
     try:
         with path.open("rb") as file:
             head = file.read(4096)
@@ -98,14 +114,19 @@ def _check_content(path: Path, name: str) -> None:
     elif name.endswith(".gz"):
         fits, kind = zipped, "gzip"
     else:
-        fits, kind = not (parquet or zipped or b"\0" in head), "CSV"
+        text = head.split(b"\n")[0] if header_only else head
+        fits, kind = not (parquet or zipped or b"\0" in text), "CSV"
     if not fits:
         found = "Parquet" if parquet else "gzip" if zipped else "something else"
         raise InvalidInput(f"{path} is not {kind}, as its name says, but {found}; rename it")
 
 
-def _fault(message: str, name: str) -> str:
-    """Return what is wrong with a file in words that quote nothing of it."""
+def fault(message: str, name: str) -> str:
+    """Return what is wrong with a file in words that quote nothing of it.
+
+    >>> fault("invalid utf-8 sequence", "a.csv")
+    'it is not text in UTF-8'
+    """
     if name.endswith(".parquet"):
         return "it is damaged, or not Parquet"
     for sign, words in {

@@ -1,10 +1,18 @@
 """The least noise for a promise: one method by name, or the best of the certified ones."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from undertow.adversaries import Against, Secrets, check_against
-from undertow.errors import InvalidInput, NothingToProtect, NotSupported, UnknownState
+from undertow.errors import (
+    InvalidInput,
+    MethodRefused,
+    NothingToProtect,
+    NotSupported,
+    UnknownState,
+)
+from undertow.mechanisms import Unit
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon
 from undertow.plan import Plan, model_length, model_states
@@ -26,6 +34,7 @@ def calibrate(
     *,
     pairs: Any = None,
     protect: Any = None,
+    unit: Unit = "record",
 ) -> Plan:
     """Return the plan with the least noise whose leakage is certainly at most ``epsilon``.
 
@@ -40,6 +49,10 @@ def calibrate(
         Pairs of states that must not be told apart, and the records (from 0) that matter; by
         default all. Quilts and the Wasserstein distance use them; the other methods protect
         everything.
+    unit
+        ``"record"``: one record of a series is protected, given how records depend on each
+        other. ``"person"``: all records of one person at once, at most the model's length of
+        them, whatever the dependence among them; persons must be independent.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
@@ -51,6 +64,8 @@ def calibrate(
     14.813
     """
     question = check_question(query, model, epsilon, against, pairs, protect)
+    if unit != "record":
+        return _person(question, method, unit)
     if method == "best":
         return _best(question)
     if method not in METHODS:
@@ -58,6 +73,27 @@ def calibrate(
             f"unknown method {method!r}; the methods are {', '.join((*METHODS, 'best'))}"
         )
     return _solved(question, method)
+
+
+def _person(question: Question, method: str, unit: str) -> Plan:
+    """Return the plan that hides all records of a person: noise for as many as there may be."""
+    if unit != "person":
+        raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
+    if method not in ("best", "group") or not question.secrets.everything:
+        raise MethodRefused(
+            "unit='person' hides all records of a person, whatever they are: leave method, pairs "
+            "and protect out"
+        )
+    plan = _solved(replace(question, against="any"), "group")
+    leak = replace(
+        plan.leakage, method="person", against=question.against, lower=0.0,
+        assumptions=(
+            "a person has at most as many records as the model says",
+            "different persons are independent",
+        ),
+        citation="definition of person-level differential privacy",
+    )  # fmt: skip
+    return replace(plan, leakage=leak, unit="person")
 
 
 def _solved(question: Question, name: str) -> Plan:

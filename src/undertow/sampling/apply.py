@@ -2,26 +2,48 @@
 
 from undertow.errors import NotSupported
 from undertow.mechanisms import DiscreteLaplace, Laplace
+from undertow.numerics import up
+from undertow.queries import Count, Histogram, Query
 from undertow.sampling.bits import Randomness
 from undertow.sampling.integers import discrete_laplace
 
-__all__ = ["randomise"]
+__all__ = ["lattice_scale", "randomise"]
+
+
+def lattice_scale(mechanism: Laplace | DiscreteLaplace, length: int | None = None) -> float:
+    """Return the scale of the noise in the whole numbers that are released, rounded up.
+
+    A count is a whole number already. A sum, mean or linear statistic is a number of lattice
+    steps, of which a record moves at most ``steps``: noise of scale steps / level on it keeps the
+    mechanism's DP level, sensitivity / scale.
+
+    >>> from undertow.queries import Sum
+    >>> lattice_scale(Laplace(Sum(0, 10, steps=1000), scale=20.0)) >= 2000
+    True
+    """
+    query = mechanism.query
+    if isinstance(query, Count | Histogram):
+        return mechanism.scale
+    if isinstance(query, Query):
+        raise NotSupported(
+            "a Python function's answer has no declared lattice, and floating-point noise on a "
+            "float is not private; release a Count, Histogram, Sum, Mean or Linear"
+        )
+    return up(query.lattice().steps / mechanism.dp_epsilon(length))
 
 
 def randomise(
-    mechanism: Laplace | DiscreteLaplace, answer: list[int], randomness: Randomness
+    mechanism: Laplace | DiscreteLaplace,
+    answer: list[int],
+    randomness: Randomness,
+    length: int | None = None,
 ) -> list[int]:
-    """Return the answer plus the mechanism's noise, independent per number.
+    """Return the whole-number answer plus the mechanism's noise, independent per number.
 
     >>> from undertow.queries import Count
     >>> from undertow.sampling.bits import Secure
     >>> type(randomise(DiscreteLaplace(Count("a"), 2.0), [10], Secure())[0])
     <class 'int'>
     """
-    if not isinstance(mechanism, DiscreteLaplace):
-        raise NotSupported(
-            "only whole-number answers (Count, Histogram) can be released: real answers need a "
-            "declared lattice, because floating-point noise on a float is not private"
-        )
-    noise = discrete_laplace(mechanism.scale, len(answer), randomness)
+    noise = discrete_laplace(lattice_scale(mechanism, length), len(answer), randomness)
     return [exact + z for exact, z in zip(answer, noise, strict=True)]

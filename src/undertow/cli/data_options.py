@@ -1,0 +1,152 @@
+"""The options that say how to read a table, shared by the commands that read private records."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from undertow.cli.options import find_state, misuse, names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from undertow.data.table import Data
+    from undertow.queries import State
+
+__all__ = [
+    "ByOption",
+    "DataArgument",
+    "DataText",
+    "EveryOption",
+    "GapsOption",
+    "GroupsOption",
+    "PersonOption",
+    "StateOption",
+    "TimeOption",
+    "ValueOption",
+    "WindowOption",
+]
+
+DataArgument = Annotated[
+    Path, typer.Argument(metavar="DATA", help="A table: .csv, .csv.gz or .parquet.")
+]
+ValueOption = Annotated[
+    str | None,
+    typer.Option("--value", metavar="COLUMN", help="The column that holds the records."),
+]
+PersonOption = Annotated[
+    str | None,
+    typer.Option("--person", metavar="COLUMN", help="Whose record it is; by default one person's."),
+]
+TimeOption = Annotated[
+    str | None,
+    typer.Option("--time", metavar="COLUMN", help="When; by default rows are in order of time."),
+]
+StateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        metavar="SQL|CUTS",
+        help="What makes a state of a record: 'steps > 0', or cut points 0.5,1,2.",
+    ),
+]
+EveryOption = Annotated[
+    str | None,
+    typer.Option("--every", metavar="STEP", help="The time step: 5m, 1h, 1d, or a number."),
+]
+ByOption = Annotated[
+    str | None, typer.Option("--by", metavar="COLUMN", help="One answer for each of its groups.")
+]
+GroupsOption = Annotated[
+    str | None,
+    typer.Option("--groups", metavar="NAMES", help="The groups; by default those that occur."),
+]
+GapsOption = Annotated[
+    str,
+    typer.Option("--gaps", metavar="HOW", help="'split' a series there, or the state of a gap."),
+]
+WindowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--window", metavar="FROM,TO", help="Only records from FROM on and before TO (not at TO)."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DataText:
+    """How to read a table, as it was typed."""
+
+    value: str | None = None
+    person: str | None = None
+    time: str | None = None
+    state: str | None = None
+    every: str | None = None
+    by: str | None = None
+    groups: str | None = None
+    gaps: str = "split"
+    window: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options that lack their companion."""
+        companions = (
+            ("--every", self.every, "--time", self.time),
+            ("--window", self.window, "--time", self.time),
+            ("--groups", self.groups, "--by", self.by),
+        )
+        for option, text, companion, needed in companions:
+            if text is not None and needed is None:
+                raise misuse(f"{option} goes with {companion}")
+        if self.value is None and not isinstance(_state(self.state), str):
+            raise misuse("say what the records are: --value, or --state with an expression")
+        if self.gaps != "split" and self.every is None:
+            raise misuse("--gaps needs --every, the time step that says where a record is absent")
+
+    def read(self, path: Path, states: "Iterable[State]" = ()) -> "Data":
+        """Return the data, its window applied; a gap's state is one of the plan's, by its text."""
+        from undertow.data.table import Data
+
+        table = Data(
+            path,
+            value=self.value,
+            person=self.person,
+            time=self.time,
+            state=_state(self.state),
+            every=None if self.every is None else _step(self.every),
+            by=self.by,
+            groups=None if self.groups is None else names(self.groups, "--groups"),
+            gaps="split" if self.gaps == "split" else find_state(self.gaps, states),
+        )
+        return table if self.window is None else table.window(*_ends(self.window))
+
+
+def _state(text: str | None) -> str | list[float] | None:
+    """Return cut points where all that was typed is numbers, else the expression."""
+    if text is None:
+        return None
+    cuts = [_number(part.strip()) for part in text.split(",")]
+    found = [cut for cut in cuts if cut is not None]
+    return found if len(found) == len(cuts) else text
+
+
+def _step(text: str) -> Any:
+    number = _number(text)
+    return text if number is None else number
+
+
+def _ends(text: str) -> list[Any]:
+    """Return both ends of a window: numbers where they are numbers, else the text of a time."""
+    ends = [part.strip() for part in text.split(",")]
+    if len(ends) != 2 or not any(ends):
+        raise misuse(f"--window needs FROM,TO, of which one may be left out; found {text!r}")
+    return [_step(end) if end else None for end in ends]
+
+
+def _number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None

@@ -1,0 +1,234 @@
+"""Columns and what their values can be read as: the type decides, never a value."""
+
+import datetime as dt
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from undertow.data.objects import LARGEST
+from undertow.data.sql import NUMBER, TEXT, TRUTH, Planes
+from undertow.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["MISSING", "Column", "iso", "kind_of"]
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+"""Fields of a CSV file that hold no value."""
+
+_DAY = 86_400_000_000
+_FORMS = ("%Y-%m-%d", "%Y-%m-%d{}%H:%M", "%Y-%m-%d{}%H:%M:%S%.f", "%Y-%m-%d{}%H:%M:%S%.f%#z")
+"""How a text may write a time; the first row of a column decides for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its name, its kind, and where its values are.
+
+    Kinds: *number*, *text*, *truth* and *time* are what the type says; *csv* holds fields of a CSV
+    file and *objects* Python objects, whose values are read as what they are used for; *nothing*
+    has no values at all; *other* (lists, durations, bytes) can be neither states nor numbers.
+
+    >>> Column("steps", "csv").type
+    'text of a CSV file'
+    """
+
+    name: str
+    kind: str
+    given: str = ""
+    whole: bool = False
+    day: bool = False
+    clock: bool | None = None
+    labels: tuple[Hashable, ...] = ()
+
+    @property
+    def type(self) -> str:
+        """The type in words."""
+        return {"csv": "text of a CSV file", "objects": "Python objects"}.get(self.kind, self.given)
+
+    def part(self, part: str) -> "pl.Expr":
+        """Return one of the columns that hold what became of Python objects."""
+        import polars as pl
+
+        return pl.col(f"{self.name}\0{part}")
+
+    def planes(self, missing: tuple[str, ...] = MISSING) -> Planes:
+        """Return what the values can be read as, each an expression that no value makes fail."""
+        import polars as pl
+
+        value = pl.col(self.name)
+        if self.kind == "number":
+            return {NUMBER: value.cast(pl.Float64).fill_nan(None)}
+        if self.kind == "text":
+            return {TEXT: value.cast(pl.String)}
+        if self.kind == "truth":
+            return {TRUTH: value}
+        if self.kind == "csv":
+            text = pl.when(~value.is_in(missing)).then(value) if missing else value
+            number = value.str.strip_chars().cast(pl.Float64, strict=False).fill_nan(None)
+            return {NUMBER: number, TEXT: text, TRUTH: _truth(number, value.str.to_lowercase())}
+        if self.kind == "objects":
+            number = self.part("number")
+            return {NUMBER: number, TEXT: self.part("text"), TRUTH: _truth(number, None)}
+        if self.kind == "nothing":
+            kinds = {NUMBER: pl.Float64, TEXT: pl.String, TRUTH: pl.Boolean}
+            return {plane: pl.lit(None, dtype=kind) for plane, kind in kinds.items()}
+        raise InvalidInput(
+            f"column {self.name!r} holds values of type {self.type}; records are texts, numbers or "
+            "truth values: make another column of it first"
+        )
+
+    def there(self) -> "pl.Expr":
+        """Return whether there is a value: neither null nor NaN, nor NA in a CSV file."""
+        import polars as pl
+
+        if self.kind == "objects":
+            return self.part("there")
+        if self.kind == "nothing":
+            return pl.lit(False)
+        return next(iter(self.planes().values())).is_not_null() if self.kind != "csv" else (
+            self.planes()[TEXT].is_not_null()
+        )  # fmt: skip
+
+    def key(self) -> "pl.Expr":
+        """Return values that are equal where persons or groups are, null where there is none."""
+        import polars as pl
+
+        value = pl.col(self.name)
+        if self.kind == "objects":
+            return self.part("key")
+        if self.kind == "csv":
+            return pl.when(value != "").then(value)
+        if self.kind == "number":
+            return value if self.whole else value.cast(pl.Float64).fill_nan(None) + 0.0
+        if self.kind == "time":
+            return self._instant()
+        if self.kind == "other":
+            raise InvalidInput(
+                f"column {self.name!r} holds values of type {self.type}, which name neither "
+                "persons nor groups; use texts, numbers or dates"
+            )
+        return self.planes()[TEXT] if self.kind == "text" else value
+
+    def label(self, key: Any) -> Any:
+        """Return the name of the group with this key: a text, a number or a truth value."""
+        if self.kind == "objects":
+            key = self.labels[key]
+        elif self.kind == "time":
+            return iso(key, day=self.day)
+        if isinstance(key, dt.date):
+            return key.isoformat()
+        if isinstance(key, float) and key.is_integer():
+            return int(key)
+        if isinstance(key, str | int | float):
+            return key
+        raise InvalidInput(
+            f"column {self.name!r} has a group that is a {type(key).__name__}; groups are texts, "
+            "numbers, truth values or dates"
+        )
+
+    def time(self, first: str | None) -> tuple["pl.Expr", bool | None]:
+        """Return the times as whole numbers, null where there is none, and if they are clock times.
+
+        Clock times are microseconds since 1970 in UTC. ``first`` is the first text of the column;
+        it decides how all are read. None instead of a truth value says that there are no times.
+        """
+        import polars as pl
+
+        value = pl.col(self.name)
+        if self.kind == "objects":
+            return _bounded(self.part("time")), self.clock
+        if self.kind == "time":
+            return _bounded(self._instant()), True
+        if self.kind == "number":
+            number = value if self.whole else pl.when(value == value.floor()).then(value)
+            return _bounded(number.cast(pl.Int64, strict=False)), False
+        if self.kind in ("csv", "text"):
+            text = value.cast(pl.String).str.strip_chars()
+            if _reads_whole(first):
+                return _bounded(text.cast(pl.Int64, strict=False)), False
+            form = _form(first)
+            read = text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
+            return _bounded(read.dt.epoch("us")), None if first is None else True
+        raise InvalidInput(
+            f"column {self.name!r} holds values of type {self.type}; times are dates, times, ISO "
+            "texts or whole numbers"
+        )
+
+    def _instant(self) -> "pl.Expr":
+        import polars as pl
+
+        value = pl.col(self.name)
+        return value.cast(pl.Int64) * _DAY if self.day else value.dt.epoch("us")
+
+
+def iso(moment: int, *, day: bool) -> str:
+    """Return microseconds since 1970 as the text of a time, or of its day.
+
+    >>> iso(0, day=True), iso(300_000_000, day=False)
+    ('1970-01-01', '1970-01-01T00:05:00')
+    """
+    try:
+        when = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=moment)
+    except OverflowError:  # beyond the year 9999
+        return f"{moment} microseconds"
+    return (when.date() if day else when).isoformat()
+
+
+def kind_of(name: str, dtype: Any) -> Column:
+    """Return a column of a Polars type.
+
+    >>> import polars as pl
+    >>> kind_of("x", pl.Int16()).kind, kind_of("x", pl.List(pl.Int8)).kind
+    ('number', 'other')
+    """
+    import polars as pl
+
+    kind = "other"
+    if dtype.is_integer() or dtype.is_float() or dtype.is_decimal():
+        kind = "number"
+    elif dtype in (pl.String, pl.Categorical, pl.Enum):
+        kind = "text"
+    elif dtype == pl.Boolean:
+        kind = "truth"
+    elif dtype in (pl.Date, pl.Datetime):
+        kind = "time"
+    elif dtype == pl.Null:
+        kind = "nothing"
+    return Column(name, kind, str(dtype), whole=dtype.is_integer(), day=dtype == pl.Date)
+
+
+def _truth(number: "pl.Expr", text: "pl.Expr | None") -> "pl.Expr":
+    """Return True for 1 and true, False for 0 and false, missing for anything else."""
+    import polars as pl
+
+    yes, no = number == 1, number == 0
+    if text is not None:
+        yes, no = yes.fill_null(False) | (text == "true"), no.fill_null(False) | (text == "false")
+    return pl.when(yes).then(True).when(no).then(False)
+
+
+def _bounded(time: "pl.Expr") -> "pl.Expr":
+    import polars as pl
+
+    return pl.when((time > -LARGEST) & (time < LARGEST)).then(time)
+
+
+def _reads_whole(first: str | None) -> bool:
+    digits = (first or "").strip().removeprefix("-").removeprefix("+")
+    return digits.isascii() and digits.isdigit()
+
+
+def _form(first: str | None) -> str:
+    """Return the form in which the first of the times is written."""
+    text = (first or "").strip()
+    between = "T" if text[10:11] == "T" else " "
+    if len(text) <= 10:
+        form = _FORMS[0]
+    elif len(text) == 16:
+        form = _FORMS[1]
+    else:
+        zoned = text[-1:] in ("Z", "z") or "+" in text[19:] or "-" in text[19:]
+        form = _FORMS[3 if zoned else 2]
+    return form.format(between)

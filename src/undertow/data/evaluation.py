@@ -1,0 +1,186 @@
+"""Exact answers in whole numbers: counts, or steps of a lattice, one list for each group.
+
+Whole numbers are added, never floats, so that the order of rows does not matter and replacing a
+record moves an answer by no more than its sensitivity.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
+from undertow.data.states import placed
+from undertow.errors import InvalidInput, NotSupported, UnknownState
+from undertow.queries import AnyQuery, Count, Histogram, Lattice, Linear, Mean, State, Sum
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from undertow.data.table import Data
+
+__all__ = ["Answers", "evaluate"]
+
+_CODE, _STEP = "\0code", "\0step"
+_HALF = 2**27
+"""Steps are added in two parts, so that no sum of 64 bits overflows below 2**36 rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The exact answer before noise: private.
+
+    ``groups`` is None without groups, ``numbers`` one list per group, ``rows`` the number of
+    records of each.
+    """
+
+    groups: tuple[Any, ...] | None
+    numbers: list[list[int]]
+    rows: list[int]
+
+    def __repr__(self) -> str:
+        """Return the shape of the answer, not the answer."""
+        return f"Answers(groups={self.groups!r}, rows={self.rows!r}, numbers=<private>)"
+
+
+def evaluate(data: "Data", query: AnyQuery, states: tuple[State, ...]) -> Answers:
+    """Return the exact answer of a query on data: see `Data.answers`."""
+    if isinstance(query, Linear):
+        return _linear(data, query.lattice())
+    if isinstance(query, Sum | Mean):
+        return _sum(data, query.lattice())
+    if isinstance(query, Count | Histogram):
+        return _count(data, query, states)
+    raise NotSupported("a Python function's answer has no declared lattice; ask for a count or sum")
+
+
+def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) -> Answers:
+    domain = states or (query.states if isinstance(query, Count) else ())
+    if not domain:
+        raise InvalidInput("a histogram needs the states of the plan's model")
+    wanted = list(range(len(domain)))
+    if isinstance(query, Count):
+        for state in query.states:
+            if state not in domain:
+                raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
+        wanted = [place for place, state in enumerate(domain) if state in query.states]
+    filled = None
+    if data.grid.fill:
+        if data.gaps not in domain:
+            raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {domain}")
+        filled = domain.index(data.gaps)
+    code = data.record.positions(domain, named=bool(states)).alias(_CODE)
+    asked = _ask(data, code, [GROUP, _CODE], [])
+    numbers = [[0] * len(domain) for _ in asked.totals]
+    for group, place, n in asked.rows:
+        if place is not None:
+            numbers[group][place] += n
+    for group, n in enumerate(asked.absent):
+        if filled is not None:
+            numbers[group][filled] += n
+    if isinstance(query, Count):
+        numbers = [[sum(row[place] for place in wanted)] for row in numbers]
+    return Answers(asked.names, numbers, asked.totals)
+
+
+def _sum(data: "Data", lattice: Lattice) -> Answers:
+    import polars as pl
+
+    step = placed(data.record.numbers(), lattice).alias(_STEP)
+    parts = [
+        (pl.col(_STEP) // _HALF).sum().alias("high"),
+        (pl.col(_STEP) % _HALF).sum().alias("low"),
+    ]
+    asked = _ask(data, step, [GROUP], parts)
+    gap = _gap_step(data, lattice)
+    numbers = [[n * gap] for n in asked.absent]
+    for group, _, high, low in asked.rows:
+        numbers[group][0] += high * _HALF + low
+    return Answers(asked.names, numbers, asked.totals)
+
+
+def _gap_step(data: "Data", lattice: Lattice) -> int:
+    """Return the step of an absent record: that of the gaps' number, or of a missing value."""
+    return lattice.missing if isinstance(data.gaps, str) else lattice.place(data.gaps)
+
+
+def _linear(data: "Data", lattice: Lattice) -> Answers:
+    """Return a weighted sum for each group, which must be one person's whole series."""
+    weights = lattice.weights or ()
+    step = placed(data.record.numbers(), lattice).alias(_STEP)
+    asked = _ask(data, step, [GROUP, PERSON], [])
+    names = asked.names or (None,)
+    for group, (name, total) in enumerate(zip(names, asked.totals, strict=True)):
+        persons = len({person for g, person, _ in asked.rows if g == group})
+        if persons > 1 or total != len(weights):
+            where = "the data" if asked.names is None else f"group {name!r}"
+            raise InvalidInput(
+                f"{len(weights)} weights need {len(weights)} records of one person; {where} has "
+                f"{total} of {max(persons, 1)}"
+            )
+    gap = _gap_step(data, lattice)
+    places: list[list[int]] = [[] for _ in asked.totals]
+    for group, inside, place, absent in _ordered(data, step, asked):
+        places[group] += [place] * inside + [gap] * absent
+    # record t has |weight| of the steps, and the weight's sign; halves are rounded up
+    half = lattice.steps
+    numbers = [
+        [sum((2 * p * w + half) // (2 * half) for p, w in zip(row, weights, strict=True))]
+        for row in places
+    ]
+    return Answers(asked.names, numbers, asked.totals)
+
+
+def _ordered(data: "Data", step: "pl.Expr", asked: "_Asked") -> "list[tuple[int, bool, int, int]]":
+    """Return group, presence, step and absences after it, of all rows in order of time."""
+    import polars as pl
+
+    grid, rows = data.grid, data.rows(step)
+    if grid.fill:
+        rows = grid.absences(rows).with_columns(grid.inside().alias("inside"))
+    else:
+        rows = grid.windowed(rows).with_columns(
+            pl.lit(True).alias("inside"), pl.lit(0).alias(ABSENT)
+        )
+        rows = rows if grid.time is None else rows.sort(TIME, maintain_order=True)
+    (found,) = data.source.collect(rows.drop_nulls(GROUP).select(GROUP, "inside", _STEP, ABSENT))
+    return [
+        (asked.order[group], inside, place, absent)
+        for group, inside, place, absent in found.iter_rows()
+        if group in asked.order
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a query found: rows of the table with the group's place first, and records per group."""
+
+    names: tuple[Any, ...] | None
+    order: dict[Any, int]
+    rows: list[tuple[Any, ...]]
+    absent: list[int]
+    totals: list[int]
+
+
+def _ask(data: "Data", made: "pl.Expr", keys: list[str], parts: "list[pl.Expr]") -> _Asked:
+    """Return the rows counted by keys, the group first, after the shape was checked."""
+    import polars as pl
+
+    grid = data.grid
+    rows = grid.windowed(data.rows(made)).drop_nulls(GROUP)
+    table = rows.group_by(keys).agg(pl.len().cast(pl.Int64).alias("\0n"), *parts)
+    queries = [grid.facts(data.rows()), table]
+    if grid.fill:
+        gaps = grid.absences(data.rows()).drop_nulls(GROUP)
+        queries.append(gaps.group_by(GROUP).agg(pl.col(ABSENT).sum()).filter(pl.col(ABSENT) > 0))
+    facts, counted, *gaps_found = data.source.collect(*queries)
+    data.checked(facts)
+    lost = dict(gaps_found[0].select(GROUP, ABSENT).iter_rows()) if gaps_found else {}
+    names, order = data.group_order([*counted[GROUP], *lost])
+    absent = [0] * len(order)
+    for group, n in lost.items():
+        absent[order[group]] = n
+    totals = list(absent)
+    columns = [*keys, "\0n", *(part.meta.output_name() for part in parts)]
+    found = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
+    for row in found:
+        totals[row[0]] += row[len(keys)]
+    return _Asked(names, order, found, absent, totals)

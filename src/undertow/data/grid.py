@@ -1,0 +1,240 @@
+"""The shape of the data: persons, times on a grid, gaps; all of it public, all of it checked.
+
+Times are whole numbers here: microseconds since 1970 in UTC, or the numbers of the column itself.
+"""
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from undertow.data.objects import instant, plain, whole
+from undertow.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["ABSENT", "GROUP", "PERSON", "ROW", "TIME", "Facts", "Grid", "step_of"]
+
+ROW, PERSON, TIME, GROUP, ABSENT = "\0row", "\0person", "\0time", "\0group", "\0absent"
+"""Columns of the frame of rows: the row's number, who, when, in which group, and how many steps
+are absent after it."""
+
+_UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
+          "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
+_DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)")
+
+
+def step_of(every: Any, *, clock: bool) -> int:
+    """Return a time step as a whole number: microseconds for clock times, else the number itself.
+
+    A day is 24 hours; there are no months, which differ in length.
+
+    >>> step_of("5m", clock=True), step_of(1, clock=False)
+    (300000000, 1)
+    """
+    if clock:
+        if isinstance(every, dt.timedelta):
+            step = every // dt.timedelta(microseconds=1)
+        else:
+            found = _DURATION.fullmatch(every.strip()) if isinstance(every, str) else None
+            step = int(found[1]) * _UNITS[found[2]] if found else 0
+        wanted = "a duration such as '30s', '5m', '1h' or '1d', because the times are clock times"
+    else:
+        step = whole(every) or 0
+        wanted = "a positive whole number, because the times are whole numbers"
+    if not 0 < step < 2**61:
+        raise InvalidInput(f"every must be {wanted}; found {every!r}")
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Public facts about some rows, and what is wrong with them."""
+
+    rows: int
+    persons: int
+    longest: int
+    gaps: bool
+    start: int | None
+    end: int | None
+    wrong: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Which rows belong to whom and when: names of columns, the time step, and a window of time.
+
+    ``fill`` says that absent steps are records too; ``start`` and ``end`` bound the window.
+    """
+
+    person: str | None
+    time: str | None
+    clock: bool = False
+    step: int | None = None
+    fill: bool = False
+    start: int | None = None
+    end: int | None = None
+
+    def bound(self, given: Any, name: str) -> int | None:
+        """Return the end of a window as a whole number."""
+        if given is None:
+            return None
+        found = (instant if self.clock else whole)(plain(given))
+        if found is None or abs(found) >= 2**62:
+            kind = "a date, a time or an ISO text" if self.clock else "a whole number"
+            raise InvalidInput(
+                f"{name} of the window must be {kind}, like column {self.time!r}; found {given!r}"
+            )
+        return found
+
+    def inside(self) -> "pl.Expr":
+        """Return whether a row with a time is in the window."""
+        import polars as pl
+
+        inside = pl.col(TIME).is_not_null()
+        if self.start is not None:
+            inside = inside & (pl.col(TIME) >= self.start)
+        if self.end is not None:
+            inside = inside & (pl.col(TIME) < self.end)
+        return inside
+
+    def windowed(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
+        """Return the rows in the window, and those without a time, which are refused later."""
+        import polars as pl
+
+        if self.start is None and self.end is None:
+            return frame
+        return frame.filter(self.inside() | pl.col(TIME).is_null())
+
+    def absences(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
+        """Return all rows in order, with the number of absent steps of the window after each.
+
+        A gap between the times a < b of a person has (b - a) / step - 1 absent steps, a + step,
+        a + 2 step, ...; they belong to the group of the row before them.
+        """
+        import polars as pl
+
+        if self.step is None:
+            return frame.with_columns(pl.lit(0).alias(ABSENT))
+        time, step = pl.col(TIME), self.step
+        same = pl.col(PERSON) == pl.col(PERSON).shift(-1)
+        count = ((time.shift(-1) - time) // step - 1).clip(lower_bound=0)
+        ordered = frame.sort(PERSON, TIME).with_columns(
+            pl.when(same).then(count).fill_null(0).alias(ABSENT)
+        )
+        absent = pl.col(ABSENT)
+        first = 0 if self.start is None else _steps_before(time, self.start, step, absent)
+        last = absent if self.end is None else _steps_before(time, self.end, step, absent)
+        return ordered.with_columns((last - first).alias(ABSENT))
+
+    def present(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
+        """Return the rows that are in the window, or have absent steps there."""
+        import polars as pl
+
+        if not self.fill:
+            return self.windowed(frame)
+        return self.absences(frame).filter(self.inside() | (pl.col(ABSENT) > 0))
+
+    def facts(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
+        """Return a query for the facts: one row, read by `told`.
+
+        One pass over persons and times: rows and different times per person, first and last time,
+        and the remainders of times by the step, which agree on a grid.
+        """
+        import polars as pl
+
+        time = pl.col(TIME)
+        rows = self.absences(frame) if self.fill else self.windowed(frame)
+        parts = [pl.len().cast(pl.Int64).alias("rows"), pl.len().cast(pl.Int64).alias("length")]
+        if self.fill:
+            length = self.inside().cast(pl.Int64).sum() + pl.col(ABSENT).sum()
+            parts[1] = length.alias("length")
+        if self.time is not None:
+            inside = time.filter(self.inside()) if self.fill else time
+            parts += [
+                time.null_count().alias("untimed"),
+                time.n_unique().alias("times"),
+                time.min().alias("first"),
+                time.max().alias("last"),
+                inside.min().alias("start"),
+                inside.max().alias("end"),
+            ]
+        if self.step is not None:
+            rest = (time % self.step + self.step) % self.step
+            parts += [(rest.max() - rest.min()).alias("apart")]
+        return self._summed(rows.group_by(PERSON).agg(parts))
+
+    def _summed(self, persons: "pl.LazyFrame") -> "pl.LazyFrame":
+        """Return the facts about all persons in one row."""
+        import polars as pl
+
+        length = pl.col("length")
+        facts = [
+            length.sum().alias("rows"),
+            (length > 0).sum().alias("persons"),
+            length.max().fill_null(0).alias("longest"),
+            pl.col(PERSON).is_null().any().alias("nobody"),
+        ]
+        if self.time is not None:
+            steps = (pl.col("last") - pl.col("first")) // (self.step or 1) + 1
+            facts += [
+                (pl.col("untimed") > 0).any().alias("untimed"),
+                (pl.col("times") != pl.col("rows")).any().alias("twice"),
+                pl.col("start").min(),
+                pl.col("end").max(),
+                (steps != pl.col("rows")).any().alias("gaps"),
+            ]
+        if self.step is not None:
+            facts.append((pl.col("apart") != 0).any().alias("off"))
+        return persons.select(facts)
+
+    def told(self, found: "pl.DataFrame") -> Facts:
+        """Return the facts that a query found."""
+        fact = found.row(0, named=True)
+        order = ("nobody", "untimed", "twice", "off")
+        return Facts(
+            rows=fact["rows"],
+            persons=fact["persons"],
+            longest=fact["longest"],
+            gaps=bool(self.step is not None and not self.fill and fact["gaps"]),
+            start=fact.get("start"),
+            end=fact.get("end"),
+            wrong=next((kind for kind in order if fact.get(kind)), None),
+        )
+
+    def culprits(self, frame: "pl.LazyFrame", wrong: str) -> "pl.LazyFrame":
+        """Return the rows with which something is wrong, in order; ``frame`` has them numbered."""
+        import polars as pl
+
+        rows = frame if self.fill else self.windowed(frame)
+        time = pl.col(TIME)
+        if wrong == "nobody":
+            return rows.filter(pl.col(PERSON).is_null())
+        if wrong == "untimed":
+            return rows.filter(time.is_null())
+        if wrong == "twice":
+            first = pl.col(ROW).min().over(PERSON, TIME)
+            return rows.filter(time.is_not_null()).filter(pl.col(ROW) > first).sort(ROW)
+        step = self.step or 1
+        off = (time - time.min().over(PERSON)) % step != 0
+        return rows.filter(off).sort(ROW)
+
+    def complaint(self, wrong: str) -> tuple[str | None, str]:
+        """Return the column at fault and what is wrong with a row of it."""
+        return {
+            "nobody": (self.person, "has no person"),
+            "untimed": (
+                self.time,
+                "is not a time of the same form as the first"
+                if self.clock
+                else "is not a whole number",
+            ),
+            "twice": (self.time, "has the person and the time of another row"),
+            "off": (self.time, "is off the grid: not a whole number of steps after the first"),
+        }[wrong]
+
+
+def _steps_before(time: "pl.Expr", border: int, step: int, absent: "pl.Expr") -> "pl.Expr":
+    """Return how many of the absent steps after a row lie before a border."""
+    return ((border - 1 - time) // step).clip(lower_bound=0, upper_bound=absent)

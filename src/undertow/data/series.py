@@ -1,0 +1,106 @@
+"""Series of records: one per person and unbroken run, for fitting a model."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from undertow.data.grid import PERSON, ROW, TIME
+from undertow.data.sql import NUMBER, TEXT, TRUTH
+from undertow.errors import InvalidInput
+from undertow.queries import State
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from undertow.data.table import Data
+
+__all__ = ["sequences"]
+
+_CODE, _FIRST, _THERE = "\0code", "\0first", "\0there"
+
+
+def sequences(data: "Data", states: tuple[State, ...] | None) -> list[list[Any]]:
+    """Return the records of each person in order, a new list after every gap: `Data.sequences`.
+
+    Persons come in the order of their first row. Fields of a CSV file are numbers if all of them
+    read as numbers, else texts. Reads all records.
+    """
+    import polars as pl
+
+    grid, record = data.grid, data.record
+    names = _implied(data) if states is None else states
+    if names is None:
+        made = [part.alias(plane) for plane, part in record.planes.items()]
+    else:
+        made = [record.positions(names, named=True).alias(_CODE)]
+    if grid.fill and states is not None and data.gaps not in states:
+        raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {states}")
+    rows = data.rows(*made, record.there.alias(_THERE), numbered=True)
+    rows = rows if grid.fill else grid.windowed(rows)
+    order = [ROW] if grid.time is None else [TIME, ROW]
+    first = pl.col(ROW).min().over(PERSON).alias(_FIRST)
+    ordered = rows.with_columns(first).sort(_FIRST, *order)
+    facts, found = data.source.collect(grid.facts(data.rows()), ordered)
+    data.checked(facts)
+    if names is None:
+        records = _plain(found)
+    else:
+        records = [None if code is None else names[code] for code in found[_CODE]]
+    times = range(found.height) if grid.time is None else found[TIME]
+    return _runs(data, zip(found[_FIRST], times, records, strict=True))
+
+
+def _runs(data: "Data", rows: Iterable[tuple[int, int, Any]]) -> list[list[Any]]:
+    """Return the records of rows (person, time, record), which are in order, split at gaps."""
+    grid = data.grid
+    low = grid.start if grid.start is not None else -float("inf")
+    high = grid.end if grid.end is not None else float("inf")
+    runs: list[list[Any]] = []
+    person, time = None, 0
+    for who, when, record in rows:
+        absent = 0
+        if who == person and grid.step is not None:
+            absent = (when - time) // grid.step - 1
+        if who != person or (absent and not grid.fill):
+            runs.append([])
+        elif absent and grid.step is not None:
+            steps = range(time + grid.step, when, grid.step)
+            runs[-1] += [data.gaps for step in steps if low <= step < high]
+        if grid.time is None or low <= when < high:
+            runs[-1].append(record)
+        person, time = who, when
+    return [run for run in runs if run]
+
+
+def _implied(data: "Data") -> Sequence[State] | None:
+    """Return the states that bins and mappings have of themselves."""
+    if data.record.cuts:
+        return range(len(data.record.cuts) + 1)
+    if data.record.mapping:
+        return list(dict.fromkeys(name for _, name in data.record.mapping if name is not None))
+    return None
+
+
+def _plain(found: "pl.DataFrame") -> list[Any]:
+    """Return records as truth values, whole numbers, numbers or texts; None where missing."""
+    planes = [plane for plane in (NUMBER, TEXT, TRUTH) if plane in found.columns]
+    there = found[_THERE].to_list()
+    if planes == [TRUTH]:
+        records = found[TRUTH].to_list()
+    elif TEXT not in planes:
+        records = [_number(value) for value in found[NUMBER]]
+    elif NUMBER not in planes:
+        records = found[TEXT].to_list()
+    else:  # fields of a CSV file have both readings, Python objects one of them
+        numbers, texts = found[NUMBER].to_list(), found[TEXT].to_list()
+        only = all(n is not None for n, t, h in zip(numbers, texts, there, strict=True) if h and t)
+        records = [
+            _number(number) if text is None or only else text
+            for number, text in zip(numbers, texts, strict=True)
+        ]
+    return [record if is_there else None for record, is_there in zip(records, there, strict=True)]
+
+
+def _number(value: float | None) -> float | int | None:
+    if value is None or value in (float("inf"), -float("inf")):
+        return None
+    return int(value) if value.is_integer() else value

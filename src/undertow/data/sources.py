@@ -1,0 +1,283 @@
+"""Where records come from: files, frames of any library, or a plain list; one lazy frame of it.
+
+Nothing here depends on a value: what a column holds is known from its type, or from the kind of
+file. Errors of other libraries often quote the data, so they are never passed on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undertow.data.columns import Column, kind_of
+from undertow.data.frames import check_content, fault, table_name
+from undertow.data.objects import instants, keys, readings
+from undertow.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["RECORD", "Roles", "Source", "open_source"]
+
+RECORD = "record"
+"""The column of a plain list of records."""
+Roles = Mapping[str, set[str]]
+"""The columns that are needed, and for what: value, key (person or group), time."""
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A table that has not been read yet: a lazy frame, and what is known of its columns."""
+
+    title: str
+    frame: "pl.LazyFrame"
+    columns: Mapping[str, Column]
+    file: str = ""
+
+    def collect(self, *frames: "pl.LazyFrame") -> "list[pl.DataFrame]":
+        """Return what queries of the frame give, in one pass where that is possible."""
+        import polars as pl
+
+        try:
+            return pl.collect_all(frames, engine="streaming")
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            raise self.unreadable(str(error)) from None
+
+    def unreadable(self, message: str) -> InvalidInput:
+        """Return the error for a table that cannot be read; it quotes nothing of the table."""
+        if self.file:
+            return InvalidInput(f"cannot read {self.title}: {fault(message, self.file)}")
+        return InvalidInput(
+            f"cannot read {self.title}: the library that holds it failed; pass it in memory, with "
+            "all its steps done"
+        )
+
+
+def open_source(source: Any, roles: Roles) -> Source:
+    """Return the table behind a path, a frame or a list, with the columns that are needed.
+
+    Files are not read, only their header; frames that are not Polars' are converted (the needed
+    columns only). Raises `InvalidInput` if a column is missing or the source is no table.
+
+    >>> open_source([0, 1, 1], {"record": {"value"}}).columns["record"].kind
+    'objects'
+    """
+    import polars as pl
+
+    if isinstance(source, str | Path):
+        return _file(Path(source), roles)
+    if isinstance(source, pl.LazyFrame | pl.DataFrame):
+        return _polars(source.lazy(), roles, "the table")
+    if _is_series(source):
+        listed = source.to_list() if hasattr(source, "to_list") else source
+        listed = listed.tolist() if hasattr(listed, "tolist") else list(listed)
+        _check_columns([RECORD], roles, "the list of records", header=True)
+        column, parts = _parts(RECORD, listed, roles[RECORD])
+        return Source("the list of records", pl.DataFrame(parts).lazy(), {RECORD: column})
+    return _foreign(source, roles)
+
+
+def _is_series(source: Any) -> bool:
+    if isinstance(source, bytes | Mapping) or hasattr(source, "columns"):
+        return False
+    return getattr(source, "ndim", 1) == 1 and (
+        isinstance(source, Sequence) or hasattr(source, "tolist") or hasattr(source, "to_list")
+    )
+
+
+def _file(path: Path, roles: Roles) -> Source:
+    import polars as pl
+
+    name = table_name(path)
+    check_content(path, name, header_only=True)
+    blank = Source(str(path), pl.LazyFrame(), {}, name)
+    text = not name.endswith(".parquet")
+    try:
+        if text:
+            frame = pl.scan_csv(path, infer_schema=False, encoding="utf8-lossy", glob=False)
+        else:
+            frame = pl.scan_parquet(path, glob=False)
+        schema = frame.collect_schema()
+    except pl.exceptions.NoDataError:
+        raise InvalidInput(f"{path} is empty; a header and records are required") from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise blank.unreadable(str(error)) from None
+    if any("\ufffd" in column or "\0" in column for column in schema):
+        raise blank.unreadable("utf-8")
+    _check_columns(list(schema), roles, str(path), header=not text)
+    if not text:
+        return _polars(frame, roles, str(path), name)
+    for column in roles:
+        if f"{column}_duplicated_0" in schema:
+            raise InvalidInput(f"{path} has two columns {column!r}; rename one of them")
+    return Source(str(path), frame, {column: Column(column, "csv") for column in roles}, name)
+
+
+def _check_columns(names: Sequence[Any], roles: Roles, title: str, *, header: bool) -> None:
+    """Refuse a table without a needed column; its columns are listed only if they are names.
+
+    The first line of a CSV file may be data by mistake. It is taken for a header, and may be
+    quoted, only if one of the columns asked for is in it.
+    """
+    absent = [column for column in roles if column not in names]
+    if not absent:
+        return
+    if header or len(absent) < len(roles):
+        shown = ", ".join(map(repr, names[:_SHOWN]))
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        raise InvalidInput(f"{title} has no column {absent[0]!r}; its columns are {shown}{more}")
+    raise InvalidInput(
+        f"{title} has no column {absent[0]!r} among its {len(names)}; its first line must be a "
+        "header with the names of the columns"
+    )
+
+
+def _polars(frame: "pl.LazyFrame", roles: Roles, title: str, file: str = "") -> Source:
+    import polars as pl
+
+    source = Source(title, frame, {}, file)
+    try:
+        schema = frame.collect_schema()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise source.unreadable(str(error)) from None
+    _check_columns(list(schema), roles, title, header=True)
+    columns = {name: kind_of(name, schema[name]) for name in roles}
+    objects = [name for name in roles if schema[name] == pl.Object]
+    if not objects:
+        return Source(title, frame, columns, file)
+    (held,) = source.collect(frame.select(list(roles)))
+    for name in objects:
+        columns[name], parts = _parts(name, held[name].to_list(), roles[name])
+        held = held.with_columns(**parts)
+    return Source(title, held.drop(objects).lazy(), columns)
+
+
+def _foreign(source: Any, roles: Roles) -> Source:
+    """Return a table of another library, through Narwhals."""
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(source)
+        names = frame.columns
+    except (TypeError, ValueError, AttributeError, nw.exceptions.NarwhalsError):
+        raise InvalidInput(
+            "a table is required: a path to a .csv, .csv.gz or .parquet file, a frame of pandas, "
+            "Polars, Arrow or DuckDB, or a list of records; found a "
+            f"{type(source).__name__}, or a table with two columns of one name"
+        ) from None
+    _check_columns(names, roles, "the table", header=True)
+    if isinstance(frame, nw.LazyFrame):
+        return _polars(_collected(frame, list(roles)), roles, "the table")
+    import polars as pl
+
+    columns, parts = {}, {}
+    for name, wanted in roles.items():
+        column, held = _converted(name, frame.get_column(name), wanted)
+        columns[name] = column
+        parts.update(held)
+    return Source("the table", pl.DataFrame(parts).lazy(), columns)
+
+
+def _collected(frame: Any, names: list[str]) -> "pl.LazyFrame":
+    """Return a frame of a database in memory."""
+    try:
+        held: pl.DataFrame = frame.select(*names).collect("polars").to_native()
+    except ImportError as error:
+        raise InvalidInput(
+            f"reading this table needs the package {error.name}; install undertow[arrow]"
+        ) from None
+    except Exception:  # noqa: BLE001  (whatever a database raises may quote the data)
+        raise InvalidInput(
+            "cannot read the table: the library that holds it failed; pass it in memory, with all "
+            "its steps done"
+        ) from None
+    return held.lazy()
+
+
+def _converted(name: str, series: Any, roles: set[str]) -> "tuple[Column, dict[str, pl.Series]]":
+    """Return a column of pandas or Arrow as Polars holds it; the type alone decides its kind."""
+    import polars as pl
+
+    native = series.to_native()
+    dtype = getattr(native, "dtype", None)
+    if str(dtype) in ("object", "category"):
+        return _parts(name, native.tolist(), roles)
+    given = str(dtype if dtype is not None else native.type)
+    if given == "null":
+        return Column(name, "nothing", given), {name: pl.Series([None] * len(series))}
+    if given.startswith("dictionary") and "string" not in given:
+        return _parts(name, _listed(series), roles)
+    kind = _kind(series.dtype)
+    if kind == "other" or given.startswith("decimal256"):
+        return Column(name, "other", given), {name: pl.Series([None] * len(series))}
+    values = (ImportError, TypeError, ValueError, RuntimeError, OverflowError)
+    try:
+        held: pl.Series = series.to_polars()
+    except (*values, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        held = _one_by_one(kind, _listed(series))  # a value that the other library cannot hold
+    return kind_of(name, held.dtype), {name: held}
+
+
+def _kind(dtype: Any) -> str:
+    import narwhals as nw
+
+    if dtype.is_numeric():
+        return "number"
+    kinds: dict[str, tuple[type, ...]] = {
+        "text": (nw.String, nw.Categorical, nw.Enum),
+        "truth": (nw.Boolean,),
+        "time": (nw.Date, nw.Datetime),
+    }
+    return next((kind for kind, types in kinds.items() if dtype in types), "other")
+
+
+def _listed(series: Any) -> list[Any]:
+    """Return the values as Python objects, None for one that cannot be one (broken UTF-8)."""
+    try:
+        return list(series.to_list())
+    except (ValueError, TypeError, OverflowError):
+        return [_single(series, row) for row in range(len(series))]
+
+
+def _single(series: Any, row: int) -> Any:
+    try:
+        return series.slice(row, 1).to_list()[0] if hasattr(series, "slice") else series[row]
+    except (ValueError, TypeError, OverflowError):
+        return ()  # foreign
+
+
+def _one_by_one(kind: str, values: list[Any]) -> "pl.Series":
+    """Return a column of one type, missing where a value does not have it."""
+    import polars as pl
+
+    texts, numbers, _ = readings(values)
+    if kind == "text":
+        return pl.Series(texts, dtype=pl.String)
+    if kind == "time":
+        return pl.Series(instants(values)[0], dtype=pl.Int64).cast(pl.Datetime("us"))
+    held = pl.Series(numbers, dtype=pl.Float64)
+    return held if kind == "number" else held == 1
+
+
+def _parts(name: str, values: list[Any], roles: set[str]) -> "tuple[Column, dict[str, pl.Series]]":
+    """Return a column of Python objects as the columns that stand for it."""
+    import polars as pl
+
+    parts: dict[str, pl.Series] = {}
+    column = Column(name, "objects")
+    if "value" in roles:
+        texts, numbers, there = readings(values)
+        parts[f"{name}\0text"] = pl.Series(texts, dtype=pl.String)
+        parts[f"{name}\0number"] = pl.Series(numbers, dtype=pl.Float64)
+        parts[f"{name}\0there"] = pl.Series(there, dtype=pl.Boolean)
+    if "key" in roles:
+        places, found = keys(values, name)
+        parts[f"{name}\0key"] = pl.Series(places, dtype=pl.Int64)
+        column = replace(column, labels=tuple(found))
+    if "time" in roles:
+        times, clock = instants(values)
+        parts[f"{name}\0time"] = pl.Series(times, dtype=pl.Int64)
+        column = replace(column, clock=clock)
+    return column, parts

@@ -1,0 +1,405 @@
+"""`Data`: private records in a table, and the only questions that are asked of them.
+
+Public are the shape (how many rows, which persons, times and groups), the names and types of the
+columns. Private are the values of the value column and of every column in the state expression:
+no error, message or printed form depends on them.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from undertow.data.columns import Column, iso
+from undertow.data.grid import GROUP, PERSON, ROW, TIME, Facts, Grid, step_of
+from undertow.data.objects import instant, plain
+from undertow.data.sources import RECORD, Source, open_source
+from undertow.data.sql import NUMBER
+from undertow.data.states import Record, match, record_of
+from undertow.data.tokens import columns_of
+from undertow.errors import InvalidInput
+from undertow.queries import AnyQuery, State
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from undertow.data.evaluation import Answers
+    from undertow.data.problems import Problem
+
+__all__ = ["Data", "Scope", "Shape"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The public facts about a data set.
+
+    ``rows`` counts records, absent steps that became records among them; ``longest`` is the most
+    of one person; ``gaps`` says whether some step is absent; ``start`` and ``end`` are the first
+    and the last time, as ISO texts or whole numbers.
+    """
+
+    rows: int
+    persons: int
+    longest: int
+    gaps: bool
+    start: int | str | None = None
+    end: int | str | None = None
+    groups: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which records a release touches: some groups, start <= time < end; None stands for all.
+
+    Times are microseconds since 1970 in UTC, or whole numbers; ``clock`` says which of them, and
+    of which column.
+    """
+
+    by: str | None = None
+    groups: tuple[Any, ...] | None = None
+    start: int | None = None
+    end: int | None = None
+    clock: str = "time"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Data:
+    """Records of one or many persons in a table: who, when, in which state or with which number.
+
+    ``source`` is a path (``.csv``, ``.csv.gz``, ``.parquet``), a frame of pandas, Polars, Arrow or
+    DuckDB, or a plain list of records. ``value`` names the column of the records, ``person`` whose
+    they are (default: one person's), ``time`` when (default: rows are in order).
+
+    ``state`` says what a record is: None, the value itself; an SQL expression of one row, such as
+    ``"steps > 0"`` (false and true are the first and second state of the plan); a mapping from
+    values to states; or cut points, whose bins are the states in order. Missing and foreign values
+    are in no state, and no value can make a release fail.
+
+    ``every`` is the step of time, ``"5m"`` or a whole number. A step without a row is a gap:
+    ``gaps="split"`` adds nothing, the name of a state makes absent steps records in that state.
+    ``by`` names a column of groups, ``groups`` those wanted; by default all that occur are public.
+
+    >>> rows = {"id": ["a", "a", "b"], "t": [0, 1, 0], "steps": [0, 14, None]}
+    >>> import polars as pl
+    >>> data = Data(pl.DataFrame(rows), value="steps", state="steps > 0", person="id", time="t")
+    >>> data.shape().persons, data.sequences()
+    (2, [[False, True], [None]])
+    """
+
+    source: Source
+    record: Record
+    grid: Grid
+    moment: "pl.Expr | None"
+    by: str | None
+    groups: tuple[Any, ...] | None
+    gaps: State
+    value: str | None
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        value: str | None = None,
+        person: str | None = None,
+        time: str | None = None,
+        state: Any = None,
+        every: Any = None,
+        by: str | None = None,
+        gaps: State = "split",
+        groups: Sequence[Any] | None = None,
+    ) -> None:
+        """Open the source and check all that follows from names and types; read no records."""
+        _check_arguments(value, person, time, state, every, by, gaps, groups)
+        value = RECORD if value is None and not isinstance(state, str) else value
+        opened = open_source(source, _roles(value, person, time, state, by))
+        grid, moment = Grid(person, None), None
+        if time is not None:
+            moment, known = opened.columns[time].time(_first(opened, time))
+            clock = not isinstance(every, int | float) if known is None else known
+            step = None if every is None else step_of(every, clock=clock)
+            grid = Grid(person, time, clock, step, fill=gaps != "split")
+        names = None if groups is None else tuple(plain(name) for name in groups)
+        made = record_of(state, value, opened.columns)
+        fields = (opened, made, grid, moment, by, names, plain(gaps), value)
+        for field, content in zip(self.__slots__, fields, strict=True):
+            object.__setattr__(self, field, content)
+        self._try_out()
+
+    def __repr__(self) -> str:
+        """Return what the data is made of, none of it read from the records."""
+        grid = self.grid
+        parts = [
+            f"value={self.value!r}",
+            *(f"{name}={part!r}" for name, part in (("person", grid.person), ("time", grid.time),
+                                                    ("by", self.by)) if part is not None),
+        ]  # fmt: skip
+        return f"Data({self.source.title}, {', '.join(parts)})"
+
+    def window(self, start: Any = None, end: Any = None) -> "Data":
+        """Return the records with start <= time < end; an end left out is open.
+
+        Ends are dates, times or ISO texts (UTC where they name no zone), or whole numbers, like
+        the column. Windows of windows are their intersection.
+
+        >>> import polars as pl
+        >>> data = Data(pl.DataFrame({"t": [0, 1, 2], "x": [1, 1, 0]}), value="x", time="t")
+        >>> data.window(1, 9).shape().rows
+        2
+        """
+        if self.grid.time is None:
+            raise InvalidInput("a window needs the column of times; say time=...")
+        first = self.grid.bound(start, "the start")
+        last = self.grid.bound(end, "the end")
+        if first is not None and last is not None and first >= last:
+            raise InvalidInput("the start of a window must be before its end")
+        starts = [s for s in (self.grid.start, first) if s is not None]
+        ends = [e for e in (self.grid.end, last) if e is not None]
+        grid = replace(self.grid, start=max(starts, default=None), end=min(ends, default=None))
+        if grid.start is not None and grid.end is not None and grid.start >= grid.end:
+            raise InvalidInput("the window has nothing in common with the one it is taken of")
+        made = object.__new__(Data)
+        for field in self.__slots__:
+            object.__setattr__(made, field, grid if field == "grid" else getattr(self, field))
+        return made
+
+    def scope(self) -> Scope:
+        """Return which records a release of this data touches, for the ledger.
+
+        >>> import polars as pl
+        >>> data = Data(pl.DataFrame({"t": [0, 1], "x": [1, 0]}), value="x", time="t")
+        >>> data.window(0, 1).scope()
+        Scope(by=None, groups=None, start=0, end=1, clock='t')
+        """
+        grid = self.grid
+        if grid.time is None:
+            return Scope(self.by, self.groups)
+        clock = f"microseconds of {grid.time}" if grid.clock else grid.time
+        return Scope(self.by, self.groups, grid.start, grid.end, clock)
+
+    def shape(self) -> Shape:
+        """Return the public facts, or raise `InvalidInput` if the shape is not what was declared.
+
+        Refused are rows without a person or a time, two rows of a person at one time, and times
+        off the grid; the message names column and row, counting from 0. One pass over persons and
+        times, linear in the rows; gap filling sorts.
+        """
+        queries = [self.grid.facts(self.rows()), *self._occurring()]
+        found = self.source.collect(*queries)
+        facts = self.checked(found[0])
+        start, end = (self._shown(moment) for moment in (facts.start, facts.end))
+        names, _ = self.group_order(found[1][GROUP] if len(found) > 1 else ())
+        return Shape(facts.rows, facts.persons, facts.longest, facts.gaps, start, end, names)
+
+    def answers(self, query: AnyQuery, states: Sequence[State] = ()) -> "Answers":
+        """Return the exact answer of a query in whole numbers, one list per group.
+
+        Counts and histograms count records; sums, means and linear statistics count steps of the
+        query's lattice. ``states`` are those of the plan's model, in order. Never raises because
+        of a value. One pass, linear in the rows.
+
+        >>> from undertow.queries import Count
+        >>> data = Data([0, 3, None, "x", 7], state="record > 0")
+        >>> data.answers(Count("active"), ("inactive", "active")).numbers
+        [[2]]
+        """
+        from undertow.data.evaluation import evaluate
+
+        return evaluate(self, query, tuple(states))
+
+    def sequences(self, states: Sequence[State] | None = None) -> list[list[Any]]:
+        """Return the records of each person in order of time, split at gaps; None where missing.
+
+        With ``states`` records become the names of their states, and foreign ones None. Without,
+        they are what the column or the expression gives. What a model learns from them is a
+        disclosure: `MarkovChain.fit` says so.
+        """
+        from undertow.data.series import sequences
+
+        return sequences(self, None if states is None else tuple(states))
+
+    def problems(
+        self, query: AnyQuery | None = None, states: Sequence[State] = ()
+    ) -> "list[Problem]":
+        """Return what a curator may want to look at, by column and row; never a value.
+
+        Depends on the records: for the curator's eyes, not for publication.
+        """
+        from undertow.data.problems import problems
+
+        return problems(self, query, tuple(states))
+
+    # --- the frame of rows, for the modules that ask the questions
+
+    def rows(self, *made: "pl.Expr", numbered: bool = False) -> "pl.LazyFrame":
+        """Return person, time, group and what is made of each row, for all times."""
+        import polars as pl
+
+        columns, grid, frame = self.source.columns, self.grid, self.source.frame
+        frame = frame.with_row_index(ROW) if numbered else frame
+        frame = self.record.added(frame) if made else frame
+        person = pl.lit(0) if grid.person is None else columns[grid.person].key()
+        parts = [person.alias(PERSON), self._group().alias(GROUP), *made]
+        if self.moment is not None:
+            parts.append(self.moment.alias(TIME))
+        names = [ROW] if numbered else []
+        names += [part.meta.output_name() for part in parts]
+        return frame.with_columns(parts).select(names)
+
+    def checked(self, found: "pl.DataFrame") -> Facts:
+        """Return the facts that a query found, or raise an error that names the first bad row."""
+        facts = self.grid.told(found)
+        if facts.wrong is None:
+            return facts
+        culprits = self.grid.culprits(self.rows(numbered=True), facts.wrong)
+        (bad,) = self.source.collect(culprits.select(ROW).head(1))
+        column, what = self.grid.complaint(facts.wrong)
+        raise InvalidInput(
+            f"row {bad[ROW][0]} of column {column!r} (counting from 0) {what}; correct it, or "
+            "leave the row out"
+        )
+
+    def group_order(self, keys: Iterable[Any]) -> tuple[tuple[Any, ...] | None, dict[Any, int]]:
+        """Return the names of the groups (None without), and the place of each key among them."""
+        if self.by is None:
+            return None, {0: 0}
+        if self.groups is not None:
+            return self.groups, {place: place for place in range(len(self.groups))}
+        column = self.source.columns[self.by]
+        labels = {key: column.label(key) for key in keys}
+        ordered = sorted(labels, key=lambda key: _order(labels[key]))
+        return tuple(labels[key] for key in ordered), {k: n for n, k in enumerate(ordered)}
+
+    def _occurring(self) -> "list[pl.LazyFrame]":
+        """Return the query for the groups that occur, if there is one to ask."""
+        if self.by is None or self.groups is not None:
+            return []
+        return [self.grid.present(self.rows()).select(GROUP).drop_nulls().unique()]
+
+    def _group(self) -> "pl.Expr":
+        """Return the group of a row: its key, or its place among those declared."""
+        import polars as pl
+
+        if self.by is None:
+            return pl.lit(0)
+        column = self.source.columns[self.by]
+        return column.key() if self.groups is None else _declared(column, self.groups)
+
+    def _shown(self, moment: int | None) -> int | str | None:
+        if moment is None or not self.grid.clock:
+            return moment
+        return iso(moment, day=self.source.columns[self.grid.time or ""].day)
+
+    def _try_out(self) -> None:
+        """Run all expressions on no rows: what fails here, fails by its form."""
+        import polars as pl
+
+        empty = pl.LazyFrame(schema=self.source.frame.collect_schema())
+        made = [part.alias(f"\0{name}") for name, part in self.record.planes.items()]
+        there = self.record.there.alias("\0there")
+        try:
+            trial = object.__new__(Data)
+            for field in self.__slots__:
+                content = getattr(self, field)
+                object.__setattr__(
+                    trial, field, replace(content, frame=empty) if field == "source" else content
+                )
+            trial.rows(*made, there).collect()
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            raise InvalidInput(
+                f"{self.record.words} cannot be evaluated on columns of these types"
+            ) from None
+
+
+def _check_arguments(value: Any, person: Any, time: Any, state: Any, every: Any, by: Any,
+                     gaps: Any, groups: Any) -> None:  # fmt: skip
+    named = {"value": value, "person": person, "time": time, "by": by}
+    for name, column in named.items():
+        if column is not None and not isinstance(column, str):
+            raise InvalidInput(f"{name} must name a column, found a {type(column).__name__}")
+    if every is not None and time is None:
+        raise InvalidInput("every, the step of time, needs the column of times; say time=...")
+    if not isinstance(plain(gaps), str | int | float):
+        raise InvalidInput("gaps must be 'split' or the name of a state")
+    if gaps != "split" and every is None:
+        raise InvalidInput("gaps are found by the step of time; say every='5m', or every=1")
+    if groups is None:
+        return
+    if by is None:
+        raise InvalidInput("groups need the column they are found in; say by=...")
+    if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Sequence) or not groups:
+        raise InvalidInput("groups must be a list of at least one name")
+    names = [plain(name) for name in groups]
+    for name in names:
+        if not isinstance(name, str | int | float | dt.date) or name != name:
+            raise InvalidInput(f"groups are texts, numbers or dates, found a {type(name).__name__}")
+    if len(set(names)) != len(names):
+        raise InvalidInput("a group is named twice; name each group once")
+
+
+def _roles(value: str | None, person: str | None, time: str | None, state: Any,
+           by: str | None) -> dict[str, set[str]]:  # fmt: skip
+    """Return the columns that are needed, and for what."""
+    private = columns_of(state) if isinstance(state, str) else []
+    if isinstance(state, str) and not private:
+        raise InvalidInput(
+            f"the expression {state!r} does not say the state of each record; compare a column "
+            "with something, as in 'steps > 0'"
+        )
+    roles: dict[str, set[str]] = {}
+    for name, role in [
+        (value, "value"),
+        *((column, "value") for column in private),
+        (person, "key"),
+        (by, "key"),
+        (time, "time"),
+    ]:
+        if name is not None:
+            roles.setdefault(name, set()).add(role)
+    return roles
+
+
+def _first(source: Source, time: str) -> str | None:
+    """Return the first text of a column of times; it is public, and says how to read the rest."""
+    import polars as pl
+
+    if source.columns[time].kind not in ("csv", "text"):
+        return None
+    text = pl.col(time).cast(pl.String)
+    (found,) = source.collect(source.frame.select(text).filter(text.str.len_chars() > 0).head(1))
+    return found[time][0] if found.height else None
+
+
+def _declared(column: Column, groups: tuple[Any, ...]) -> "pl.Expr":
+    """Return the place of a row's group among those declared, null for none of them."""
+    import polars as pl
+
+    pairs = [(_named(name), place) for place, name in enumerate(groups)]
+    if column.kind == "time":
+        found = {name: instant(name) for name, _ in pairs}
+    elif column.kind == "objects":
+        found = {_named(label): key for key, label in enumerate(column.labels)}
+    else:
+        found = None
+    if found is not None:
+        keys = [(float(k), p) for k, p in ((found.get(n), p) for n, p in pairs) if k is not None]
+        planes = {NUMBER: column.key().cast(pl.Float64)}
+        return match(planes, keys, column.name) if keys else pl.lit(None, dtype=pl.Int32)
+    if column.kind == "number":
+        pairs = [(_numeral(name), place) for name, place in pairs]
+    return match(column.planes(missing=()), pairs, f"column {column.name!r}")
+
+
+def _named(name: Any) -> Any:
+    return name.isoformat() if isinstance(name, dt.date) else name
+
+
+def _numeral(name: Any) -> Any:
+    """Return a number that was written as a text, as on a command line."""
+    try:
+        return float(name) if isinstance(name, str) else name
+    except ValueError:
+        return name
+
+
+def _order(name: Any) -> tuple[bool, Any]:
+    return isinstance(name, str), name

@@ -1,0 +1,18 @@
+"""The account of what was released.
+
+Read scopes.py, rules.py (pure), events.py, faults.py, store.py (SQL), replay.py, book.py.
+"""
+
+__all__ = ["reached"]
+
+
+def reached(checkpoint: str) -> None:
+    """Do nothing: a point at which a process may be killed, by name.
+
+    Every write of the ledger passes ``<what>-begun`` (the database is locked, nothing written),
+    ``<what>-written`` (written, not committed) and ``<what>-committed``, where what is ``create``,
+    ``migrate``, ``open``, ``limit``, ``reserve`` or ``confirm``. Tests put a function here that
+    kills, cuts a connection or waits.
+
+    >>> reached("reserve-written")
+    """

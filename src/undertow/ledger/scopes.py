@@ -1,0 +1,148 @@
+"""Which records an entry touches, in names that mean the same in every file."""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any
+
+from undertow.errors import InvalidInput
+from undertow.numerics import check_count
+
+__all__ = ["HIGH", "LOW", "Scope", "as_scope", "check_name", "group_key"]
+
+LOW, HIGH = -(2**63), 2**63 - 1
+"""The ends of time: what an open end of a window is stored as."""
+
+LONGEST = 200
+"""Characters in a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The records that an entry touches: some groups of one partition, start <= time < end.
+
+    None stands for all. Groups of the same ``by`` are disjoint; groups by another column are
+    taken to touch everything in the window. ``clock`` says what the whole numbers of a window
+    count; windows on another clock are taken to touch all times.
+
+    >>> Scope("cohort", ["A", 7.0], start=0, end=52).groups
+    ('7', 'a')
+    """
+
+    by: str | None
+    groups: tuple[str, ...] | None
+    start: int | None
+    end: int | None
+    clock: str
+
+    def __init__(
+        self,
+        by: str | None = None,
+        groups: Iterable[object] | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        clock: str = "time",
+    ) -> None:
+        """Check and normalise: groups become sorted keys."""
+        if isinstance(groups, str):
+            raise InvalidInput("groups must be a list of names, found one text; write groups=[...]")
+        keys = None if groups is None else tuple(sorted({group_key(name) for name in groups}))
+        if keys is not None and by is None:
+            raise InvalidInput("groups are given without by, the column that forms them; name it")
+        if keys == ():
+            raise InvalidInput("groups is empty: name at least one, or leave it out for all")
+        first, last = _moment(start, "start"), _moment(end, "end")
+        if first is not None and last is not None and first >= last:
+            raise InvalidInput(
+                f"a window is start <= time < end, found start {first} and end {last}; "
+                "an entry must touch at least one moment"
+            )
+        fields = {
+            "by": None if by is None else check_name(by, "by"),
+            "groups": keys, "start": first, "end": last, "clock": check_name(clock, "clock"),
+        }  # fmt: skip
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        groups = None if self.groups is None else list(self.groups)
+        return {
+            "by": self.by, "groups": groups, "start": self.start, "end": self.end,
+            "clock": self.clock,
+        }  # fmt: skip
+
+    def words(self) -> str:
+        """Return the records in words.
+
+        >>> Scope("cohort", ["a"], start=0).words()
+        'cohort a, time from 0'
+        """
+        shown = [] if self.groups is None else list(self.groups[:6])
+        more = f" and {len(self.groups) - 6} more" if self.groups and len(self.groups) > 6 else ""
+        which = f"{self.by} {', '.join(shown)}{more}" if shown else "all groups"
+        first = "" if self.start is None else f" from {self.start}"
+        last = "" if self.end is None else f" before {self.end}"
+        return f"{which}, {self.clock}{first}{last}" if first or last else f"{which}, all times"
+
+
+def as_scope(scope: object) -> Scope:
+    """Return a `Scope` from None (everything) or any object with its fields."""
+    if scope is None:
+        return Scope()
+    if isinstance(scope, Scope):
+        return scope
+    names = ("by", "groups", "start", "end")
+    if not all(hasattr(scope, name) for name in names):
+        raise InvalidInput(
+            f"a Scope(by, groups, start, end) is required, found {type(scope).__name__}"
+        )
+    clock = {"clock": scope.clock} if hasattr(scope, "clock") else {}
+    return Scope(**{name: getattr(scope, name) for name in names}, **clock)
+
+
+def group_key(name: object) -> str:
+    """Return the name of a group as the ledger knows it.
+
+    Names that could mean the same group in two files are the same: ``1``, ``"1"``, ``1.0`` and
+    ``" 01"``; ``"A"`` and ``"a"``. Treating two groups as one costs budget, the opposite would
+    spend a record's budget twice.
+
+    >>> [group_key(name) for name in (1, "01", 1.0, True, " A", "b2")]
+    ['1', '1', '1', 'true', 'a', 'b2']
+    """
+    plain = name.item() if hasattr(name, "item") else name
+    if not isinstance(plain, str | int | float | date):
+        raise InvalidInput(
+            f"a group is named by a text, a number or a date, found {type(name).__name__}"
+        )
+    text = unicodedata.normalize("NFC", str(plain)).strip().casefold()
+    if len(text) > LONGEST:
+        raise InvalidInput(f"the name of a group has {len(text)} characters, at most {LONGEST} fit")
+    try:
+        number = Decimal(text)
+        exact = Fraction(number) if abs(number.adjusted()) < LONGEST else None
+    except (InvalidOperation, ValueError, OverflowError):
+        return text
+    return text if exact is None else str(exact)
+
+
+def check_name(name: object, what: str) -> str:
+    """Return a name that every database can hold and every terminal can show."""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InvalidInput(f"{what} must be a printable, non-empty text")
+    if len(name) > LONGEST:
+        raise InvalidInput(f"{what} has {len(name)} characters; at most {LONGEST} fit")
+    return name
+
+
+def _moment(value: int | None, name: str) -> int | None:
+    if value is None:
+        return None
+    number = check_count(value, f"{name} of a window", LOW + 1)
+    if number >= HIGH:
+        raise InvalidInput(f"{name} of a window must fit 64 bits; leave it out for an open end")
+    return number

@@ -1,0 +1,1 @@
+"""What was promised, and to whom: reports for people and programs."""

@@ -1,0 +1,290 @@
+"""All that a report says, as plain data: the answer, its promise, and where both come from.
+
+Nothing here depends on the records but the released numbers themselves.
+"""
+
+import math
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from undertow import accuracy
+from undertow._version import __version__
+from undertow.adversaries import words as attacker
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.markov import MarkovChain
+from undertow.models.sets import AnyModel, members
+from undertow.plan import Plan
+from undertow.planning.methods import METHODS
+from undertow.planning.search import check_question
+from undertow.queries import Histogram, Mean
+from undertow.reporting import words
+
+if TYPE_CHECKING:
+    from undertow.releasing import Release
+
+__all__ = ["BETA", "Alternative", "Facts", "Number", "gather"]
+
+BETA = 0.05
+"""All error bars of a report hold together with probability 1 - BETA."""
+
+CHEAP = ("group", "quilt", "lange", "zhao")
+"""Methods whose noise is found in milliseconds, on most models."""
+
+_PATIENCE = 3e4
+"""Work that a report puts into quilts: about a second."""
+
+_SLOW = (
+    "its noise takes long to find where records far apart depend on each other, and is left to "
+    "'undertow compare'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One released number: of which group and state, and how far off it may be."""
+
+    group: Any
+    state: Any
+    value: float
+    within: float
+
+    def label(self) -> str:
+        """Return the group and the state, or nothing.
+
+        >>> Number("north", "idle", 12, 4.0).label()
+        'north, idle'
+        """
+        return ", ".join(str(name) for name in (self.group, self.state) if name is not None)
+
+    def shown(self) -> str:
+        """Return the value without digits that the noise has made meaningless.
+
+        >>> Number(None, None, 1234.56789, 12.0).shown(), Number(None, None, 7, 3.0).shown()
+        ('1234.57', '7')
+        """
+        if isinstance(self.value, int) or not self.within:
+            return str(self.value)
+        return f"{self.value:.{max(0, 3 - math.floor(math.log10(self.within)))}f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        names = {"group": _plain(self.group), "state": _plain(self.state)}
+        return {key: name for key, name in names.items() if name is not None} | {
+            "value": self.value,
+            "within": self.within,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another method for the same promise: its noise, or why it has none."""
+
+    method: str
+    certified: bool
+    scale: float | None
+    error: float | None
+    reason: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "method": self.method,
+            "basis": "certified" if self.certified else "published",
+            "scale": self.scale,
+            "expected_error": self.error,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a report says about a release."""
+
+    release: "Release"
+    numbers: tuple[Number, ...]
+    alternatives: tuple[Alternative, ...]
+    fingerprint: str | None
+    versions: dict[str, str]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that was carried out."""
+        return self.release.plan
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise was drawn from the operating system's secure source."""
+        return self.release.randomness == "secure"
+
+    @property
+    def rounding(self) -> str | None:
+        """How far rounding to a lattice can move an answer, in words."""
+        return words.rounding(self.plan.query, self.release.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as one JSON-ready object."""
+        release, plan, leak = self.release, self.plan, self.plan.leakage
+        witness = leak.witness
+        return {
+            "format": "undertow-report",
+            "version": 1,
+            "question": words.question(plan.query),
+            "numbers": [number.to_dict() for number in self.numbers],
+            "probability": 1 - BETA,
+            "records": release.rows,
+            "persons": release.persons,
+            "noise": {
+                "words": words.noise(plan),
+                "scale": plan.mechanism.scale,
+                "expected_error": plan.expected_error,
+                "randomness": release.randomness,
+                "private": self.private,
+            },
+            "rounding": self.rounding,
+            "promise": {
+                "words": plan.guarantee(),
+                "unit": plan.unit,
+                "unit_words": words.unit(plan),
+                "epsilon": plan.epsilon,
+                "leakage": [leak.lower, leak.upper],
+                "dp_level": plan.dp_epsilon,
+                "against": plan.against
+                if isinstance(plan.against, str)
+                else attacker(plan.against),
+                "covered": words.covered(plan),
+                "not_covered": words.not_covered(plan),
+                "assumptions": list(leak.assumptions),
+                "method": plan.method,
+                "proved_by": leak.citation,
+                "witness": None if witness is None else words.attack(witness),
+            },
+            "model": {
+                "words": plan.model.describe(),
+                "states": [_plain(state) for state in plan.states],
+                "source": release.source,
+            },
+            "comparison": [row.to_dict() for row in self.alternatives],
+            "plan": self.fingerprint,
+            "release_id": release.release_id or None,
+            "ledger_entry": release.entry,
+            "versions": self.versions,
+        }
+
+
+def gather(release: "Release") -> Facts:
+    """Return what there is to say about a release.
+
+    The other methods are calibrated for the same promise; what their noise leaks in truth, which
+    can take minutes, is left to `undertow.compare`.
+    """
+    return Facts(
+        release=release,
+        numbers=tuple(_numbers(release)),
+        alternatives=tuple(_alternatives(release.plan)),
+        fingerprint=_fingerprint(release.plan),
+        versions={
+            "undertow": __version__,
+            "Python": platform.python_version(),
+            "numpy": metadata.version("numpy"),
+            "opendp": metadata.version("opendp"),
+        },
+    )
+
+
+def _numbers(release: "Release") -> Iterator[Number]:
+    """Yield the released numbers; their error bars hold together."""
+    plan = release.plan
+    histogram = isinstance(plan.query, Histogram)
+    grouped = _grouped(release)
+    groups = release.value.items() if grouped else [(None, release.value)]
+    flat = [
+        (group, state, value)
+        for group, found in groups
+        for state, value in (found.items() if histogram else [(None, found)])
+    ]
+    sizes = dict(zip((group for group, _ in groups), _sizes(release), strict=False))
+    for group, state, value in flat:
+        within = accuracy.accuracy(plan.mechanism, BETA, max(len(flat), 1))
+        if isinstance(plan.query, Mean):  # the noise is on the sum: fewer records, larger errors
+            within *= (plan.length or 1) / max(sizes.get(group, release.rows), 1)
+        yield Number(group, state, value, within)
+
+
+def _grouped(release: "Release") -> bool:
+    """Return whether the value has an answer for each group."""
+    if not isinstance(release.value, dict):
+        return False
+    if not isinstance(release.plan.query, Histogram):
+        return True
+    return all(isinstance(found, dict) for found in release.value.values())
+
+
+def _sizes(release: "Release") -> tuple[int, ...]:
+    """Return the number of records behind the answer of each group."""
+    found: tuple[int, ...] = getattr(release, "sizes", ())
+    return found or (release.rows,)
+
+
+def _alternatives(plan: Plan) -> Iterator[Alternative]:
+    """Yield the plan's own noise, and that of the cheap methods for the same promise."""
+    own = METHODS[plan.method]
+    yield Alternative(
+        own.name, own.certified, plan.mechanism.scale, plan.expected_error, None
+    )  # fmt: skip
+    if plan.unit == "person":  # there is one method for persons
+        return
+    secrets = plan.leakage.secrets
+    question = check_question(
+        plan.query, plan.model, plan.epsilon, plan.against, secrets.pairs, secrets.records
+    )
+    for name in CHEAP:
+        if name == plan.method:
+            continue
+        method = METHODS[name]
+        if name == "quilt" and _quilt_work(plan.model) > _PATIENCE:
+            yield Alternative(name, method.certified, None, None, _SLOW)
+            continue
+        try:
+            method.admit(plan.against)
+            mechanism, _ = method.solve(question)
+        except NotSupported as reason:
+            yield Alternative(name, method.certified, None, None, str(reason))
+            continue
+        made = replace(plan, mechanism=mechanism)
+        yield Alternative(name, method.certified, mechanism.scale, made.expected_error, None)
+
+
+def _quilt_work(model: AnyModel) -> float:
+    """Return how long a search for quilts takes, in units of some 30 microseconds.
+
+    Quilts are as wide as dependence reaches, 1 / gap with the gap of the transition matrix; all
+    widths on both sides are tried, and each position where the law of a record changes.
+    """
+    work = 0.0
+    for chain in members(model):
+        if not isinstance(chain, MarkovChain):
+            continue
+        if not chain.homogeneous:
+            work += 150.0 * (chain.length or math.inf)
+            continue
+        second = sorted(abs(np.linalg.eigvals(chain.transition)))[-2]
+        width = 1 / max(1 - float(second), 1e-9)
+        positions = 1.0 if isinstance(chain.start, str) else 50 * width
+        work += chain.size / 2 * width**2 * positions
+    return work
+
+
+def _fingerprint(plan: Plan) -> str | None:
+    try:
+        return plan.fingerprint()
+    except InvalidInput:  # it cannot be written to a file: names of states that JSON has not
+        return None
+
+
+def _plain(name: Any) -> Any:
+    return name if name is None or isinstance(name, str | int | float | bool) else str(name)

@@ -1,0 +1,74 @@
+"""What is written to a disk: strict JSON, and files that are there whole or not at all."""
+
+import json
+import math
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from undertow.errors import InvalidInput
+
+__all__ = ["check_writable", "reason", "strict_json", "write_whole"]
+
+
+def strict_json(value: Any) -> str:
+    """Return JSON text that every parser reads: infinities become strings.
+
+    >>> strict_json({"upper": math.inf})
+    '{\\n  "upper": "inf"\\n}'
+    """
+    return json.dumps(_finite(value), indent=2, allow_nan=False)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, all of it or nothing; what stood there before stays until then.
+
+    The content goes to a new file beside it, is forced to the disk, and then takes the name.
+    """
+    draft = _beside(path)
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)  # noqa: PTH105  (one call, one name: what a test makes fail)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place where no new file can be made, by making an empty one and removing it."""
+    draft = _beside(path)
+    try:
+        draft.open("xb").close()
+        draft.unlink()
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
+
+
+def reason(error: OSError) -> str:
+    """Return what the operating system says, in words.
+
+    >>> reason(FileNotFoundError(2, "No such file or directory"))
+    'no such file or directory'
+    """
+    return (error.strerror or str(error)).lower()
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

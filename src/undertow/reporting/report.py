@@ -1,0 +1,157 @@
+"""A release explained: as text, as one HTML file, as JSON."""
+
+import textwrap
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undertow.errors import InvalidInput
+from undertow.reporting.facts import Facts, gather
+from undertow.reporting.files import strict_json, write_whole
+from undertow.reporting.sections import Section, Table, heading, sections, warning
+
+if TYPE_CHECKING:
+    from undertow.releasing import Release
+
+__all__ = ["ENDINGS", "Report"]
+
+ENDINGS = (".html", ".json", ".txt")
+"""How the name of a report's file may end; the ending says what is written."""
+
+_WIDTH = 96
+_LABEL = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was released, how far off it may be, what it promises and to whom.
+
+    ``str`` gives the text. The content depends on the records through the released numbers only:
+    two data sets with the same persons, times and groups give the same report but for those.
+
+    >>> from undertow import Count, MarkovChain, calibrate, release
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> out = release(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
+    >>> print(out.report().text().splitlines()[0])
+    Release report: number of records in 'active'
+    """
+
+    facts: Facts
+
+    @classmethod
+    def of(cls, release: "Release") -> "Report":
+        """Return the report of a release."""
+        return cls(gather(release))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything the report says, for programs."""
+        return self.facts.to_dict()
+
+    def to_json(self) -> str:
+        """Return the report as strict JSON."""
+        return strict_json(self.to_dict())
+
+    def text(self) -> str:
+        """Return the report as plain text, no line longer than a page is wide."""
+        title = heading(self.facts)
+        parts = [f"{title}\n{'=' * min(len(title), _WIDTH)}"]
+        parts += filter(None, [warning(self.facts)])
+        parts += [_section_text(section) for section in sections(self.facts)]
+        return "\n\n".join(parts) + "\n"
+
+    def html(self) -> str:
+        """Return the report as one HTML file without script, to be read, printed or listened to."""
+        from undertow.figures import MOST_DRAWN, Estimate, released_figure
+
+        drawn = [
+            Estimate(number.label(), number.value, number.within, number.shown())
+            for number in self.facts.numbers
+        ]
+        page: str = _template().render(
+            title=heading(self.facts),
+            sections=sections(self.facts),
+            figure=released_figure(drawn),
+            left_out=max(len(drawn) - MOST_DRAWN, 0),
+            warning=warning(self.facts),
+        )
+        return page
+
+    def save(self, path: str | Path) -> None:
+        """Write the report to a file, all of it or nothing, in the form that its ending says.
+
+        ``.txt``, ``.html`` or ``.json``. A file of that name is replaced.
+        """
+        write_whole(Path(path), self.content(path))
+
+    def content(self, path: str | Path) -> bytes:
+        """Return what a file of that name would hold."""
+        match check_ending(path):
+            case ".html":
+                text = self.html()
+            case ".json":
+                text = self.to_json() + "\n"
+            case _:
+                text = self.text()
+        return text.encode("utf-8", "backslashreplace")
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text()
+
+
+def check_ending(path: str | Path) -> str:
+    """Return how the name of a report ends, or refuse it.
+
+    >>> check_ending("week-1.html")
+    '.html'
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        raise InvalidInput(
+            f"a report needs a name that ends in {', '.join(ENDINGS)}; found {Path(path).name!r}"
+        )
+    return ending
+
+
+def _section_text(section: Section) -> str:
+    lines = [section.title, "-" * len(section.title)]
+    for label, sentences in section.lines:
+        for place, sentence in enumerate(sentences):
+            lines += _wrapped(label if not place else "", sentence, bullet=len(sentences) > 1)
+    for table in section.tables:
+        lines += ["", *_table_text(table)]
+    return "\n".join(lines)
+
+
+def _wrapped(label: str, sentence: str, *, bullet: bool) -> list[str]:
+    mark = "- " if bullet else ""
+    head = f"{label:<{_LABEL}}  {mark}"
+    return textwrap.wrap(
+        " ".join(sentence.split()), _WIDTH, initial_indent=head,
+        subsequent_indent=" " * len(head), break_long_words=False, break_on_hyphens=False,
+    ) or [head.rstrip()]  # fmt: skip
+
+
+def _table_text(table: Table) -> list[str]:
+    rows = [table.header, *table.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        f"{table.caption}:",
+        *(
+            "  " + "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ),
+    ]
+
+
+@cache
+def _template() -> Any:
+    import jinja2
+
+    source = resources.files("undertow.reporting").joinpath("templates", "report.html.j2")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(source.read_text("utf-8"))

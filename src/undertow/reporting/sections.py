@@ -1,0 +1,184 @@
+"""The report as headings, labelled lines and tables: one content for text and for HTML."""
+
+import math
+from dataclasses import dataclass
+
+from undertow.mechanisms import DiscreteLaplace
+from undertow.reporting import words
+from undertow.reporting.facts import BETA, Facts
+from undertow.rounding import above, below, odds
+
+__all__ = ["Section", "Table", "heading", "sections", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with a caption; the first ``names`` cells of a row say what the row is about."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    names: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with labelled lines, each of one or more sentences, and tables."""
+
+    name: str
+    title: str
+    lines: tuple[tuple[str, tuple[str, ...]], ...]
+    tables: tuple[Table, ...] = ()
+
+
+def heading(facts: Facts) -> str:
+    """Return the title of the report."""
+    return f"Release report: {words.question(facts.plan.query)}"
+
+
+def warning(facts: Facts) -> str:
+    """Return what must be said before anything else, or nothing."""
+    if facts.private:
+        return ""
+    return f"NOT PRIVATE: the noise was drawn from {facts.release.randomness}"
+
+
+def sections(facts: Facts) -> list[Section]:
+    """Return all sections, in the order of reading."""
+    return [_answer(facts), _promise(facts), _model(facts), _comparison(facts), _proof(facts)]
+
+
+def _answer(facts: Facts) -> Section:
+    release = facts.release
+    sure = f"{100 * (1 - BETA):g}%"
+    lines = [("Question", words.question(facts.plan.query))]
+    tables: tuple[Table, ...] = ()
+    if len(facts.numbers) == 1 and not facts.numbers[0].label():
+        (number,) = facts.numbers
+        bar = f"within {above(number.within, 6)} of the truth with probability {sure}"
+        lines += [("Answer", number.shown()), ("Error bar", bar)]
+    else:
+        bar = f"all {len(facts.numbers)} numbers are within their bars with probability {sure}"
+        lines += [("Answer", "see the table"), ("Error bars", bar)]
+        tables = (_numbers(facts),)
+    who = "1 person" if release.persons == 1 else f"{release.persons} persons"
+    lines += [
+        ("Records", f"{release.rows}, of {who}"),
+        ("Noise", f"{words.noise(facts.plan)}; {_source(facts)}"),
+    ]
+    if facts.rounding is not None:
+        lines.append(("Rounding", facts.rounding))
+    return Section("answer", "What was released", _single(lines), tables)
+
+
+def _source(facts: Facts) -> str:
+    if facts.private:
+        return "drawn from the operating system's secure source"
+    return "drawn from a seed, so whoever knows the seed can subtract it"
+
+
+def _numbers(facts: Facts) -> Table:
+    grouped = any(number.group is not None for number in facts.numbers)
+    by_state = any(number.state is not None for number in facts.numbers)
+    names = (("group",) if grouped else ()) + (("state",) if by_state else ())
+    rows = []
+    for number in facts.numbers:
+        named = ((str(number.group),) if grouped else ()) + (
+            (str(number.state),) if by_state else ()
+        )
+        rows.append((*named, number.shown(), above(number.within, 6)))
+    return Table("Released numbers", (*names, "released", "within"), tuple(rows), len(names))
+
+
+def _promise(facts: Facts) -> Section:
+    plan, leak = facts.plan, facts.plan.leakage
+    lines: list[tuple[str, tuple[str, ...]]] = [
+        ("Promise", (_sentence(plan.guarantee()),)),
+        ("That means", (_belief(leak.upper),)),
+        ("Unit of privacy", (words.unit(plan),)),
+        ("Covered", (words.covered(plan),)),
+        ("Not covered", tuple(words.not_covered(plan))),
+        ("Assumes", leak.assumptions or ("nothing",)),
+        ("Proved by", (f"method '{plan.method}'" + (f"; {leak.citation}" * bool(leak.citation)),)),
+    ]
+    if leak.witness is not None:
+        attack = f"{words.attack(leak.witness)}: a gain of {below(leak.lower)}"
+        lines.append(("Worst attack found", (attack,)))
+    return Section("promise", "What is promised", tuple(lines))
+
+
+def _belief(leakage: float) -> str:
+    """Return what the factor does to somebody who was undecided."""
+    if math.isinf(leakage):
+        return "an attacker may become certain: nothing is limited"
+    share = 100 / (1 + math.exp(-leakage))
+    if share > 99.9:
+        return f"odds of one to one can become {odds(leakage)} to one"
+    return (
+        "whoever holds two values of the record to be equally likely before can hold one of them "
+        f"to be at most {above(math.nextafter(share, math.inf), 3)}% likely afterwards"
+    )
+
+
+def _model(facts: Facts) -> Section:
+    release, plan = facts.release, facts.plan
+    lines = [("Model", plan.model.describe())]
+    if plan.states:
+        shown = ", ".join(str(state) for state in plan.states[:12])
+        more = f" and {len(plan.states) - 12} more" if len(plan.states) > 12 else ""
+        lines.append(("States", shown + more))
+    lines.append(("Where it came from", release.source or "not stated"))
+    return Section("model", "How the records depend on each other", _single(lines))
+
+
+def _comparison(facts: Facts) -> Section:
+    own, *others = facts.alternatives
+    made = tuple(
+        (
+            row.method + (" (this release)" if row is own else ""),
+            above(row.scale, 5),
+            f"{row.error:.4g}",
+            f"{row.error / own.error:.3g}" if own.error else "-",
+            "certified" if row.certified else "published",
+        )
+        for row in (own, *others)
+        if row.scale is not None and row.error is not None
+    )
+    whom = "any attacker" if facts.plan.against == "any" else "the attackers covered"
+    table = Table(
+        f"Noise that other methods need for the same promise against {whom}",
+        ("method", "scale", "expected error", "times this one", "basis"),
+        made,
+    )
+    lines = [("Basis", _BASIS)]
+    lines += [
+        (row.method, f"does not apply: {' '.join(row.reason.split())}")
+        for row in others
+        if row.reason is not None
+    ]
+    return Section("comparison", "What other methods would cost", _single(lines), (table,))
+
+
+_BASIS = "certified: proved by this program; published: as printed in a paper, shown to compare"
+
+
+def _proof(facts: Facts) -> Section:
+    release = facts.release
+    made_with = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
+    kind = "exact" if isinstance(facts.plan.mechanism, DiscreteLaplace) else "exact, on a lattice"
+    lines = [
+        ("Plan", facts.fingerprint or "has no fingerprint: it cannot be written to a file"),
+        ("Release", release.release_id or "has no id"),
+        ("Ledger entry", release.entry or "not accounted in a ledger"),
+        ("Sampler", f"{kind}: whole numbers, no floating-point trace"),
+        ("Made with", made_with),
+    ]
+    return Section("proof", "How to check this report", _single(lines))
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _single(lines: list[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((label, (text,)) for label, text in lines)

@@ -1,0 +1,157 @@
+"""A release in plain words: what was asked, who is kept from what, what the answer is worth."""
+
+from itertools import groupby
+
+from undertow.adversaries import Adversary, words
+from undertow.certificate import Witness
+from undertow.mechanisms import DiscreteLaplace
+from undertow.plan import Plan
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Sum
+from undertow.rounding import above
+
+__all__ = ["attack", "covered", "noise", "not_covered", "question", "rounding", "unit"]
+
+
+def question(query: AnyQuery) -> str:
+    """Return what is asked, in words.
+
+    >>> question(Count(["walk", "run"]))
+    "number of records in 'walk' or 'run'"
+    """
+    match query:
+        case Count():
+            return "number of records in " + " or ".join(map(repr, query.states))
+        case Histogram():
+            return "number of records in each state"
+        case Sum():
+            return f"sum of the records, clipped to [{query.lower:g}, {query.upper:g}]"
+        case Mean():
+            return f"mean of the records, clipped to [{query.lower:g}, {query.upper:g}]"
+        case Linear():
+            return f"weighted sum of {len(query.weights)} records"
+        case _:
+            return type(query).__name__
+
+
+def noise(plan: Plan) -> str:
+    """Return the noise in words."""
+    whole = isinstance(plan.mechanism, DiscreteLaplace)
+    kind = "discrete Laplace noise" if whole else "discrete Laplace noise on the lattice of steps"
+    return f"{kind}, scale {above(plan.mechanism.scale)}"
+
+
+def unit(plan: Plan) -> str:
+    """Return what the promise is about: one record, or all records of a person."""
+    if plan.unit == "person":
+        return (
+            "one person: all records of a person at once are protected, whatever they are and "
+            "however they depend on each other"
+        )
+    return (
+        "one record: a single record of a person's series is protected, with all that the records "
+        "around it say about it; what many records say together, such as a habit, is not"
+    )
+
+
+def covered(plan: Plan) -> str:
+    """Return the attackers that the promise is made against."""
+    if plan.unit == "person":
+        return "an attacker who knows any records of other persons, and any of this person"
+    if isinstance(plan.against, Adversary):
+        return f"only {words(plan.against)}"
+    return {
+        "any": (
+            "an attacker who knows any other records of the person: none of them, some, or all, "
+            "and their values"
+        ),
+        "ignorant": "an attacker who knows no other record of the person, and knows the model",
+        "informed": "an attacker who knows all other records of the person, and their values",
+    }[plan.against]
+
+
+def not_covered(plan: Plan) -> list[str]:
+    """Return what the promise does not say, so that nobody reads more into it.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=9)
+    >>> not_covered(calibrate(Count(1), chain, epsilon=1.0, against="ignorant"))[0]
+    'an attacker who knows some or all other records of the person: ...'
+    """
+    found = []
+    level = above(plan.dp_epsilon, 4)
+    match "any" if plan.unit == "person" else plan.against:
+        case Adversary():
+            found.append("every attacker who wants another record or knows other records")
+        case "ignorant":
+            found.append(
+                "an attacker who knows some or all other records of the person: whoever knows all "
+                f"of them gains at most {level}, and for whoever knows some nothing is promised"
+            )
+        case "informed":
+            found.append(
+                "an attacker who knows fewer records: where records depend on each other, an "
+                "answer can tell more to somebody who knows less"
+            )
+    secrets = plan.leakage.secrets
+    if secrets.pairs is not None:
+        found.append("telling other pairs of values apart than those named in the promise")
+    if secrets.records is not None:
+        found.append("records other than those named in the promise")
+    dependent = (
+        "records of one person that depend on those of another"
+        if plan.unit == "person"
+        else "records that depend on each other in another way than the model says"
+    )
+    return [
+        *found,
+        dependent,
+        "which persons, times and groups have records, and how many: that is held to be public",
+        "other releases from the same data, unless the same ledger accounts for them",
+    ]
+
+
+def attack(witness: Witness) -> str:
+    """Return an attack in words, runs of known records of one value told together.
+
+    >>> attack(Witness(4, 9, ((0, "a"), (1, "a"), (2, "a"), (8, "b")), "a", "b"))
+    "... record 4 of 9, knowing records 0 to 2 ('a') and 8 ('b'), and tells 'a' from 'b'"
+    """
+    runs = []
+    ordered = enumerate(sorted(witness.known, key=lambda known: known[0]))
+    for (_, value), run in groupby(ordered, lambda pair: (pair[1][0] - pair[0], pair[1][1])):
+        records = [known[0] for _, known in run]
+        ends = f"{records[0]} to {records[-1]}" if len(records) > 1 else f"{records[0]}"
+        runs.append(f"{ends} ({value!r})")
+    shown = f"{', '.join(runs[:-1])} and {runs[-1]}" if len(runs) > 1 else "".join(runs)
+    several = len(witness.known) > 1
+    known = f"knowing record{'s' * several} {shown}" if runs else "knowing no other record"
+    return (
+        f"an attacker who wants record {witness.target} of {witness.length}, {known}, and tells "
+        f"{witness.value!r} from {witness.other!r}"
+    )
+
+
+def rounding(query: AnyQuery, rows: int) -> str | None:
+    """Return how far rounding to the lattice can move an answer, None where nothing is rounded.
+
+    A sum moves by half a step per record at most, a mean by half a step. In a linear statistic
+    the record, its weight and their product are rounded, each by half a step at most.
+
+    >>> rounding(Sum(0, 16, steps=2**10), rows=100)
+    'each record is rounded to the nearest step of 0.015625 before ... at most 0.78125'
+    """
+    match query:
+        case Sum() | Mean():
+            step = (float(query.upper) - float(query.lower)) / query.steps
+            most = step / 2 * (rows if isinstance(query, Sum) else 1)
+        case Linear():
+            lattice = query.lattice()
+            step = query.sensitivity() / lattice.steps
+            most = 1.5 * step * rows
+        case _:
+            return None
+    what = "weighted record" if isinstance(query, Linear) else "record"
+    return (
+        f"each {what} is rounded to the nearest step of {step:.6g} before the noise is added; "
+        f"this moves the answer by at most {above(most)}"
+    )

@@ -1,0 +1,64 @@
+"""The two kinds of database; every contract of the ledger is tested on both."""
+
+import tempfile
+import uuid
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tests.ledger.places import Place
+from undertow.ledger import store
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """Start a real PostgreSQL for this session, and delete it afterwards."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the wheel warns at import where there is no runtime dir
+        reason = "a real PostgreSQL comes with the wheel pgserver, which is not installed"
+        pgserver = pytest.importorskip("pgserver", reason=reason)
+        pytest.importorskip("psycopg", reason="the driver psycopg is not installed")
+        folder = Path(tempfile.mkdtemp(prefix="undertow-pg-"))
+        server = pgserver.get_server(folder / "data", cleanup_mode="delete")
+    import psycopg
+
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync = off")  # no test cuts the power
+        connection.execute("SELECT pg_reload_conf()")
+    yield server.get_uri()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        server.cleanup()
+    folder.rmdir()
+
+
+@pytest.fixture(autouse=True)
+def without_power_cuts(monkeypatch):
+    """Spare the waiting for the disk: what processes see does not depend on it."""
+    monkeypatch.setattr(store, "DURABILITY", "OFF")
+
+
+@pytest.fixture
+def sqlite_place(tmp_path):
+    return Place("sqlite", str(tmp_path / "ledger.db"))
+
+
+@pytest.fixture
+def postgres_place(postgres):
+    """A schema of its own: much quicker than a database of its own."""
+    import psycopg
+
+    name = f"t{uuid.uuid4().hex}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    yield Place("postgresql", f"{postgres}&options=-csearch_path%3D{name}")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request):
+    """A place for a ledger on either backend."""
+    names = {"sqlite": "sqlite_place", "postgresql": "postgres_place"}
+    return request.getfixturevalue(names[request.param])

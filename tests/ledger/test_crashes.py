@@ -1,0 +1,99 @@
+"""Killed anywhere, racing for the last budget: never overspent, never an unrecorded answer."""
+
+import multiprocessing as mp
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.ledger import soak_work as work
+from tests.ledger.soak_work import CHECKPOINTS, DATASET, KILLED, LEVEL, LIMIT, MODEL, Task
+from undertow.ledger.book import Ledger
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked to be killed")
+
+
+@pytest.fixture(scope="module")
+def run():
+    with work.nursery() as run:
+        yield run
+
+
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+def test_a_release_killed_anywhere_is_repeated_and_charged_once(run, place, tmp_path, checkpoint):
+    shown = tmp_path / "shown"
+    task = Task(place.where, str(shown), "r", 0, checkpoint)
+    assert run(work.release_once, task) == KILLED
+    assert not work.faults(place.where, shown)
+    assert not shown.exists()
+    ledger = Ledger(place.where, DATASET, MODEL, LIMIT)
+    position = CHECKPOINTS.index(checkpoint)
+    reserved = position >= CHECKPOINTS.index("reserve-committed")
+    assert ledger.level() == (LEVEL if reserved else 0.0)
+    found = ledger.entry("r")
+    assert (found is not None) == reserved
+    if found is not None:
+        confirmed = position >= CHECKPOINTS.index("confirm-committed")
+        assert found.status == ("confirmed" if confirmed else "reserved")
+    assert run(work.release_once, Task(place.where, str(shown), "r", 0)) == 0
+    assert not work.faults(place.where, shown)
+    again = Ledger(place.where, DATASET).entry("r")
+    assert work.shown_values(shown) == {"r": {again.result["value"]}}
+    assert found is None or found.result in (None, again.result)
+    assert ledger.level() == LEVEL
+    assert ledger.verify() == 3
+
+
+def test_random_kills(place, tmp_path):
+    seen = work.kill_points(place.where, tmp_path, 16, seed=5, every=8)
+    assert not seen.faults
+    assert seen.killed
+
+
+def test_a_killed_creation_leaves_no_ledger(run, sqlite_place, tmp_path):
+    for checkpoint in ("create-begun", "create-written", "create-committed"):
+        task = Task(sqlite_place.where, str(tmp_path / "shown"), "r", 0, checkpoint)
+        assert run(work.release_once, task) == KILLED
+        assert not Path(sqlite_place.where).exists()
+
+
+def test_the_last_budget_goes_to_one(place):
+    seen = work.race(place.where, 64, processes=3)
+    assert not seen.faults
+    assert (seen.confirmed, seen.refused) == (8, 56)
+
+
+def _same(where, gate, out):
+    gate.wait()
+    ledger = Ledger(where, DATASET, MODEL, LIMIT)
+    ledger.reserve("r", LEVEL)
+    out.send(ledger.confirm("r", {"value": os.getpid()}))
+
+
+def test_two_processes_with_one_id_publish_one_answer(place):
+    context = mp.get_context("spawn")
+    gate, (here, there) = context.Barrier(2), context.Pipe(duplex=False)
+    racers = [context.Process(target=_same, args=(place.where, gate, there)) for _ in range(2)]
+    for racer in racers:
+        racer.start()
+    answers = [here.recv(), here.recv()]
+    for racer in racers:
+        racer.join()
+        racer.close()
+    here.close()
+    there.close()
+    assert answers[0] == answers[1]
+    ledger = Ledger(place.where, DATASET)
+    assert (ledger.level(), ledger.verify()) == (LEVEL, 3)
+
+
+@pytest.mark.slow
+def test_many_random_kills(sqlite_place, tmp_path):
+    seen = work.kill_points(sqlite_place.where, tmp_path, 96, seed=6, every=16)
+    assert not seen.faults
+    assert seen.confirmed == 48
+
+
+@pytest.mark.slow
+def test_many_race(sqlite_place):
+    assert not work.race(sqlite_place.where, 640, processes=4).faults

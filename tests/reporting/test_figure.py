@@ -1,0 +1,84 @@
+"""The figure of a release: every number a dot with its bar, on one axis, in plain SVG."""
+
+import math
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from undertow.errors import NotSupported
+from undertow.figures import MOST_DRAWN, Estimate, released_figure
+
+SVG = "{http://www.w3.org/2000/svg}"
+SIZES = st.floats(1e-6, 1e9)
+
+
+def read(estimates):
+    """Return the root, the dots as x positions, the ends of the bars, and the axis as (x, text)."""
+    root = ET.fromstring(released_figure(estimates))
+    dots = [float(dot.attrib["cx"]) for dot in root.iter(f"{SVG}circle")]
+    bars = []
+    for path in root.iter(f"{SVG}path"):
+        start, rest = path.attrib["d"].removeprefix("M").split(" ", 1)
+        bars.append((float(start), float(rest.split("H")[1].split("M")[0])))
+    texts = list(root.iter(f"{SVG}text"))
+    axis = [
+        (float(text.attrib["x"]), float(str(text.text).replace(",", "")))
+        for text in texts
+        if text.attrib.get("text-anchor") == "middle"
+    ]
+    return root, dots, bars, axis
+
+
+def test_dots_bars_and_axis_agree():
+    values = [120.0, -40.0, 3.5]
+    _, dots, bars, axis = read([Estimate(f"{v}", v, 12.0, f"{v}") for v in values])
+    (x0, t0), *_, (x1, t1) = axis
+    scale = (x1 - x0) / (t1 - t0)
+    for value, dot, (low, high) in zip(values, dots, bars, strict=True):
+        assert dot == pytest.approx(x0 + (value - t0) * scale, abs=0.2)
+        assert low == pytest.approx(x0 + (value - 12 - t0) * scale, abs=0.2)
+        assert high == pytest.approx(x0 + (value + 12 - t0) * scale, abs=0.2)
+
+
+@given(st.lists(st.tuples(st.floats(-1e9, 1e9), SIZES), min_size=1, max_size=9))
+def test_everything_stays_inside(pairs):
+    root, dots, bars, axis = read([Estimate("a", v, w, f"{v:.3g}") for v, w in pairs])
+    width = float(root.attrib["width"])
+    assert all(0 <= x <= width for x in (*dots, *(end for bar in bars for end in bar)))
+    assert 3 <= len(axis) <= 11
+    assert all(0 <= x <= width for x, _ in axis)
+
+
+@pytest.mark.parametrize("value", [0, 5, -3, 10**15, 2.0**50])
+def test_numbers_without_an_error(value):
+    _, dots, _, axis = read([Estimate("", value, 0.0, str(value))])
+    assert len(dots) == 1
+    assert axis
+
+
+def test_no_more_than_a_page_of_numbers_is_drawn():
+    estimates = [Estimate(f"week {n}", n, 2.0, str(n)) for n in range(MOST_DRAWN + 40)]
+    root, dots, _, _ = read(estimates)
+    assert len(dots) == MOST_DRAWN
+    title = root.find(f"{SVG}title")
+    assert title is not None
+    assert f"(the first {MOST_DRAWN} of {MOST_DRAWN + 40})" in str(title.text)
+    with pytest.raises(NotSupported, match="nothing was released"):
+        released_figure([])
+
+
+def test_labels_are_text_and_not_too_long():
+    odd = "<b>&\"'\x00\n" + "x" * 90
+    root, *_ = read([Estimate(odd, 1.0, 1.0, "1")])
+    label = next(root.iter(f"{SVG}text"))
+    shown = [t.text for t in root.iter(f"{SVG}text") if str(t.text).startswith("<b>&\"'")]
+    assert label is not None
+    assert len(str(shown[0])) == 30
+    assert shown[0] == "<b>&\"'\ufffd\ufffd" + "x" * 21 + "…"
+
+
+def test_the_same_numbers_give_the_same_bytes():
+    estimates = [Estimate("a", math.pi, 0.5, "3.14")]
+    assert released_figure(estimates) == released_figure(list(estimates))
