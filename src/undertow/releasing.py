@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
+from undertow.accuracy import accuracy
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.mechanisms import PureDP, dp_epsilon_upper
 from undertow.models.classes import ChainBox
@@ -76,13 +77,15 @@ class Release:
     release_id: str
     entry: str | None = None
     source: str | None = None
+    groups: tuple[Any, ...] | None = None
 
     def error_bar(self, beta: float = 0.05) -> float:
-        """Return alpha: every number is within alpha of the truth with probability 1 - beta.
+        """Return alpha: all numbers are within alpha of the truth with probability 1 - beta.
 
         For a mean, of as many records as the plan was made for.
         """
-        return self.plan.accuracy(beta)
+        numbers = self.plan.numbers * max(1, len(self.groups or ()))
+        return accuracy(self.plan.mechanism, beta, numbers)
 
     def report(self) -> Report:
         """Return what was released, how far off it may be, and what it promises."""
@@ -167,9 +170,10 @@ def _told(
     ]
     groups = result["groups"]
     value = values[0] if groups is None else dict(zip(groups, values, strict=True))
+    names = None if groups is None else tuple(groups)
     return Release(
-        value, plan, randomness, shape.rows, shape.persons, release_id, entry, source
-    )  # fmt: skip
+        value, plan, randomness, shape.rows, shape.persons, release_id, entry, source, names
+    )
 
 
 def _value(plan: Plan, numbers: list[int], rows: int) -> Any:

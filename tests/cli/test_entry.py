@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 import undertow
 from tests.cli.calls import CHAIN, call, start
 
-COMMANDS = ("leakage", "plan", "compare", "fit", "demo")
+COMMANDS = ("leakage", "plan", "compare", "fit", "validate", "release", "ledger", "demo")
 LEAKAGE = ("leakage", *CHAIN, "--epsilon", "1")
 PROBE = """
 import json, sys
@@ -45,7 +47,8 @@ def test_version():
 
 
 def test_version_is_light_and_a_leakage_loads_no_more_than_it_needs():
-    assert not loaded("--version") & {"numpy", "matplotlib", "scipy", "opendp", "polars"}
+    assert not loaded("--version") & {"numpy", "matplotlib", "scipy", "opendp", "polars", "jinja2"}
+    assert not loaded("--version") & {"sqlalchemy", "narwhals"}
     assert not loaded(*LEAKAGE) & {"matplotlib", "opendp", "polars", "sqlalchemy", "networkx"}
 
 
@@ -83,24 +86,61 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     chain = undertow.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
     Path("chain.json").write_text(json.dumps(chain.to_dict()))
-    records = [*chain.simulate(300, seed=1), "NA"]
+    plan = undertow.calibrate(undertow.Count(1), chain, 0.5, method="exchange")
+    Path("plan.json").write_text(plan.to_json())
+    call("ledger", "create", "year.db", "--dataset", "w25", "--model", "chain.json", "--limit", 1)
+    records = chain.simulate(300, seed=1)
     table = "\n".join(["steps,stage,night", *(f"{state},{state},0" for state in records)])
     Path("activity.csv.gz").write_bytes(gzip.compress(table.encode()))
     import polars
 
-    polars.read_csv(table.encode(), null_values="NA").write_parquet("nights.parquet")
+    polars.read_csv(table.encode()).write_parquet("nights.parquet")
     import shlex
 
     ran = 0
-    for page in ("", "leakage", "plan", "compare", "fit"):
+    for page in ("", "leakage", "plan", "compare", "fit", "validate", "release", "ledger"):
         text = call(*filter(None, [page]), "--help").stdout.replace("\\\n", " ")
         for line in text.splitlines():
             words = shlex.split(line, comments=False) if line.startswith("    undertow ") else []
+            if words[1:3] == ["ledger", "create"]:
+                Path("year.db").unlink()
             if words and words[1] != "demo":
-                done = call(*words[1:], *(["--force"] if "--output" in words else []))
+                written = {"--output", "--report"} & set(words)
+                done = call(*words[1:], *(["--force"] if written else []))
                 assert done.exit_code == 0, line
                 ran += 1
-    assert ran == 15
+    assert ran == 25
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("undertow re", {"release"}),
+        ("undertow ledger ", {"create", "show", "limit", "verify"}),
+        ("undertow plan --against ", {"any", "ignorant", "informed"}),
+        ("undertow release --dry", {"--dry-run"}),
+    ],
+)
+def test_shells_complete_what_was_typed(typed, found):
+    environment = os.environ | {
+        "_UNDERTOW_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split(" ")) - 1),
+    }
+    done = subprocess.run(
+        [Path(sysconfig.get_path("scripts"), "undertow")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert set(done.stdout.split()) == found
+    assert not done.stderr
+
+
+def test_completion_scripts_are_offered():
+    done = start("--show-completion", "bash")
+    assert "complete" in done.stdout + done.stderr
 
 
 def test_streams_are_apart():

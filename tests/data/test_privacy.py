@@ -10,10 +10,10 @@ import decimal
 import fractions
 import io
 import math
-import random
 import tempfile
 import traceback
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -30,14 +30,14 @@ pa = pytest.importorskip("pyarrow")
 duckdb = pytest.importorskip("duckdb")
 
 LAWS = settings(
-    deadline=None, derandomize=True, database=None, max_examples=150,
+    deadline=None, derandomize=True, database=None, max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 AB = ("a", "b")
 
 texts = st.text(max_size=6) | st.sampled_from(
     ["", "NA", "a", "b", "1", "0", "-1e400", "nan", "inf", "true", "False", "1,5", "0x1", " 2 ",
-     "\0", '"', '""', "'", "\n", "\r\n", "a\nb", "ﬀ", "\U0010ffff", "2024-01-01", "'; drop", "%", "_"]
+     "\0", '"', '""', "'", "\n", "\r\n", "a\nb", "ﬀ", "\U0010ffff", "2024-01-01", "'; drop", "%"]
 )  # fmt: skip
 integers = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 3)
 floats = st.floats() | st.sampled_from([0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, 5e-324])
@@ -46,15 +46,15 @@ objects = st.recursive(
     | st.complex_numbers() | st.dates() | st.datetimes() | st.timedeltas() | st.decimals()
     | st.fractions() | st.sampled_from(
         ["\ud800", 10**400, decimal.Decimal("sNaN"), decimal.Decimal("Infinity"), pd.NA, pd.NaT,
-         np.int8(1), np.float32(1.5), np.bool_(True), np.datetime64("NaT"), np.datetime64("2024-01-01"),
+         np.int8(1), np.float32(1.5), np.bool_(True), np.datetime64("NaT"),
          float, object(), fractions.Fraction(1, 3), b"\xff", range(3), np.array([1, 2])]
     ),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=1), inner, max_size=1),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=1), inner),
     max_leaves=3,
 )  # fmt: skip
 
 # a type of Polars, and what a column of it can hold
-TYPED = {
+TYPED: dict[str, Any] = {
     "Int64": (pl.Int64, integers),
     "Int8": (pl.Int8, st.integers(-128, 127)),
     "UInt64": (pl.UInt64, st.integers(0, 2**64 - 1)),
@@ -67,7 +67,7 @@ TYPED = {
     "Enum": (pl.Enum(["a", "b", "1"]), st.sampled_from(["a", "b", "1"])),
     "Decimal": (pl.Decimal(38, 4), st.decimals(-(10**33), 10**33, places=4)),
     "Date": (pl.Date, st.dates()),
-    "Datetime": (pl.Datetime("us", "Europe/Zurich"), st.datetimes(dt.datetime(1990, 1, 1), dt.datetime(2030, 1, 1), timezones=st.just(dt.UTC))),
+    "Datetime": (pl.Datetime("us", "UTC"), st.datetimes(timezones=st.just(dt.UTC))),
     "Duration": (pl.Duration("us"), st.timedeltas(dt.timedelta(-99), dt.timedelta(99))),
     "Binary": (pl.Binary, st.binary(max_size=4)),
     "List": (pl.List(pl.Int64), st.lists(st.integers(-9, 9), max_size=3)),
@@ -98,7 +98,7 @@ STATES = [
     "other > 0",
     "v >",
     {"a": "b", "b": "a", None: "a"},
-    {1: "a", 0: "b", 2.5: None, True: "a"},
+    {1: "a", 0: "b", 2.5: None},
     {"a": "elsewhere"},
     [0.5],
     [-1e300, 0, 3],
@@ -156,7 +156,7 @@ def outcome(call):
         return type(error), str(error), "".join(traceback.format_exception(error))
 
 
-def seen(source, kind, made, query, states, window):
+def seen(source, made, query, states, window):
     """Everything but the exact numbers."""
 
     def build():
@@ -192,7 +192,15 @@ def windows(draw, shape):
     return (first, None) if draw(st.booleans()) else (None, max(shape["when"]))
 
 
-def compared(draw, build, kind, values, shape):
+def columns(values, size):
+    """Values at random, and columns that are all alike: what a library might infer a type from."""
+    some = [values]
+    if values is objects:
+        some += [texts, integers, floats, st.booleans(), st.none(), st.dates()]
+    return st.one_of([st.lists(one, min_size=size, max_size=size) for one in some])
+
+
+def compared(draw, build, values, shape):
     """Draw two columns of values and compare what is seen of them."""
     size = len(shape["who"])
     made = draw(options(not shape["when"] or isinstance(shape["when"][0], dt.datetime)))
@@ -200,8 +208,8 @@ def compared(draw, build, kind, values, shape):
     window = windows(draw, shape)
     both = []
     for _ in range(2):
-        column = draw(st.lists(values, min_size=size, max_size=size))
-        both.append(seen(build(column), kind, made, query, states, window))
+        column = draw(columns(values, size))
+        both.append(seen(build(column), made, query, states, window))
     assert both[0] == both[1]
 
 
@@ -226,7 +234,7 @@ def test_csv(data):
             path.write_bytes(text)
             return path
 
-        compared(data.draw, build, "csv", garbage, shape)
+        compared(data.draw, build, garbage, shape)
 
 
 @LAWS
@@ -255,9 +263,11 @@ def test_typed_columns(kind, data):
                 return frame.to_arrow()
             if backend == "duckdb":
                 return duckdb.connect().from_arrow(frame.to_arrow())
-            return frame.to_pandas() if backend == "pandas" else frame
+            if backend == "pandas":  # a plain to_pandas would choose the type by the values
+                return frame.to_pandas(use_pyarrow_extension_array=True)
+            return frame
 
-        compared(data.draw, build, kind, st.none() | values, shape)
+        compared(data.draw, build, st.none() | values, shape)
 
 
 @LAWS
@@ -265,6 +275,7 @@ def test_typed_columns(kind, data):
 def test_python_objects(data):
     shape = data.draw(shapes())
     backend = data.draw(st.sampled_from(["pandas", "category", "polars"]))
+    plain = st.none() | texts | st.integers(-3, 3) | st.sampled_from([0.5, dt.date(2024, 1, 1)])
 
     def build(column):
         if backend == "polars":
@@ -273,9 +284,10 @@ def test_python_objects(data):
         held = np.empty(len(column), dtype=object)
         held[:] = column
         frame = pd.DataFrame(shape)
-        return frame.assign(v=pd.Series(held, dtype=object, index=frame.index))
+        typed = pd.Categorical(held) if backend == "category" else pd.Series(held, dtype=object)
+        return frame.assign(v=typed)
 
-    compared(data.draw, build, backend, objects, shape)
+    compared(data.draw, build, plain if backend == "category" else objects, shape)
 
 
 @LAWS
@@ -286,10 +298,9 @@ def test_lists_of_records(data):
     state = data.draw(st.sampled_from(STATES))
     state = state.replace("v", RECORD) if isinstance(state, str) else state
     both = [
-        seen(data.draw(st.lists(objects, min_size=size, max_size=size)), "list",
-             {"state": state}, query, states, None)
+        seen(data.draw(columns(objects, size)), {"state": state}, query, states, None)
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     assert both[0] == both[1]
 
 
@@ -313,4 +324,3 @@ def test_errors_keep_no_value_in_sight():
         with pytest.raises(ut.errors.InvalidInput) as caught:
             Data(frame, value="v", **made).shape()
         assert secret not in "".join(traceback.format_exception(caught.value))
-    random.seed(0)

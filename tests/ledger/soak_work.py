@@ -81,7 +81,7 @@ def _child(work: Callable[[Any], None], task: Any) -> None:
 
     code = FAILED
     try:
-        checkpoints.reached = reached  # type: ignore[assignment]
+        checkpoints.reached = reached
         work(task)
         code = 0
     except BudgetExceeded:
@@ -274,7 +274,7 @@ def race(where: str, reservations: int, processes: int = 8, durability: str = "O
         process.close()
     seen.refused = reservations - seen.confirmed
     ledger = Ledger(where, DATASET)
-    spent = [entry.scope.start for entry in ledger.entries()]
+    spent = [entry.scope.start or 0 for entry in ledger.entries()]
     if sorted(set(spent)) != list(range(windows)) or len(spent) != SLOTS * windows:
         seen.faults.append(f"{len(spent)} entries, {SLOTS * windows} fit")
     if seen.confirmed != len(spent) or ledger.verify() != len(spent) + 1 or ledger.left():

@@ -5,6 +5,7 @@ import re
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -48,11 +49,12 @@ def test_a_new_ledger_has_everything_left(place):
 
 def test_an_existing_data_set_keeps_its_terms(place):
     Ledger(place.where, "steps", CHAIN, 1.0)
-    for options in ({}, {"model": CHAIN}, {"limit": 1}, {"against": "any", "unit": "record"}):
+    same: list[dict[str, Any]] = [{}, {"model": CHAIN}, {"limit": 1}, {"against": "any"}]
+    for options in (*same, {"unit": "record"}):
         ledger = Ledger(place.where, "steps", **options)
         assert ledger.budget == ut.dp_budget(CHAIN, 1.0)
         assert ledger.model.to_dict() == CHAIN.to_dict()
-    others = {
+    others: dict[str, Any] = {
         "model": ut.MarkovChain([[0.8, 0.2], [0.4, 0.6]]),
         "limit": 2.0,
         "against": "ignorant",
@@ -194,7 +196,7 @@ def test_persons_have_one_budget_for_all_their_records(place):
     with pytest.raises(LedgerConflict, match="one record"):
         ledger.reserve("b", 0.1, unit="record")
     with pytest.raises(InvalidInput, match="unit"):
-        ledger.reserve("b", 0.1, unit="household")
+        ledger.reserve("b", 0.1, unit="household")  # type: ignore[arg-type]
     place.open("records").reserve("r", 0.1, unit="person")  # hides more: sound
     assert ledger.verify() == 4
 
@@ -255,7 +257,7 @@ def test_leakages_cannot_be_added(sqlite_place):
     with pytest.raises(InvalidInput, match="do not compose"):
         sqlite_place.open().reserve("r", 0.1, leakage=0.2)
     with pytest.raises(InvalidInput, match="'release'"):
-        sqlite_place.open().reserve("r", 0.1, kind="leakage")  # type: ignore[arg-type]
+        sqlite_place.open().reserve("r", 0.1, kind="leakage")
 
 
 def test_names_and_descriptions_are_checked(sqlite_place):
@@ -263,7 +265,7 @@ def test_names_and_descriptions_are_checked(sqlite_place):
     with pytest.raises(InvalidInput, match="release id"):
         ledger.reserve("", 0.1)
     with pytest.raises(InvalidInput, match="about"):
-        ledger.reserve("r", 0.1, None, ["plan"])  # type: ignore[arg-type]
+        ledger.reserve("r", 0.1, None, ["plan"])
     with pytest.raises(InvalidInput, match="about"):
         ledger.reserve("r", 0.1, None, {"plan": math.nan})
     with pytest.raises(InvalidInput, match="Scope"):
@@ -326,7 +328,7 @@ def test_nothing_is_confirmed_without_a_reservation(place):
         ledger.confirm("r", {"value": 17})
     for result in ([17], {1: 17}, {"value": math.nan}, {"value": (1, 2)}):
         with pytest.raises(InvalidInput, match="result") as caught:
-            ledger.confirm("r", result)  # type: ignore[arg-type]
+            ledger.confirm("r", result)
         assert "17" not in str(caught.value)
     assert ledger.verify() == 1
 

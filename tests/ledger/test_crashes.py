@@ -37,15 +37,16 @@ def test_a_release_killed_anywhere_is_repeated_and_charged_once(run, place, tmp_
         assert found.status == ("confirmed" if confirmed else "reserved")
     assert run(work.release_once, Task(place.where, str(shown), "r", 0)) == 0
     assert not work.faults(place.where, shown)
-    again = Ledger(place.where, DATASET).entry("r")
+    again = Ledger(place.where, DATASET).entries()[0]
+    assert again.result is not None
     assert work.shown_values(shown) == {"r": {again.result["value"]}}
     assert found is None or found.result in (None, again.result)
     assert ledger.level() == LEVEL
     assert ledger.verify() == 3
 
 
-def test_random_kills(place, tmp_path):
-    seen = work.kill_points(place.where, tmp_path, 16, seed=5, every=8)
+def test_random_kills(sqlite_place, tmp_path):
+    seen = work.kill_points(sqlite_place.where, tmp_path, 16, seed=5, every=8)
     assert not seen.faults
     assert seen.killed
 
@@ -58,9 +59,9 @@ def test_a_killed_creation_leaves_no_ledger(run, sqlite_place, tmp_path):
 
 
 def test_the_last_budget_goes_to_one(place):
-    seen = work.race(place.where, 64, processes=3)
+    seen = work.race(place.where, 32, processes=2)
     assert not seen.faults
-    assert (seen.confirmed, seen.refused) == (8, 56)
+    assert (seen.confirmed, seen.refused) == (4, 28)
 
 
 def _same(where, gate, out):
@@ -88,12 +89,12 @@ def test_two_processes_with_one_id_publish_one_answer(place):
 
 
 @pytest.mark.slow
-def test_many_random_kills(sqlite_place, tmp_path):
-    seen = work.kill_points(sqlite_place.where, tmp_path, 96, seed=6, every=16)
+def test_many_random_kills(place, tmp_path):
+    seen = work.kill_points(place.where, tmp_path, 48, seed=6, every=16)
     assert not seen.faults
-    assert seen.confirmed == 48
+    assert seen.confirmed == 24
 
 
 @pytest.mark.slow
-def test_many_race(sqlite_place):
-    assert not work.race(sqlite_place.where, 640, processes=4).faults
+def test_many_race(place):
+    assert not work.race(place.where, 320, processes=4).faults

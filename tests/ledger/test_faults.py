@@ -182,7 +182,7 @@ def spoiled(monkeypatch, pragma=None, mode=None):
             connection.execute(pragma)
         return connection
 
-    monkeypatch.setattr(store.sqlite3, "connect", connect)
+    monkeypatch.setattr(sqlite3, "connect", connect)
 
 
 def test_commits_wait_for_the_disk(sqlite_place, monkeypatch):
@@ -281,6 +281,21 @@ def test_a_locked_ledger_is_waited_for_and_then_reported(place, monkeypatch):
     timer.join()
     holder.rollback()
     holder.close()
+    ledger.reserve("r", HALF)
+    assert ledger.verify() == 2
+
+
+def test_a_reader_who_stays_makes_a_commit_give_up_whole(sqlite_place, monkeypatch):
+    ledger = sqlite_place.open()
+    reader = sqlite_place.connect()
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM undertow_events").fetchall()
+    monkeypatch.setattr(store, "WAIT", 0.1)
+    with pytest.raises(LedgerUnavailable, match="locked"):
+        ledger.reserve("r", HALF)
+    reader.rollback()
+    reader.close()
+    assert (ledger.level(), ledger.verify()) == (0.0, 1)
     ledger.reserve("r", HALF)
     assert ledger.verify() == 2
 
@@ -493,7 +508,7 @@ def test_migrating_twice_at_once_is_harmless(sqlite_place, monkeypatch):
     sqlite_place.open()
     sqlite_place.forge("UPDATE undertow_ledger SET version = 0")
     monkeypatch.setitem(store.MIGRATIONS, 0, lambda connection: None)
-    first = []
+    first: list[int] = []
 
     def stop(checkpoint):
         if checkpoint == "migrate-begun" and not first:

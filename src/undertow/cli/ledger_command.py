@@ -1,5 +1,6 @@
 """``undertow ledger``: the account of what was released, and what is left of it."""
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from undertow.certificate import Leakage
     from undertow.ledger.book import Ledger
     from undertow.ledger.rules import Entry
+    from undertow.ledger.scopes import Scope
 
-__all__ = ["ledger_app", "open_ledger"]
+__all__ = ["ledger_app", "level_words", "open_ledger"]
+
+_NOTHING = 1e-9
+"""A DP level below which no release worth its name fits: what rounding leaves over."""
 
 ledger_app = typer.Typer(
     name="ledger", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -210,6 +215,15 @@ def open_ledger(where: str, dataset: str | None) -> "Ledger":
     return Ledger(where, dataset, create=False)
 
 
+def level_words(level: float) -> str:
+    """Return what is left, in words.
+
+    >>> level_words(0.25), level_words(2e-16)
+    ('a DP level of 0.25', 'nothing')
+    """
+    return f"a DP level of {below(level)}" if level >= _NOTHING else "nothing"
+
+
 def _refuse_second(where: str, dataset: str) -> None:
     from undertow.errors import LedgerConflict, LedgerUnavailable
     from undertow.ledger.book import datasets
@@ -245,7 +259,7 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
         ("attacker", words(book.against)),
         ("protects", "one record" if book.unit == "record" else "all records of one person"),
         ("limit", f"a leakage of {below(book.limit)}: a factor {odds(book.limit)} in the odds"),
-        ("budget", f"a DP level of {below(book.budget)} for every record"),
+        ("budget", f"a DP level of {above(book.budget)} for every record"),
     ]
 
 
@@ -253,9 +267,12 @@ def _state_rows(level: float, left: float, leak: "Leakage") -> list[tuple[str, s
     return [
         ("spent", f"a DP level of {above(level)} on the most used records"),
         ("leakage", f"{interval(leak)}, of all releases together"),
-        ("left", f"a DP level of {below(left)} for a release that touches every record"),
+        ("left", f"{level_words(left)} for a release that touches every record"),
     ]
 
+
+_MICROSECONDS = "microseconds of "
+"""How the clock of a column of times begins."""
 
 _HEADER = ("release", "level", "records", "status", "reserved at", "entry")
 
@@ -263,7 +280,19 @@ _HEADER = ("release", "level", "records", "status", "reserved at", "entry")
 def _cells(entry: "Entry") -> list[str]:
     level = "redaction" if entry.level is None else above(entry.level)
     shown = entry.release_id if len(entry.release_id) <= 32 else f"{entry.release_id[:31]}…"
-    return [shown, level, entry.scope.words(), entry.status, entry.at, entry.hash[:12]]
+    return [shown, level, _where(entry.scope), entry.status, entry.at, entry.hash[:12]]
+
+
+def _where(scope: "Scope") -> str:
+    """Return the records of an entry in words, times as times."""
+    from undertow.data.columns import iso
+
+    if not scope.clock.startswith(_MICROSECONDS):
+        return scope.words()
+    groups = replace(scope, start=None, end=None).words().removesuffix(", all times")
+    ends = (("from", scope.start), ("before", scope.end))
+    words = [f"{word} {iso(end, day=False)}" for word, end in ends if end is not None]
+    return ", ".join([groups, " ".join(words) or "all times"])
 
 
 def _entry(entry: "Entry") -> dict[str, Any]:

@@ -22,8 +22,9 @@ from undertow.cli.data_options import (
     ValueOption,
     WindowOption,
 )
+from undertow.cli.ledger_command import level_words, open_ledger
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import above, below, query_words, refusals, show, strict_json, waiting
+from undertow.cli.output import above, query_words, refusals, show, strict_json, waiting
 from undertow.cli.tables import show_table
 from undertow.errors import BudgetExceeded, InvalidInput
 
@@ -112,8 +113,6 @@ def release(
 
         found = read_plan(plan)
         with waiting("reading the data"):
-            from undertow.cli.ledger_command import open_ledger
-
             book = None if ledger is None else open_ledger(ledger, dataset)
             table = options.read(data, found.states)
             asked = None
@@ -173,7 +172,7 @@ class _Places:
 
     def taken(self) -> bool:
         """Return whether a file is there that must not be replaced."""
-        return not self.force and any(path.exists() for path in self.named())
+        return not self.force and any(map(_there, self.named()))
 
     def check(self, *, recorded: bool) -> None:
         """Refuse, before anything is spent, places where the results cannot be written.
@@ -259,9 +258,9 @@ def _rehearse(plan: "Plan", table: "Data", book: "Ledger | None", release_id: st
         check_same(entry, Entry(key, "release", level, None, as_scope(scope), about))
     elif left is not None and level > left:
         raise BudgetExceeded(
-            f"the release needs a DP level of {above(level)}, and {below(left)} is left for its "
-            "records; plan with less leakage, release other records, or raise the limit with "
-            "'undertow ledger limit'",
+            f"the release needs a DP level of {above(level)}, and {level_words(left)} is left for "
+            "its records; plan for less, with method 'exchange', release other records, or raise "
+            "the limit with 'undertow ledger limit'",
             left,
         )
     return _Asked(
@@ -298,7 +297,7 @@ def _tell_intent(asked: _Asked, places: _Places, as_json: bool) -> None:
     left = "there is no ledger: nothing is accounted"
     if asked.left is not None:
         after = max(asked.left - spends, 0.0)
-        left = f"a DP level of {below(asked.left)} for these records, then {below(after)}"
+        left = f"{level_words(asked.left)} for these records, then {level_words(after)}"
     show(
         "What a release would do (dry run: nothing was drawn, recorded or written)",
         [
@@ -332,7 +331,7 @@ def _tell(told: "Report", places: _Places, left: float | None) -> None:
         rows += [
             ("release", said["release_id"]),
             ("entry", said["ledger_entry"]),
-            ("left", f"a DP level of {below(left)} for these records"),
+            ("left", f"{level_words(left)} for these records"),
         ]
     written = ", ".join(map(str, places.named()))
     show("The answer", [*rows, *([("written to", written)] if written else [])])
@@ -362,6 +361,13 @@ def _answer(told: "Report", path: Path) -> bytes:
     table.writeheader()
     table.writerows(rows)
     return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # said by the check of the place
+        return False
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -107,7 +107,7 @@ def _linear(data: "Data", lattice: Lattice) -> Answers:
     weights = lattice.weights or ()
     step = placed(data.record.numbers(), lattice).alias(_STEP)
     asked = _ask(data, step, [GROUP, PERSON], [])
-    names = asked.names or (None,)
+    names = (None,) if asked.names is None else asked.names
     for group, (name, total) in enumerate(zip(names, asked.totals, strict=True)):
         persons = len({person for g, person, _ in asked.rows if g == group})
         if persons > 1 or total != len(weights):

@@ -63,6 +63,11 @@ class Reservation:
 class Ledger:
     """The account of everything released from one data set.
 
+    The budget is ``dp_budget(model, limit, against)``, computed once and rounded down; where the
+    unit is a person it is the limit itself. Invariant: for every record, the DP levels of the
+    entries that touch it add up to at most the budget, whoever writes, crashes or races. An entry
+    counts as soon as it is reserved.
+
     Parameters
     ----------
     where
@@ -73,15 +78,10 @@ class Ledger:
         How the records depend on each other, and the leakage that all releases together may
         reach. Required for a new data set; an existing one keeps its own, and refuses others.
     against, unit
-        The adversary covered (``"any"`` by default) and whether one record or all records of one
-        person are hidden (``"record"`` by default).
+        The adversary covered, by default ``"any"``, and whether one record or all records of one
+        person are hidden, by default ``"record"``.
     create
         Whether a missing ledger or data set is created.
-
-    The budget is ``dp_budget(model, limit, against)``, computed once and rounded down (for
-    ``unit="person"`` the limit itself). Invariant: for every record, the DP levels of the
-    entries that touch it add up to at most the budget, whoever writes, crashes or races. An entry
-    counts as soon as it is reserved.
 
     >>> import tempfile
     >>> from undertow import MarkovChain
@@ -129,12 +129,12 @@ class Ledger:
     @property
     def limit(self) -> float:
         """The leakage that all releases together may reach."""
-        return self._find()[0].limit
+        return self._state(None)[0].limit
 
     @property
     def budget(self) -> float:
         """The DP level that the limit allows every record."""
-        return self._find()[0].budget
+        return self._state(None)[0].budget
 
     def level(self, scope: object = None) -> float:
         """Return the largest sum of DP levels over the records in a scope, rounded up.
@@ -142,20 +142,14 @@ class Ledger:
         Sums entries, reserved ones included; inf for a redacted data set. A few index reads for
         the whole data set; for a window, linear in the segments inside it.
         """
-        wanted = as_scope(scope)
-        with self._store.reading() as transaction:
-            terms, layout = self._account(transaction)
-            return self._level(transaction, terms, layout, wanted)
+        return self._state(scope)[2]
 
     def left(self, scope: object = None) -> float:
         """Return a DP level that still fits all records in a scope: budget - level, rounded down.
 
         If nobody writes in between, ``reserve`` accepts exactly this level.
         """
-        wanted = as_scope(scope)
-        with self._store.reading() as transaction:
-            terms, layout = self._account(transaction)
-            level = self._level(transaction, terms, layout, wanted)
+        terms, _, level = self._state(scope)
         return 0.0 if math.isinf(level) else round_down(Fraction(terms.budget) - Fraction(level))
 
     def leakage(self) -> Leakage:
@@ -163,10 +157,9 @@ class Ledger:
         from undertow.bounds.engine import leakage
         from undertow.mechanisms import PureDP
 
-        layout = self._find()[1]
+        _, layout, level = self._state(None)
         if layout.redaction is not None:
             return Leakage(0.0, layout.redaction, "redaction", self.against)
-        level = self.level()
         if not level:
             return Leakage(0.0, 0.0, "nothing was released", self.against)
         return leakage(PureDP(level, self.unit), self.model, self.against)
@@ -196,8 +189,7 @@ class Ledger:
 
     def set_limit(self, limit: float) -> None:
         """Change the limit, and record the change; it cannot fall below what is already spent."""
-        terms, _ = self._find()
-        new = replace(terms, limit=check_positive(limit, "the limit"))
+        new = replace(self._state(None)[0], limit=check_positive(limit, "the limit"))
         new = replace(new, budget=_budget(self.model, new))
         with self._store.writing("limit") as transaction:
             _, layout = self._account(transaction)
@@ -303,22 +295,23 @@ class Ledger:
             transaction.put_dataset(self.dataset, terms, after)
         return Reservation(entry.release_id, None, own)
 
-    def _level(self, transaction: Transaction, terms: Terms, layout: Layout, scope: Scope) -> float:
-        if layout.redaction is not None:
-            return math.inf
-        where = region(layout, scope, terms.unit)
-        everything = where == region(layout, as_scope(None), terms.unit)
-        cells = None if everything else where.seen
-        return transaction.highest(self.dataset, cells, where.start, where.end)
+    def _state(self, scope: object) -> tuple[Terms, Layout, float]:
+        """Return terms, layout and the level in a scope, all of one moment."""
+        wanted = as_scope(scope)
+        with self._store.reading() as transaction:
+            terms, layout = self._account(transaction)
+            if layout.redaction is not None:
+                return terms, layout, math.inf
+            where = region(layout, wanted, terms.unit)
+            everything = where == region(layout, Scope(), terms.unit)
+            cells = None if everything else where.seen
+            level = transaction.highest(self.dataset, cells, where.start, where.end)
+            return terms, layout, level
 
     def _stored(self) -> Terms | None:
         with self._store.reading() as transaction:
             found = transaction.dataset(self.dataset)
             return None if found is None else found[0]
-
-    def _find(self) -> tuple[Terms, Layout]:
-        with self._store.reading() as transaction:
-            return self._account(transaction)
 
     def _account(self, transaction: Transaction) -> tuple[Terms, Layout]:
         found = transaction.dataset(self.dataset)

@@ -119,24 +119,34 @@ def group_key(name: object) -> str:
         raise InvalidInput(
             f"a group is named by a text, a number or a date, found {type(name).__name__}"
         )
-    text = unicodedata.normalize("NFC", str(plain)).strip().casefold()
+    text = _folded(str(plain))
     if len(text) > LONGEST:
         raise InvalidInput(f"the name of a group has {len(text)} characters, at most {LONGEST} fit")
     try:
         number = Decimal(text)
-        exact = Fraction(number) if abs(number.adjusted()) < LONGEST else None
+        exact = str(Fraction(number)) if abs(number.adjusted()) < LONGEST else text
     except (InvalidOperation, ValueError, OverflowError):
         return text
-    return text if exact is None else str(exact)
+    return exact if len(exact) <= LONGEST else text
 
 
 def check_name(name: object, what: str) -> str:
     """Return a name that every database can hold and every terminal can show."""
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidInput(f"{what} must be a printable, non-empty text")
+    if not isinstance(name, str) or not name.isprintable() or not name or name != name.strip():
+        raise InvalidInput(f"{what} must be a printable text without blanks around it")
     if len(name) > LONGEST:
         raise InvalidInput(f"{what} has {len(name)} characters; at most {LONGEST} fit")
-    return name
+    return unicodedata.normalize("NFC", name)
+
+
+def _folded(text: str) -> str:
+    """Return a text without case, outer blanks and variants of encoding; twice is once."""
+    for _ in range(9):
+        folded = unicodedata.normalize("NFC", text.casefold()).strip()
+        if folded == text:
+            break
+        text = folded
+    return text
 
 
 def _moment(value: int | None, name: str) -> int | None:

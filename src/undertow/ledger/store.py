@@ -414,7 +414,11 @@ def _postgres(url: sa.URL) -> sa.Engine:
     options = {key: value for key, value in patience.items() if key not in url.query}
     try:
         engine = sa.create_engine(
-            url, poolclass=NullPool, connect_args=options, isolation_level="READ COMMITTED"
+            url,
+            poolclass=NullPool,
+            connect_args=options,
+            isolation_level="READ COMMITTED",
+            use_native_hstore=False,
         )
     except (ModuleNotFoundError, NoSuchModuleError):
         raise LedgerUnavailable(

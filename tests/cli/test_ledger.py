@@ -1,0 +1,186 @@
+"""`undertow ledger`: create, show, limit, verify."""
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import CHAIN as ROWS
+from tests.cli.calls import call, call_json, rows, strict
+from tests.cli.scene import ACTIVE, CHAIN, PLANS, exact_level, ledger, release, scene, ut_ledger
+from undertow.planning.budget import dp_budget
+
+__all__ = ["scene"]
+
+pytestmark = pytest.mark.usefixtures("scene")
+CREATE = ("ledger", "create", "new.db", "--dataset", "w25", "--model", "chain.json", "--limit", 1)
+
+
+def refused(result):
+    assert result.exit_code == 1
+    assert not result.stdout
+    assert len(result.stderr.splitlines()) == 1
+    return result.stderr
+
+
+def test_an_account_is_created_with_its_budget():
+    said = call_json(*CREATE)
+    assert said == {
+        "dataset": "w25",
+        "model": "Markov chain on 2 states, a stationary start, any length",
+        "against": "any",
+        "unit": "record",
+        "limit": 1.0,
+        "budget": dp_budget(CHAIN, 1.0),
+    }
+    assert ledger("new.db").model == CHAIN
+    assert release(account=("--ledger", "new.db", "--dataset", "w25")).exit_code == 0
+
+
+def test_an_account_in_words():
+    said = rows(call(*CREATE, "--against", "ignorant"))
+    assert said["attacker"].strip() == "an attacker who knows no other record"
+    assert "a leakage of 1: a factor 2.72" in said["limit"]
+    assert "DP level" in said["budget"]
+    person = rows(call(*CREATE[:4], "p25", *CREATE[5:], "--unit", "person"))
+    assert person["protects"].strip() == "all records of one person"
+
+
+def test_a_model_may_be_typed():
+    said = call_json("ledger", "create", "t.db", "--dataset", "a", *ROWS, "--limit", 1)
+    assert said["budget"] == pytest.approx(dp_budget(CHAIN, 1.0))
+
+
+def test_an_account_is_not_created_twice():
+    assert call(*CREATE).exit_code == 0
+    assert "already has the data set 'w25'" in refused(call(*CREATE))
+    assert call(*CREATE[:4], "w26", *CREATE[5:]).exit_code == 0
+
+
+def test_creation_that_fails_leaves_nothing():
+    for wrong in (
+        (*CREATE[:-1], 0),
+        (*CREATE[:-1], "nan"),
+        (*CREATE[:6], "none.json", *CREATE[7:]),
+        ("ledger", "create", "no/such/new.db", *CREATE[3:]),
+    ):
+        refused(call(*wrong))
+    assert not Path("new.db").exists()
+    assert call(*CREATE[:5], "--limit", 1).exit_code == 2
+    assert call(*CREATE[:-2]).exit_code == 2
+    assert call(*CREATE, "--unit", "house").exit_code == 2
+
+
+def test_a_table_of_what_was_released():
+    release("--window", "2025-01-06,2025-01-07", options=(*ACTIVE, "--by", "cohort"))
+    release("--window", "2025-01-07,2025-01-08", "--id", "a-long-name-" * 9)
+    result = call("ledger", "show", "year.db")
+    assert result.exit_code == 0
+    said = result.stdout
+    assert "from 2025-01-06T00:00:00 before 2025-01-07T00:00:00" in said
+    assert said.count("confirmed") == 2
+    assert "left" in said
+    assert max(map(len, said.splitlines())) < 200
+    for entry in ledger().entries():
+        assert entry.hash[:12] in said
+        assert entry.result is not None
+        assert f" {entry.result['numbers']}" not in said
+
+
+def test_show_as_json():
+    release()
+    said = call_json("ledger", "show", "year.db", "--dataset", "w25")
+    level = exact_level(PLANS["count"])
+    assert said["level"] == level
+    assert said["left"] == pytest.approx(said["budget"] - level)
+    assert said["leakage"][1] <= 1.0
+    (entry,) = said["entries"]
+    assert entry["status"] == "confirmed"
+    assert entry["level"] == level
+    assert entry["about"] == {"plan": PLANS["count"].fingerprint()}
+    assert "result" not in entry
+
+
+def test_an_empty_account_is_shown():
+    said = rows(call("ledger", "show", "year.db"))
+    assert said["spent"].startswith(" ") or said["spent"].startswith("a DP level of 0")
+    assert call_json("ledger", "show", "year.db")["entries"] == []
+
+
+def test_several_data_sets_must_be_named():
+    call("ledger", "create", "year.db", "--dataset", "w26", "--model", "chain.json", "--limit", 1)
+    said = refused(call("ledger", "show", "year.db"))
+    assert "the ledger holds 2, w25, w26" in said
+    assert call("ledger", "show", "year.db", "--dataset", "w26").exit_code == 0
+    assert "no data set 'w27'" in refused(call("ledger", "show", "year.db", "--dataset", "w27"))
+
+
+def test_a_limit_is_changed_and_the_change_is_recorded():
+    release()
+    events = ledger().verify()
+    said = call_json("ledger", "limit", "year.db", "--dataset", "w25", 2)
+    assert said["limit"] == 2.0
+    assert said["budget"] == dp_budget(CHAIN, 2.0)
+    assert ledger().verify() == events + 1
+    assert "already spent" in refused(call("ledger", "limit", "year.db", "--dataset", "w25", 0.01))
+    assert ledger().limit == 2.0
+    assert rows(call("ledger", "limit", "year.db", "--dataset", "w25", 3))["limit"]
+
+
+def test_what_was_released_and_more_fits_after_the_limit_is_raised():
+    release()
+    assert release(plan="large.plan").exit_code == 1
+    assert call("ledger", "limit", "year.db", "--dataset", "w25", 4).exit_code == 0
+    assert release(plan="large.plan").exit_code == 0
+
+
+def test_a_ledger_is_verified():
+    release()
+    entry = ledger().entries()[0].hash
+    said = call_json("ledger", "verify", "year.db", "--entry", entry)
+    assert said == {"verified": True, "events": 3, "datasets": ["w25"]}
+    assert "3, each chained" in rows(call("ledger", "verify", "year.db"))["events"]
+    assert refused(call("ledger", "verify", "year.db", "--entry", "0" * 64))
+
+
+def test_a_changed_ledger_is_noticed():
+    release()
+    with sqlite3.connect("year.db") as connection:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master")]
+        assert "events" in "".join(tables)
+        (name,) = [t for t in tables if re.fullmatch(r"\w*events", t)]
+        connection.execute(f"UPDATE {name} SET body = replace(body, '0.1', '0.0') WHERE seq = 2")
+    connection.close()
+    result = call("ledger", "verify", "year.db", "--json")
+    assert result.exit_code == 1
+    assert strict(result.stdout)["error"] == "LedgerDamaged"
+
+
+@pytest.mark.parametrize("command", ["show", "verify"])
+def test_what_is_no_ledger(command):
+    Path("notes.db").write_text("notes " * 200)
+    Path("empty.db").touch()
+    for name in ("none.db", "notes.db", "empty.db", ".", "mysql://host/x"):
+        refused(call("ledger", command, name))
+
+
+def test_wrong_usage():
+    assert call("ledger").exit_code == 2
+    assert call("ledger", "spend").exit_code == 2
+    assert call("ledger", "show").exit_code == 2
+    assert call("ledger", "limit", "year.db", 2).exit_code == 2
+    assert call("ledger", "limit", "year.db", "--dataset", "w25", "much").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["create", "show", "limit", "verify"])
+def test_help_shows_an_example(command):
+    result = call("ledger", command, "--help")
+    assert result.exit_code == 0
+    assert f"undertow ledger {command}" in result.stdout.split("Example", 1)[1]
+
+
+def test_other_ledgers_do_not_interfere():
+    ut_ledger("other.db")
+    release()
+    assert not ledger("other.db").entries()

@@ -1,0 +1,512 @@
+"""`undertow release`: reserve, draw, record, write, show; or say why not, and spend nothing."""
+
+import csv
+import errno
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import undertow as ut
+from tests.cli.calls import call, rows, start, strict
+from tests.cli.scene import (
+    ACTIVE,
+    HOURS,
+    LEDGER,
+    PLANS,
+    SERIES,
+    STEPS,
+    TABLES,
+    exact_level,
+    ledger,
+    release,
+    scene,
+    ut_ledger,
+)
+from undertow.errors import InvalidInput
+
+__all__ = ["scene"]
+
+FILES = ("--output", "answer.json", "--report", "report.html")
+pytestmark = pytest.mark.usefixtures("scene")
+
+
+def released(result):
+    assert result.exit_code == 0, result.output
+    return strict(result.stdout)
+
+
+def names():
+    return sorted(path.name for path in Path().iterdir() if path.suffix not in (".csv", ".plan"))
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def test_an_answer_in_words():
+    result = release("--source", "a diary study", *FILES)
+    assert result.exit_code == 0
+    assert not result.stderr
+    said = rows(result)
+    assert said["question"].strip() == "number of records in 'active'"
+    assert re.fullmatch(r" *-?\d+", said["answer"])
+    assert "with probability 95%" in said["error bar"]
+    assert "factor 1.65" in said["promise"]
+    assert said["protects"].strip() == "one record"
+    assert said["records"].strip() == f"{4 * HOURS}, of 4 persons"
+    assert said["written to"].strip() == "answer.json, report.html"
+    (entry,) = ledger().entries()
+    assert said["release"].strip() == entry.release_id
+    assert said["entry"].strip() == entry.hash
+    assert entry.status == "confirmed"
+    assert entry.level == exact_level(PLANS["count"])
+    assert "a diary study" in Path("report.html").read_text()
+
+
+def test_the_file_holds_what_json_prints():
+    said = released(release("--json", *FILES))
+    assert strict(Path("answer.json").read_text()) == said
+    assert said["format"] == "undertow-release"
+    assert said["plan"] == PLANS["count"].fingerprint()
+    assert said["ledger_entry"] == ledger().entries()[0].hash
+    (number,) = said["numbers"]
+    assert isinstance(number["value"], int)
+    result = ledger().entries()[0].result
+    assert result is not None
+    assert result["numbers"] == [[number["value"]]]
+
+
+def test_answers_are_near_the_truth():
+    """Within the bar of a failure probability of 1e-12."""
+    truth = sum(series.count("active") for series in SERIES)
+    found = released(release("--json"))["numbers"][0]["value"]
+    assert abs(found - truth) <= PLANS["count"].accuracy(1e-12)
+
+
+def test_groups_and_states_are_numbered_one_by_one():
+    result = release(plan="histogram.plan", options=(*ACTIVE, "--by", "cohort"))
+    assert result.exit_code == 0
+    table = [line.split() for line in result.stdout.splitlines()[-4:]]
+    assert [line[:2] for line in table] == [
+        ["north,", "inactive"], ["north,", "active"], ["south,", "inactive"], ["south,", "active"],
+    ]  # fmt: skip
+    assert all(re.fullmatch(r"-?\d+", line[2]) for line in table)
+
+
+def test_a_csv_file_has_a_row_for_each_number():
+    options = (*ACTIVE, "--by", "cohort", "--groups", "north,west")
+    assert release("--output", "a.csv", plan="histogram.plan", options=options).exit_code == 0
+    with Path("a.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == ["group", "state", "value", "within"]
+    assert [row["group"] for row in found] == ["north", "north", "west", "west"]
+
+
+def test_a_sum_is_released_on_its_lattice():
+    said = released(release("--json", plan="sum.plan", options=STEPS))
+    steps = said["numbers"][0]["value"] * 2**24 / 100
+    assert abs(steps - round(steps)) < 1e-6
+    assert "rounded to the nearest step" in said["rounding"]
+
+
+def test_cut_points_make_states():
+    options = (*STEPS, "--state", "0.5")
+    said = released(release("--json", plan="histogram.plan", options=options))
+    assert [number["state"] for number in said["numbers"]] == ["inactive", "active"]
+
+
+def test_windows_cost_one_and_the_same_question_again_nothing():
+    """Two days of one level each: the level of every record is that of one."""
+    level = exact_level(PLANS["count"])
+    for window in ("2025-01-06,2025-01-07", "2025-01-07,2025-01-08", "2025-01-07,2025-01-08"):
+        assert release("--window", window).exit_code == 0
+    assert len(ledger().entries()) == 2
+    assert ledger().level() == level
+
+
+def test_the_same_command_again_gives_the_same_bytes():
+    first = release(*FILES)
+    before = {name: Path(name).read_bytes() for name in ("answer.json", "report.html")}
+    again = release(*FILES)
+    assert again.exit_code == 0
+    assert again.stdout == first.stdout
+    assert {name: Path(name).read_bytes() for name in before} == before
+    assert len(ledger().entries()) == 1
+
+
+def test_an_id_is_a_name_for_one_question():
+    assert release("--id", "week 1").exit_code == 0
+    assert rows(release("--id", "week 1"))["release"].strip() == "week 1"
+    other = release("--id", "week 1", plan="histogram.plan")
+    assert other.exit_code == 1
+    assert "'week 1' is taken" in other.stderr
+    dry = release("--id", "week 1", "--dry-run", plan="histogram.plan")
+    assert dry.exit_code == 1
+    assert "'week 1' is taken" in dry.stderr
+
+
+def test_persons_are_a_unit_of_their_own():
+    refused = release(plan="person.plan")
+    assert refused.exit_code == 1
+    assert "protects one person, the ledger accounts by record" in refused.stderr
+    said = released(release("--json", plan="person.plan", account=()))
+    assert said["unit"] == "person"
+    assert "histories of one person" in said["promise"]
+
+
+def test_without_a_ledger_a_warning_is_given():
+    result = release(account=())
+    assert result.exit_code == 0
+    assert result.stderr.startswith("undertow: warning: not accounted in a ledger")
+    assert len(result.stderr.splitlines()) == 1
+    assert released(release("--json", account=()))["ledger_entry"] is None
+
+
+# --- dry run --------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_draws_records_and_writes_nothing(monkeypatch):
+    def never(*_):
+        raise AssertionError("noise was drawn")
+
+    before, events = names(), ledger().verify()
+    content = Path("year.db").read_bytes()
+    monkeypatch.setattr("undertow.releasing.randomise", never)
+    result = release("--dry-run", *FILES)
+    assert result.exit_code == 0
+    assert names() == before
+    assert ledger().verify() == events
+    assert Path("year.db").read_bytes() == content
+    said = rows(result)
+    assert "dry run" in result.stdout.splitlines()[0]
+    assert said["writes"].strip() == "answer.json, report.html"
+    assert "a DP level of 0.12" in said["spends"]
+    assert "0.25" in said["left"]
+
+
+def test_a_dry_run_foretells_what_is_spent():
+    said = released(release("--dry-run", "--json"))
+    assert said["recorded"] is False
+    assert said["level"] == said["spends"] == exact_level(PLANS["count"])
+    assert said["left"] == ledger().budget
+    done = released(release("--json"))
+    assert done["release_id"] == said["release_id"]
+    assert ledger().left() == pytest.approx(said["left_after"], abs=1e-15)
+    again = released(release("--dry-run", "--json"))
+    assert (again["recorded"], again["spends"]) == (True, 0)
+    assert "nothing: this release is recorded" in rows(release("--dry-run"))["spends"]
+
+
+def test_a_dry_run_says_what_a_release_would_refuse():
+    for arguments in (
+        {"plan": "large.plan"},
+        {"plan": "person.plan"},
+        {"options": (*STEPS, "--state", "speed > 0")},
+        {"data": "none.csv"},
+    ):
+        dry, wet = release("--dry-run", **arguments), release(**arguments)
+        assert dry.exit_code == wet.exit_code == 1
+        assert len(dry.stderr.splitlines()) == len(wet.stderr.splitlines()) == 1
+        if "large" not in str(arguments):
+            assert dry.stderr == wet.stderr
+
+
+def test_a_dry_run_without_a_ledger():
+    said = rows(release("--dry-run", account=()))
+    assert "there is no ledger" in said["left"]
+    assert released(release("--dry-run", "--json", account=()))["left"] is None
+
+
+def test_a_reservation_left_by_a_crash_is_told(monkeypatch):
+    def crash(*_, **__):
+        raise InvalidInput("the process died here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("undertow.releasing.randomise", crash)
+        assert release().exit_code == 1
+    (entry,) = ledger().entries()
+    assert entry.status == "reserved"
+    assert "by a run that did not end" in rows(release("--dry-run"))["spends"]
+    level = ledger().level()
+    assert release().exit_code == 0
+    assert ledger().level() == level
+    assert [e.status for e in ledger().entries()] == ["confirmed"]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("broken", ["fsync", "replace"])
+def test_a_full_disk_after_the_answer_is_repaired_by_the_same_command(monkeypatch, broken):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, broken, fail)
+        result = release(*FILES)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "undertow: cannot write answer.json: no space left on device; the answer is recorded: the "
+        "same command again writes it and spends nothing\n"
+    )
+    assert not result.stdout
+    assert names() == ["chain.json", "year.db"]
+    level = ledger().level()
+    said = released(release("--json", *FILES))
+    assert ledger().level() == level
+    result_in_ledger = ledger().entries()[0].result
+    assert result_in_ledger is not None
+    assert result_in_ledger["numbers"] == [[said["numbers"][0]["value"]]]
+    assert Path("report.html").exists()
+
+
+def test_a_crash_between_two_files_is_repaired_by_the_same_command(monkeypatch):
+    from undertow.cli import files
+
+    real = files.write_bytes
+
+    def second_fails(path, content, *, force):
+        if path.name == "report.html":
+            raise InvalidInput(f"cannot write {path}: no space left on device")
+        real(path, content, force=force)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_bytes", second_fails)
+        assert release(*FILES).exit_code == 1
+    first = Path("answer.json").read_bytes()
+    assert release(*FILES).exit_code == 0
+    assert Path("answer.json").read_bytes() == first
+    assert Path("report.html").exists()
+
+
+def test_a_file_of_somebody_else_is_never_replaced_unasked():
+    Path("answer.json").write_text("mine")
+    refused = release(*FILES)
+    assert refused.exit_code == 1
+    assert "answer.json exists" in refused.stderr
+    assert not ledger().entries()
+    release()
+    refused = release(*FILES)  # the answer is recorded now, and the file is still not it
+    assert refused.exit_code == 1
+    assert Path("answer.json").read_text() == "mine"
+    assert release(*FILES, "--force").exit_code == 0
+    assert Path("answer.json").read_text() != "mine"
+
+
+def test_places_are_refused_before_anything_is_spent():
+    for output in ("no/such/answer.json", "folder.json", f"{'x' * 300}.json"):
+        Path("folder.json").mkdir(exist_ok=True)
+        result = release("--output", output)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("undertow: cannot write")
+        assert len(result.stderr.splitlines()) == 1
+    assert not ledger().entries()
+
+
+def test_a_read_only_folder_is_refused_before_anything_is_spent(monkeypatch):
+    real = Path.open
+
+    def read_only(path, mode="r", *rest, **options):
+        if "x" in mode:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, mode, *rest, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", read_only)
+        result = release(*FILES)
+    assert result.exit_code == 1
+    assert result.stderr == "undertow: cannot write answer.json: permission denied\n"
+    assert not ledger().entries()
+
+
+def test_without_a_ledger_a_full_disk_shows_nothing(monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", fail)
+    result = release(*FILES, account=())
+    assert result.exit_code == 1
+    assert "nothing was shown" in result.stderr
+    assert not result.stdout
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def refused(result):
+    assert result.exit_code == 1
+    assert not result.stdout
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("undertow: ")
+    return result.stderr
+
+
+def test_plans_that_cannot_be_read():
+    assert "cannot read the plan file none.plan: no such file" in refused(release(plan="none.plan"))
+    assert "is a directory" in refused(release(plan="."))
+    Path("cut.plan").write_text(Path("count.plan").read_text()[:-40])
+    assert "the plan file cut.plan" in refused(release(plan="cut.plan"))
+    edited = json.loads(Path("count.plan").read_text()) | {"scale": 1.0}
+    Path("edited.plan").write_text(json.dumps(edited))
+    assert "checksum does not match" in refused(release(plan="edited.plan"))
+    assert "not a plan file" in refused(release(plan="chain.json"))
+    Path("binary.plan").write_bytes(b"\xff\xfe\x00")
+    assert "UTF-8" in refused(release(plan="binary.plan"))
+    assert not ledger().entries()
+
+
+def test_a_budget_that_is_too_small_says_what_fits():
+    assert release().exit_code == 0
+    left = ledger().left()
+    said = refused(release(plan="large.plan"))
+    assert f"{left:.5f}"[:6] in said
+    result = release("--json", plan="large.plan")
+    assert result.exit_code == 1
+    assert strict(result.stdout)["error"] == "BudgetExceeded"
+    assert len(ledger().entries()) == 1
+
+
+def test_ledgers_that_are_not_there():
+    assert "does not exist" in refused(release(account=("--ledger", "x.db", "--dataset", "w25")))
+    assert not Path("x.db").exists()
+    other = refused(release(account=("--ledger", "year.db", "--dataset", "w26")))
+    assert "there is no data set 'w26'" in other
+    Path("text.db").write_text("this is no database, but long enough to look like a file" * 30)
+    assert "text.db" in refused(release(account=("--ledger", "text.db", "--dataset", "w25")))
+
+
+def test_another_model_than_the_ledgers_is_refused():
+    other = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("inactive", "active"))
+    plan = ut.calibrate(ut.Count("active"), other, 0.1, method="exchange")
+    Path("other.plan").write_text(plan.to_json())
+    assert "another model" in refused(release(plan="other.plan"))
+
+
+def test_data_that_does_not_fit_together_is_refused():
+    text = Path("steps.csv").read_text()
+    Path("twice.csv").write_text(text + text.splitlines()[1] + "\n")
+    assert "row" in refused(release(data="twice.csv"))
+    assert "no column 'speed'" in refused(release(options=(*STEPS, "--state", "speed > 0")))
+    assert "none.csv" in refused(release(data="none.csv"))
+    assert "no records" in refused(release("--window", "2030-01-01,2030-01-02"))
+    assert not ledger().entries()
+
+
+USAGE = {
+    "no plan": ("release", "steps.csv", *ACTIVE),
+    "no data": ("release", "--plan", "count.plan", *ACTIVE),
+    "ledger without data set": ("--ledger", "year.db"),
+    "data set without ledger": ("--dataset", "w25"),
+    "forced to nowhere": ("--force",),
+    "an answer of another kind": ("--output", "answer.txt"),
+    "a report of another kind": ("--report", "report.pdf"),
+    "over the data": ("--output", "a.json", "--report", "a.json"),
+    "over the ledger": (*LEDGER, "--output", "year.json", "--force", "--report", "year.json"),
+    "half a window": ("--window", "2025-01-06"),
+    "an empty window": ("--window", ","),
+    "groups without by": ("--groups", "north"),
+    "an empty group": ("--by", "cohort", "--groups", "north,,south"),
+    "seeded noise": ("--insecure-seed", "7"),
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE.values(), ids=USAGE)
+def test_wrong_usage(arguments):
+    full = arguments if "release" in arguments else (
+        "release", "steps.csv", "--plan", "count.plan", *ACTIVE, *arguments
+    )  # fmt: skip
+    result = call(*full)
+    assert result.exit_code == 2
+    assert "Error" in result.stderr
+    assert not result.stdout
+    assert not ledger().entries()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--every", "1h"), ("--window", "0,1"), (), ("--state", "1,2"), ("--gaps", "inactive")],
+)
+def test_data_options_that_lack_a_companion(options):
+    result = call("release", "steps.csv", "--plan", "count.plan", *options)
+    assert result.exit_code == 2
+
+
+def test_what_is_read_is_never_written_over():
+    Path("plan.json").write_text(Path("count.plan").read_text())
+    result = release("--output", "plan.json", "--force", plan="plan.json")
+    assert result.exit_code == 2
+    assert "named twice" in result.stderr
+    result = release("--output", "./x/../steps.csv", "--force")
+    assert result.exit_code == 2
+    ut_ledger("year.json")
+    result = release(
+        "--report", "year.json", "--force", account=("--ledger", "year.json", "--dataset", "w25")
+    )
+    assert result.exit_code == 2
+
+
+# --- nothing of a value ---------------------------------------------------------------------------
+
+
+def masked(result, account):
+    """Return what was seen of a run, numbers of the answer and hashes taken out."""
+    said = re.sub(r"(?m)^(  answer +).*$", r"\1#", result.stdout)
+    said = re.sub(r"(?m)^(  (?:north|south)?,? ?(?:in)?active +)-?\d+ +", r"\1#", said)
+    said = re.sub(r'("value": )[-\d.e]+', r"\1#", said)
+    return re.sub("[0-9a-f]{64}", "hash", said), result.stderr, result.exit_code, account
+
+
+RUNS = {
+    "count": ("count.plan", ACTIVE, ()),
+    "json": ("count.plan", ACTIVE, ("--json",)),
+    "histogram": ("histogram.plan", (*ACTIVE, "--by", "cohort"), ()),
+    "sum": ("sum.plan", STEPS, ("--json",)),
+    "dry run": ("sum.plan", STEPS, ("--dry-run",)),
+    "window": ("count.plan", ACTIVE, ("--window", "2025-01-06,2025-01-07")),
+    "beyond the budget": ("large.plan", ACTIVE, ()),
+    "an unknown column": ("count.plan", (*STEPS, "--state", "speed > 0"), ()),
+    "an empty window": ("count.plan", ACTIVE, ("--window", "2030-01-06,2030-01-07")),
+    "off the grid": ("count.plan", (*ACTIVE, "--every", "7m"), ()),
+    "a text as number": ("count.plan", (*STEPS, "--state", "steps + 1 > 0"), ()),
+}
+
+
+@pytest.mark.parametrize(("plan", "options", "arguments"), RUNS.values(), ids=RUNS)
+def test_tables_of_one_shape_give_the_same_bytes(plan, options, arguments):
+    """Output, messages, exit code and ledger, but for the noisy numbers and the hashes of them."""
+    seen = set()
+    for name in TABLES:
+        Path("data.csv").write_bytes(Path(f"{name}.csv").read_bytes())
+        Path("year.db").unlink()
+        ut_ledger("year.db")
+        result = release(*arguments, plan=plan, options=options, data="data.csv")
+        account = [(e.release_id, e.level, e.status, str(e.about)) for e in ledger().entries()]
+        seen.add(masked(result, str(account)))
+        assert "canary" not in result.output
+    assert len(seen) == 1, seen
+
+
+def test_a_report_of_one_shape_has_one_size_of_everything_else():
+    pages = set()
+    for name in TABLES:
+        Path("data.csv").write_bytes(Path(f"{name}.csv").read_bytes())
+        Path("year.db").unlink()
+        ut_ledger("year.db")
+        assert release("--report", "r.txt", "--force", data="data.csv").exit_code == 0
+        text = re.sub(r"(?m)^Answer .*$", "Answer", Path("r.txt").read_text())
+        pages.add(re.sub("[0-9a-f]{64}", "hash", text))
+    assert len(pages) == 1
+
+
+# --- the program ----------------------------------------------------------------------------------
+
+
+def test_two_processes_share_one_account():
+    arguments = ["release", "steps.csv", "--plan", "count.plan", *ACTIVE, *LEDGER, "--json"]
+    first, second = start(*arguments), start(*arguments)
+    assert first.returncode == second.returncode == 0, first.stderr
+    assert first.stdout == second.stdout
+    assert not first.stderr
+    assert len(ledger().entries()) == 1
