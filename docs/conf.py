@@ -34,7 +34,10 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 napoleon_attr_annotations = False
 # Other projects' names are shown, not linked: a build needs no network.
-nitpick_ignore_regex = [("py:.*", r"(?!undertow\.).*"), ("py:class", r"undertow\.reporting\.facts\..*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!undertow\.).*"),
+    ("py:class", r"undertow\.reporting\.facts\..*"),
+]
 
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "bykey"

@@ -87,7 +87,6 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
     chain = undertow.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
     Path("chain.json").write_text(json.dumps(chain.to_dict()))
     plan = undertow.calibrate(undertow.Count(1), chain, 0.5, method="exchange")
-    Path("plan.json").write_text(plan.to_json())
     call("ledger", "create", "year.db", "--dataset", "w25", "--model", "chain.json", "--limit", 1)
     records = chain.simulate(300, seed=1)
     table = "\n".join(["steps,stage,night", *(f"{state},{state},0" for state in records)])
@@ -99,6 +98,7 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
 
     ran = 0
     for page in ("", "leakage", "plan", "compare", "fit", "validate", "release", "ledger"):
+        Path("plan.json").write_text(plan.to_json())  # an example may have written another
         text = call(*filter(None, [page]), "--help").stdout.replace("\\\n", " ")
         for line in text.splitlines():
             words = shlex.split(line, comments=False) if line.startswith("    undertow ") else []

@@ -143,7 +143,7 @@ PARQUET = b"PAR1" + b"\0" * 40
         ("a.csv", gzip.compress(b"x\n1\n", mtime=0), "but gzip"),
         ("a.csv.gz", b"x\n1\n", "is not gzip, as its name says"),
         ("a.csv.gz", gzip.compress(PNG, mtime=0), "UTF-8"),
-        ("a.csv.gz", gzip.compress(bytes(range(97, 122)) * 99)[:-20], "cannot read"),
+        ("a.csv.gz", gzip.compress(bytes(range(97, 122)) * 99, mtime=0)[:-20], "cannot read"),
         ("a.csv.gz", gzip.compress(b"", mtime=0), "is empty"),
         ("a.parquet", TABLE.encode(), "is not Parquet"),
         ("a.parquet", PARQUET, "damaged, or not Parquet"),

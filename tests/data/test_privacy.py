@@ -33,6 +33,7 @@ LAWS = settings(
     deadline=None, derandomize=True, database=None, max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
+LOOSE = settings(LAWS, max_examples=200)
 AB = ("a", "b")
 
 texts = st.text(max_size=6) | st.sampled_from(
@@ -121,7 +122,7 @@ QUERIES = [
 @st.composite
 def shapes(draw):
     """Who, when and in which group: the public part of a table, sound or not."""
-    size = draw(st.integers(0, 6))
+    size = draw(st.sampled_from([1, 2, 3, 3, 4, 6, 0]))
     clock = draw(st.booleans())
     times = draw(
         st.lists(st.integers(0, 40), min_size=size, max_size=size, unique=draw(st.booleans()))
@@ -213,7 +214,7 @@ def compared(draw, build, values, shape):
     assert both[0] == both[1]
 
 
-@LAWS
+@LOOSE
 @given(data=st.data())
 def test_csv(data):
     shape = data.draw(shapes())
@@ -270,7 +271,7 @@ def test_typed_columns(kind, data):
         compared(data.draw, build, st.none() | values, shape)
 
 
-@LAWS
+@LOOSE
 @given(data=st.data())
 def test_python_objects(data):
     shape = data.draw(shapes())
@@ -290,7 +291,7 @@ def test_python_objects(data):
     compared(data.draw, build, plain if backend == "category" else objects, shape)
 
 
-@LAWS
+@LOOSE
 @given(data=st.data())
 def test_lists_of_records(data):
     size = data.draw(st.integers(0, 5))

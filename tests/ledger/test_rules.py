@@ -193,6 +193,8 @@ def test_levels_of_other_number_types_are_rounded_up():
     assert Fraction(exact_level(Decimal("0.3"))) >= Fraction(3, 10)
     assert exact_level(np.float64(0.1)) == 0.1
     assert exact_level(2**53 + 1) == 2**53 + 2
+    long = np.longdouble(1) + np.finfo(np.longdouble).eps
+    assert Fraction(exact_level(long)) >= Fraction(*long.as_integer_ratio())
 
 
 @pytest.mark.parametrize("level", [0, -1, math.nan, math.inf, "much", None, 10**400])

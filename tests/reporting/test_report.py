@@ -56,7 +56,8 @@ def told(plan=COUNT, records=RECORDS, **options) -> Report:
 
 def grouped(plan, values, **fields) -> Report:
     """The report of a release per group; values are made up."""
-    out = Release(values, plan, "secure", 40, 4, "weeks", "e" * 64, "a diary study")
+    source, groups = "a diary study", tuple(values)
+    out = Release(values, plan, "secure", 40, 4, "weeks", "e" * 64, source, groups)
     return Report.of(dataclasses.replace(out, **fields))
 
 

@@ -4,6 +4,7 @@ Whole numbers are added, never floats, so that the order of rows does not matter
 record moves an answer by no more than its sensitivity.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,8 +109,9 @@ def _linear(data: "Data", lattice: Lattice) -> Answers:
     step = placed(data.record.numbers(), lattice).alias(_STEP)
     asked = _ask(data, step, [GROUP, PERSON], [])
     names = (None,) if asked.names is None else asked.names
+    per_group = Counter(row[0] for row in asked.rows)  # one row for each person
     for group, (name, total) in enumerate(zip(names, asked.totals, strict=True)):
-        persons = len({person for g, person, _ in asked.rows if g == group})
+        persons = per_group[group]
         if persons > 1 or total != len(weights):
             where = "the data" if asked.names is None else f"group {name!r}"
             raise InvalidInput(

@@ -1,9 +1,11 @@
 """What a curator should look at before releasing: columns and rows, never a value."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from undertow.data.grid import GROUP, ROW
+from undertow.data.sources import scan
 from undertow.errors import InvalidInput
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum
 
@@ -22,7 +24,7 @@ _WRONG = ("nobody", "untimed", "twice", "off")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something odd about a row (counting from 0), or, with row None, about further rows.
+    """Something odd about a row (counting from 0), or, with row None, about more than one.
 
     >>> print(Problem("steps", 3, "is missing"))
     column 'steps', row 3: is missing
@@ -34,8 +36,10 @@ class Problem:
 
     def __str__(self) -> str:
         """Return the problem in words."""
-        where = "further rows" if self.row is None else f"row {self.row}"
-        return f"column {self.column!r}, {where}: {self.what}"
+        column = "the table" if self.column is None else f"column {self.column!r}"
+        return f"{column}, row {self.row}: {self.what}" if self.row is not None else (
+            f"{column}: {self.what}"
+        )  # fmt: skip
 
 
 def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) -> list[Problem]:
@@ -68,13 +72,27 @@ def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) ->
         frame.select(pl.len().alias("n"), pl.col(ROW).sort().head(SHOWN).implode().alias("rows"))
         for _, _, frame in kinds
     ]
-    listed: list[Problem] = []
+    listed = _of_lines(data)
     for (column, what, _), found in zip(kinds, data.source.collect(*summaries), strict=True):
         count, rows_found = found["n"][0], found["rows"][0]
         listed += [Problem(column, row, what) for row in rows_found]
         if count > SHOWN:
             listed.append(Problem(column, None, f"{count - SHOWN} more rows: {what}"))
     return listed
+
+
+def _of_lines(data: "Data") -> list[Problem]:
+    """Return whether a CSV file has lines that do not fit its header; a release cuts them off."""
+    import polars as pl
+
+    if ".csv" not in data.source.file:
+        return []
+    whole = scan(Path(data.source.title), ragged=False).select(pl.all().null_count())
+    try:
+        whole.collect(engine="streaming")
+    except pl.exceptions.PolarsError:
+        return [Problem(None, None, "some line has more fields than the header, or broken quotes")]
+    return []
 
 
 def _of_values(

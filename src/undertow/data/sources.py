@@ -17,7 +17,7 @@ from undertow.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["RECORD", "Roles", "Source", "open_source"]
+__all__ = ["RECORD", "Roles", "Source", "open_source", "scan"]
 
 RECORD = "record"
 """The column of a plain list of records."""
@@ -95,10 +95,7 @@ def _file(path: Path, roles: Roles) -> Source:
     blank = Source(str(path), pl.LazyFrame(), {}, name)
     text = not name.endswith(".parquet")
     try:
-        if text:
-            frame = pl.scan_csv(path, infer_schema=False, encoding="utf8-lossy", glob=False)
-        else:
-            frame = pl.scan_parquet(path, glob=False)
+        frame = scan(path, ragged=True) if text else pl.scan_parquet(path, glob=False)
         schema = frame.collect_schema()
     except pl.exceptions.NoDataError:
         raise InvalidInput(f"{path} is empty; a header and records are required") from None
@@ -115,16 +112,30 @@ def _file(path: Path, roles: Roles) -> Source:
     return Source(str(path), frame, {column: Column(column, "csv") for column in roles}, name)
 
 
+def scan(path: Path, *, ragged: bool) -> "pl.LazyFrame":
+    """Return a CSV file with all fields as text; whether lines may have more fields than columns.
+
+    Polars notices a long line only if all columns are read. So that no question fails where
+    another does not, fields beyond the header are ignored; `Data.problems` looks for them.
+    """
+    import polars as pl
+
+    return pl.scan_csv(
+        path, infer_schema=False, encoding="utf8-lossy", glob=False, truncate_ragged_lines=ragged
+    )
+
+
 def _check_columns(names: Sequence[Any], roles: Roles, title: str, *, header: bool) -> None:
     """Refuse a table without a needed column; its columns are listed only if they are names.
 
     The first line of a CSV file may be data by mistake. It is taken for a header, and may be
-    quoted, only if one of the columns asked for is in it.
+    quoted, only if one of the columns asked for is in it, and nothing that looks like a number.
     """
     absent = [column for column in roles if column not in names]
     if not absent:
         return
-    if header or len(absent) < len(roles):
+    numbers = any(str(name).strip()[:1] in {*"0123456789+-."} for name in names)
+    if header or (len(absent) < len(roles) and not numbers):
         shown = ", ".join(map(repr, names[:_SHOWN]))
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         raise InvalidInput(f"{title} has no column {absent[0]!r}; its columns are {shown}{more}")

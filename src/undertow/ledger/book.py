@@ -287,7 +287,7 @@ class Ledger:
             for cell in where.fresh:
                 transaction.copy_cell(self.dataset, REST, cell)
             for cell in where.cells:
-                old = lines[REST if cell in where.fresh else cell]
+                old = lines[cell if cell in lines else REST]
                 new = overlay(old, where.start, where.end, Fraction(entry.level))
                 transaction.replace_segments(self.dataset, cell, old, new)
         after = settled(layout, entry, terms.unit)

@@ -11,7 +11,6 @@ Sums are exact (fractions); numbers that leave as floats are rounded to the safe
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
 from json import dumps, loads
 from typing import Any, Literal, NamedTuple
@@ -124,7 +123,8 @@ class Region:
     @property
     def seen(self) -> tuple[str, ...]:
         """The stored cells that say what these records have spent."""
-        stored = tuple(cell for cell in self.cells if cell not in set(self.fresh))
+        fresh = set(self.fresh)
+        stored = tuple(cell for cell in self.cells if cell not in fresh)
         return (*stored, REST) if self.fresh and REST not in stored else stored
 
 
@@ -292,7 +292,8 @@ def round_down(value: Fraction) -> float:
 def exact_level(level: Any) -> float:
     """Return a DP level as a float not below it, or refuse what is no level."""
     number = check_positive(level, "the DP level of a release")
-    return round_up(Fraction(level)) if isinstance(level, int | Fraction | Decimal) else number
+    exact = hasattr(level, "as_integer_ratio")  # fractions, decimals, long floats
+    return round_up(Fraction(*level.as_integer_ratio())) if exact else number
 
 
 def _brief(value: float, rounded: Callable[[float], str]) -> str:

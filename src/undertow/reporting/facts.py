@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow import accuracy
 from undertow._version import __version__
 from undertow.adversaries import words as attacker
 from undertow.errors import InvalidInput, NotSupported
@@ -199,35 +198,23 @@ def gather(release: "Release") -> Facts:
 def _numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     plan = release.plan
-    histogram = isinstance(plan.query, Histogram)
-    grouped = _grouped(release)
-    groups = release.value.items() if grouped else [(None, release.value)]
-    flat = [
-        (group, state, value)
-        for group, found in groups
-        for state, value in (found.items() if histogram else [(None, found)])
-    ]
-    sizes = dict(zip((group for group, _ in groups), _sizes(release), strict=False))
-    for group, state, value in flat:
-        within = accuracy.accuracy(plan.mechanism, BETA, max(len(flat), 1))
+    groups = [(None, release.value)] if release.groups is None else list(release.value.items())
+    within = release.error_bar(BETA)
+    for (group, found), size in zip(groups, _sizes(release, len(groups)), strict=True):
+        bar = within
         if isinstance(plan.query, Mean):  # the noise is on the sum: fewer records, larger errors
-            within *= (plan.length or 1) / max(sizes.get(group, release.rows), 1)
-        yield Number(group, state, value, within)
+            bar *= (plan.length or 1) / max(size, 1)
+        states = found.items() if isinstance(plan.query, Histogram) else [(None, found)]
+        for state, value in states:
+            yield Number(group, state, value, bar)
 
 
-def _grouped(release: "Release") -> bool:
-    """Return whether the value has an answer for each group."""
-    if not isinstance(release.value, dict):
-        return False
-    if not isinstance(release.plan.query, Histogram):
-        return True
-    return all(isinstance(found, dict) for found in release.value.values())
-
-
-def _sizes(release: "Release") -> tuple[int, ...]:
-    """Return the number of records behind the answer of each group."""
+def _sizes(release: "Release", groups: int) -> tuple[int, ...]:
+    """Return the number of records behind the answer of each group; at least 1 if not known."""
+    if release.groups is None:
+        return (release.rows,)
     found: tuple[int, ...] = getattr(release, "sizes", ())
-    return found or (release.rows,)
+    return found or (1,) * groups
 
 
 def _alternatives(plan: Plan) -> Iterator[Alternative]:
