@@ -5,6 +5,9 @@ import errno
 import json
 import os
 import re
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -503,10 +506,64 @@ def test_a_report_of_one_shape_has_one_size_of_everything_else():
 # --- the program ----------------------------------------------------------------------------------
 
 
-def test_two_processes_share_one_account():
-    arguments = ["release", "steps.csv", "--plan", "count.plan", *ACTIVE, *LEDGER, "--json"]
-    first, second = start(*arguments), start(*arguments)
-    assert first.returncode == second.returncode == 0, first.stderr
-    assert first.stdout == second.stdout
-    assert not first.stderr
+ASKED = ("release", "steps.csv", "--plan", "count.plan", *ACTIVE, *LEDGER)
+
+
+def test_processes_that_race_show_one_answer():
+    entry = Path(sysconfig.get_path("scripts"), "undertow")
+    racing = [
+        subprocess.Popen(
+            [entry, *ASKED, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    told = [process.communicate(timeout=120) for process in racing]
+    assert [process.returncode for process in racing] == [0, 0, 0], told
+    assert len(set(told)) == 1
     assert len(ledger().entries()) == 1
+
+
+KILLED = {
+    "before the noise": ("undertow.releasing", "randomise", 0, "reserved"),
+    "after the answer was recorded": ("undertow.reporting.files", "_beside", 2, "confirmed"),
+    "between the two files": ("undertow.reporting.files", "_beside", 4, "confirmed"),
+    "in the second file": ("undertow.reporting.files", "_beside", 5, "confirmed"),
+}
+PROBE = """
+import importlib, os, sys
+from undertow.cli import main
+module, name, spared = sys.argv[1], sys.argv[2], int(sys.argv[3])
+module = importlib.import_module(module)
+real, calls = getattr(module, name), []
+def die(*arguments):
+    calls.append(1)
+    if len(calls) > spared:
+        os._exit(9)
+    return real(*arguments)
+setattr(module, name, die)
+sys.argv = ["undertow", *sys.argv[4:]]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "name", "spared", "status"), KILLED.values(), ids=KILLED)
+def test_a_killed_process_is_repaired_by_the_same_command(module, name, spared, status):
+    """Two places are probed before anything is spent, and each again before it is written."""
+    command = [sys.executable, "-c", PROBE, module, name, str(spared), *ASKED, *FILES]
+    killed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert killed.returncode == 9, killed.stderr
+    assert not killed.stdout
+    (entry,) = ledger().entries()
+    assert entry.status == status
+    done = start(*ASKED, *FILES)
+    assert done.returncode == 0, done.stderr
+    (after,) = ledger().entries()
+    assert after.hash == entry.hash
+    if entry.result is not None:
+        assert after.result == entry.result
+    assert after.result is not None
+    written = json.loads(Path("answer.json").read_text())
+    assert after.result["numbers"] == [[written["numbers"][0]["value"]]]
+    assert after.hash in Path("report.html").read_text()
+    assert not [path for path in Path().iterdir() if path.name.startswith(".")]

@@ -145,16 +145,24 @@ def test_a_deleted_ledger_is_not_started_anew(sqlite_place):
     assert not Path(sqlite_place.where).exists()
 
 
-def test_a_ledger_that_appears_meanwhile_is_used(sqlite_place, monkeypatch):
+def test_a_ledger_that_appears_meanwhile_is_used(place, monkeypatch):
     def appear(checkpoint):
-        if checkpoint == "create-written":
+        if checkpoint == "create-begun":
             monkeypatch.setattr(checkpoints, "reached", lambda checkpoint: None)
-            sqlite_place.open().reserve("first", HALF)
+            place.open().reserve("first", HALF)
 
     monkeypatch.setattr(checkpoints, "reached", appear)
-    ledger = sqlite_place.open()
+    ledger = place.open()
     assert [entry.release_id for entry in ledger.entries()] == ["first"]
-    assert names(Path(sqlite_place.where).parent) == ["ledger.db"]
+    if place.backend == "sqlite":
+        assert names(Path(place.where).parent) == ["ledger.db"]
+
+
+def test_a_path_that_leads_nowhere_is_refused(tmp_path):
+    loop = tmp_path / "loop.db"
+    loop.symlink_to(loop)
+    with pytest.raises((InvalidInput, LedgerUnavailable)):
+        Ledger(loop, "w25", MODEL, LIMIT)
 
 
 def test_a_file_system_without_links_is_refused(sqlite_place, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import DiscreteLaplace, Laplace
-from undertow.queries import Count, Histogram, Sum
+from undertow.queries import Count, Histogram, Query, Sum
 from undertow.sampling.apply import randomise
 from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.integers import discrete_laplace
@@ -77,11 +77,13 @@ def test_huge_scales_are_refused_or_exact():
     assert max(noise.count(2**63 - 1), noise.count(-(2**63))) <= 1
 
 
-def test_only_whole_answers_are_randomised():
-    with pytest.raises(NotSupported, match="declared lattice"):
-        randomise(Laplace(Sum(0, 1), 4.0), [3], Secure())
-    with pytest.raises(NotSupported, match="whole-number answers"):
-        randomise(Laplace(Count("a"), 4.0), [3], Secure())
+def test_only_answers_with_a_lattice_are_randomised():
+    with pytest.raises(NotSupported, match="no declared lattice"):
+        randomise(Laplace(Query(len), 4.0), [3], Secure())
+    for noise in (Laplace(Sum(0, 1), 4.0), Laplace(Count("a"), 4.0)):
+        assert type(randomise(noise, [3], Secure())[0]) is int
+    whole = randomise(Laplace(Count("a"), 50.0), [7], Insecure(1))
+    assert whole == randomise(DiscreteLaplace(Count("a"), 50.0), [7], Insecure(1))
 
 
 def test_noise_is_added_to_each_number_in_order():

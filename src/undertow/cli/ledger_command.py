@@ -274,13 +274,14 @@ def _state_rows(level: float, left: float, leak: "Leakage") -> list[tuple[str, s
 _MICROSECONDS = "microseconds of "
 """How the clock of a column of times begins."""
 
-_HEADER = ("release", "level", "records", "status", "reserved at", "entry")
+_HEADER = ("release", "level", "records", "status", "reserved (UTC)", "entry")
 
 
 def _cells(entry: "Entry") -> list[str]:
     level = "redaction" if entry.level is None else above(entry.level)
-    shown = entry.release_id if len(entry.release_id) <= 32 else f"{entry.release_id[:31]}…"
-    return [shown, level, _where(entry.scope), entry.status, entry.at, entry.hash[:12]]
+    shown = entry.release_id if len(entry.release_id) <= 20 else f"{entry.release_id[:12]}…"
+    when = entry.at[:16].replace("T", " ")
+    return [shown, level, _where(entry.scope), entry.status, when, entry.hash[:8]]
 
 
 def _where(scope: "Scope") -> str:

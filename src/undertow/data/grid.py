@@ -41,7 +41,7 @@ def step_of(every: Any, *, clock: bool) -> int:
             step = int(found[1]) * _UNITS[found[2]] if found else 0
         wanted = "a duration such as '30s', '5m', '1h' or '1d', because the times are clock times"
     else:
-        step = whole(every) or 0
+        step = whole(plain(every)) or 0
         wanted = "a positive whole number, because the times are whole numbers"
     if not 0 < step < 2**61:
         raise InvalidInput(f"every must be {wanted}; found {every!r}")

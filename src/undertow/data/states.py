@@ -71,8 +71,8 @@ class Record:
         if self.cuts:
             bins = self._bins()
             code = bins if named else match({NUMBER: bins.cast(pl.Float64)}, pairs, self.words)
-        elif set(self.planes) == {TRUTH} and not all(name in (0, 1) for name in names):
-            if not named or len(names) != 2:
+        elif set(self.planes) == {TRUTH} and named and not all(name in (0, 1) for name in names):
+            if len(names) != 2:
                 raise InvalidInput(
                     f"{self.words} gives a truth value, and there are {len(names)} states; with "
                     "two, the first is false and the second true"

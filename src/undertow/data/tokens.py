@@ -10,7 +10,9 @@ Token = tuple[str, str]
 """What a piece is (number, text, column, word, sign or end), and the piece."""
 
 _LONGEST = 1000
-"""Tokens of an expression; beyond it the nesting could exhaust a stack."""
+"""Words and signs of an expression; beyond it the plan of a query gets slow."""
+_LARGEST = 20_000
+"""Characters of an expression."""
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
@@ -70,6 +72,8 @@ def tokens_of(text: str) -> list[Token]:
     >>> tokens_of("x >= 'a'")
     [('word', 'x'), ('sign', '>='), ('text', "'a'"), ('end', '')]
     """
+    if len(text) > _LARGEST:
+        raise InvalidInput(f"the expression has more than {_LARGEST} characters; make it shorter")
     tokens: list[Token] = []
     place, end = 0, len(text.rstrip())
     while place < end:

@@ -368,8 +368,6 @@ def _wanted(model: Any, limit: Any, against: Any, unit: Any) -> dict[str, Any]:
         if not isinstance(model, AnyModel):
             raise InvalidInput(f"a model is required, found {type(model).__name__}")
         description = loads(canonical(model.to_dict(), "model"))
-        if model_from_dict(description).to_dict() != description:
-            raise InvalidInput("the model cannot be stored: its states must be texts or numbers")
     checked = None if limit is None else check_positive(limit, "the limit")
     return {"model": description, "limit": checked, "against": against, "unit": unit}
 

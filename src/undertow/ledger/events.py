@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from undertow.errors import LedgerDamaged, LedgerError
+from undertow.errors import LedgerDamaged
 
 __all__ = ["ORIGIN", "Event", "decoding", "sealed"]
 
@@ -54,8 +54,6 @@ def decoding(what: str) -> Iterator[None]:
     """Turn whatever a row of the wrong form causes into `LedgerDamaged`."""
     try:
         yield
-    except LedgerError:
-        raise
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
         raise LedgerDamaged(
             f"{what} is not as it was written; see verify(), and go back to a copy that verifies"
