@@ -257,6 +257,17 @@ def test_real_answers_lie_on_the_lattice(plan, records, answer):
     assert type(ut.release(plan, records).value) is float
 
 
+class Secretive:
+    """Refuses to be a number, and says why."""
+
+    def __float__(self):
+        raise RuntimeError(CANARY)
+
+
+def test_values_that_refuse_to_be_numbers_are_missing():
+    assert exact(SUM, [1.0, Secretive(), 2.0]) == pytest.approx(3.0, abs=FINE)
+
+
 def test_a_sum_takes_whole_steps_only():
     """What is released is lower * rows + step * whole number: no trace of floating-point noise."""
     plan = ut.calibrate(ut.Sum(0, 16, steps=2**10), CHAIN, epsilon=1.0)

@@ -6,7 +6,9 @@ Each query knows its l1 sensitivity: how far its answer can move when one record
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -120,7 +122,12 @@ class Lattice:
     weights: tuple[int, ...] | None = None
 
     def place(self, value: Any) -> int:
-        """Return the step of a value: the rule that frames follow, one record at a time."""
+        """Return the step of a value: the rule that frames follow, one record at a time.
+
+        Foreign objects are never asked for a number: what they would raise could quote the data.
+        """
+        if not isinstance(value, Real | Decimal | np.generic | str | bytes):
+            return self.missing
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):

@@ -13,7 +13,7 @@ from undertow.mechanisms import PureDP, dp_epsilon_upper
 from undertow.models.classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.plan import Plan
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Query, State
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State
 from undertow.reporting.report import Report
 from undertow.sampling.apply import lattice_scale, randomise
 from undertow.sampling.bits import Insecure, Randomness, Secure
@@ -60,7 +60,8 @@ class Release:
     """A released answer, and what may be said about it.
 
     ``value`` is one number, for a histogram one per state; with groups, one of these for each.
-    ``entry`` is the ledger's entry, None where the release was not accounted.
+    ``entry`` is the ledger's entry, None where the release was not accounted. ``sizes`` counts
+    the records behind each group's answer (behind the one answer, where there are no groups).
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
@@ -78,14 +79,26 @@ class Release:
     entry: str | None = None
     source: str | None = None
     groups: tuple[Any, ...] | None = None
+    sizes: tuple[int, ...] = ()
 
     def error_bar(self, beta: float = 0.05) -> float:
         """Return alpha: all numbers are within alpha of the truth with probability 1 - beta.
 
-        For a mean, of as many records as the plan was made for.
+        Means of different groups err differently, in proportion to 1 / size: that of the smallest.
+        """
+        return max(self.error_bars(beta))
+
+    def error_bars(self, beta: float = 0.05) -> tuple[float, ...]:
+        """Return alpha for each group: all together hold with probability 1 - beta.
+
+        The noise of a mean is on the sum of the records, so fewer records have larger errors.
         """
         numbers = self.plan.numbers * max(1, len(self.groups or ()))
-        return accuracy(self.plan.mechanism, beta, numbers)
+        alpha = accuracy(self.plan.mechanism, beta, numbers)
+        sizes = self.sizes or (self.rows,)
+        if not isinstance(self.plan.query, Mean) or self.plan.length is None:
+            return (alpha,) * len(sizes)
+        return tuple(alpha * self.plan.length / max(size, 1) for size in sizes)
 
     def report(self) -> Report:
         """Return what was released, how far off it may be, and what it promises."""
@@ -172,8 +185,9 @@ def _told(
     value = values[0] if groups is None else dict(zip(groups, values, strict=True))
     names = None if groups is None else tuple(groups)
     return Release(
-        value, plan, randomness, shape.rows, shape.persons, release_id, entry, source, names
-    )
+        value, plan, randomness, shape.rows, shape.persons, release_id, entry, source, names,
+        tuple(result["rows"]),
+    )  # fmt: skip
 
 
 def _value(plan: Plan, numbers: list[int], rows: int) -> Any:

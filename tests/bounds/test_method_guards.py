@@ -1,3 +1,4 @@
+# mypy: disable-error-code="call-arg, operator"  (unpacked pairs of sides)
 """Details on which a certificate rests and that no other test would miss: rounding, ends, ties.
 
 Numbers with an exact value are compared with 50-digit or rational arithmetic, without tolerance.
@@ -8,6 +9,7 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,6 +181,7 @@ def unmatched(first, second, allowed):
         taken[list(ends), column] = 1.0
     room = np.concatenate([first.ravel(), second.ravel()])
     found = linprog(-np.ones(len(moves)), A_ub=taken, b_ub=room, bounds=(0, None), method="highs")
+    assert found.fun is not None
     return 1.0 + float(found.fun)
 
 
@@ -245,7 +248,7 @@ def skewed(seed, size):
     return rows / rows.sum(axis=1, keepdims=True), np.arange(size) < rng.integers(1, size)
 
 
-def both_sides(rows, marks, depth):
+def both_sides(rows, marks, depth) -> Any:
     """Return the left and the right side of a stationary chain, () where one has no bounds."""
     chain = ut.MarkovChain(rows)
     kernels = chain.reverse().transition, chain.transition
@@ -279,15 +282,17 @@ def test_the_bounds_of_a_side_carry_themselves(size):
                         side.open_down[steps, other, x], side.open_up[steps, other, x],
                     )  # fmt: skip
                 law, offset = side.laws[depth], side.up[x, other] - side.up
-                found = wasserstein._matched(law[x], law[other], offset) or (math.inf, math.inf)
-                assert found[0] <= side.down[x, other]
-                assert found[1] <= side.up[x, other]
+                matched = wasserstein._matched(law[x], law[other], offset) or (math.inf, math.inf)
+                assert matched[0] <= side.down[x, other]
+                assert matched[1] <= side.up[x, other]
     assert tried >= 40
 
 
 @pytest.mark.parametrize("rooms", [(3, 3), (3, 0), (0, 3), (1, 3)])
 def test_a_window_can_be_drawn_together_as_claimed(rooms):
     """States that differ at a cut leave room for whatever may follow them."""
+
+    bound: Any = None
 
     def allowed(label, other, gap):
         down = up = 0
@@ -304,7 +309,7 @@ def test_a_window_can_be_drawn_together_as_claimed(rooms):
         x, other = np.random.default_rng(seed).permutation(3)[:2].tolist()
         if not cut:
             continue
-        laws = []
+        laws: Any = []
         for state in (x, other):
             left, right = (np.exp(side.laws[m][state]) for side, m in zip(cut, rooms, strict=True))
             joint = np.array([[np.convolve(one, two) for two in right] for one in left])

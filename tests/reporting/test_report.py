@@ -57,7 +57,8 @@ def told(plan=COUNT, records=RECORDS, **options) -> Report:
 def grouped(plan, values, **fields) -> Report:
     """The report of a release per group; values are made up."""
     source, groups = "a diary study", tuple(values)
-    out = Release(values, plan, "secure", 40, 4, "weeks", "e" * 64, source, groups)
+    sizes = (40 // len(groups),) * len(groups)
+    out = Release(values, plan, "secure", 40, 4, "weeks", "e" * 64, source, groups, sizes)
     return Report.of(dataclasses.replace(out, **fields))
 
 
@@ -217,6 +218,9 @@ def test_the_error_of_a_mean_shrinks_with_the_records_behind_it():
     assert alone == pytest.approx(MEAN.accuracy(0.05))
     more = Report.of(Release(3.0, MEAN, "secure", 40, 4, "", None, None))
     assert more.facts.numbers[0].within == pytest.approx(alone / 4)
+    uneven = grouped(MEAN, {"many": 3.0, "few": 4.0}, sizes=(38, 2)).facts.numbers
+    assert uneven[1].within == pytest.approx(19 * uneven[0].within)
+    assert uneven[1].within > 5 * alone
 
 
 def test_digits_below_the_noise_are_not_shown():

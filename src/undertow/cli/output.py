@@ -1,6 +1,5 @@
 """What people and programs read: tables, strict JSON, refusals, numbers rounded the safe way."""
 
-import json
 import math
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from undertow.errors import UndertowError
+from undertow.reporting.files import strict_json
 from undertow.rounding import above, below, odds
 
 if TYPE_CHECKING:
@@ -73,15 +73,6 @@ def leakage_fields(leak: "Leakage") -> dict[str, Any]:
     }
 
 
-def strict_json(value: Any) -> str:
-    """Return JSON text that every parser reads: infinities become strings.
-
-    >>> strict_json({"upper": math.inf})
-    '{\\n  "upper": "inf"\\n}'
-    """
-    return json.dumps(_finite(value), indent=2, allow_nan=False)
-
-
 def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
     """Print labelled rows: a table on a terminal, plain unwrapped lines elsewhere."""
     from rich.console import Console
@@ -110,19 +101,9 @@ def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
 
 def query_words(query: "AnyQuery") -> str:
     """Return what is asked, in words."""
-    from undertow.queries import Count, Histogram, Mean, Sum
+    from undertow.reporting.words import question
 
-    match query:
-        case Count():
-            return "number of records in " + " or ".join(map(repr, query.states))
-        case Histogram():
-            return "number of records in each state"
-        case Sum():
-            return f"sum of the records, clipped to [{query.lower:g}, {query.upper:g}]"
-        case Mean():
-            return f"mean of the records, clipped to [{query.lower:g}, {query.upper:g}]"
-        case _:
-            return type(query).__name__
+    return question(query)
 
 
 @contextmanager
@@ -158,13 +139,3 @@ def waiting(words: str) -> Iterator[None]:
         late.cancel()
         late.join()
         spinner.stop()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

@@ -20,7 +20,7 @@ from undertow.models.sets import AnyModel, members
 from undertow.plan import Plan
 from undertow.planning.methods import METHODS
 from undertow.planning.search import check_question
-from undertow.queries import Histogram, Mean
+from undertow.queries import Histogram
 from undertow.reporting import words
 
 if TYPE_CHECKING:
@@ -197,24 +197,11 @@ def gather(release: "Release") -> Facts:
 
 def _numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
-    plan = release.plan
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
-    within = release.error_bar(BETA)
-    for (group, found), size in zip(groups, _sizes(release, len(groups)), strict=True):
-        bar = within
-        if isinstance(plan.query, Mean):  # the noise is on the sum: fewer records, larger errors
-            bar *= (plan.length or 1) / max(size, 1)
-        states = found.items() if isinstance(plan.query, Histogram) else [(None, found)]
-        for state, value in states:
+    for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
+        histogram = isinstance(release.plan.query, Histogram)
+        for state, value in found.items() if histogram else [(None, found)]:
             yield Number(group, state, value, bar)
-
-
-def _sizes(release: "Release", groups: int) -> tuple[int, ...]:
-    """Return the number of records behind the answer of each group; at least 1 if not known."""
-    if release.groups is None:
-        return (release.rows,)
-    found: tuple[int, ...] = getattr(release, "sizes", ())
-    return found or (1,) * groups
 
 
 def _alternatives(plan: Plan) -> Iterator[Alternative]:
