@@ -1,4 +1,4 @@
-# mypy: disable-error-code="call-arg, operator"  (unpacked pairs of sides)
+# mypy: disable-error-code="call-arg, operator"
 """Details on which a certificate rests and that no other test would miss: rounding, ends, ties.
 
 Numbers with an exact value are compared with 50-digit or rational arithmetic, without tolerance.
