@@ -305,16 +305,25 @@ def test_lists_of_records(data):
     assert both[0] == both[1]
 
 
-def test_broken_text_of_arrow():
-    """A string array that is no UTF-8 is foreign, not an error."""
-    good = pa.array(["a", "bb"])
-    broken = pa.Array.from_buffers(
-        pa.string(), 2, [None, good.buffers()[1], pa.py_buffer(b"\xff\xfea")]
-    )
-    for array in (good, broken):
-        data = Data(pa.table({"v": array}), value="v")
-        assert data.answers(ut.Histogram(), AB).rows == [2]
-        assert data.shape().rows == 2
+def broken_texts(kind):
+    """Two texts, the first of them no UTF-8: Arrow makes such a thing without a complaint."""
+    good = pa.array(["a", "b"], kind)
+    return pa.Array.from_buffers(kind, 2, [None, good.buffers()[1], pa.py_buffer(b"\xffb")])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_broken_text_of_arrow(kind):
+    """A text that is no UTF-8 is foreign, not an error, and never reaches Polars, which crashes."""
+    broken = broken_texts(kind)
+    as_pandas = pa.table({"v": broken}).to_pandas(types_mapper=pd.ArrowDtype)
+    for source in (pa.table({"v": broken}), as_pandas):
+        data = Data(source, value="v")
+        assert data.answers(ut.Histogram(), AB).numbers == [[0, 1]]
+        assert data.sequences() == [[None, "b"]]
+        assert Data(source, value="v", state="upper(v) = 'B'").sequences() == [[None, True]]
+    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 1]), broken)
+    data = Data(pa.table({"v": dictionary}), value="v")
+    assert data.answers(ut.Histogram(), AB).numbers == [[0, 1]]
 
 
 def test_errors_keep_no_value_in_sight():

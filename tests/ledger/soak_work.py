@@ -193,16 +193,18 @@ def kill_points(where: str, folder: Path, number: int, seed: int, every: int = 1
     ``every``-th kill and at the end, where each release is either recorded and shown, or refused.
     """
     rng, shown, seen = random.Random(seed), folder / "shown", Seen()
-    start = time.monotonic()
+    start, patience = time.monotonic(), 0.15  # follows how long a release takes here
     with nursery() as run:
         for k in range(number):
             name = rng.randrange(k + 1) if rng.random() < 0.3 else k  # sometimes an old one
             how: dict[str, Any] = (
                 {"checkpoint": rng.choice(CHECKPOINTS[0 if k < 20 else 6 :])}
                 if rng.random() < 0.5
-                else {"seconds": rng.uniform(0, 0.15)}
+                else {"seconds": rng.uniform(0, patience)}
             )
             code = run(release_once, _task(where, shown, name, **how))
+            if "seconds" in how:
+                patience *= 1.15 if code == -signal.SIGKILL else 0.9
             seen.runs += 1
             seen.killed += code in (KILLED, -signal.SIGKILL)
             seen.refused += code == REFUSED

@@ -225,6 +225,8 @@ def _converted(name: str, series: Any, roles: set[str]) -> "tuple[Column, dict[s
         return Column(name, "other", given), {name: pl.Series([None] * len(series))}
     values = (ImportError, TypeError, ValueError, RuntimeError, OverflowError)
     try:
+        if kind == "text":  # Polars does not check texts of Arrow, and broken ones crash it
+            series.to_arrow().validate(full=True)
         held: pl.Series = series.to_polars()
     except (*values, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         held = _one_by_one(kind, _listed(series))  # a value that the other library cannot hold
@@ -254,7 +256,7 @@ def _listed(series: Any) -> list[Any]:
 
 def _single(series: Any, row: int) -> Any:
     try:
-        return series.slice(row, 1).to_list()[0] if hasattr(series, "slice") else series[row]
+        return series.item(row)
     except (ValueError, TypeError, OverflowError):
         return ()  # foreign
 

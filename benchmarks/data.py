@@ -1,0 +1,127 @@
+"""Count and histogram over 10 million rows of Parquet: ``python -m benchmarks.data [ROWS]``.
+
+Each question runs in a process of its own, which reports its peak memory; beside it a plain query
+of Polars for the same numbers, which checks neither persons nor times. The file is written to a
+temporary directory and removed. Nothing here asserts a time.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import undertow as ut
+
+ROWS = 10_000_000
+PERSONS = 10_000
+STAGES = ("W", "1", "2", "N3", "R")
+ACTIVE = ("inactive", "active")
+
+
+def write(path: Path, rows: int, *, shuffled: bool = False) -> None:
+    """Write records of every five minutes, one person after the other, or in no order."""
+    rng, each = np.random.default_rng(0), max(rows // PERSONS, 1)
+    person = np.arange(rows) // each
+    columns = {
+        "id": pl.Series(person),
+        "ts": pl.Series(np.arange(rows) % each * 300_000_000).cast(pl.Datetime("us")),
+        "steps": pl.Series(rng.integers(0, 200, rows)),
+        "stage": pl.Series(rng.integers(0, 5, rows)),
+    }
+    frame = pl.DataFrame(columns).with_columns(
+        pl.format("person {}", "id").alias("id"),
+        pl.format("cohort {}", pl.col("id") % 12).alias("cohort"),
+        pl.col("stage").replace_strict(dict(enumerate(STAGES)), return_dtype=pl.String),
+    )
+    frame = frame.sample(fraction=1, shuffle=True, seed=1) if shuffled else frame
+    frame.write_parquet(path, row_group_size=250_000)
+
+
+def data(path: Path, **options: object) -> ut.Data:
+    """Return the table with all checks: persons, times on a grid, groups."""
+    return ut.Data(path, person="id", time="ts", every="5m", by="cohort", **options)  # type: ignore[arg-type]
+
+
+def by_cohort(answers: object) -> object:
+    return answers.numbers  # type: ignore[attr-defined]
+
+
+def plain(path: Path, *keys: str, **parts: pl.Expr) -> object:
+    """Return what Polars alone finds."""
+    query = pl.scan_parquet(path).group_by(keys).agg(**parts)
+    return query.collect(engine="streaming").sort(keys).rows()
+
+
+QUESTIONS: dict[str, Callable[[Path], object]] = {
+    "count per cohort": lambda path: by_cohort(
+        data(path, value="steps", state="steps > 0").answers(ut.Count("active"), ACTIVE)
+    ),
+    "  plain Polars": lambda path: plain(path, "cohort", n=(pl.col("steps") > 0).sum()),
+    "histogram per cohort": lambda path: by_cohort(
+        data(path, value="stage").answers(ut.Histogram(), STAGES)
+    ),
+    "  plain Polars, histogram": lambda path: plain(path, "cohort", "stage", n=pl.len()),
+    "sum per cohort": lambda path: by_cohort(data(path, value="steps").answers(ut.Sum(0, 200))),
+    "  plain Polars, sum": lambda path: plain(path, "cohort", n=pl.col("steps").sum()),
+    "histogram of one day": lambda path: by_cohort(
+        data(path, value="stage").window("1970-01-01", "1970-01-02").answers(ut.Histogram(), STAGES)
+    ),
+    "histogram, gaps filled": lambda path: by_cohort(
+        data(path, value="stage", gaps="W").answers(ut.Histogram(), STAGES)
+    ),
+    "shape": lambda path: data(path, value="stage").shape(),
+}
+
+
+def ask(name: str, path: Path) -> None:
+    """Answer one question and print seconds, peak memory in MB, and a digest of the numbers."""
+    start = time.perf_counter()
+    found = QUESTIONS[name](path)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps([seconds, peak, _total(found)]))
+
+
+def _total(found: object) -> int:
+    """Return the sum of all whole numbers in an answer, to compare two of them."""
+    if isinstance(found, list | tuple):
+        return sum(map(_total, found))
+    return found if isinstance(found, int) else 0
+
+
+def run(*arguments: str) -> str:
+    """Return what this module prints in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.data", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def main(rows: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for order in ("sorted", "shuffled"):
+            path = Path(folder, f"{order}.parquet")
+            # a process inherits the peak memory of the one that starts it: this one stays small
+            run(order, str(rows), str(path))
+            size = path.stat().st_size / 1e6
+            print(f"{rows:,} rows, {PERSONS:,} persons, {order}, {size:.0f} MB of Parquet")
+            for name in QUESTIONS:
+                seconds, peak, total = json.loads(run("ask", name, str(path)))
+                print(f"  {name:<28} {seconds:7.2f} s {peak:7.0f} MB   total {total}", flush=True)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["ask", name, path]:
+            ask(name, Path(path))
+        case ["sorted" | "shuffled" as order, rows, path]:
+            write(Path(path), int(rows), shuffled=order == "shuffled")
+        case [rows]:
+            main(int(rows))
+        case _:
+            main(ROWS)
