@@ -21,7 +21,9 @@ class Witness:
     noisy count ``output`` is the answer to wait for, less what the known records contribute (all
     records outside the nearest known ones count as known); its extremes stand for all answers
     beyond. For a noisy histogram the target's set names the bins
-    to see far too high while all others are far too low.
+    to see far too high while all others are far too low. For flipped or redacted series
+    ``outputs`` is what to see (record and output; None stands for an erased record); records
+    that are not listed do not matter.
 
     >>> Witness(target=0, length=2, known=(), value="a", other="b").words()
     "target record 0 of 2, nothing known: 'a' against 'b'"
@@ -34,6 +36,7 @@ class Witness:
     other: State
     sets: tuple[tuple[int, tuple[State, ...]], ...] = field(default=(), repr=False)
     output: int | None = None
+    outputs: tuple[tuple[int, State], ...] = field(default=(), repr=False)
 
     def words(self) -> str:
         """Return the attack in one line."""
@@ -54,6 +57,7 @@ class Witness:
             "other": self.other,
             "sets": [[record, list(states)] for record, states in self.sets],
             "output": self.output,
+            "outputs": [[record, output] for record, output in self.outputs],
         }
 
     @classmethod
@@ -67,6 +71,7 @@ class Witness:
             other=description["other"],
             sets=tuple((record, tuple(states)) for record, states in description["sets"]),
             output=description["output"],
+            outputs=tuple((record, output) for record, output in description.get("outputs", ())),
         )
 
 

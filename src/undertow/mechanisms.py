@@ -1,13 +1,23 @@
-"""Descriptions of randomisation; nothing here draws a random number."""
+"""Descriptions of a curator's randomisation; nothing here draws a random number."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import check_epsilon, check_positive, up
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, Sum
 
-__all__ = ["DiscreteLaplace", "Laplace", "Levelled", "Mechanism", "MetricDP", "PureDP", "Unit"]
+__all__ = [
+    "DiscreteLaplace",
+    "Laplace",
+    "Levelled",
+    "Mechanism",
+    "MetricDP",
+    "Noise",
+    "PureDP",
+    "Unit",
+]
 
 Unit = Literal["record", "person"]
 
@@ -163,10 +173,13 @@ class DiscreteLaplace:
         return self.query.sensitivity(length) / self.scale
 
 
-Levelled = PureDP | Laplace | DiscreteLaplace
-"""What has a DP level of its own."""
+Noise = Laplace | DiscreteLaplace
+"""A query with noise: what a curator releases."""
 
-Mechanism = Levelled | MetricDP
+Levelled = PureDP | Noise
+"""What a curator does, with a DP level of its own."""
+
+Mechanism = Levelled | MetricDP | LocalMechanism
 
 
 def sensitivity_upper(query: AnyQuery, length: int | None = None) -> float:

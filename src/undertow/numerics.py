@@ -16,6 +16,7 @@ from undertow.errors import InvalidInput
 
 __all__ = [
     "GAP",
+    "GRAIN",
     "MAX_STEPS",
     "ROUNDOFF",
     "ROW_SUM",
@@ -42,6 +43,10 @@ ROW_SUM = 1e-12
 
 GAP = 1e-10
 """Width, relative to max(1, value), at which a certified interval counts as closed (upper side)."""
+
+GRAIN = 2.0**-53
+"""Planned probabilities of flips and erasures are whole multiples of this, so that random bits hit
+them exactly; they are rounded towards privacy."""
 
 MAX_STEPS = 4096
 """Records swept on one side of a target before the tail bound must take over (a cost limit:

@@ -3,16 +3,25 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from undertow import accuracy as _accuracy
-from undertow.adversaries import Adversary, Against, Secrets, check_against, words
-from undertow.certificate import Leakage, Witness
+from undertow.adversaries import Against, words
+from undertow.certificate import Leakage
+from undertow.channels import LocalMechanism, RandomizedResponse, Redaction
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
-from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP, Unit
+from undertow.mechanisms import DiscreteLaplace, Laplace, Noise, PureDP, Unit
 from undertow.models.groups import Groups
 from undertow.models.sets import AnyModel, ModelSet, model_from_dict
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
+from undertow.plan_format import (
+    leakage_from_dict,
+    leakage_to_dict,
+    mechanism_from_dict,
+    mechanism_to_dict,
+)
+from undertow.queries import AnyQuery, Count, Histogram, LocalQuery, Redacted, Series, State
 from undertow.rounding import above, odds
 
 __all__ = ["Plan"]
@@ -20,14 +29,17 @@ __all__ = ["Plan"]
 FORMAT = "undertow-plan"
 VERSION = 1
 
+M = TypeVar("M", bound=Noise | LocalMechanism, default=Noise, covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A query, the noise that answers it, and the certified leakage of the two together.
+class Plan(Generic[M]):
+    """A query, the randomisation that answers it, and the certified leakage of the two together.
 
     Made by `calibrate`; holds no solver and no data. ``epsilon`` is what was asked for,
     ``leakage.upper`` what is proved. ``unit`` says what is protected: one record, or all records
-    of one person.
+    of one person. ``measures`` are named numbers about a local plan: how much of the series
+    stays, and how much could.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -36,17 +48,33 @@ class Plan:
     True
     """
 
-    mechanism: Laplace | DiscreteLaplace
+    mechanism: M
     model: AnyModel
     epsilon: float
     leakage: Leakage
     method: str
     unit: Unit = "record"
+    measures: tuple[tuple[str, float], ...] = ()
 
     @property
-    def query(self) -> AnyQuery:
+    def noise(self) -> Noise:
+        """The noise of a curator's plan; refuses the plan of a series."""
+        if isinstance(self.mechanism, Laplace | DiscreteLaplace):
+            return self.mechanism
+        verb = "redact" if isinstance(self.mechanism, Redaction) else "sanitize"
+        raise NotSupported(
+            f"this plan randomises a series record by record, it answers no query with noise; use "
+            f"{verb}(plan, data)"
+        )
+
+    @property
+    def query(self) -> AnyQuery | LocalQuery:
         """What is asked."""
-        return self.mechanism.query
+        if isinstance(self.mechanism, Laplace | DiscreteLaplace):
+            return self.mechanism.query
+        if isinstance(self.mechanism, Redaction):
+            return Redacted(self.mechanism.protect, self.mechanism.length)
+        return Series()
 
     @property
     def against(self) -> Against:
@@ -66,7 +94,9 @@ class Plan:
     @property
     def dp_epsilon(self) -> float:
         """The level against an attacker who knows all other records."""
-        return self.mechanism.dp_epsilon(self.length)
+        if isinstance(self.mechanism, RandomizedResponse):
+            return self.mechanism.dp_epsilon()
+        return self.noise.dp_epsilon(self.length)
 
     @property
     def numbers(self) -> int:
@@ -82,16 +112,32 @@ class Plan:
     @property
     def expected_error(self) -> float:
         """The expected absolute error of one released number."""
-        return _accuracy.expected_error(self.mechanism)
+        return _accuracy.expected_error(self.noise)
 
     @property
     def variance(self) -> float:
         """The variance of one released number."""
-        return _accuracy.variance(self.mechanism)
+        return _accuracy.variance(self.noise)
+
+    @property
+    def utility(self) -> float:
+        """The expected share of a redacted series that is shown."""
+        return self._measure("utility")
+
+    @property
+    def expected_flips(self) -> float:
+        """The expected share of a flipped series that is false."""
+        return self._measure("expected flips")
+
+    def _measure(self, name: str) -> float:
+        for known, value in self.measures:
+            if known == name:
+                return value
+        raise NotSupported(f"a plan for {type(self.query).__name__} has no {name}")
 
     def accuracy(self, beta: float = 0.05) -> float:
         """Return alpha: all released numbers are within alpha with probability 1 - beta."""
-        return _accuracy.accuracy(self.mechanism, beta, self.numbers)
+        return _accuracy.accuracy(self.noise, beta, self.numbers)
 
     def guarantee(self) -> str:
         """Return the promise in plain words."""
@@ -113,14 +159,13 @@ class Plan:
         body = {
             "format": FORMAT,
             "version": VERSION,
-            "query": _query_to_dict(self.query),
-            "noise": "discrete-laplace" if _discrete(self.mechanism) else "laplace",
-            "scale": self.mechanism.scale,
+            **mechanism_to_dict(self.mechanism),
             "model": self.model.to_dict(),
             "epsilon": self.epsilon,
             "method": self.method,
             "unit": self.unit,
-            "leakage": _leakage_to_dict(self.leakage),
+            "leakage": leakage_to_dict(self.leakage),
+            **({"measures": dict(self.measures)} if self.measures else {}),
         }
         for state in _names(self):
             if not isinstance(state, str | int | float):
@@ -137,19 +182,19 @@ class Plan:
             ) from error
 
     @classmethod
-    def from_json(cls, text: str) -> "Plan":
+    def from_json(cls, text: str) -> "Plan[Any]":
         """Return the plan written by `to_json`; refuse anything else."""
         body = _parse(text)
         try:
-            query = _query_from_dict(body["query"])
-            discrete = {"discrete-laplace": True, "laplace": False}[body["noise"]]
-            return cls(
-                mechanism=(DiscreteLaplace if discrete else Laplace)(query, body["scale"]),
+            mechanism: Any = mechanism_from_dict(body)
+            return Plan(
+                mechanism=mechanism,
                 model=model_from_dict(body["model"]),
                 epsilon=body["epsilon"],
-                leakage=_leakage_from_dict(body["leakage"]),
+                leakage=leakage_from_dict(body["leakage"]),
                 method=body["method"],
                 unit=PureDP(1.0, body["unit"]).unit,
+                measures=tuple((str(k), float(v)) for k, v in body.get("measures", {}).items()),
             )
         except (KeyError, TypeError, ValueError, AttributeError, UndertowError) as error:
             raise InvalidPlan(
@@ -182,16 +227,12 @@ def model_states(model: AnyModel) -> tuple[State, ...]:
     return () if isinstance(model, Groups) else model.states
 
 
-def _names(plan: Plan) -> list[State]:
+def _names(plan: "Plan[Any]") -> list[State]:
     witness = plan.leakage.witness
     counted = plan.query.states if isinstance(plan.query, Count) else ()
     seen = () if witness is None else (witness.value, witness.other)
     secret = [state for pair in plan.leakage.secrets.pairs or () for state in pair]
     return [*plan.states, *counted, *seen, *secret]
-
-
-def _discrete(mechanism: Laplace | DiscreteLaplace) -> bool:
-    return isinstance(mechanism, DiscreteLaplace)
 
 
 def _checksum(body: dict[str, Any]) -> str:
@@ -225,78 +266,3 @@ def _parse(text: str) -> dict[str, Any]:
             "guarantee no longer holds; make the plan again"
         )
     return body
-
-
-def _query_to_dict(query: AnyQuery) -> dict[str, Any]:
-    match query:
-        case Count():
-            return {"kind": "count", "states": list(query.states)}
-        case Histogram():
-            return {"kind": "histogram"}
-        case Sum() | Mean():
-            kind = "sum" if isinstance(query, Sum) else "mean"
-            ends = {"lower": query.lower, "upper": query.upper}
-            return {"kind": kind, **ends, "missing": query.missing, "steps": query.steps}
-        case Linear():
-            weights = query.weights.tolist()
-            return {
-                "kind": "linear", "weights": weights, "spread": query.spread, "lower": query.lower,
-            }  # fmt: skip
-        case Query():
-            raise InvalidInput(
-                "a plan for a Python function cannot be written to a file; keep the plan in "
-                "memory, or use Count, Histogram, Sum, Mean or Linear"
-            )
-
-
-def _query_from_dict(description: dict[str, Any]) -> Any:
-    match description["kind"]:
-        case "count":
-            return Count(description["states"])
-        case "histogram":
-            return Histogram()
-        case "sum" | "mean" as kind:
-            ends = description["lower"], description["upper"]
-            return (Sum if kind == "sum" else Mean)(
-                *ends, description["missing"], description["steps"]
-            )
-        case "linear":
-            return Linear(description["weights"], description["spread"], description["lower"])
-    raise InvalidPlan(f"unknown kind of query {description['kind']!r}")
-
-
-def _leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
-    against = leakage.against
-    named = (
-        {"target": against.target, "known": list(against.known)}
-        if isinstance(against, Adversary)
-        else against
-    )
-    pairs, records = leakage.secrets.pairs, leakage.secrets.records
-    return {
-        "lower": leakage.lower,
-        "upper": leakage.upper,
-        "method": leakage.method,
-        "against": named,
-        "pairs": None if pairs is None else [list(pair) for pair in pairs],
-        "protect": None if records is None else list(records),
-        "witness": None if leakage.witness is None else leakage.witness.to_dict(),
-        "assumptions": list(leakage.assumptions),
-        "citation": leakage.citation,
-    }
-
-
-def _leakage_from_dict(description: dict[str, Any]) -> Leakage:
-    named = description["against"]
-    against = Adversary(**named) if isinstance(named, dict) else check_against(named)
-    witness = description["witness"]
-    return Leakage(
-        lower=float(description["lower"]),
-        upper=float(description["upper"]),
-        method=description["method"],
-        against=against,
-        witness=None if witness is None else Witness.from_dict(witness),
-        assumptions=tuple(description["assumptions"]),
-        citation=description["citation"],
-        secrets=Secrets(description.get("pairs"), description.get("protect")),
-    )

@@ -1,6 +1,7 @@
 """What is asked of the records: frozen descriptions, no randomness, no data.
 
-Each query knows its l1 sensitivity: how far its answer can move when one record is replaced.
+Each query of a curator knows its l1 sensitivity: how far its answer can move when one record is
+replaced. `Series` and `Redacted` ask for the records themselves, randomised one by one.
 """
 
 import math
@@ -23,8 +24,11 @@ __all__ = [
     "Histogram",
     "Lattice",
     "Linear",
+    "LocalQuery",
     "Mean",
     "Query",
+    "Redacted",
+    "Series",
     "State",
     "Sum",
 ]
@@ -297,7 +301,55 @@ class Query:
         return self.bound
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The whole series, each record randomised where it arises, before anyone sees it.
+
+    >>> Series()
+    Series()
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """The whole series with records erased around the protected ones (0-based).
+
+    ``length`` may be left out where the model fixes it.
+
+    >>> Redacted(protect=17, length=100)
+    Redacted(protect=(17,), length=100)
+    """
+
+    protect: tuple[int, ...]
+    length: int | None = None
+
+    def __init__(self, protect: Any, length: int | None = None) -> None:
+        """Sort and check the protected records."""
+        many = hasattr(type(protect), "__iter__") and not isinstance(protect, str)
+        records = sorted(
+            {
+                check_count(record, "protected record", 0)
+                for record in (protect if many else [protect])
+            }
+        )
+        if not records:
+            raise InvalidInput("name at least one record to protect, e.g. Redacted(protect=17)")
+        if length is not None:
+            length = check_count(length, "length", 1)
+            if records[-1] >= length:
+                raise InvalidInput(
+                    f"record {records[-1]} is to be protected, but the series has {length} "
+                    "records, counted from 0"
+                )
+        object.__setattr__(self, "protect", tuple(records))
+        object.__setattr__(self, "length", length)
+
+
 AnyQuery = Count | Histogram | Sum | Mean | Linear | Query
+"""What a curator answers from all records."""
+
+LocalQuery = Series | Redacted
+"""What is released record by record."""
 
 
 def _check_clipped(query: Sum | Mean) -> None:

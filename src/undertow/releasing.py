@@ -94,9 +94,9 @@ class Release:
         The noise of a mean is on the sum of the records, so fewer records have larger errors.
         """
         numbers = self.plan.numbers * max(1, len(self.groups or ()))
-        alpha = accuracy(self.plan.mechanism, beta, numbers)
+        alpha = accuracy(self.plan.noise, beta, numbers)
         sizes = self.sizes or (self.rows,)
-        if not isinstance(self.plan.query, Mean) or self.plan.length is None:
+        if not isinstance(self.plan.noise.query, Mean) or self.plan.length is None:
             return (alpha,) * len(sizes)
         return tuple(alpha * self.plan.length / max(size, 1) for size in sizes)
 
@@ -133,9 +133,9 @@ def release(
     """
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
-    if isinstance(plan.query, Histogram) and not plan.states:
+    if isinstance(plan.noise.query, Histogram) and not plan.states:
         raise NotSupported("a histogram needs a model that names the states, e.g. a MarkovChain")
-    lattice_scale(plan.mechanism, plan.length)  # refuses what has no lattice
+    lattice_scale(plan.noise, plan.length)  # refuses what has no lattice
     randomness = Secure() if insecure_seed is None else Insecure(insecure_seed)
     if ledger is not None and insecure_seed is not None:
         raise InvalidInput("seeded noise is not private: a ledger does not account for it")
@@ -148,7 +148,7 @@ def release(
         result = _draw(plan, table, randomness)
         return _told(plan, result, randomness.describe(), shape, asked, None, source)
     _check_ledger(plan, ledger)
-    level = dp_epsilon_upper(plan.mechanism, plan.length)
+    level = dp_epsilon_upper(plan.noise, plan.length)
     if plan.unit == "person":
         level = plan.leakage.upper
     reserved = ledger.reserve(asked, level, table.scope(), about={"plan": plan.fingerprint()})
@@ -160,9 +160,9 @@ def release(
 
 def _draw(plan: Plan, table: Any, randomness: Randomness) -> dict[str, Any]:
     """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
-    found = table.answers(plan.query, plan.states)
+    found = table.answers(plan.noise.query, plan.states)
     flat = [number for numbers in found.numbers for number in numbers]
-    noisy = randomise(plan.mechanism, flat, randomness, plan.length)
+    noisy = randomise(plan.noise, flat, randomness, plan.length)
     width = len(found.numbers[0]) if found.numbers else 0
     groups = None if found.groups is None else list(found.groups)
     return {
@@ -191,7 +191,7 @@ def _told(
 
 
 def _value(plan: Plan, numbers: list[int], rows: int) -> Any:
-    query = plan.query
+    query = plan.noise.query
     if isinstance(query, Histogram):
         return dict(zip(plan.states, numbers, strict=True))
     if isinstance(query, Count):
@@ -213,7 +213,7 @@ def _check_shape(plan: Plan, shape: Shaped) -> None:
                 f"the plan is for at most {plan.length} records of a person, and one has "
                 f"{shape.longest}; plan for that many, or for any length"
             )
-        if not (shape.persons == 1 and isinstance(plan.query, Linear)):
+        if not (shape.persons == 1 and isinstance(plan.noise.query, Linear)):
             return
     if shape.rows != shape.persons * plan.length or shape.longest != plan.length:
         series = f"{shape.rows}" if shape.persons == 1 else f"up to {shape.longest}"
@@ -233,7 +233,7 @@ def _check_gaps(plan: Plan, shape: Shaped) -> None:
         return
     from undertow.bounds.engine import leakage
 
-    level = PureDP(dp_epsilon_upper(plan.mechanism, plan.length))
+    level = PureDP(dp_epsilon_upper(plan.noise, plan.length))
     if not leakage(level, _endless(plan), plan.against).proves(plan.epsilon * (1 + 1e-9)):
         raise NotSupported(
             f"the series have gaps, and the plan's method '{plan.method}' counts on every record "
@@ -271,7 +271,7 @@ def _law(model: Any) -> Any:
 
 def _identity(plan: Plan, table: Any) -> str:
     """Return a name that follows from what is asked of which records: the same question again."""
-    if isinstance(plan.query, Query):
+    if isinstance(plan.noise.query, Query):
         raise NotSupported("a Python function's answer has no declared lattice")
     scope = table.scope()
     about = [plan.fingerprint(), scope.by, scope.groups, scope.start, scope.end]

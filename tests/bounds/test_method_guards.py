@@ -125,6 +125,13 @@ def test_a_record_counts_whose_other_values_are_possible():
         assert quilt_search(chain, against, Scale(1.0), records=[0]).value > 1.0
 
 
+def test_pairs_that_never_occur_need_nothing():
+    rows = [[0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.2, 0.2, 0.6]]
+    chain = ut.MarkovChain(rows, start=[0.5, 0.5, 0.0], length=9)
+    assert quilt_search(chain, "any", Scale(1.0), pairs=[(0, 2)]).value == 0.0
+    assert quilt_search(chain, "any", Scale(1.0), pairs=[(0, 2), (0, 1)]).value > 1.0
+
+
 def test_ends_of_short_series_are_known():
     """Nothing is known beyond the last record: less noise than the table of the middle asks."""
     chain = ut.MarkovChain([[0.6, 0.4], [0.3, 0.7]], length=4)
@@ -352,3 +359,29 @@ def test_cuts_near_the_target_are_sound(size):
                     args = marks, pairs, [record], length, depth
                     assert truth <= wasserstein._at_depth(*cut, *args)
     assert tried >= 6
+
+
+def test_the_left_side_is_read_backwards():
+    """Of a chain that is not reversible the last record moves a count farther than the first."""
+    rows = [[0.57, 0.41, 0.02], [0.94, 0.04, 0.02], [0.44, 0.12, 0.44]]
+    marks = np.array([True, False, False])
+    for length in (60, 400, 10**6):
+        chain = ut.MarkovChain(rows, length=length)
+        for record, distance in ((0, 2), (length - 1, 3)):
+            found = wasserstein.count_distance(chain, marks, records=[record])
+            assert found == wasserstein.Distance(distance, distance)
+
+
+def test_both_ends_speak_of_the_same_record():
+    found = wasserstein.count_distance(
+        ut.MarkovChain(ACTIVITY, length=15264), np.array([False, True]), records=[0]
+    )
+    assert found == wasserstein.Distance(3, 3)
+
+
+def test_enumeration_minds_records_and_limits():
+    chain = ut.MarkovChain(ACTIVITY, length=6)
+    whole = query_distance(chain, ut.Query(sum))
+    assert query_distance(chain, ut.Query(sum), records=[0]) < whole
+    wide = ut.MarkovChain(ACTIVITY, states=(0, 7), length=6)
+    assert query_distance(wide, ut.Sum(0, 1)) == query_distance(chain, ut.Sum(0, 1))

@@ -361,3 +361,15 @@ def test_problems_are_counted_where_they_are_many():
     assert [p.row for p in listed] == [*range(10), None]
     assert str(listed[-1]) == "column 'record': 15 more rows: is missing"
     assert Data(frame(t=[0, 1]), value="v", time="t", every=1).problems(ut.Count(1), (0, 1)) == []
+
+
+def test_a_chain_is_fitted_to_a_table_as_it_is():
+    """Persons and gaps end a series; foreign values are missing."""
+    rows = [("a", 0, 1.0), ("a", 1, 0.0), ("b", 0, 0.0), ("b", 1, 2.0), ("b", 3, 0.0), ("a", 2, 9.0)]
+    frame = pl.DataFrame(rows, schema=["who", "when", "what"], orient="row")
+    data = ut.Data(frame, person="who", time="when", value="what", every=1)
+    assert ut.MarkovChain.fit(data, (0, 1, 2), public=True).counts.tolist() == [
+        [0, 0, 1],
+        [1, 0, 0],
+        [0, 0, 0],
+    ]

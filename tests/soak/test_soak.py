@@ -6,11 +6,8 @@ rehearsal runs with the ordinary tests.
 """
 
 import dataclasses
-import datetime
 import os
-import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -19,37 +16,11 @@ from tests.soak.plans import Trials, run_boxes, run_distances, run_plans
 from tests.soak.work import Tally, run_counts, run_draws, run_exact, run_exchanges
 from undertow.bounds import wasserstein
 
-ROOT = Path(__file__).parents[2]
-RESULT = ROOT / "soak" / "last-result.md"
 CHAINS, EXCHANGES, DRAWS, TRIALS = 20_000, 2_000, 10_000_000, 20_000
 
 
 def seconds(share):
     return share * float(os.environ.get("UNDERTOW_SOAK_SECONDS", "600"))
-
-
-def commit():
-    """The commit that was tested, and whether the sources had changed since."""
-
-    def git(*words):
-        return subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
-        ).stdout.strip()
-
-    later = " and later changes" if git("status", "--porcelain", "--", "src") else ""
-    return (git("rev-parse", "--short", "HEAD") or "unknown") + later
-
-
-@pytest.fixture(scope="module")
-def lines():
-    """The lines of the summary; written when the module is done, whatever happened."""
-    found: list[str] = []
-    yield found
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    head = ["# Last soak", "", f"Date {today}, commit {commit()}.", ""]
-    if found:
-        RESULT.parent.mkdir(exist_ok=True)
-        RESULT.write_text("\n".join([*head, *found]) + "\n", encoding="utf-8")
 
 
 def table(tally: Tally, more: Sequence[tuple[str, object]]) -> list[str]:

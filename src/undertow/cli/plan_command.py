@@ -145,7 +145,7 @@ def plan_rows(plan: "Plan") -> list[tuple[str, str]]:
     proved = METHODS[plan.method].certified
     basis = "" if proved else " (as published; the leakage below is certified)"
     return [
-        ("question", query_words(plan.query)),
+        ("question", query_words(plan.noise.query)),
         ("model", plan.model.describe()),
         ("method", plan.method + basis),
         ("noise", f"{noise}, scale {above(plan.mechanism.scale)}"),

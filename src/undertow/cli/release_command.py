@@ -275,7 +275,7 @@ def _tell_intent(asked: _Asked, places: _Places, as_json: bool) -> None:
     if as_json:
         fields = {
             "dry_run": True,
-            "question": query_words(asked.plan.query),
+            "question": query_words(asked.plan.noise.query),
             "records": asked.rows,
             "persons": asked.persons,
             "release_id": asked.release_id,
@@ -301,7 +301,7 @@ def _tell_intent(asked: _Asked, places: _Places, as_json: bool) -> None:
     show(
         "What a release would do (dry run: nothing was drawn, recorded or written)",
         [
-            ("question", query_words(asked.plan.query)),
+            ("question", query_words(asked.plan.noise.query)),
             ("records", _records(asked.rows, asked.persons)),
             ("release", asked.release_id),
             ("spends", spend),

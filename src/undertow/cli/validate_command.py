@@ -63,9 +63,11 @@ def validate(
             states: tuple[State, ...] = ()
             if plan is not None:
                 from undertow.cli.files import read_plan
+                from undertow.queries import Histogram, Redacted, Series
 
                 read = read_plan(plan)
-                query, states = read.query, read.states
+                local = isinstance(read.query, Series | Redacted)
+                query, states = Histogram() if local else read.noise.query, read.states
             table = options.read(data, states)
             problems = table.problems(query, states)
             shape = _shape(table)

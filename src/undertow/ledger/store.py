@@ -153,21 +153,45 @@ class Transaction:
             self._run(sa.insert(_DATASETS).values(name=name, **values))
 
     def highest(self, dataset: str, cells: Sequence[str] | None, start: int, end: int) -> float:
-        """Return the largest spend in cells (None: anywhere, ever), rounded up; two index reads."""
-        top = sa.select(sa.func.max(_SEGMENTS.c.level)).where(_SEGMENTS.c.dataset == dataset)
-        queries = [top] if cells is None else [
-            top.where(*_within(dataset, cell, start, end), _SEGMENTS.c.end > start,
-                      _SEGMENTS.c.start < end)
-            for cell in cells
-        ]  # fmt: skip
+        """Return the largest spend in cells (None: anywhere, ever), rounded up.
+
+        Anywhere is one look at the index of levels; a window goes through its own segments (the
+        added zero keeps PostgreSQL from going down the index of levels in search of one).
+        """
+        own = _SEGMENTS.c
+        if cells is None:
+            queries = [sa.select(sa.func.max(own.level)).where(own.dataset == dataset)]
+        else:
+            meets = (own.end > start, own.start < end)
+            queries = [
+                sa.select(sa.func.max(own.level + 0.0)).where(
+                    *self._within(dataset, cell, start, end), *meets
+                )
+                for cell in cells
+            ]
         with decoding("a spent level"):
             return max(float(self._run(query).scalar() or 0.0) for query in queries)
 
     def segments(self, dataset: str, cell: str, start: int, end: int) -> list[Segment]:
         """Return the segments of a cell that meet or border a window, in order."""
-        conditions = (*_within(dataset, cell, start, end), _SEGMENTS.c.end >= start)
+        conditions = (*self._within(dataset, cell, start, end), _SEGMENTS.c.end >= start)
         query = sa.select(_SEGMENTS).where(*conditions).order_by(_SEGMENTS.c.start)
         return [_segment(row) for row in self._run(query)]
+
+    def _within(
+        self, dataset: str, cell: str, start: int, end: int
+    ) -> tuple[sa.ColumnElement[bool], ...]:
+        """Return conditions for an index: from the last segment that starts before the window.
+
+        Segments of a cell are disjoint, so no earlier one can meet or border it. That start is
+        looked up first: as a subquery, PostgreSQL would not know how short the stretch is.
+        """
+        own = _SEGMENTS.c
+        line = (own.dataset == dataset, own.cell == cell)
+        first = self._run(
+            sa.select(sa.func.max(own.start)).where(*line, own.start < start)
+        ).scalar()
+        return *line, own.start >= (start if first is None else first), own.start <= end
 
     def all_segments(self) -> Iterator[tuple[str, str, Segment]]:
         """Yield (data set, cell, segment), sorted."""
@@ -322,19 +346,6 @@ class Store:
             raise refusal(error.orig, self.place) from None
         if writing:
             ledger.reached(f"{writing}-committed")
-
-
-def _within(dataset: str, cell: str, start: int, end: int) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return conditions that an index answers: from the last segment that starts before the window.
-
-    Segments of a cell are disjoint, so no earlier one can meet or border it.
-    """
-    own = _SEGMENTS.c
-    before = sa.select(sa.func.max(own.start)).where(
-        own.dataset == dataset, own.cell == cell, own.start < start
-    )
-    first = sa.func.coalesce(before.scalar_subquery(), start)
-    return own.dataset == dataset, own.cell == cell, own.start >= first, own.start <= end
 
 
 def _account(row: Any) -> tuple[Terms, Layout]:

@@ -310,7 +310,8 @@ class MarkovChain:
         """Return the chain fitted to one sequence of records, or to many.
 
         Sequences are lists, arrays or Series; a list whose items are lists (tuples, arrays) is
-        many sequences. None and NaN are missing: they split a sequence and are never bridged.
+        many sequences, and so is a `undertow.Data`. None and NaN are missing: they split a
+        sequence and are never bridged.
         ``states`` fixes names and order (default: all that occur, sorted); ``prior`` adds that
         many pseudo-counts to every transition; ``length`` is that of the model. Warns with
         `DisclosureWarning` unless the records are ``public``.

@@ -25,11 +25,14 @@ def encode(
     """Return all records as numbers of states, `MISSING` in every gap, and the names of the states.
 
     Without ``states`` they are all that occur, sorted where they can be, otherwise in the order of
-    their first appearance. Sequences follow each other with a gap between them.
+    their first appearance. Sequences follow each other with a gap between them. What has a method
+    ``sequences``, as `undertow.Data`, is asked for them.
 
     >>> encode([["b", "a"], ["a", None, "a"]])
     (array([-1,  1,  0, -1,  0, -1,  0, -1, -1]), ['a', 'b'])
     """
+    if callable(getattr(type(sequences), "sequences", None)):
+        sequences = sequences.sequences(states)
     known: dict[Any, int] = {}
     names: Sequence[State] = ()
     if states is not None:

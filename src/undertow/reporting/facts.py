@@ -123,7 +123,7 @@ class Facts:
     @property
     def rounding(self) -> str | None:
         """How far rounding to a lattice can move an answer, in words."""
-        return words.rounding(self.plan.query, self.release.rows)
+        return words.rounding(self.plan.noise.query, self.release.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
@@ -132,14 +132,14 @@ class Facts:
         return {
             "format": "undertow-report",
             "version": 1,
-            "question": words.question(plan.query),
+            "question": words.question(plan.noise.query),
             "numbers": [number.to_dict() for number in self.numbers],
             "probability": 1 - BETA,
             "records": release.rows,
             "persons": release.persons,
             "noise": {
                 "words": words.noise(plan),
-                "scale": plan.mechanism.scale,
+                "scale": plan.noise.scale,
                 "expected_error": plan.expected_error,
                 "randomness": release.randomness,
                 "private": self.private,
@@ -199,7 +199,7 @@ def _numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
     for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
-        histogram = isinstance(release.plan.query, Histogram)
+        histogram = isinstance(release.plan.noise.query, Histogram)
         for state, value in found.items() if histogram else [(None, found)]:
             yield Number(group, state, value, bar)
 
@@ -208,13 +208,13 @@ def _alternatives(plan: Plan) -> Iterator[Alternative]:
     """Yield the plan's own noise, and that of the cheap methods for the same promise."""
     own = METHODS[plan.method]
     yield Alternative(
-        own.name, own.certified, plan.mechanism.scale, plan.expected_error, None
+        own.name, own.certified, plan.noise.scale, plan.expected_error, None
     )  # fmt: skip
     if plan.unit == "person":  # there is one method for persons
         return
     secrets = plan.leakage.secrets
     question = check_question(
-        plan.query, plan.model, plan.epsilon, plan.against, secrets.pairs, secrets.records
+        plan.noise.query, plan.model, plan.epsilon, plan.against, secrets.pairs, secrets.records
     )
     for name in CHEAP:
         if name == plan.method:

@@ -33,7 +33,7 @@ class Section:
 
 def heading(facts: Facts) -> str:
     """Return the title of the report."""
-    return f"Release report: {words.question(facts.plan.query)}"
+    return f"Release report: {words.question(facts.plan.noise.query)}"
 
 
 def warning(facts: Facts) -> str:
@@ -51,7 +51,7 @@ def sections(facts: Facts) -> list[Section]:
 def _answer(facts: Facts) -> Section:
     release = facts.release
     sure = f"{100 * (1 - BETA):g}%"
-    lines = [("Question", words.question(facts.plan.query))]
+    lines = [("Question", words.question(facts.plan.noise.query))]
     tables: tuple[Table, ...] = ()
     if len(facts.numbers) == 1 and not facts.numbers[0].label():
         (number,) = facts.numbers
@@ -165,7 +165,7 @@ _BASIS = "certified: proved by this program; published: as printed in a paper, s
 def _proof(facts: Facts) -> Section:
     release = facts.release
     made_with = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
-    kind = "exact" if isinstance(facts.plan.mechanism, DiscreteLaplace) else "exact, on a lattice"
+    kind = "exact" if isinstance(facts.plan.noise, DiscreteLaplace) else "exact, on a lattice"
     lines = [
         ("Plan", facts.fingerprint or "has no fingerprint: it cannot be written to a file"),
         ("Release", release.release_id or "has no id"),

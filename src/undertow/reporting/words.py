@@ -35,9 +35,9 @@ def question(query: AnyQuery) -> str:
 
 def noise(plan: Plan) -> str:
     """Return the noise in words."""
-    whole = isinstance(plan.mechanism, DiscreteLaplace)
+    whole = isinstance(plan.noise, DiscreteLaplace)
     kind = "discrete Laplace noise" if whole else "discrete Laplace noise on the lattice of steps"
-    return f"{kind}, scale {above(plan.mechanism.scale)}"
+    return f"{kind}, scale {above(plan.noise.scale)}"
 
 
 def unit(plan: Plan) -> str:

@@ -1,0 +1,227 @@
+"""Descriptions of local randomisation, record by record; nothing here draws a random number.
+
+A channel takes the state of one record to an output. Flips show another state in its place,
+erasures show nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from undertow.errors import InvalidInput
+from undertow.numerics import ROW_SUM, Array, check_count, freeze, log_ratio, up
+from undertow.queries import State
+
+__all__ = ["Flips", "LocalMechanism", "RandomizedResponse", "Redaction", "XorNoise"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RandomizedResponse:
+    """Every record goes through the same channel, independently: Pr[output | state].
+
+    ``matrix`` has a row for each state of the model and a column for each output. ``outputs``
+    names the columns; by default they are the states where there are as many, else 0, 1, 2 ...
+    (None, until the model is known).
+
+    >>> RandomizedResponse.binary(.1, .2).matrix.tolist()
+    [[0.9, 0.1], [0.2, 0.8]]
+    """
+
+    matrix: Array
+    outputs: tuple[State, ...] | None
+
+    def __init__(self, matrix: Any, outputs: Sequence[State] | None = None) -> None:
+        """Check that rows are probabilities and sum to one."""
+        channel = freeze(matrix)
+        if channel.ndim != 2 or channel.shape[0] < 2 or not channel.shape[1]:
+            raise InvalidInput(
+                "a channel is a matrix with a row for each of at least two states and a column "
+                f"for each output, found shape {channel.shape}"
+            )
+        _check_probabilities(channel, "the channel")
+        sums = channel.sum(axis=1)
+        off = np.flatnonzero(np.abs(sums - 1) > ROW_SUM)
+        if off.size:
+            raise InvalidInput(
+                f"row {off[0]} of the channel sums to {sums[off[0]]:.15g}; rows must sum to 1 "
+                f"within {ROW_SUM:g}"
+            )
+        object.__setattr__(self, "matrix", channel)
+        object.__setattr__(self, "outputs", _outputs(outputs, channel.shape[1]))
+
+    @classmethod
+    def binary(cls, rho0: float, rho1: float) -> "RandomizedResponse":
+        """Return the channel of two states that flips 0 with chance rho0 and 1 with rho1."""
+        rates = _chance(rho0, "rho0"), _chance(rho1, "rho1")
+        return cls([[1 - rates[0], rates[0]], [rates[1], 1 - rates[1]]])
+
+    @classmethod
+    def symmetric(cls, states: int, rho: float) -> "RandomizedResponse":
+        """Return k-ary randomised response: flipped with chance rho, all other states alike.
+
+        >>> RandomizedResponse.symmetric(3, .25).matrix.tolist()[0]
+        [0.75, 0.125, 0.125]
+        """
+        states, rho = check_count(states, "states", 2), _chance(rho, "rho")
+        channel = np.full((states, states), rho / (states - 1))
+        np.fill_diagonal(channel, 1 - rho)
+        return cls(channel)
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return the level against an attacker who knows all other records; inf is possible."""
+        ratios = log_ratio(self.matrix[:, None, :], self.matrix[None, :, :])
+        return float(np.nanmax(ratios))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether matrix and outputs agree."""
+        return isinstance(other, RandomizedResponse) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a hash that agrees with equality."""
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.matrix.shape, self.matrix.tobytes(), self.outputs
+
+
+@dataclass(frozen=True, slots=True)
+class XorNoise:
+    """A two-state noise chain is added to the series modulo two, by one party who holds all of it.
+
+    The noise is stationary: from 0 (keep) it goes to 1 (flip) with chance rho0, back with rho1,
+    so a record is flipped with chance rho0 / (rho0 + rho1). Independent flips are the case
+    rho0 + rho1 = 1. Section 3.3 of [chakrabarti2022].
+
+    >>> XorNoise(.1, .3).flip_rate
+    0.25
+    """
+
+    rho0: float
+    rho1: float
+
+    def __post_init__(self) -> None:
+        """Check the chances."""
+        object.__setattr__(self, "rho0", _chance(self.rho0, "rho0"))
+        object.__setattr__(self, "rho1", _chance(self.rho1, "rho1"))
+        if not self.rho0 + self.rho1:
+            raise InvalidInput("rho0 and rho1 are both 0: the noise would never move; raise one")
+
+    @property
+    def flip_rate(self) -> float:
+        """The chance that a record is flipped."""
+        return self.rho0 / (self.rho0 + self.rho1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Redaction:
+    """Every record is shown or erased, independently: Pr[erased | state], a row for each record.
+
+    ``protect`` names the records (0-based) whose values must stay hidden; by default all that
+    are always erased. A protected record is always erased.
+
+    >>> Redaction([[.5, 0], [1, 1], [0, 0]]).protect
+    (1,)
+    """
+
+    probabilities: Array
+    protect: tuple[int, ...]
+
+    def __init__(self, probabilities: Any, protect: Any = None) -> None:
+        """Check the probabilities and the protected records."""
+        table = freeze(probabilities)
+        if table.ndim != 2 or not table.shape[0] or table.shape[1] < 2:
+            raise InvalidInput(
+                "erasures are a table with a row for each record and a column for each of at "
+                f"least two states, found shape {table.shape}"
+            )
+        _check_probabilities(table, "the table of erasures")
+        always = np.flatnonzero((table == 1).all(axis=1)).tolist()
+        if protect is None:
+            protect = always
+            if not always:
+                raise InvalidInput(
+                    "no record is always erased, so none is protected; set the row of each "
+                    "protected record to 1"
+                )
+        many = hasattr(type(protect), "__iter__")
+        records = sorted(
+            {check_count(r, "protected record", 0) for r in (protect if many else [protect])}
+        )
+        for record in records:
+            if record >= table.shape[0]:
+                raise InvalidInput(
+                    f"record {record} is to be protected, but there are {table.shape[0]} records, "
+                    "counted from 0"
+                )
+            if record not in always:
+                raise InvalidInput(
+                    f"the protected record {record} would be shown at times; set its row to 1"
+                )
+        if not records:
+            raise InvalidInput("name at least one record to protect")
+        object.__setattr__(self, "probabilities", table)
+        object.__setattr__(self, "protect", tuple(records))
+
+    @property
+    def length(self) -> int:
+        """The number of records."""
+        return int(self.probabilities.shape[0])
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether probabilities and protected records agree."""
+        return isinstance(other, Redaction) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a hash that agrees with equality."""
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.probabilities.shape, self.probabilities.tobytes(), self.protect
+
+
+Flips = RandomizedResponse | XorNoise
+"""What shows a whole series, some of it false."""
+
+LocalMechanism = Flips | Redaction
+
+
+def flips_epsilon_upper(channel: RandomizedResponse) -> float:
+    """Return the DP level of a channel, rounded up.
+
+    >>> flips_epsilon_upper(RandomizedResponse.binary(.25, .25)) < 1.0987
+    True
+    """
+    return up(channel.dp_epsilon())
+
+
+def _chance(value: float, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be a number, found {type(value).__name__}") from error
+    if not 0 <= number <= 1:
+        raise InvalidInput(f"{name} must lie in [0, 1], found {number}")
+    return number
+
+
+def _check_probabilities(table: Array, what: str) -> None:
+    bad = np.argwhere(~((table >= 0) & (table <= 1 + ROW_SUM)))
+    if bad.size:
+        row, column = map(int, bad[0])
+        raise InvalidInput(
+            f"entry ({row}, {column}) of {what} is {table[row, column]}; probabilities lie in "
+            "[0, 1]"
+        )
+
+
+def _outputs(names: Sequence[State] | None, columns: int) -> tuple[State, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not hasattr(type(names), "__iter__"):
+        raise InvalidInput("outputs must be a list with a name for each column of the channel")
+    found = tuple(names)
+    if len(found) != columns or len(set(found)) != columns:
+        raise InvalidInput(f"{columns} outputs need {columns} different names, found {len(found)}")
+    return found
