@@ -37,6 +37,7 @@ napoleon_attr_annotations = False
 nitpick_ignore_regex = [
     ("py:.*", r"(?!undertow\.).*"),
     ("py:class", r"undertow\.reporting\.facts\..*"),
+    ("py:class", r"undertow\.plan\.M"),
 ]
 
 bibtex_bibfiles = ["references.bib"]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from undertow.adversaries import Adversary
     from undertow.bounds.engine import leakage
     from undertow.certificate import Leakage, Witness
+    from undertow.channels import RandomizedResponse, Redaction, XorNoise
     from undertow.data.table import Data
     from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteLaplace, Laplace, MetricDP, PureDP
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
     from undertow.planning.search import calibrate
-    from undertow.queries import Count, Histogram, Linear, Mean, Query, Sum
+    from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
 
 _HOMES = {
@@ -50,9 +51,14 @@ _HOMES = {
     "Plan": "plan",
     "PureDP": "mechanisms",
     "Query": "queries",
+    "RandomizedResponse": "channels",
+    "Redacted": "queries",
+    "Redaction": "channels",
     "Release": "releasing",
+    "Series": "queries",
     "Sum": "queries",
     "Witness": "certificate",
+    "XorNoise": "channels",
     "calibrate": "planning.search",
     "compare": "planning.comparison",
     "dp_budget": "planning.budget",
@@ -82,9 +88,14 @@ __all__ = [
     "Plan",
     "PureDP",
     "Query",
+    "RandomizedResponse",
+    "Redacted",
+    "Redaction",
     "Release",
+    "Series",
     "Sum",
     "Witness",
+    "XorNoise",
     "__version__",
     "calibrate",
     "compare",

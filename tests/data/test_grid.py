@@ -365,10 +365,17 @@ def test_problems_are_counted_where_they_are_many():
 
 def test_a_chain_is_fitted_to_a_table_as_it_is():
     """Persons and gaps end a series; foreign values are missing."""
-    rows = [("a", 0, 1.0), ("a", 1, 0.0), ("b", 0, 0.0), ("b", 1, 2.0), ("b", 3, 0.0), ("a", 2, 9.0)]
+    rows = [
+        ("a", 0, 1.0),
+        ("a", 1, 0.0),
+        ("b", 0, 0.0),
+        ("b", 1, 2.0),
+        ("b", 3, 0.0),
+        ("a", 2, 9.0),
+    ]
     frame = pl.DataFrame(rows, schema=["who", "when", "what"], orient="row")
     data = ut.Data(frame, person="who", time="when", value="what", every=1)
-    assert ut.MarkovChain.fit(data, (0, 1, 2), public=True).counts.tolist() == [
+    assert ut.MarkovChain.fit(data, (0, 1, 2), prior=0.5, public=True).counts.tolist() == [
         [0, 0, 1],
         [1, 0, 0],
         [0, 0, 0],
