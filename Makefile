@@ -45,6 +45,9 @@ coverage: $(DEV)  ## run the tests once, in one process, and show what no test r
 
 bench: $(DEV)  ## time the main calls
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.reports
+	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.data
 
 soak: $(DEV)  ## the runs that take minutes or hours; pytest's 5 means that none is written yet
 	$(BIN)/python -m pytest -m soak || test $$? -eq 5

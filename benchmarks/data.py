@@ -1,8 +1,8 @@
 """Count and histogram over 10 million rows of Parquet: ``python -m benchmarks.data [ROWS]``.
 
 Each question runs in a process of its own, which reports its peak memory; beside it a plain query
-of Polars for the same numbers, which checks neither persons nor times. The file is written to a
-temporary directory and removed. Nothing here asserts a time.
+of Polars for the same numbers, which checks neither persons nor times, and OpenDP's count. The file
+is written to a temporary directory and removed. Nothing here asserts a time.
 """
 
 import json
@@ -59,11 +59,23 @@ def plain(path: Path, *keys: str, **parts: pl.Expr) -> object:
     return query.collect(engine="streaming").sort(keys).rows()
 
 
+def opendp_count(path: Path) -> object:
+    """Return a noisy count by OpenDP of the rows that Polars finds: one number, no cohorts."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=bool)), dp.symmetric_distance()
+    counts = dp.t.make_count(*space) >> dp.m.then_laplace(scale=4.0)
+    found = pl.scan_parquet(path).filter(pl.col("steps") > 0).select(pl.col("steps") > 0)
+    return counts(found.collect(engine="streaming")["steps"].to_list())
+
+
 QUESTIONS: dict[str, Callable[[Path], object]] = {
     "count per cohort": lambda path: by_cohort(
         data(path, value="steps", state="steps > 0").answers(ut.Count("active"), ACTIVE)
     ),
     "  plain Polars": lambda path: plain(path, "cohort", n=(pl.col("steps") > 0).sum()),
+    "  OpenDP, one count": lambda path: opendp_count(path),
     "histogram per cohort": lambda path: by_cohort(
         data(path, value="stage").answers(ut.Histogram(), STAGES)
     ),

@@ -48,6 +48,8 @@ def test_missing_values_count_as_the_plan_says():
     assert ut.Sum(-5, 5, steps=10).lattice().missing == 5
     assert ut.Sum(0, 10, missing=4, steps=10).lattice().place(math.nan) == 4
     assert ut.Mean(0, 10, missing=10, steps=10).lattice().place("x") == 10
+    assert ut.Sum(0, 10, missing=4, steps=10).lattice().place("7") == 4  # a text is a text
+    assert ut.Sum(0, 10, missing=4, steps=10).lattice().place(np.float32(7)) == 7
     with pytest.raises(InvalidInput, match="missing must lie"):
         ut.Sum(0, 10, missing=11)
     with pytest.raises(InvalidInput, match="steps"):

@@ -128,9 +128,10 @@ class Lattice:
     def place(self, value: Any) -> int:
         """Return the step of a value: the rule that frames follow, one record at a time.
 
-        Foreign objects are never asked for a number: what they would raise could quote the data.
+        A text is foreign, even if it reads as a number. Foreign objects are never asked for one:
+        what they would raise could quote the data.
         """
-        if not isinstance(value, Real | Decimal | np.generic | str | bytes):
+        if not isinstance(value, Real | Decimal | np.number | np.bool_):
             return self.missing
         try:
             number = float(value)

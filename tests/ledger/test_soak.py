@@ -34,4 +34,4 @@ def test_ten_thousand_reservations_race(place, lines):
     lines += ["| ledger | asked | killed | granted | refused | time | faults |"]
     lines += ["|---|---|---|---|---|---|---|", told(seen, place.backend), ""]
     assert not seen.faults
-    assert seen.confirmed == RESERVATIONS // 8
+    assert seen.confirmed == work.SLOTS * (RESERVATIONS // (8 * work.SLOTS))
