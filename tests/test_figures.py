@@ -10,16 +10,9 @@ from matplotlib.text import Text
 import undertow as ut
 from undertow.bounds.published import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, NotSupported
-from undertow.figures import (
-    Curves,
-    Mark,
-    _apart,
-    check_drawing,
-    draw_errors,
-    draw_leakage,
-    figure_bytes,
-    leakage_curves,
-)
+from undertow.figures.canvas import apart, check_drawing, figure_bytes
+from undertow.figures.costs import draw_errors
+from undertow.figures.curves import Curves, Mark, draw_leakage, leakage_curves
 from undertow.planning.comparison import ErrorCurves, error_curves
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
@@ -130,16 +123,16 @@ def test_labels_do_not_overlap(axes):
 
 def test_places_move_apart_and_keep_their_order():
     places = [0.5, 0.51, 0.9, 0.52]
-    moved = _apart(places, 0.1)
+    moved = apart(places, 0.1)
     assert np.argsort(moved).tolist() == np.argsort(places).tolist()
     assert np.diff(np.sort(moved)).min() >= 0.1 - 1e-3
     assert moved[2] == 0.9
-    assert _apart([0.2, 0.8], 0.1) == [0.2, 0.8]
+    assert apart([0.2, 0.8], 0.1) == [0.2, 0.8]
 
 
 @pytest.mark.parametrize("place", [0.0, 1.0])
 def test_places_stay_inside(place):
-    moved = np.sort(_apart([place] * 9, 0.05))
+    moved = np.sort(apart([place] * 9, 0.05))
     assert np.diff(moved).min() >= 0.05 - 1e-3
     assert moved[0] >= 0.0
     assert moved[-1] <= 1.0

@@ -198,7 +198,7 @@ def test_wrong_usage(arguments):
 
 
 def test_without_matplotlib_nothing_is_computed(tmp_path, monkeypatch):
-    from undertow import figures
+    from undertow.figures import canvas
     from undertow.errors import NotSupported
 
     def missing():
@@ -207,7 +207,7 @@ def test_without_matplotlib_nothing_is_computed(tmp_path, monkeypatch):
     def never(*_, **__):
         raise AssertionError("computed in vain")
 
-    monkeypatch.setattr(figures, "_matplotlib", missing)
+    monkeypatch.setattr(canvas, "_matplotlib", missing)
     monkeypatch.setattr(comparison, "compare", never)
     result = call(*ASKED, "--figure", tmp_path / "a.png")
     assert result.exit_code == 1

@@ -7,7 +7,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from undertow import figures
+from undertow.figures import canvas
 from undertow.cli import demo_command
 from undertow.errors import NotSupported
 
@@ -124,7 +124,7 @@ def test_without_matplotlib_everything_else_happens(tmp_path, monkeypatch):
     def missing():
         raise NotSupported("figures need matplotlib; install it with: pip install 'undertow[plot]'")
 
-    monkeypatch.setattr(figures, "_matplotlib", missing)
+    monkeypatch.setattr(canvas, "_matplotlib", missing)
     result = call("demo", "--output", tmp_path)
     assert result.exit_code == 0
     assert "undertow[plot]" in result.stderr

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from undertow.errors import NotSupported
-from undertow.figures import MOST_DRAWN, Estimate, released_figure
+from undertow.figures.numbers import MOST_DRAWN, Estimate, released_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = st.floats(1e-6, 1e9)

@@ -16,7 +16,7 @@ import pytest
 import undertow as ut
 from undertow.accuracy import accuracy
 from undertow.errors import InvalidInput, MethodRefused
-from undertow.figures import Estimate, released_figure
+from undertow.figures.numbers import Estimate, released_figure
 from undertow.planning.methods import METHODS
 from undertow.releasing import Release
 from undertow.reporting import facts as facts_module

@@ -92,7 +92,7 @@ def compare(
         query = asked.read(described)
         if figure is not None:
             from undertow.cli.files import check_output
-            from undertow.figures import check_drawing
+            from undertow.figures.canvas import check_drawing
 
             check_drawing()
             check_output(figure, force=force)
@@ -186,7 +186,8 @@ def _draw(
     kind: Literal["png", "svg"],
 ) -> bytes:
     """Return the file of the figure: error against epsilon, for every method."""
-    from undertow.figures import draw_errors, figure_bytes
+    from undertow.figures.canvas import figure_bytes
+    from undertow.figures.costs import draw_errors
     from undertow.planning.comparison import error_curves
 
     ratio = _HIGHEST / _LOWEST

@@ -194,7 +194,8 @@ def _live(seed: int, tick: Callable[[], object]) -> _Story:
 
 def _figures(story: _Story, tick: Callable[[], object]) -> tuple[dict[str, bytes], str]:
     """Return the figure's files, or none and the reason."""
-    from undertow.figures import Mark, draw_leakage, figure_bytes, leakage_curves
+    from undertow.figures.canvas import figure_bytes
+    from undertow.figures.curves import Mark, draw_leakage, leakage_curves
 
     levels = [0.01, *(_HIGHEST * step / _POINTS for step in range(1, _POINTS + 1))]
     curves = leakage_curves(story.chain, levels, RECORDS, tick)

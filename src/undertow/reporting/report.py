@@ -11,6 +11,7 @@ from undertow.errors import InvalidInput
 from undertow.reporting.facts import Facts, gather
 from undertow.reporting.files import strict_json, write_whole
 from undertow.reporting.sections import Section, Table, heading, sections, warning
+from undertow.reporting.series import SeriesFacts, series_sections
 
 if TYPE_CHECKING:
     from undertow.releasing import Release
@@ -38,12 +39,19 @@ class Report:
     Release report: number of records in 'active'
     """
 
-    facts: Facts
+    facts: Facts | SeriesFacts
 
     @classmethod
     def of(cls, release: "Release") -> "Report":
         """Return the report of a release."""
         return cls(gather(release))
+
+    def _page(self) -> tuple[str, str, list[Section]]:
+        """Return title, warning and sections."""
+        facts = self.facts
+        if isinstance(facts, SeriesFacts):
+            return facts.heading(), facts.warning(), series_sections(facts)
+        return heading(facts), warning(facts), sections(facts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything the report says, for programs."""
@@ -55,28 +63,32 @@ class Report:
 
     def text(self) -> str:
         """Return the report as plain text, no line longer than a page is wide."""
-        title = heading(self.facts)
+        title, warned, shown = self._page()
         parts = [f"{title}\n{'=' * min(len(title), _WIDTH)}"]
-        parts += filter(None, [warning(self.facts)])
-        parts += [_section_text(section) for section in sections(self.facts)]
+        parts += filter(None, [warned])
+        parts += [_section_text(section) for section in shown]
         return "\n\n".join(parts) + "\n"
 
     def html(self) -> str:
         """Return the report as one HTML file without script, to be read, printed or listened to."""
-        from undertow.figures import MOST_DRAWN, Estimate, released_figure
+        title, warned, shown = self._page()
+        drawing, left_out = self._drawing()
+        page: str = _template().render(
+            title=title, sections=shown, figure=drawing, left_out=left_out, warning=warned
+        )
+        return page
 
+    def _drawing(self) -> tuple[str, int]:
+        """Return the figure of released numbers, and how many it leaves out."""
+        from undertow.figures.numbers import MOST_DRAWN, Estimate, released_figure
+
+        if isinstance(self.facts, SeriesFacts):
+            return "", 0
         drawn = [
             Estimate(number.label(), number.value, number.within, number.shown())
             for number in self.facts.numbers
         ]
-        page: str = _template().render(
-            title=heading(self.facts),
-            sections=sections(self.facts),
-            figure=released_figure(drawn),
-            left_out=max(len(drawn) - MOST_DRAWN, 0),
-            warning=warning(self.facts),
-        )
-        return page
+        return released_figure(drawn), max(len(drawn) - MOST_DRAWN, 0)
 
     def save(self, path: str | Path) -> None:
         """Write the report to a file, all of it or nothing, in the form that its ending says.

@@ -2,13 +2,24 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from undertow.mechanisms import DiscreteLaplace
+from undertow.plan import Plan
 from undertow.reporting import words
 from undertow.reporting.facts import BETA, Facts
 from undertow.rounding import above, below, odds
 
-__all__ = ["Section", "Table", "heading", "sections", "warning"]
+__all__ = [
+    "Section",
+    "Table",
+    "heading",
+    "model_section",
+    "promise_section",
+    "sections",
+    "single",
+    "warning",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +56,13 @@ def warning(facts: Facts) -> str:
 
 def sections(facts: Facts) -> list[Section]:
     """Return all sections, in the order of reading."""
-    return [_answer(facts), _promise(facts), _model(facts), _comparison(facts), _proof(facts)]
+    return [
+        _answer(facts),
+        promise_section(facts.plan),
+        model_section(facts.plan, facts.release.source),
+        _comparison(facts),
+        _proof(facts),
+    ]
 
 
 def _answer(facts: Facts) -> Section:
@@ -68,7 +85,7 @@ def _answer(facts: Facts) -> Section:
     ]
     if facts.rounding is not None:
         lines.append(("Rounding", facts.rounding))
-    return Section("answer", "What was released", _single(lines), tables)
+    return Section("answer", "What was released", single(lines), tables)
 
 
 def _source(facts: Facts) -> str:
@@ -90,8 +107,9 @@ def _numbers(facts: Facts) -> Table:
     return Table("Released numbers", (*names, "released", "within"), tuple(rows), len(names))
 
 
-def _promise(facts: Facts) -> Section:
-    plan, leak = facts.plan, facts.plan.leakage
+def promise_section(plan: Plan[Any]) -> Section:
+    """Return what is promised, to whom, and by what proof."""
+    leak = plan.leakage
     lines: list[tuple[str, tuple[str, ...]]] = [
         ("Promise", (_sentence(plan.guarantee()),)),
         ("That means", (_belief(leak.upper),)),
@@ -120,15 +138,15 @@ def _belief(leakage: float) -> str:
     )
 
 
-def _model(facts: Facts) -> Section:
-    release, plan = facts.release, facts.plan
+def model_section(plan: Plan[Any], source: str | None) -> Section:
+    """Return how the records depend on each other."""
     lines = [("Model", plan.model.describe())]
     if plan.states:
         shown = ", ".join(str(state) for state in plan.states[:12])
         more = f" and {len(plan.states) - 12} more" if len(plan.states) > 12 else ""
         lines.append(("States", shown + more))
-    lines.append(("Where it came from", release.source or "not stated"))
-    return Section("model", "How the records depend on each other", _single(lines))
+    lines.append(("Where it came from", source or "not stated"))
+    return Section("model", "How the records depend on each other", single(lines))
 
 
 def _comparison(facts: Facts) -> Section:
@@ -156,7 +174,7 @@ def _comparison(facts: Facts) -> Section:
         for row in others
         if row.reason is not None
     ]
-    return Section("comparison", "What other methods would cost", _single(lines), (table,))
+    return Section("comparison", "What other methods would cost", single(lines), (table,))
 
 
 _BASIS = "certified: proved by this program; published: as printed in a paper, shown to compare"
@@ -173,12 +191,13 @@ def _proof(facts: Facts) -> Section:
         ("Sampler", f"{kind}: whole numbers, no floating-point trace"),
         ("Made with", made_with),
     ]
-    return Section("proof", "How to check this report", _single(lines))
+    return Section("proof", "How to check this report", single(lines))
 
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _single(lines: list[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def single(lines: list[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return labelled sentences as lines of a section."""
     return tuple((label, (text,)) for label, text in lines)

@@ -1,18 +1,31 @@
 """A release in plain words: what was asked, who is kept from what, what the answer is worth."""
 
+import math
 from itertools import groupby
+from typing import Any
 
 from undertow.adversaries import Adversary, words
 from undertow.certificate import Witness
+from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.mechanisms import DiscreteLaplace
 from undertow.plan import Plan
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Sum
+from undertow.queries import (
+    AnyQuery,
+    Count,
+    Histogram,
+    Linear,
+    LocalQuery,
+    Mean,
+    Redacted,
+    Series,
+    Sum,
+)
 from undertow.rounding import above
 
 __all__ = ["attack", "covered", "noise", "not_covered", "question", "rounding", "unit"]
 
 
-def question(query: AnyQuery) -> str:
+def question(query: AnyQuery | LocalQuery) -> str:
     """Return what is asked, in words.
 
     >>> question(Count(["walk", "run"]))
@@ -29,6 +42,12 @@ def question(query: AnyQuery) -> str:
             return f"mean of the records, clipped to [{query.lower:g}, {query.upper:g}]"
         case Linear():
             return f"weighted sum of {len(query.weights)} records"
+        case Series():
+            return "the whole series, each record flipped at random"
+        case Redacted():
+            shown = [str(record) for record in query.protect[:8]]
+            more = f" and {len(query.protect) - 8} more" if len(query.protect) > 8 else ""
+            return f"the series with records erased around record {', '.join(shown)}{more}"
         case _:
             return type(query).__name__
 
@@ -40,7 +59,7 @@ def noise(plan: Plan) -> str:
     return f"{kind}, scale {above(plan.noise.scale)}"
 
 
-def unit(plan: Plan) -> str:
+def unit(plan: Plan[Any]) -> str:
     """Return what the promise is about: one record, or all records of a person."""
     if plan.unit == "person":
         return (
@@ -53,7 +72,7 @@ def unit(plan: Plan) -> str:
     )
 
 
-def covered(plan: Plan) -> str:
+def covered(plan: Plan[Any]) -> str:
     """Return the attackers that the promise is made against."""
     if plan.unit == "person":
         return "an attacker who knows any records of other persons, and any of this person"
@@ -69,7 +88,7 @@ def covered(plan: Plan) -> str:
     }[plan.against]
 
 
-def not_covered(plan: Plan) -> list[str]:
+def not_covered(plan: Plan[Any]) -> list[str]:
     """Return what the promise does not say, so that nobody reads more into it.
 
     >>> from undertow import Count, MarkovChain, calibrate
@@ -78,15 +97,11 @@ def not_covered(plan: Plan) -> list[str]:
     'an attacker who knows some or all other records of the person: ...'
     """
     found = []
-    level = above(plan.dp_epsilon, 4)
     match "any" if plan.unit == "person" else plan.against:
         case Adversary():
             found.append("every attacker who wants another record or knows other records")
         case "ignorant":
-            found.append(
-                "an attacker who knows some or all other records of the person: whoever knows all "
-                f"of them gains at most {level}, and for whoever knows some nothing is promised"
-            )
+            found.append(_unforeseen(plan))
         case "informed":
             found.append(
                 "an attacker who knows fewer records: where records depend on each other, an "
@@ -110,6 +125,21 @@ def not_covered(plan: Plan) -> list[str]:
     ]
 
 
+def _unforeseen(plan: Plan[Any]) -> str:
+    """Return what is known about attackers whom a plan against the ignorant one leaves out."""
+    who = "an attacker who knows some or all other records of the person: "
+    mechanism = plan.mechanism
+    if isinstance(mechanism, Redaction | XorNoise):
+        return who + "nothing is promised"
+    level = plan.dp_epsilon
+    if isinstance(mechanism, RandomizedResponse) and math.isinf(level):
+        return who + "nothing is promised"
+    return who + (
+        f"whoever knows all of them gains at most {above(level, 4)}, and for whoever knows some "
+        "nothing is promised"
+    )
+
+
 def attack(witness: Witness) -> str:
     """Return an attack in words, runs of known records of one value told together.
 
@@ -125,10 +155,23 @@ def attack(witness: Witness) -> str:
     shown = f"{', '.join(runs[:-1])} and {runs[-1]}" if len(runs) > 1 else "".join(runs)
     several = len(witness.known) > 1
     known = f"knowing record{'s' * several} {shown}" if runs else "knowing no other record"
+    seen = f", once {_seen(witness)}," if witness.outputs else ","
     return (
-        f"an attacker who wants record {witness.target} of {witness.length}, {known}, and tells "
-        f"{witness.value!r} from {witness.other!r}"
+        f"an attacker who wants record {witness.target} of {witness.length}, {known}{seen} and "
+        f"tells {witness.value!r} from {witness.other!r}"
     )
+
+
+def _seen(witness: Witness) -> str:
+    """Return what the attacker waits for in a series, runs of one output told together."""
+    runs = []
+    ordered = enumerate(sorted(witness.outputs, key=lambda seen: seen[0]))
+    for (_, output), run in groupby(ordered, lambda pair: (pair[1][0] - pair[0], pair[1][1])):
+        records = [record for _, (record, _) in run]
+        ends = f"{records[0]} to {records[-1]}" if len(records) > 1 else f"{records[0]}"
+        runs.append(f"{ends} {'erased' if output is None else f'as {output!r}'}")
+    shown = "; ".join(runs[:6]) + (f"; and {len(runs) - 6} more runs" if len(runs) > 6 else "")
+    return f"records are seen: {shown}"
 
 
 def rounding(query: AnyQuery, rows: int) -> str | None:

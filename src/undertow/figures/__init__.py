@@ -1,0 +1,1 @@
+"""The figures; the only package that draws, by `canvas` alone."""

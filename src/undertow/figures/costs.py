@@ -1,0 +1,172 @@
+"""Expected error against epsilon, one line for each method."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from undertow.errors import NotSupported
+from undertow.figures.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    OLIVE,
+    ORANGE,
+    PINK,
+    PURPLE,
+    RED,
+    apart,
+    canvas,
+)
+from undertow.numerics import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from undertow.planning.comparison import ErrorCurves
+
+__all__ = ["draw_errors"]
+
+_LINE_HEIGHT = 0.052
+"""Height of a one-line label as a share of the axes."""
+
+_SOLID = "-"
+_LOOKS: dict[str, tuple[str, Any]] = {
+    "exact": (BLUE, _SOLID),
+    "exchange": (BLUE, _SOLID),
+    "quilt": (PURPLE, _SOLID),
+    "quilt-approx": (PINK, _SOLID),
+    "wasserstein": (GREEN, _SOLID),
+    "group": (INK, _SOLID),
+    "lange": (ORANGE, (0, (5, 2))),
+    "zhao": (OLIVE, (0, (5, 1.5, 1, 1.5))),
+    "zhao-multistep": (RED, (0, (2, 1.2))),
+}
+"""Colour and dashes of a method; the published ones are dashed."""
+
+_TITLE = 74
+"""Characters of a title in full size."""
+
+_SAME = 5e-3
+"""Relative distance at which two curves are one on paper, and share a label."""
+
+
+def draw_errors(curves: "ErrorCurves", title: str = "", epsilon: float | None = None) -> "Figure":
+    """Return the figure: expected error against epsilon, every line labelled where it ends.
+
+    Both axes are logarithmic. Published methods are dashed, those that protect from an ignorant
+    attacker only are thin, and methods whose errors agree share a label. ``epsilon`` marks the
+    one that was asked for.
+    """
+    with canvas() as figure:
+        axes = figure.add_axes((0.085, 0.115, 0.615, 0.77))
+        _draw_errors(axes, curves, epsilon)
+        axes.set_xlabel("allowed leakage ε")
+        size = 12.5 * min(1.0, _TITLE / max(len(title), 1))
+        axes.set_title(title, loc="left", fontsize=max(size, 6), fontweight="bold", pad=22)
+        axes.text(
+            0, 1.025, "expected absolute error of a released number",
+            transform=axes.transAxes, color=GREY,
+        )  # fmt: skip
+    return figure
+
+
+def _draw_errors(axes: "Axes", curves: "ErrorCurves", epsilon: float | None) -> None:
+    x = np.asarray(curves.epsilons, dtype=float)
+    drawn = {
+        name: values
+        for name, values in curves.errors.items()
+        if (np.isfinite(values) & (values > 0)).any()
+    }
+    if not drawn:
+        raise NotSupported("no method applies at any of these epsilons: there is nothing to draw")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    if x.size > 1:
+        axes.set_xlim(float(x[0]), float(x[-1]))
+    axes.set_ylim(*_error_range(x, list(drawn.values()), epsilon))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.grid(which="major", color="#E4E4E4", lw=0.7)
+    if epsilon is not None:
+        axes.axvline(epsilon, color=GREY, lw=1, ls=(0, (1, 1.4)), zorder=1, label="asked")
+        axes.annotate(
+            f"ε = {epsilon:g}", (epsilon, 1), (4, -2), xycoords=("data", "axes fraction"),
+            textcoords="offset points", va="top", fontsize=9.5, color=GREY,
+        )  # fmt: skip
+    for group in _alike(drawn):
+        for name in group:
+            axes.plot(x, drawn[name], **_error_line(name, curves), label=name)
+    _label_errors(axes, x, curves, _alike(drawn))
+
+
+def _error_line(name: str, curves: "ErrorCurves") -> dict[str, Any]:
+    colour, dashes = _LOOKS.get(name, (GREY, _SOLID))
+    width = 1.1 if _weaker(name, curves) else 2.2
+    return {"color": colour, "ls": dashes, "lw": width, "zorder": 3}
+
+
+def _weaker(name: str, curves: "ErrorCurves") -> bool:
+    """Return whether a method protects from the ignorant attacker, and others from more."""
+    return curves.protects[name] == "ignorant" and {*curves.protects.values()} != {"ignorant"}
+
+
+def _label_errors(
+    axes: "Axes", x: Array, curves: "ErrorCurves", groups: Sequence[Sequence[str]]
+) -> None:
+    """Write the names in the right margin, with a sample of the line, beside where it ends."""
+    ends = []
+    for names in groups:
+        values = curves.errors[names[0]]
+        last = np.flatnonzero(np.isfinite(values) & (values > 0))[-1]
+        point = axes.transData.transform((x[last], values[last]))
+        ends.append(axes.transAxes.inverted().transform(point))
+    places = apart([min(max(float(end[1]), -0.001), 1.0) for end in ends], _LINE_HEIGHT)
+    for names, end, place in zip(groups, ends, places, strict=True):
+        line = _error_line(names[0], curves)
+        if end[1] >= 0:  # below, it has left the figure
+            axes.plot(
+                [float(end[0]), 1.022], [float(end[1]), place], color=line["color"], lw=0.6,
+                transform=axes.transAxes, clip_on=False, label="_leader",
+            )  # fmt: skip
+        axes.plot(
+            [1.022, 1.072], [place, place], **line, transform=axes.transAxes, clip_on=False,
+            solid_capstyle="butt", label="_sample",
+        )  # fmt: skip
+        axes.text(
+            1.085, place, _error_label(names, curves), color=line["color"],
+            transform=axes.transAxes, va="center", fontsize=9.5, clip_on=False,
+        )  # fmt: skip
+
+
+def _error_label(names: Sequence[str], curves: "ErrorCurves") -> str:
+    remarks = [] if curves.certified[names[0]] else ["published"]
+    if _weaker(names[0], curves):
+        remarks.append("ignorant only")
+    words = ", ".join(names)
+    return f"{words} ({', '.join(remarks)})" if remarks else words
+
+
+def _alike(drawn: dict[str, Array]) -> list[list[str]]:
+    """Return the names of the curves, those that coincide together."""
+    groups: list[list[str]] = []
+    for name, values in drawn.items():
+        for group in groups:
+            if np.allclose(drawn[group[0]], values, rtol=_SAME, atol=0, equal_nan=True):
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return groups
+
+
+def _error_range(x: Array, errors: Sequence[Array], epsilon: float | None) -> tuple[float, float]:
+    """Return the errors to show: far above what was asked for they vanish, and say nothing."""
+    shown = np.array(errors)
+    shown = np.where(np.isfinite(shown) & (shown > 0), shown, np.nan)
+    asked = shown if epsilon is None else shown[:, x <= epsilon]
+    least = np.nanmin(asked) if np.isfinite(asked).any() else np.nanmin(shown)
+    top = float(np.nanmax(shown))
+    return max(float(np.nanmin(shown)), float(least) / 100) / 1.5, top * 1.5

@@ -1,0 +1,155 @@
+"""The report of a series that was flipped or redacted record by record."""
+
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from undertow._version import __version__
+from undertow.adversaries import words as attacker
+from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.plan import Plan
+from undertow.reporting import words
+from undertow.reporting.sections import Section, Table, model_section, promise_section, single
+from undertow.rounding import above
+
+__all__ = ["SeriesFacts", "series_sections"]
+
+_MOST = 40
+"""Rows of a table of erasures: more are left to the plan file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFacts:
+    """What a report says about a randomised series; nothing of it depends on the records.
+
+    >>> from undertow import MarkovChain, RandomizedResponse
+    >>> from undertow.certificate import Leakage
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]])
+    >>> plan = Plan(RandomizedResponse.binary(.25, .25), chain, 3.0,
+    ...             Leakage(2.0, 2.0, "exact", "any"), "exact")
+    >>> SeriesFacts(plan, rows=90, persons=3).heading()
+    'Release report: the whole series, each record flipped at random'
+    """
+
+    plan: Plan[LocalMechanism]
+    rows: int
+    persons: int
+    randomness: str = "secure"
+    release_id: str | None = None
+    entry: str | None = None
+    source: str | None = None
+
+    def heading(self) -> str:
+        """Return the title."""
+        return f"Release report: {words.question(self.plan.query)}"
+
+    def warning(self) -> str:
+        """Return what must be said before anything else, or nothing."""
+        if self.randomness == "secure":
+            return ""
+        return f"NOT PRIVATE: the bits were drawn from {self.randomness}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as one JSON-ready object."""
+        plan, leak = self.plan, self.plan.leakage
+        named = plan.against if isinstance(plan.against, str) else attacker(plan.against)
+        return {
+            "format": "undertow-report",
+            "version": 1,
+            "question": words.question(plan.query),
+            "records": self.rows,
+            "persons": self.persons,
+            "randomness": self.randomness,
+            "measures": dict(plan.measures),
+            "promise": {
+                "words": plan.guarantee(),
+                "unit": plan.unit,
+                "unit_words": words.unit(plan),
+                "epsilon": plan.epsilon,
+                "leakage": [leak.lower, leak.upper],
+                "against": named,
+                "covered": words.covered(plan),
+                "not_covered": words.not_covered(plan),
+                "assumptions": list(leak.assumptions),
+                "method": plan.method,
+                "proved_by": leak.citation,
+                "witness": None if leak.witness is None else words.attack(leak.witness),
+            },
+            "model": {
+                "words": plan.model.describe(),
+                "states": [str(state) for state in plan.states],
+                "source": self.source,
+            },
+            "plan": plan.fingerprint(),
+            "release_id": self.release_id,
+            "ledger_entry": self.entry,
+            "versions": {"undertow": __version__, "Python": platform.python_version()},
+        }
+
+
+def series_sections(facts: SeriesFacts) -> list[Section]:
+    """Return all sections, in the order of reading."""
+    return [
+        _shown(facts),
+        promise_section(facts.plan),
+        model_section(facts.plan, facts.source),
+        _proof(facts),
+    ]
+
+
+def _shown(facts: SeriesFacts) -> Section:
+    plan = facts.plan
+    who = "1 person" if facts.persons == 1 else f"{facts.persons} persons"
+    lines = [("Question", words.question(plan.query)), ("Records", f"{facts.rows}, of {who}")]
+    lines += [(_named(name), f"{value:.6g}") for name, value in plan.measures]
+    return Section("answer", "What was released", single(lines), _tables(plan))
+
+
+def _named(measure: str) -> str:
+    return measure[:1].upper() + measure[1:]
+
+
+def _tables(plan: Plan[LocalMechanism]) -> tuple[Table, ...]:
+    mechanism = plan.mechanism
+    states = [str(state) for state in plan.states]
+    if isinstance(mechanism, XorNoise):
+        rows = (
+            ("kept before", above(mechanism.rho0)),
+            ("flipped before", above(1 - mechanism.rho1)),
+        )
+        return (Table("How likely a record is flipped", ("the record before", "flip"), rows),)
+    if isinstance(mechanism, RandomizedResponse):
+        outputs = mechanism.outputs or (plan.states if mechanism.matrix.shape[1] == len(states)
+                                        else range(mechanism.matrix.shape[1]))  # fmt: skip
+        rows_ = tuple(
+            (state, *(f"{chance:.6g}" for chance in row))
+            for state, row in zip(states, mechanism.matrix.tolist(), strict=True)
+        )
+        header = ("true state", *(f"shown as {output}" for output in outputs))
+        return (Table("How likely each state is shown as each output", header, rows_),)
+    return (_erasures(mechanism, states),)
+
+
+def _erasures(mechanism: Redaction, states: list[str]) -> Table:
+    touched = np.flatnonzero(mechanism.probabilities.any(axis=1)).tolist()
+    rows = tuple(
+        (f"{record}" + (" (protected)" if record in mechanism.protect else ""),
+         *(f"{chance:.6g}" for chance in mechanism.probabilities[record].tolist()))
+        for record in touched[:_MOST]
+    )  # fmt: skip
+    more = f" (the first {_MOST} of {len(touched)} records)" if len(touched) > _MOST else ""
+    caption = f"How likely a record is erased; all others are shown{more}"
+    return Table(caption, ("record", *(f"if {state}" for state in states)), rows)
+
+
+def _proof(facts: SeriesFacts) -> Section:
+    lines = [
+        ("Plan", facts.plan.fingerprint()),
+        ("Release", facts.release_id or "has no id"),
+        ("Ledger entry", facts.entry or "not accounted in a ledger"),
+        ("Sampler", "exact: chances are multiples of 2^-53, compared with random bits"),
+        ("Made with", f"undertow {__version__}, Python {platform.python_version()}"),
+    ]
+    return Section("proof", "How to check this report", single(lines))
