@@ -45,6 +45,7 @@ coverage: $(DEV)  ## run the tests once, in one process, and show what no test r
 
 bench: $(DEV)  ## time the main calls
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.flips
 	$(BIN)/python -m benchmarks.reports
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.data

@@ -10,6 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "undertow"
 
 # Never loaded by `import undertow`.
 HEAVY = {
+    "cryptography",
     "jinja2",
     "matplotlib",
     "narwhals",
@@ -25,9 +26,10 @@ HEAVY = {
 }
 # The only files (or folders) that may import a package, at any depth of indentation.
 PLACES = {
+    "cryptography": ["sampling/streams.py"],
     "fastapi": ["studio/"],
     "jinja2": ["reporting/"],
-    "matplotlib": ["figures.py"],
+    "matplotlib": ["figures/"],
     "narwhals": ["data/"],
     "numba": [],
     "opendp": ["mechanisms.py", "sampling/integers.py"],

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from undertow.certificate import Leakage, Witness
     from undertow.channels import RandomizedResponse, Redaction, XorNoise
     from undertow.data.table import Data
+    from undertow.estimation import estimate
     from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteLaplace, Laplace, MetricDP, PureDP
     from undertow.models.classes import ChainBox, MixingClass
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from undertow.planning.search import calibrate
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
+    from undertow.sanitizing import redact, sanitize, stream
 
 _HOMES = {
     "Adversary": "adversaries",
@@ -62,8 +64,12 @@ _HOMES = {
     "calibrate": "planning.search",
     "compare": "planning.comparison",
     "dp_budget": "planning.budget",
+    "estimate": "estimation",
     "leakage": "bounds.engine",
+    "redact": "sanitizing",
     "release": "releasing",
+    "sanitize": "sanitizing",
+    "stream": "sanitizing",
 }
 
 __all__ = [
@@ -100,8 +106,12 @@ __all__ = [
     "calibrate",
     "compare",
     "dp_budget",
+    "estimate",
     "leakage",
+    "redact",
     "release",
+    "sanitize",
+    "stream",
 ]
 
 

@@ -4,8 +4,10 @@ A channel takes the state of one record to an output. Flips show another state i
 erasures show nothing.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,14 @@ from undertow.errors import InvalidInput
 from undertow.numerics import ROW_SUM, Array, check_count, freeze, log_ratio, up
 from undertow.queries import State
 
-__all__ = ["Flips", "LocalMechanism", "RandomizedResponse", "Redaction", "XorNoise"]
+__all__ = [
+    "Flips",
+    "LocalMechanism",
+    "RandomizedResponse",
+    "Redaction",
+    "XorNoise",
+    "flips_epsilon_upper",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,12 +197,23 @@ LocalMechanism = Flips | Redaction
 
 
 def flips_epsilon_upper(channel: RandomizedResponse) -> float:
-    """Return the DP level of a channel, rounded up.
+    """Return the DP level of a channel, rounded up: ln of the largest ratio within a column.
 
-    >>> flips_epsilon_upper(RandomizedResponse.binary(.25, .25)) < 1.0987
+    Ratios are exact; one of them is rounded up to a float, and so is its logarithm.
+
+    >>> level = flips_epsilon_upper(RandomizedResponse.binary(.25, .25))
+    >>> 1.0986122886681098 <= level < 1.09861228867
     True
     """
-    return up(channel.dp_epsilon())
+    largest = Fraction(1)
+    for column in channel.matrix.T.tolist():
+        chances = [Fraction(chance) for chance in column]
+        if min(chances):
+            largest = max(largest, max(chances) / min(chances))
+        elif max(chances):
+            return math.inf
+    ratio = float(largest)
+    return up(math.log(ratio if Fraction(ratio) >= largest else math.nextafter(ratio, math.inf)))
 
 
 def _chance(value: float, name: str) -> float:

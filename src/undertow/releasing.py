@@ -1,16 +1,14 @@
 """Data in, private answer out: evaluate, reserve, draw, record, and only then show."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
+from undertow.accounting import check_ledger, identity
 from undertow.accuracy import accuracy
-from undertow.errors import InvalidInput, LedgerConflict, NotSupported
+from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP, dp_epsilon_upper
-from undertow.models.classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State
@@ -147,7 +145,7 @@ def release(
     if ledger is None:
         result = _draw(plan, table, randomness)
         return _told(plan, result, randomness.describe(), shape, asked, None, source)
-    _check_ledger(plan, ledger)
+    check_ledger(plan, ledger)
     level = dp_epsilon_upper(plan.noise, plan.length)
     if plan.unit == "person":
         level = plan.leakage.upper
@@ -248,35 +246,11 @@ def _endless(plan: Plan) -> Any:
     return model
 
 
-def _check_ledger(plan: Plan, ledger: "Ledger") -> None:
-    if plan.unit != ledger.unit:
-        raise LedgerConflict(
-            f"the plan protects one {plan.unit}, the ledger accounts by {ledger.unit}; plan with "
-            f"unit='{ledger.unit}', or keep another ledger"
-        )
-    if _law(plan.model) != _law(ledger.model):
-        raise LedgerConflict(
-            "the plan was made under another model than the ledger's: levels exchanged under two "
-            "models of the same data do not add up; plan with the ledger's model"
-        )
-
-
-def _law(model: Any) -> Any:
-    """Return a model's description without its length: what a level is exchanged under."""
-    described = dict(model.to_dict())
-    if isinstance(model, MarkovChain | ChainBox):
-        described.pop("length", None)
-    return described
-
-
 def _identity(plan: Plan, table: Any) -> str:
     """Return a name that follows from what is asked of which records: the same question again."""
     if isinstance(plan.noise.query, Query):
         raise NotSupported("a Python function's answer has no declared lattice")
-    scope = table.scope()
-    about = [plan.fingerprint(), scope.by, scope.groups, scope.start, scope.end]
-    text = json.dumps(about, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return identity(plan, table.scope())
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from undertow.reporting.series import SeriesFacts, series_sections
 if TYPE_CHECKING:
     from undertow.releasing import Release
 
-__all__ = ["ENDINGS", "Report"]
+__all__ = ["ENDINGS", "Page", "Report", "SeriesReport"]
 
 ENDINGS = (".html", ".json", ".txt")
 """How the name of a report's file may end; the ending says what is written."""
@@ -25,37 +25,22 @@ _WIDTH = 96
 _LABEL = 18
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What was released, how far off it may be, what it promises and to whom.
+class Page:
+    """What every report can become: text, one HTML file, JSON; ``str`` gives the text."""
 
-    ``str`` gives the text. The content depends on the records through the released numbers only:
-    two data sets with the same persons, times and groups give the same report but for those.
+    __slots__ = ()
 
-    >>> from undertow import Count, MarkovChain, calibrate, release
-    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> out = release(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
-    >>> print(out.report().text().splitlines()[0])
-    Release report: number of records in 'active'
-    """
-
-    facts: Facts | SeriesFacts
-
-    @classmethod
-    def of(cls, release: "Release") -> "Report":
-        """Return the report of a release."""
-        return cls(gather(release))
-
-    def _page(self) -> tuple[str, str, list[Section]]:
-        """Return title, warning and sections."""
-        facts = self.facts
-        if isinstance(facts, SeriesFacts):
-            return facts.heading(), facts.warning(), series_sections(facts)
-        return heading(facts), warning(facts), sections(facts)
+    def parts(self) -> tuple[str, str, list[Section]]:
+        """Return title, warning (or nothing) and sections."""
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything the report says, for programs."""
-        return self.facts.to_dict()
+        raise NotImplementedError
+
+    def drawing(self) -> tuple[str, int]:
+        """Return the figure as an SVG element, and how many numbers it leaves out."""
+        return "", 0
 
     def to_json(self) -> str:
         """Return the report as strict JSON."""
@@ -63,7 +48,7 @@ class Report:
 
     def text(self) -> str:
         """Return the report as plain text, no line longer than a page is wide."""
-        title, warned, shown = self._page()
+        title, warned, shown = self.parts()
         parts = [f"{title}\n{'=' * min(len(title), _WIDTH)}"]
         parts += filter(None, [warned])
         parts += [_section_text(section) for section in shown]
@@ -71,24 +56,12 @@ class Report:
 
     def html(self) -> str:
         """Return the report as one HTML file without script, to be read, printed or listened to."""
-        title, warned, shown = self._page()
-        drawing, left_out = self._drawing()
+        title, warned, shown = self.parts()
+        drawn, left_out = self.drawing()
         page: str = _template().render(
-            title=title, sections=shown, figure=drawing, left_out=left_out, warning=warned
+            title=title, sections=shown, figure=drawn, left_out=left_out, warning=warned
         )
         return page
-
-    def _drawing(self) -> tuple[str, int]:
-        """Return the figure of released numbers, and how many it leaves out."""
-        from undertow.figures.numbers import MOST_DRAWN, Estimate, released_figure
-
-        if isinstance(self.facts, SeriesFacts):
-            return "", 0
-        drawn = [
-            Estimate(number.label(), number.value, number.within, number.shown())
-            for number in self.facts.numbers
-        ]
-        return released_figure(drawn), max(len(drawn) - MOST_DRAWN, 0)
 
     def save(self, path: str | Path) -> None:
         """Write the report to a file, all of it or nothing, in the form that its ending says.
@@ -111,6 +84,67 @@ class Report:
     def __str__(self) -> str:
         """Return the text."""
         return self.text()
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Page):
+    """What was released, how far off it may be, what it promises and to whom.
+
+    ``str`` gives the text. The content depends on the records through the released numbers only:
+    two data sets with the same persons, times and groups give the same report but for those.
+
+    >>> from undertow import Count, MarkovChain, calibrate, release
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> out = release(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
+    >>> print(out.report().text().splitlines()[0])
+    Release report: number of records in 'active'
+    """
+
+    facts: Facts
+
+    @classmethod
+    def of(cls, release: "Release") -> "Report":
+        """Return the report of a release."""
+        return cls(gather(release))
+
+    def parts(self) -> tuple[str, str, list[Section]]:
+        """Return title, warning and sections."""
+        return heading(self.facts), warning(self.facts), sections(self.facts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything the report says, for programs."""
+        return self.facts.to_dict()
+
+    def drawing(self) -> tuple[str, int]:
+        """Return the figure of released numbers, and how many it leaves out."""
+        from undertow.figures.numbers import MOST_DRAWN, Estimate, released_figure
+
+        drawn = [
+            Estimate(number.label(), number.value, number.within, number.shown())
+            for number in self.facts.numbers
+        ]
+        return released_figure(drawn), max(len(drawn) - MOST_DRAWN, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesReport(Page):
+    """What a flipped or redacted series shows, what it promises and to whom.
+
+    >>> from undertow import MarkovChain, Series, calibrate
+    >>> plan = calibrate(Series(), MarkovChain([[.9, .1], [.3, .7]]), epsilon=2.0)
+    >>> print(SeriesReport(SeriesFacts(plan, rows=90, persons=3)).text().splitlines()[0])
+    Release report: the whole series, each record flipped at random
+    """
+
+    facts: SeriesFacts
+
+    def parts(self) -> tuple[str, str, list[Section]]:
+        """Return title, warning and sections."""
+        return self.facts.heading(), self.facts.warning(), series_sections(self.facts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything the report says, for programs."""
+        return self.facts.to_dict()
 
 
 def check_ending(path: str | Path) -> str:

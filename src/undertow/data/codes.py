@@ -1,0 +1,321 @@
+"""Series of states as numbers, from lists, arrays, columns and tables, and back into the same form.
+
+A record that is none of the names is foreign; None, NaN and masked entries are missing. Foreign
+objects are never asked to compare themselves: what they would raise could quote the data.
+"""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.errors import InvalidInput, UnknownState
+from undertow.queries import State
+
+if TYPE_CHECKING:
+    from undertow.data.table import Data
+
+__all__ = ["Coded", "Lookup", "Rule", "coded", "named"]
+
+Numbers = npt.NDArray[Any]
+Restore = Callable[[Sequence[State], Numbers, npt.NDArray[np.bool_] | None], Any]
+"""Puts outputs (their names, the number of each record, which are erased) into the old form."""
+
+_PLAIN = (str, bytes, bool, int, float)
+_FOREIGN, _MISSING = -1, -2
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How records become numbers: names in order, and what foreign and missing ones count as.
+
+    None refuses them. ``missing`` None treats missing records as foreign. ``outputs`` says that
+    the names are a plan's outputs, not its states.
+
+    >>> Rule(("idle", "active"), foreign=0).missing is None
+    True
+    """
+
+    names: tuple[State, ...]
+    foreign: int | None = None
+    missing: int | None = None
+    outputs: bool = False
+
+    def refusal(self, where: str) -> UnknownState:
+        """Return the error about a record at a place that is named, without its value."""
+        if self.outputs:
+            return UnknownState(
+                f"{where} (counting from 0) is missing, or no output of this plan; pass what "
+                "sanitize or redact returned for it"
+            )
+        return UnknownState(
+            f"{where} (counting from 0) is missing, or none of the plan's states; correct it, or "
+            "say foreign=... with the state that such records count as"
+        )
+
+    @property
+    def plainly_numbered(self) -> bool:
+        """Whether the names are the whole numbers 0, 1, 2 ... themselves."""
+        return all(type(name) is int for name in self.names) and self.names == tuple(
+            range(len(self.names))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """Series as numbers of states, one series after the other.
+
+    ``lengths`` counts the records of each series and ``spans`` its steps of time, absent ones
+    included; ``places`` is the step of each record (None: no step is absent).
+    """
+
+    codes: Numbers
+    lengths: npt.NDArray[np.int64]
+    spans: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64] | None
+    restore: Restore
+
+
+def coded(data: "Data | Any", rule: Rule) -> Coded:
+    """Return the records of one series, of several, or of a table as numbers.
+
+    >>> coded(["b", "a", "b"], Rule(("a", "b"))).codes.tolist()
+    [1, 0, 1]
+    >>> coded([["b"], ["a", "b"]], Rule(("a", "b"))).lengths.tolist()
+    [1, 2]
+    """
+    if hasattr(type(data), "answers"):
+        from undertow.data.rewriting import coded_table
+
+        return coded_table(data, rule)
+    if isinstance(data, np.ndarray):
+        return _array(data, rule)
+    if _library(data) in ("pandas", "polars") and hasattr(data, "to_list"):
+        return _column(data, rule)
+    return _listed(data, rule)
+
+
+def named(names: Sequence[State], numbers: Numbers) -> list[Any]:
+    """Return the name of each number.
+
+    >>> named(("a", "b"), np.array([1, 0]))
+    ['b', 'a']
+    """
+    return [names[number] for number in numbers.tolist()]
+
+
+def _array(data: npt.NDArray[Any], rule: Rule) -> Coded:
+    if data.ndim not in (1, 2) or not data.size:
+        raise InvalidInput(
+            "an array of records has one dimension, or two (a row for each series), and at least "
+            f"one record; found shape {data.shape}"
+        )
+    masked = isinstance(data, np.ma.MaskedArray)
+    flat = np.asarray(np.ma.getdata(data)).reshape(-1)
+    numbers = _array_numbers(flat, rule)
+    if masked:
+        numbers = np.where(np.ma.getmaskarray(data).reshape(-1), _MISSING, numbers)
+    rows, width = (1, data.size) if data.ndim == 1 else data.shape
+    lengths = np.full(rows, width, dtype=np.int64)
+    codes = _settled(numbers, rule, lengths, many=data.ndim == 2)
+
+    def restore(
+        names: Sequence[State], found: Numbers, erased: npt.NDArray[np.bool_] | None
+    ) -> Any:
+        table = _names_array(names, data.dtype)
+        plain = Rule(tuple(names)).plainly_numbered and table.dtype == found.dtype
+        values = found if plain else table[found]
+        if erased is None:
+            return values.reshape(data.shape)
+        shown = np.zeros_like(values)  # what is erased must not lie under the mask
+        shown[~erased] = values[~erased]
+        return np.ma.MaskedArray(shown, mask=erased).reshape(data.shape)
+
+    return Coded(codes, lengths, lengths, None, restore)
+
+
+def _array_numbers(flat: npt.NDArray[Any], rule: Rule) -> Numbers:
+    """Return the number of each record of a flat array, negative where it has none."""
+    if flat.dtype == np.object_:
+        return _numbers(flat.tolist(), rule)
+    whole = rule.plainly_numbered and flat.dtype.kind in "ui"
+    if whole and flat.min() >= 0 and flat.max() < len(rule.names):
+        return flat if flat.dtype == np.uint8 else flat.astype(np.int64)
+    made = np.full(flat.size, _FOREIGN, dtype=np.int64)
+    kinds: tuple[type, ...] = {"U": (str,), "S": (bytes,)}.get(flat.dtype.kind, (bool, int, float))
+    if flat.dtype.kind not in "USbuif":
+        return made
+    for place, name in enumerate(rule.names):
+        if isinstance(name, kinds):
+            made[flat == name] = place
+    if flat.dtype.kind == "f":
+        made[np.isnan(flat)] = _MISSING
+    return made
+
+
+def _column(data: Any, rule: Rule) -> Coded:
+    """Return a column of pandas or Polars; it is given back as one."""
+    values = data.to_list()
+    lengths = np.array([len(values)], dtype=np.int64)
+    if not values:
+        raise InvalidInput("the series has no records")
+    codes = _settled(_numbers(values, rule), rule, lengths, many=False)
+
+    def restore(
+        names: Sequence[State], found: Numbers, erased: npt.NDArray[np.bool_] | None
+    ) -> Any:
+        outputs = _shown(named(names, found), erased)
+        if _library(data) == "pandas":
+            kind = None if erased is None else object  # else None would make numbers of names
+            return type(data)(outputs, index=data.index, name=data.name, dtype=kind)
+        return type(data)(data.name, outputs)
+
+    return Coded(codes, lengths, lengths, None, restore)
+
+
+def _listed(data: Any, rule: Rule) -> Coded:
+    """Return a list of records, or a list of lists of records."""
+    kind = type(data)
+    if hasattr(kind, "columns") or isinstance(data, Mapping):
+        raise InvalidInput(
+            "records in order are required, found a table; pass Data(table, value=..., person=..., "
+            "time=...), or one of its columns"
+        )
+    if isinstance(data, str | bytes | Set) or not hasattr(kind, "__iter__"):
+        raise InvalidInput(f"records in order are required, found {kind.__name__}")
+    items = list(data)
+    many = bool(items) and all(_is_series(item, rule.names) for item in items)
+    series = [list(item) for item in items] if many else [items]
+    lengths = np.array([len(one) for one in series], dtype=np.int64)
+    if not lengths.sum():
+        raise InvalidInput("the series has no records")
+    flat = [record for one in series for record in one]
+    codes = _settled(_numbers(flat, rule), rule, lengths, many=many)
+
+    def restore(
+        names: Sequence[State], found: Numbers, erased: npt.NDArray[np.bool_] | None
+    ) -> Any:
+        outputs, ends = _shown(named(names, found), erased), np.cumsum(lengths).tolist()
+        parts = [outputs[end - size : end] for size, end in zip(lengths, ends, strict=True)]
+        if not many:
+            return tuple(outputs) if isinstance(data, tuple) else outputs
+        return [
+            _like(item, part, None if erased is None else erased[end - len(part) : end])
+            for item, part, end in zip(items, parts, ends, strict=True)
+        ]
+
+    return Coded(codes, lengths, lengths, None, restore)
+
+
+def _like(item: Any, part: list[Any], erased: npt.NDArray[np.bool_] | None) -> Any:
+    """Return the outputs of one series in a list in the form that the series had."""
+    if isinstance(item, tuple):
+        return tuple(part)
+    if not isinstance(item, np.ndarray):
+        return part
+    if erased is None:
+        return np.array(part)
+    filler = next((name for name in part if name is not None), 0)
+    blank = type(filler)()  # what is erased must not lie under the mask
+    return np.ma.MaskedArray([blank if name is None else name for name in part], mask=erased)
+
+
+def _is_series(item: Any, names: tuple[State, ...]) -> bool:
+    """Return whether an item of a list is a series: no text, no state of the plan."""
+    if isinstance(item, str | bytes | Set | Mapping) or not hasattr(type(item), "__iter__"):
+        return False
+    return getattr(item, "ndim", 1) == 1 and not (isinstance(item, tuple) and item in names)
+
+
+def _numbers(records: list[Any], rule: Rule) -> npt.NDArray[np.int64]:
+    """Return the number of each record, negative where it has none."""
+    number = Lookup(rule).number
+    return np.fromiter((number(record) for record in records), np.int64, len(records))
+
+
+class Lookup:
+    """The numbers of single records; foreign objects are not asked to compare themselves.
+
+    >>> [Lookup(Rule(("a", "b"))).number(record) for record in ("b", "c", None)]
+    [1, -1, -2]
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        """Make the table of names."""
+        self._rule = rule
+        self._known = {name: place for place, name in enumerate(rule.names)}
+        self._kinds = {*_PLAIN, *map(type, rule.names)}
+
+    def number(self, record: Any) -> int:
+        """Return the number of a record, negative where it has none."""
+        if type(record) in self._kinds or isinstance(record, np.generic):
+            try:
+                place = self._known.get(record)
+            except TypeError:  # it cannot be looked up
+                return _FOREIGN
+            if place is not None:
+                return place
+            unequal = isinstance(record, float | np.floating) and record != record
+            return _MISSING if unequal else _FOREIGN
+        none = record is None or record is np.ma.masked
+        return _MISSING if none or type(record).__name__ in ("NAType", "NaTType") else _FOREIGN
+
+    def settled(self, record: Any, where: str) -> int:
+        """Return the number that a record counts as, or refuse it by its place."""
+        number = self.number(record)
+        if number < 0 and self._rule.foreign is None:
+            raise self._rule.refusal(where)
+        return number if number >= 0 else self._rule.foreign or 0
+
+
+def _settled(
+    numbers: Numbers, rule: Rule, lengths: npt.NDArray[np.int64], *, many: bool
+) -> Numbers:
+    """Return numbers of states only: what foreign and missing records count as, or an error."""
+    if numbers.dtype == np.uint8:  # checked already
+        return numbers
+    missing = rule.foreign if rule.missing is None else rule.missing
+    for kind, code in ((_FOREIGN, rule.foreign), (_MISSING, missing)):
+        wrong = numbers == kind
+        if code is None and wrong.any():
+            raise rule.refusal(_where(int(np.argmax(wrong)), lengths, many))
+        if code is not None:
+            numbers = np.where(wrong, code, numbers)
+    return numbers.astype(np.uint8 if numbers.max() < 256 else np.uint16)
+
+
+def _where(place: int, lengths: npt.NDArray[np.int64], many: bool) -> str:
+    ends = np.cumsum(lengths)
+    series = int(np.searchsorted(ends, place, side="right"))
+    record = place - int(ends[series] - lengths[series])
+    return f"record {record} of series {series}" if many else f"record {record}"
+
+
+def _shown(outputs: list[Any], erased: npt.NDArray[np.bool_] | None) -> list[Any]:
+    if erased is None:
+        return outputs
+    return [None if gone else name for name, gone in zip(outputs, erased.tolist(), strict=True)]
+
+
+def _names_array(names: Sequence[State], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return the names as an array, of the type that the records had if it can hold them."""
+    kinds = {type(name) for name in names}
+    same = len(kinds) == 1 or kinds <= {bool, int, float}
+    table = np.empty(len(names), dtype=np.object_)
+    table[:] = list(names)
+    if not same or dtype == np.object_:
+        return table
+    natural = np.array(list(names))
+    if natural.dtype.kind not in "USbuif":
+        return table
+    try:
+        cast = natural.astype(dtype)
+    except (TypeError, ValueError):
+        return natural
+    return cast if cast.tolist() == natural.tolist() else natural
+
+
+def _library(data: Any) -> str:
+    return type(data).__module__.partition(".")[0]

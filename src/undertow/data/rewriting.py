@@ -1,0 +1,155 @@
+"""Tables whose records are replaced: read as series of numbers, written back row by row."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.data.codes import Coded, Rule
+from undertow.data.columns import Column
+from undertow.data.grid import GROUP, PERSON, ROW, TIME
+from undertow.errors import InvalidInput, NotSupported
+from undertow.queries import State
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from undertow.data.table import Data
+
+__all__ = ["ERASED", "coded_table", "column_of", "is_frame"]
+
+ERASED = "erased"
+"""The column that says which records of a redacted table are erased."""
+
+_CODE, _THERE, _FIRST = "\0code", "\0there", "\0first"
+
+
+def is_frame(data: Any) -> bool:
+    """Return whether this is a frame of Polars.
+
+    >>> is_frame([1, 2])
+    False
+    """
+    import polars as pl
+
+    return isinstance(data, pl.DataFrame)
+
+
+def column_of(frame: "pl.DataFrame") -> "pl.Series":
+    """Return the column of records of a frame that was sanitised: the last.
+
+    >>> import polars as pl
+    >>> column_of(pl.DataFrame({"id": ["x"], "state": ["idle"]})).name
+    'state'
+    """
+    names = [name for name in frame.columns if name != ERASED]
+    if not names:
+        raise InvalidInput("the table has no column of records")
+    return frame[names[-1]]
+
+
+def coded_table(data: "Data", rule: Rule) -> Coded:
+    """Return the records of each person in order of time, absent steps counted in ``spans``.
+
+    Put back, they become a frame with the columns of persons, times and groups as they were and
+    the outputs in the column of the records, last; rows are in the order of the table.
+    """
+    import polars as pl
+
+    grid, record = data.grid, data.record
+    if grid.fill:
+        raise NotSupported(
+            "absent steps that count as records have no row to write their output to; add the "
+            "rows to the table, or say gaps='split'"
+        )
+    kept = _kept(data)
+    made = [
+        record.positions(rule.names, named=True).alias(_CODE),
+        record.there.alias(_THERE),
+        *(
+            pl.col(name).alias(f"\0{name}")
+            for name in kept
+            if data.source.columns[name].kind != "objects"
+        ),
+    ]
+    rows = grid.windowed(data.rows(*made, numbered=True)).drop_nulls(GROUP)
+    first = pl.col(ROW).min().over(PERSON).alias(_FIRST)
+    order = [ROW] if grid.time is None else [TIME, ROW]
+    facts, found = data.source.collect(
+        grid.facts(data.rows()), rows.with_columns(first).sort(_FIRST, *order)
+    )
+    data.checked(facts)
+    if not found.height:
+        raise InvalidInput("there are no records")
+    codes = _codes(data, found, rule)
+    begins = np.flatnonzero(np.diff(found[_FIRST].to_numpy(), prepend=-1))
+    lengths = np.diff(np.append(begins, found.height))
+    spans, places = lengths, None
+    if grid.step is not None:
+        times = found[TIME].to_numpy()
+        places = (times - np.repeat(times[begins], lengths)) // grid.step
+        spans = places[np.append(begins[1:], found.height) - 1] + 1
+        places = None if (spans == lengths).all() else places
+
+    def restore(
+        names: Sequence[State], numbers: npt.NDArray[Any], erased: npt.NDArray[np.bool_] | None
+    ) -> "pl.DataFrame":
+        title = data.value or "state"
+        written = {name: _given(data.source.columns[name], name, found, data) for name in kept}
+        written[title] = _outputs(names, numbers, erased)
+        if erased is not None:
+            if ERASED in written:
+                raise InvalidInput(f"a column is named {ERASED!r} already; rename it")
+            written[ERASED] = pl.Series(erased)
+        return pl.DataFrame({**written, ROW: found[ROW]}).sort(ROW).drop(ROW)
+
+    return Coded(codes, lengths, spans, places, restore)
+
+
+def _kept(data: "Data") -> list[str]:
+    named = (data.grid.person, data.grid.time, data.by)
+    return list(dict.fromkeys(name for name in named if name is not None))
+
+
+def _codes(data: "Data", found: "pl.DataFrame", rule: Rule) -> npt.NDArray[Any]:
+    """Return the number of each record, or refuse the first that has none, by its row."""
+    codes = found[_CODE].fill_null(-1).to_numpy().astype(np.int64)
+    without, there = codes < 0, found[_THERE].to_numpy()
+    missing = rule.foreign if rule.missing is None else rule.missing
+    for wrong, code in ((without & there, rule.foreign), (without & ~there, missing)):
+        if code is not None:
+            codes = np.where(wrong, code, codes)
+        elif wrong.any():
+            row = int(found[ROW].to_numpy()[wrong].min())
+            raise rule.refusal(f"row {row} of {data.record.words}")
+    return codes.astype(np.uint8 if codes.max() < 256 else np.uint16)
+
+
+def _given(column: Column, name: str, found: "pl.DataFrame", data: "Data") -> "pl.Series":
+    """Return a column as it was; Python objects as what they were read as."""
+    import polars as pl
+
+    if column.kind != "objects":
+        return found[f"\0{name}"]
+    if name == data.grid.time:
+        times = found[TIME]
+        return times.cast(pl.Datetime("us")) if data.grid.clock else times
+    key = PERSON if name == data.grid.person else GROUP
+    names = data.groups if key == GROUP and data.groups is not None else column.labels
+    return pl.Series([names[place] for place in found[key]], strict=False)
+
+
+def _outputs(
+    names: Sequence[State], numbers: npt.NDArray[Any], erased: npt.NDArray[np.bool_] | None
+) -> "pl.Series":
+    """Return the names of outputs as a column; an erased one is null."""
+    import polars as pl
+
+    kinds = {type(name) for name in names}
+    plain = len(kinds) == 1 and kinds <= {str, int, float, bool}
+    table = pl.Series(list(names)) if plain else pl.Series([str(name) for name in names])
+    places = pl.Series(numbers.astype(np.uint32))
+    if erased is not None:
+        places = places.set(pl.Series(erased), None)
+    return table.gather(places)

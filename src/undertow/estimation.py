@@ -1,0 +1,300 @@
+"""Counts, histograms and transitions of the true series, estimated from flipped or redacted ones.
+
+Only the flips are random here, the true series is fixed: an interval says how far the flips may
+have moved the estimate. Where a variance depends on what is not known, it is taken larger rather
+than smaller. What is computed from outputs alone costs no privacy.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.data.codes import Coded, Rule, coded
+from undertow.debiasing import (
+    Kinds,
+    Ratios,
+    chained_variance,
+    pair_channel,
+    product_sums,
+    redacted_variance,
+    undo,
+)
+from undertow.errors import InvalidInput, NotSupported, UnknownState
+from undertow.numerics import check_positive
+from undertow.plan import Plan
+from undertow.queries import Count, Histogram, State
+from undertow.sanitizing import output_names
+
+if TYPE_CHECKING:
+    from undertow.data.table import Data
+
+__all__ = ["Estimate", "estimate", "estimate_transitions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the true series probably hold: ``value`` between ``low`` and ``high``.
+
+    A count has one number, a histogram one for each state, transitions a matrix with rows and
+    columns in the order of ``states``. Each interval by itself covers the truth with probability
+    ``confidence``, over the flips. ``records`` is how many records it is about: those of a
+    redaction that are always erased are not among them.
+
+    >>> Estimate(2.0, 0.0, 5.5, 0.95, 10).value
+    2.0
+    """
+
+    value: Any
+    low: Any
+    high: Any
+    confidence: float
+    records: int
+    states: tuple[State, ...] = ()
+
+
+def estimate(
+    sanitised: "Data | Iterable[Any]",
+    plan: "Plan[Any]",
+    query: "Count | Histogram | Literal['transitions'] | None" = None,
+    confidence: float = 0.95,
+) -> Estimate:
+    """Return counts of the true series from what `sanitize` or `redact` returned.
+
+    ``query`` is a `Count`, a `Histogram` (default) or ``"transitions"``. Counts are unbiased, so
+    they may lie outside 0 .. records; intervals do not. They rest on the normal law of sums over
+    many records. Flips of a noise chain depend on each other: the interval is that of the worst
+    series. Of a redacted series, only records that can be shown in all states but one tell their
+    count, by inverse probability; the estimate is about these. Linear in the records.
+
+    >>> from undertow import Count, MarkovChain
+    >>> from undertow.certificate import Leakage
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> level = Leakage(2.2, 2.2, "exact", "any")
+    >>> plan = Plan(RandomizedResponse.binary(.25, .25), chain, 2.2, level, "exact")
+    >>> found = estimate(["idle"] * 60 + ["active"] * 40, plan, Count("active"))
+    >>> found.value, round(found.low, 2), round(found.high, 2)
+    (30.0, 13.03, 46.97)
+    """
+    if isinstance(query, str):
+        if query != "transitions":
+            raise InvalidInput("query must be a Count, a Histogram or 'transitions'")
+        return estimate_transitions(sanitised, plan, confidence)
+    if query is not None and not isinstance(query, Count | Histogram):
+        raise NotSupported(
+            f"a {type(query).__name__} cannot be estimated from states; ask for a Count, a "
+            "Histogram or 'transitions'"
+        )
+    quantile = _quantile(confidence)
+    read = _read(sanitised, plan, ordered=False)
+    kinds = _kinds(plan, read)
+    wanted = _wanted(plan, query)
+    found = [_counted(plan.mechanism, kinds, read, one, quantile) for one in wanted]
+    if isinstance(query, Count):
+        return Estimate(*found[0], confidence, kinds.records, plan.states)
+    value, low, high = (dict(zip(plan.states, part, strict=True)) for part in zip(*found))  # noqa: B905
+    return Estimate(value, low, high, confidence, kinds.records, plan.states)
+
+
+def estimate_transitions(
+    sanitised: "Data | Iterable[Any]", plan: "Plan[Any]", confidence: float = 0.95
+) -> Estimate:
+    """Return how often each state of the true series is followed by each other, row by row.
+
+    The share of state b after state a among all neighbours in the true series: pairs are counted
+    without bias, and divided by their row. Intervals are Fieller's, which hold also where a state
+    is rare, and are all of [0, 1] where it may not occur (the value is then nan if no share can
+    be given). Linear in the records.
+
+    >>> from undertow import MarkovChain
+    >>> from undertow.certificate import Leakage
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> level = Leakage(2.2, 2.2, "exact", "any")
+    >>> plan = Plan(RandomizedResponse.binary(.125, .125), chain, 2.2, level, "exact")
+    >>> estimate_transitions([["idle"] * 50 + ["active"] * 50] * 9, plan).value.shape
+    (2, 2)
+    """
+    quantile = _quantile(confidence)
+    read = _read(sanitised, plan, ordered=True)
+    begins = _neighbours(read)
+    mechanism = plan.mechanism
+    if isinstance(mechanism, XorNoise):
+        ratios, pairs = _chained(mechanism, read, begins), int(begins.sum())
+    elif isinstance(mechanism, Redaction):
+        ratios, pairs = _redacted(plan, read, begins)
+    else:
+        weights = undo(np.asarray(mechanism.matrix))
+        ratios = product_sums(read.codes, weights, begins).ratios()
+        pairs = int(begins.sum())
+    if not pairs:
+        raise InvalidInput("no record has a neighbour that can be seen with it")
+    value, low, high = ratios.ends(quantile)
+    for part in (value, low, high):
+        part.setflags(write=False)
+    return Estimate(value, low, high, confidence, pairs, plan.states)
+
+
+def _counted(
+    mechanism: LocalMechanism, kinds: Kinds, read: Coded, wanted: npt.NDArray[np.bool_],
+    quantile: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the number of records in some states, and the ends of its interval."""
+    total, variance = kinds.sum(wanted, quantile)
+    least, most = 0.0, float(kinds.records)
+    if isinstance(mechanism, XorNoise):
+        some = wanted.any() and not wanted.all()
+        scale = (1 - 2 * mechanism.flip_rate) ** 2
+        variance = chained_variance(mechanism, read.spans) / scale if some else 0.0
+    if isinstance(mechanism, Redaction):  # what is shown is true
+        least = float(kinds.seen[:, :-1][:, wanted].sum())
+        most = least + float(kinds.seen[:, -1].sum())
+    reach = quantile * math.sqrt(variance)
+    low, high = (min(max(end, least), most) for end in (total - reach, total + reach))
+    return total, low, high
+
+
+def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded:
+    """Return the outputs as numbers, erased ones after all others."""
+    if not isinstance(plan, Plan):
+        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    mechanism = plan.mechanism
+    if not isinstance(mechanism, LocalMechanism):
+        raise NotSupported(
+            "this plan answers a query with noise, and its answer is unbiased already; see "
+            "Release.value and Release.error_bar"
+        )
+    length = mechanism.length if isinstance(mechanism, Redaction) else None
+    if hasattr(type(sanitised), "columns") and not hasattr(type(sanitised), "answers"):
+        from undertow.data.rewriting import column_of, is_frame
+
+        if ordered or length is not None or not is_frame(sanitised):
+            raise InvalidInput(
+                "which rows follow each other is not known of a table; pass Data(table, value=..., "
+                "person=..., time=...)"
+            )
+        sanitised = column_of(sanitised)
+    names = output_names(plan)
+    erased = None if length is None else len(names)
+    read = coded(sanitised, Rule(names, missing=erased, outputs=True))
+    whole = (read.lengths == read.spans) & (read.spans == length)
+    if length is not None and not whole.all():
+        raise InvalidInput(
+            f"the plan is for series of exactly {length} records; pass whole series, erased "
+            "records included"
+        )
+    return read
+
+
+def _kinds(plan: "Plan[Any]", read: Coded) -> Kinds:
+    """Return the records by channel: one kind for flips, one for each place of a redaction."""
+    mechanism = plan.mechanism
+    if isinstance(mechanism, Redaction):
+        places, channels = _shown(mechanism)
+        outputs = channels.shape[2]
+        table = read.codes.reshape(-1, mechanism.length)[:, places]
+        seen = np.stack([(table == output).sum(axis=0) for output in range(outputs)], axis=1)
+    else:
+        channel = _channel(mechanism)
+        channels = channel[None]
+        seen = np.bincount(read.codes, minlength=channel.shape[1])[None]
+    weights = np.stack([undo(channel) for channel in channels])
+    return Kinds(channels, weights, seen.astype(float))
+
+
+def _channel(mechanism: RandomizedResponse | XorNoise) -> npt.NDArray[np.float64]:
+    if isinstance(mechanism, RandomizedResponse):
+        return np.asarray(mechanism.matrix)
+    rate = mechanism.flip_rate
+    return np.array([[1 - rate, rate], [rate, 1 - rate]])
+
+
+def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+    """Return the places whose state can be told on average, and their channels, erased last."""
+    chances = np.asarray(mechanism.probabilities)
+    places = np.flatnonzero((chances == 1).sum(axis=1) <= 1)
+    if not places.size:
+        raise NotSupported(
+            "every record is always erased in two or more states, so nothing can be estimated "
+            "from what is shown"
+        )
+    kept = np.einsum("tx,xy->txy", 1 - chances[places], np.eye(chances.shape[1]))
+    return places, np.concatenate([kept, chances[places][:, :, None]], axis=2)
+
+
+def _neighbours(read: Coded) -> npt.NDArray[np.bool_]:
+    """Return whether each record is followed, one step later, by another of its series."""
+    begins = np.ones(read.codes.size, dtype=np.bool_)
+    ends = np.cumsum(read.lengths)
+    begins[ends[read.lengths > 0] - 1] = False
+    if read.places is not None:
+        begins[:-1] &= np.diff(read.places) == 1
+    return begins
+
+
+def _chained(mechanism: XorNoise, read: Coded, begins: npt.NDArray[np.bool_]) -> Ratios:
+    """Return the pairs under a noise chain, and the most that they can vary.
+
+    Terms d records apart share noise with correlation at most r^(d - 1), r = |1 - rho0 - rho1|,
+    so their sum varies by at most 1 + 2 (1 + r + r^2 + ...) times the sum of their variances.
+    """
+    weights = undo(pair_channel(mechanism))
+    starts = np.flatnonzero(begins)
+    seen = np.bincount(2 * read.codes[starts] + read.codes[starts + 1], minlength=4)
+    decay, longest = abs(1 - mechanism.rho0 - mechanism.rho1), float(read.spans.max())
+    apart = longest if decay == 1 else min(longest, 1 / (1 - decay))
+    pairs = (seen @ weights).reshape(2, 2)
+    table = weights.reshape(4, 2, 2)
+    row = table.sum(axis=2, keepdims=True)
+    rows = pairs.sum(axis=1, keepdims=True)
+    squares = (
+        np.tensordot(seen, table**2, 1) - pairs,
+        2 * (pairs - np.tensordot(seen, table * row, 1)),
+        np.tensordot(seen, np.broadcast_to(row**2, table.shape), 1) - rows,
+    )
+    one, p, pp = ((1 + 2 * apart) * part for part in squares)
+    return Ratios(pairs, ((one, p, pp),))
+
+
+def _redacted(
+    plan: "Plan[Redaction]", read: Coded, begins: npt.NDArray[np.bool_]
+) -> tuple[Ratios, int]:
+    """Return the pairs of records that both can be told, their variance, and their number."""
+    mechanism = plan.mechanism
+    places, channels = _shown(mechanism)
+    kinds = _kinds(plan, read)
+    states, outputs = channels.shape[1:]
+    weights = np.zeros((mechanism.length, outputs, states))
+    weights[places] = kinds.weights
+    told = np.zeros(mechanism.length, dtype=np.bool_)
+    told[places] = True
+    where = np.arange(read.codes.size) % mechanism.length
+    begins = begins & told[where] & told[(where + 1) % mechanism.length]
+    pairs = product_sums(read.codes, weights, begins, where).pairs
+    follows = np.where(np.diff(places, append=-1) == 1, len(read.lengths), 0)
+    most = redacted_variance(kinds, follows)
+    nothing = np.zeros_like(most)
+    return Ratios(pairs, ((most, nothing, nothing),)), int(begins.sum())
+
+
+def _wanted(plan: "Plan[Any]", query: Count | Histogram | None) -> list[npt.NDArray[np.bool_]]:
+    """Return which states are counted together, for each number that is asked for."""
+    if not isinstance(query, Count):
+        return list(np.eye(len(plan.states), dtype=np.bool_))
+    for state in query.states:
+        if state not in plan.states:
+            raise UnknownState(
+                f"the count asks for {state!r}, which is not among the plan's states {plan.states}"
+            )
+    return [np.array([state in query.states for state in plan.states])]
+
+
+def _quantile(confidence: float) -> float:
+    share = check_positive(confidence, "confidence")
+    if share >= 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, found {share}")
+    return NormalDist().inv_cdf(0.5 + share / 2)

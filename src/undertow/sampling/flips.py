@@ -1,0 +1,321 @@
+"""Flips, erasures and noise chains with exactly the planned probabilities, many records at once.
+
+Every record has a uniform 64-bit number U, of which only the first byte is drawn unless it leaves
+the output open; then the other seven follow. An output has the numbers from its threshold of the
+row up to the next one, so its probability is a whole multiple of 2^-64, exactly the planned one.
+The rule is spelled out for other languages in docs/vectors/README.md.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.errors import InvalidPlan
+from undertow.sampling.streams import ByteArray, Draws
+
+__all__ = ["FULL", "Codes", "Start", "Table", "erase", "flip", "noise"]
+
+Codes = npt.NDArray[np.uint8 | np.uint16]
+"""Numbers of states or outputs."""
+
+FULL = 2**64
+"""The threshold that every 64-bit number is below: probability 1."""
+
+PIECE = 2**18
+"""Records handled at a time: what a piece needs stays in the cache, and bounds the memory."""
+
+_REST = 2**56 - 1
+
+
+class Table:
+    """Rows of thresholds: output j has the numbers U from threshold j - 1 up to threshold j.
+
+    ``thresholds[row][j]`` is the probability of the outputs 0 .. j, times 2^64; the last output
+    has the rest. The output is the number of thresholds that are at most U.
+
+    >>> table = Table.of(RandomizedResponse.binary(.25, .5))
+    >>> [threshold / FULL for row in table.thresholds for threshold in row]
+    [0.75, 0.5]
+    """
+
+    def __init__(self, thresholds: Iterable[Sequence[int]]) -> None:
+        """Check the thresholds and make the tables of first bytes."""
+        self.thresholds = tuple(tuple(int(one) for one in row) for row in thresholds)
+        widths = {len(row) for row in self.thresholds}
+        ordered = all(list(row) == sorted(row) for row in self.thresholds)
+        within = all(0 <= one <= FULL for row in self.thresholds for one in row)
+        if len(widths) != 1 or not ordered or not within:
+            raise InvalidPlan("thresholds are rows of equal length, increasing, within 0 .. 2^64")
+        self.outputs = widths.pop() + 1
+        flat = [[min(one, FULL - 1) for one in row] for row in self.thresholds]
+        shape = (len(flat), self.outputs - 1)
+        self._exact = np.array(flat, dtype=np.uint64).reshape(shape)
+        self._full = np.array(self.thresholds, dtype=object).reshape(shape) == FULL
+        # the byte in which a threshold lies, and whether it lies inside
+        self._byte = (self._exact >> np.uint64(56)).astype(np.uint16)
+        self._byte[self._full] = 256
+        self._inside = ((self._exact & np.uint64(_REST)) > 0) & ~self._full
+
+    @classmethod
+    def of(cls, channel: RandomizedResponse) -> "Table":
+        """Return the thresholds of a channel, a row for each state."""
+        return cls(_cumulative(row, f"row {x} of the channel") for x, row in enumerate(
+            channel.matrix.tolist()
+        ))  # fmt: skip
+
+    @classmethod
+    def of_erasures(cls, mechanism: Redaction) -> "Table":
+        """Return the thresholds of erasures, a row for each record and state; 0 is erased."""
+        states = mechanism.probabilities.shape[1]
+        return cls(
+            [_whole(chance, f"the chance of erasing record {n // states}")]
+            for n, chance in enumerate(mechanism.probabilities.ravel().tolist())
+        )
+
+    @classmethod
+    def of_noise(cls, mechanism: XorNoise) -> "Table":
+        """Return the thresholds of a noise chain, a row for each of its two states."""
+        return cls([[FULL - _whole(mechanism.rho0, "rho0")], [_whole(mechanism.rho1, "rho1")]])
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.thresholds)
+
+    @property
+    def open(self) -> int:
+        """What `first_bytes` holds where the first byte does not decide."""
+        return self.outputs
+
+    def first_bytes(self) -> Codes:
+        """Return the output of every row and first byte, or `open`; one line of 256 per row.
+
+        >>> Table([[FULL // 2 + 1]]).first_bytes()[126:130].tolist()
+        [0, 0, 2, 1]
+        """
+        table = np.empty((self.rows, 256), dtype=_dtype(self.outputs + 1))
+        after = self._byte + self._inside  # the first byte that lies wholly beyond the threshold
+        for row in range(self.rows):
+            passed = np.bincount(after[row], minlength=258).cumsum()
+            table[row] = passed[:256]
+            table[row, self._byte[row][self._inside[row]]] = self.open
+        return table.ravel()
+
+    def decide(self, rows: npt.NDArray[Any], numbers: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
+        """Return the outputs of whole 64-bit numbers."""
+        passed = (self._exact[rows] <= numbers[:, None]) & ~self._full[rows]
+        return np.asarray(passed.sum(axis=1))
+
+    def border(self, row: int) -> tuple[int, bool]:
+        """Return the byte of a row's only threshold (256: beyond all), and whether it is inside."""
+        return int(self._byte[row, 0]), bool(self._inside[row, 0])
+
+    def borders(self) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.bool_]]:
+        """Return `border` of all rows."""
+        return self._byte[:, 0], self._inside[:, 0]
+
+
+def flip(table: Table, records: Codes, draws: Draws) -> Codes:
+    """Return an output for every record (the number of its state), independently.
+
+    Takes one byte of ``draws.first`` per record, and seven of ``draws.further`` per undecided
+    record. Linear; memory for the outputs and one piece.
+
+    >>> from undertow.sampling.streams import draws
+    >>> table = Table.of(RandomizedResponse.binary(0, 1))
+    >>> flip(table, np.array([0, 1, 0], dtype=np.uint8), draws()).tolist()
+    [0, 0, 0]
+    """
+    made: Codes = np.empty(records.size, dtype=_dtype(table.outputs + 1))
+    two = table.rows == 2 and table.outputs == 2 and records.dtype == np.uint8
+    quick = two and max(table.border(0)[0], table.border(1)[0]) < 256
+    bytes_of = None if quick else table.first_bytes()
+    for start in range(0, records.size, PIECE):
+        piece, out = records[start : start + PIECE], made[start : start + PIECE]
+        first = draws.first.take(piece.size)
+        if bytes_of is None:
+            undecided = _binary(table, piece, first, out)
+        else:
+            undecided = _looked_up(table, bytes_of, piece, first, out)
+        if undecided.size:
+            numbers = _numbers(first[undecided], draws)
+            out[undecided] = table.decide(piece[undecided], numbers)
+    return made
+
+
+def _binary(table: Table, piece: Codes, first: ByteArray, out: Codes) -> npt.NDArray[np.intp]:
+    """Fill in what first bytes decide between two outputs, and return the undecided places."""
+    (low, low_inside), (high, high_inside) = table.border(0), table.border(1)
+    border = piece * np.uint8((high - low) % 256)
+    border += np.uint8(low)
+    np.greater_equal(first, border, out=out.view(np.bool_))
+    equal = np.flatnonzero(first == border)
+    if low_inside and high_inside:
+        return equal
+    kept: npt.NDArray[np.bool_] = np.array([low_inside, high_inside])[piece[equal]]
+    return equal[kept]
+
+
+def _looked_up(
+    table: Table, bytes_of: Codes, piece: Codes, first: ByteArray, out: Codes
+) -> npt.NDArray[np.intp]:
+    """Fill in what first bytes decide, by row and byte, and return the undecided places."""
+    place = np.left_shift(piece, 8, dtype=np.uint16 if table.rows <= 256 else np.uint32)
+    place |= first
+    np.take(bytes_of, place, out=out, mode="clip")
+    return np.flatnonzero(out == table.open)
+
+
+def erase(table: Table, records: Codes, length: int, draws: Draws) -> npt.NDArray[np.bool_]:
+    """Return which records are erased; series of ``length`` records follow each other.
+
+    >>> from undertow.sampling.streams import draws
+    >>> table = Table.of_erasures(Redaction([[0, 0], [1, 1]]))
+    >>> erase(table, np.array([0, 1, 1, 0], dtype=np.uint8), 2, draws()).tolist()
+    [False, True, False, True]
+    """
+    states = table.rows // length
+    made = np.empty(records.size, dtype=np.bool_)
+    byte, inside = table.borders()
+    for start in range(0, records.size, PIECE):
+        piece, out = records[start : start + PIECE], made[start : start + PIECE]
+        rows = np.arange(start, start + piece.size) % length * states + piece
+        first, border = draws.first.take(piece.size), byte[rows]
+        np.less(first, border, out=out)
+        undecided = np.flatnonzero((first == border) & inside[rows])
+        if undecided.size:
+            numbers = _numbers(first[undecided], draws)
+            out[undecided] = table.decide(rows[undecided], numbers) == 0
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The stationary chance that noise begins with a flip: a fraction, not a dyadic number.
+
+    >>> Start.of_noise(XorNoise(.25, .5))
+    Start(flips=1, of=3)
+    """
+
+    flips: int
+    of: int
+
+    @classmethod
+    def of_noise(cls, mechanism: XorNoise) -> "Start":
+        """Return rho0 / (rho0 + rho1) in lowest terms."""
+        rho0, rho1 = Fraction(mechanism.rho0), Fraction(mechanism.rho1)
+        share = rho0 / (rho0 + rho1)
+        return cls(share.numerator, share.denominator)
+
+    def draw(self, draws: Draws, series: int) -> npt.NDArray[np.bool_]:
+        """Return whether each series begins with a flip; eight bytes of ``further`` each.
+
+        A number V below floor(2^64 flips / of) is a flip, one above is none; the equal one (it
+        has chance 2^-64) leaves the remainder to the next eight bytes.
+        """
+        numbers = draws.further.take(8 * series).view(">u8")
+        border, rest = divmod(self.flips * FULL, self.of)
+        if border == FULL:
+            return np.ones(series, dtype=np.bool_)
+        made = numbers < border
+        for place in np.flatnonzero(numbers == border) if rest else ():
+            made[place] = Start(rest, self.of).draw(draws, 1)[0]
+        return made
+
+
+def noise(mechanism: XorNoise, lengths: Sequence[int], draws: Draws) -> npt.NDArray[np.uint8]:
+    """Return the noise (1: flip) of series that follow each other, each a chain of its own.
+
+    The starts of all series are drawn first. Then every record takes one byte of ``first`` (the
+    first record of a series does not look at it), which says where each state of the noise would
+    go: a record is undecided if either is. So all records are drawn at once, and the states
+    follow from the last record whose map is constant and the swaps since.
+
+    >>> from undertow.sampling.streams import draws
+    >>> noise(XorNoise(0, 1), [3, 2], draws()).tolist()
+    [0, 0, 0, 0, 0]
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    filled = sizes[sizes > 0]
+    begins = np.concatenate([[0], np.cumsum(filled)[:-1]]) if filled.size else filled
+    starts = Start.of_noise(mechanism).draw(draws, filled.size)
+    table = Table.of_noise(mechanism)
+    maps = _maps(table)
+    total = int(filled.sum())
+    made = np.empty(total, dtype=np.uint8)
+    state = 0
+    for start in range(0, total, PIECE):
+        out = made[start : start + PIECE]
+        first = draws.first.take(out.size)
+        inside = (begins >= start) & (begins < start + out.size)
+        heads = begins[inside] - start
+        goes = maps[first]
+        goes[heads] = np.where(starts[inside], _ONE, _ZERO)
+        undecided = np.flatnonzero(goes == _OPEN)
+        if undecided.size:
+            numbers = _numbers(first[undecided], draws)
+            ends = [table.decide(np.full(undecided.size, row), numbers) for row in (0, 1)]
+            goes[undecided] = ends[0] + 2 * ends[1]
+        out[:] = _followed(goes, state)
+        state = int(out[-1])
+    return made
+
+
+_ZERO, _SWAP, _STAY, _ONE, _OPEN = range(5)
+"""Maps of two states, where 0 goes plus twice where 1 goes; or not decided yet."""
+
+
+def _maps(table: Table) -> npt.NDArray[np.uint8]:
+    """Return the map that each first byte stands for."""
+    ends = table.first_bytes().reshape(2, 256)
+    maps: npt.NDArray[np.uint8] = np.asarray(ends[0] + 2 * ends[1], dtype=np.uint8)
+    maps[(ends == table.open).any(axis=0)] = _OPEN
+    return maps
+
+
+def _followed(goes: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
+    """Return the states that maps lead through, one after the other."""
+    constant = (goes == _ZERO) | (goes == _ONE)
+    swaps = np.bitwise_xor.accumulate((goes == _SWAP).astype(np.uint8))
+    last = np.maximum.accumulate(np.where(constant, np.arange(goes.size, dtype=np.int32), -1))
+    since = np.where(last < 0, state, (goes[last] == _ONE) ^ swaps[last])
+    return np.asarray(since ^ swaps, dtype=np.uint8)
+
+
+def _numbers(first: ByteArray, draws: Draws) -> npt.NDArray[np.uint64]:
+    """Return 64-bit numbers, first byte foremost, completed by seven further bytes each."""
+    whole = np.empty((first.size, 8), dtype=np.uint8)
+    whole[:, 0] = first
+    whole[:, 1:] = draws.further.take(7 * first.size).reshape(-1, 7)
+    return whole.view(">u8").ravel().astype(np.uint64)
+
+
+def _whole(chance: float, what: str) -> int:
+    """Return a probability as a whole number of 2^-64, or refuse it."""
+    exact = Fraction(chance) * FULL
+    if exact.denominator != 1:
+        raise InvalidPlan(
+            f"{what} is not a whole multiple of 2^-64, so no number of random bits has that "
+            "probability; plans made by calibrate(...) have whole multiples of 2^-53"
+        )
+    return exact.numerator
+
+
+def _cumulative(row: list[float], what: str) -> list[int]:
+    parts = [_whole(chance, f"an entry of {what}") for chance in row]
+    if sum(parts) != FULL:
+        raise InvalidPlan(
+            f"{what} does not sum to exactly one; make the diagonal 1 minus the other entries, "
+            "all of them whole multiples of 2^-53, as calibrate(...) does"
+        )
+    return list(accumulate(parts[:-1]))
+
+
+def _dtype(values: int) -> type[np.uint8] | type[np.uint16]:
+    return np.uint8 if values <= 256 else np.uint16

@@ -1,0 +1,165 @@
+"""Random bytes in bulk: a cipher keyed by the operating system, or, for experiments, a seed.
+
+Randomising a series takes two streams of bytes. Every record takes one byte of ``first``; the few
+that it does not decide take seven bytes each of ``further``. Both are read strictly in order, so
+what comes out does not depend on the size of the pieces in which records are handled.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.errors import InvalidInput
+from undertow.sampling.bits import Insecure, Randomness, Secure
+
+__all__ = ["ByteArray", "Bytes", "Draws", "draws", "given", "single_draws"]
+
+ByteArray = npt.NDArray[np.uint8]
+
+_ZEROS = 2**20
+"""Bytes of keystream made at a time: the zeros that are encrypted stay in the cache."""
+
+_ROOM = 15
+"""Bytes beyond the end that some versions of the cipher ask for, and do not write."""
+
+
+class Bytes(Protocol):
+    """A stream of uniformly random bytes."""
+
+    def take(self, count: int) -> ByteArray:
+        """Return the next ``count`` bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The two streams: one byte for each record, and seven more for each undecided one."""
+
+    first: Bytes
+    further: Bytes
+
+
+def draws(randomness: Randomness | None = None) -> Draws:
+    """Return fresh streams for one call that randomises many records.
+
+    Secure bytes are the keystream of AES-256 in counter mode. Both keys come anew from the
+    operating system, here and in every process that was forked since; where the package
+    ``cryptography`` is absent, all bytes come from the operating system itself.
+
+    >>> draws(Secure()).first.take(3).size
+    3
+    >>> same = [draws(Insecure(seed=1)).first.take(4).tolist() for _ in range(2)]
+    >>> same[0] == same[1]
+    True
+    """
+    if isinstance(randomness, Insecure):
+        return _seeded(randomness.seed)
+    _check_secure(randomness)
+    try:
+        return Draws(_Keystream(), _Keystream())
+    except ImportError:
+        return Draws(_System(), _System())
+
+
+def single_draws(randomness: Randomness | None = None) -> Draws:
+    """Return streams for one record at a time: secure ones keep nothing between records.
+
+    >>> single_draws(Secure()).further.take(7).size
+    7
+    """
+    if isinstance(randomness, Insecure):
+        return _seeded(randomness.seed)
+    _check_secure(randomness)
+    return Draws(_System(), _System())
+
+
+def given(first: bytes, further: bytes) -> Draws:
+    """Return streams of known bytes, for test vectors; they end with an error.
+
+    >>> given(b"\\x07", b"").first.take(1).tolist()
+    [7]
+    """
+    return Draws(_Given(first), _Given(further))
+
+
+def _check_secure(randomness: object) -> None:
+    if randomness is not None and not isinstance(randomness, Secure):
+        raise TypeError("randomness must be Secure() or Insecure(seed)")
+
+
+def _seeded(seed: int) -> Draws:
+    first, further = np.random.SeedSequence(seed).spawn(2)
+    return Draws(_Seeded(first), _Seeded(further))
+
+
+class _Keystream:
+    """AES-256 in counter mode over zeros; a forked process takes a key of its own."""
+
+    def __init__(self) -> None:
+        self._zeros = np.zeros(_ZEROS, dtype=np.uint8)
+        self._start()
+
+    def _start(self) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        cipher = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16)))
+        self._encryptor: Any = cipher.encryptor()
+        self._process = os.getpid()
+
+    def take(self, count: int) -> ByteArray:
+        if os.getpid() != self._process:
+            self._start()
+        made = np.empty(count + _ROOM, dtype=np.uint8)
+        for start in range(0, count, _ZEROS):
+            size = min(_ZEROS, count - start)
+            room = made[start : start + size + _ROOM]
+            self._encryptor.update_into(self._zeros[:size], room)
+        return made[:count]
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a stream of random bytes is never copied: a copy would repeat it")
+
+
+class _System:
+    """The operating system's source itself: nothing is kept."""
+
+    def take(self, count: int) -> ByteArray:
+        return np.frombuffer(os.urandom(count), dtype=np.uint8)
+
+
+class _Seeded:
+    """The raw 64-bit words of PCG64, little end first: the same on every machine and version."""
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self._words = np.random.PCG64(seed)
+        self._rest = np.empty(0, dtype=np.uint8)
+
+    def take(self, count: int) -> ByteArray:
+        missing = count - self._rest.size
+        if missing > 0:
+            words = np.asarray(self._words.random_raw((missing + 7) // 8), dtype="<u8")
+            self._rest = np.concatenate([self._rest, words.view(np.uint8)])
+        made, self._rest = self._rest[:count], self._rest[count:]
+        return made
+
+
+class _Given:
+    """Known bytes, and no more."""
+
+    def __init__(self, content: bytes) -> None:
+        self._rest = np.frombuffer(content, dtype=np.uint8)
+
+    def take(self, count: int) -> ByteArray:
+        if count > self._rest.size:
+            raise InvalidInput(
+                f"{count} more bytes are needed, and {self._rest.size} are left; give more bytes"
+            )
+        made, self._rest = self._rest[:count], self._rest[count:]
+        return made
+
+    @property
+    def left(self) -> int:
+        return int(self._rest.size)

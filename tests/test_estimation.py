@@ -1,0 +1,513 @@
+"""Estimates from flipped and redacted series: unbiased, with variances that are exact or larger.
+
+Everything small is checked by enumeration: all outputs of a short series with their chances.
+Coverage tests: an interval misses the truth in at most a share 1 - confidence of the draws. Of R
+draws more than `MOST` misses have a chance below 1e-6 if each misses with chance 0.05; intervals
+that are 0.7 times as wide miss more often, and fail.
+"""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import undertow as ut
+from undertow.certificate import Leakage
+from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.debiasing import (
+    Kinds,
+    _between,
+    chained_variance,
+    pair_channel,
+    product_sums,
+    redacted_variance,
+    undo,
+)
+from undertow.errors import InvalidInput, NotSupported, UnknownState
+from undertow.estimation import Estimate, _shown, estimate, estimate_transitions
+from undertow.sanitizing import redact, sanitize
+
+FAST = settings(deadline=None, derandomize=True, database=None)
+GRAIN = 2.0**-53
+DRAWS = 400
+MOST = int(stats.binom.ppf(1 - 1e-6, DRAWS, 0.05))
+
+
+def plan_for(mechanism, states=2, length=None):
+    model = ut.MarkovChain(np.full((states, states), 1 / states), length=length)
+    return ut.Plan(mechanism, model, 1.0, Leakage(1.0, 1.0, "exact", "any"), "exact")
+
+
+def grained(chance):
+    return float(np.round(chance / GRAIN) * GRAIN)
+
+
+BINARY = RandomizedResponse.binary(grained(0.1), grained(0.35))
+WIDE = RandomizedResponse([[0.5, 0.25, 0.25], [0.125, 0.25, 0.625]])
+THREE = RandomizedResponse([[0.75, 0.125, 0.125], [0.25, 0.5, 0.25], [0.0, 0.125, 0.875]])
+NOISE = XorNoise(0.125, 0.25)
+ERASURES = Redaction([[0, 0], [0.25, 0.5], [0.5, 1], [1, 1], [1, 0.25], [0.5, 0], [0, 0]])
+TOLD = [0, 1, 2, 4, 5, 6]
+
+
+def channel_outputs(mechanism, series):
+    """All outputs of a series with their chances; None is an erased record."""
+    if isinstance(mechanism, XorNoise):
+        steps = [[1 - mechanism.rho0, mechanism.rho0], [mechanism.rho1, 1 - mechanism.rho1]]
+        for noise in itertools.product((0, 1), repeat=len(series)):
+            chance = mechanism.flip_rate if noise[0] else 1 - mechanism.flip_rate
+            chance *= math.prod(steps[a][b] for a, b in itertools.pairwise(noise))
+            yield chance, [x ^ e for x, e in zip(series, noise, strict=True)]
+        return
+    laws: list[list[tuple[float, Any]]] = []
+    for place, x in enumerate(series):
+        if isinstance(mechanism, Redaction):
+            gone = float(mechanism.probabilities[place, x])
+            laws.append([(1 - gone, x), (gone, None)])
+        else:
+            laws.append([(p, y) for y, p in enumerate(mechanism.matrix[x].tolist())])
+    for combination in itertools.product(*laws):
+        yield math.prod(p for p, _ in combination), [y for _, y in combination]
+
+
+def moments(mechanism, series, value):
+    """Mean and variance of a function of the outputs."""
+    found = [(p, np.asarray(value(z), float)) for p, z in channel_outputs(mechanism, series) if p]
+    mean = sum(p * v for p, v in found)
+    return mean, sum(p * (v - mean) ** 2 for p, v in found)
+
+
+def counts_of(series, states=2):
+    return np.bincount(series, minlength=states).astype(float)
+
+
+def pairs_of(series, states=2):
+    made = np.zeros((states, states))
+    for a, b in itertools.pairwise(series):
+        made[a, b] += 1
+    return made
+
+
+CASES: dict[str, tuple[Any, int, list[int]]] = {
+    "binary": (BINARY, 2, [0, 1, 1, 0, 1]),
+    "wide": (WIDE, 2, [0, 0, 1, 1, 0]),
+    "three": (THREE, 3, [0, 2, 2, 1, 0]),
+    "noise": (NOISE, 2, [0, 1, 1, 0, 0, 1]),
+}
+
+
+# --- exact, by enumeration ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_histograms_are_unbiased(case):
+    mechanism, states, series = CASES[case]
+    plan = plan_for(mechanism, states)
+    mean, _ = moments(mechanism, series, lambda z: list(estimate(z, plan).value.values()))
+    assert mean == pytest.approx(counts_of(series, states), abs=1e-12)
+
+
+def test_redacted_histograms_are_unbiased():
+    plan = plan_for(ERASURES, length=7)
+    for series in ([0, 1, 0, 1, 1, 0, 1], [1, 1, 1, 0, 0, 1, 0], [0] * 7):
+        mean, _ = moments(ERASURES, series, lambda z: list(estimate(z, plan).value.values()))
+        assert mean == pytest.approx(counts_of([series[t] for t in TOLD]), abs=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pairs_are_unbiased(case):
+    mechanism, states, series = CASES[case]
+    if isinstance(mechanism, XorNoise):
+        weights = undo(pair_channel(mechanism))
+
+        def value(z):
+            return sum(weights[2 * a + b] for a, b in itertools.pairwise(z)).reshape(2, 2)
+    else:
+        value = made_sums(mechanism, lambda sums: sums.pairs)
+    mean, _ = moments(mechanism, series, value)
+    assert mean == pytest.approx(pairs_of(series, states), abs=1e-12)
+
+
+def made_sums(mechanism, part):
+    weights = undo(np.asarray(mechanism.matrix))
+
+    def value(z):
+        begins = np.array([True] * (len(z) - 1) + [False])
+        return part(product_sums(np.array(z), weights, begins))
+
+    return value
+
+
+@pytest.mark.parametrize("case", ["binary", "wide", "three"])
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_the_variance_of_pairs_is_estimated_without_bias(case, p):
+    """The mean of the estimated variance is the variance of pairs - p row."""
+    mechanism, _, series = CASES[case]
+
+    def deviation(sums):
+        return sums.pairs - p * sums.pairs.sum(axis=1, keepdims=True)
+
+    def variance(sums):
+        one, linear, square = sums.ratios().squares[1]
+        return one + p * linear + p**2 * square
+
+    mean, _ = moments(mechanism, series, made_sums(mechanism, variance))
+    _, exact = moments(mechanism, series, made_sums(mechanism, deviation))
+    assert mean == pytest.approx(exact, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", ["binary", "wide", "three"])
+def test_the_variance_of_counts_is_at_least_the_true_one(case):
+    """In the mean, and never above that of the worst states."""
+    mechanism, states, series = CASES[case]
+    channel = np.asarray(mechanism.matrix)
+    weights = undo(channel)
+
+    def sums(z):
+        seen = np.bincount(z, minlength=channel.shape[1]).astype(float)
+        kinds = Kinds(channel[None], weights[None], seen[None])
+        return [kinds.sum(wanted, 1.96)[1] for wanted in np.eye(states, dtype=bool)]
+
+    plan = plan_for(mechanism, states)
+    mean, _ = moments(mechanism, series, sums)
+    _, exact = moments(mechanism, series, lambda z: list(estimate(z, plan).value.values()))
+    assert (mean >= exact - 1e-9).all()
+    one_record = (channel @ weights**2 - np.eye(states)).max(axis=0)
+    assert (mean <= len(series) * one_record + 1e-9).all()
+
+
+@pytest.mark.parametrize("noise", [NOISE, XorNoise(0.875, 0.5), XorNoise(0.25, 0.75)])
+def test_the_variance_under_a_noise_chain_is_that_of_the_worst_series(noise):
+    found = [
+        moments(noise, series, lambda z: sum(z))[1]
+        for series in itertools.product((0, 1), repeat=6)
+    ]
+    assert max(found) == pytest.approx(chained_variance(noise, np.array([6])), rel=1e-9)
+
+
+def test_a_noise_that_never_forgets():
+    assert chained_variance(XorNoise(1.0, 1.0), np.array([6, 1])) == pytest.approx(0.25 * 37)
+
+
+def test_the_variance_of_redacted_pairs_covers_all_series():
+    places, channels = _shown(ERASURES)
+    assert places.tolist() == TOLD
+    weights = np.stack([undo(channel) for channel in channels])
+    kinds = Kinds(channels, weights, np.zeros((len(places), 3)))
+    most = redacted_variance(kinds, np.where(np.diff(places, append=-1) == 1, 1, 0))
+    for series in itertools.product((0, 1), repeat=7):
+
+        def pairs(z):
+            rows = [weights[n][2 if z[t] is None else z[t]] for n, t in enumerate(TOLD)]
+            made = np.zeros((2, 2))
+            for n, (s, t) in enumerate(itertools.pairwise(TOLD)):
+                made += np.outer(rows[n], rows[n + 1]) if t == s + 1 else 0
+            return made
+
+        for p in (0.0, 0.4, 1.0):
+            _, exact = moments(
+                ERASURES, series,
+                lambda z, p=p: pairs(z) - p * pairs(z).sum(axis=1, keepdims=True),
+            )  # fmt: skip
+            assert (exact <= most + 1e-9).all()
+
+
+def test_weights_undo_their_channel():
+    rng = np.random.default_rng(1)
+    for states, outputs in ((2, 2), (3, 3), (2, 5), (4, 7)):
+        channel = rng.dirichlet(np.ones(outputs), size=states)
+        weights = undo(channel)
+        assert channel @ weights == pytest.approx(np.eye(states), abs=1e-9)
+        assert weights.sum(axis=1) == pytest.approx(np.ones(outputs), abs=1e-9)
+    assert undo(np.array([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]])).shape == (3, 2)
+
+
+@FAST
+@given(*[st.floats(-10, 10, allow_subnormal=False)] * 3)
+def test_the_ends_of_a_quadratic_set(square, linear, constant):
+    """Against a grid: no allowed share lies outside the ends, and the ends are allowed."""
+    low, high = _between(square, linear, constant)
+    grid = np.linspace(0, 1, 501)
+    allowed = grid[square * grid**2 + linear * grid + constant <= -1e-9]
+    if allowed.size:
+        assert low <= allowed.min() + 1e-9
+        assert high >= allowed.max() - 1e-9
+    for end in (low, high):
+        assert math.isnan(end) or 0 <= end <= 1
+        assert math.isnan(end) or square * end**2 + linear * end + constant <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("terms", "ends"),
+    [
+        ((1, -1, 0.1875), (0.25, 0.75)),
+        ((-1, 1, -0.1875), (0, 1)),
+        ((-1, 1.25, -0.25), (0, 1)),
+        ((-1, 3, -1.25), (0, 0.5)),
+        ((-1, 0, 0.25), (0.5, 1)),
+        ((-1, 0, -1), (0, 1)),
+        ((0, 1, -0.5), (0, 0.5)),
+        ((0, 0, -1), (0, 1)),
+    ],
+)
+def test_known_quadratic_sets(terms, ends):
+    assert _between(*terms) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("terms", [(1, 0, 1), (0, 0, 1), (1, -5, 6), (1, 5, 6), (-1, 0, 9)])
+def test_empty_quadratic_sets(terms):
+    assert all(math.isnan(end) for end in _between(*terms))
+
+
+def test_transitions_from_noise_chains_and_redactions():
+    """Long series, weak noise: shares come out near the truth, inside their intervals."""
+    series = sticky(2, 4000, seed=1)
+    shares = pairs_of(series) / pairs_of(series).sum(axis=1, keepdims=True)
+    weak = plan_for(XorNoise(0.03125, 0.5))
+    found = estimate(sanitize(weak, series, insecure_seed=1), weak, "transitions")
+    assert found.value == pytest.approx(shares, abs=0.03)
+    assert ((found.low <= shares) & (shares <= found.high)).all()
+    many = [sticky(2, 7, seed) for seed in range(500)]
+    pairs = sum(pairs_of(one[:3]) + pairs_of(one[4:]) for one in many)
+    plan = plan_for(ERASURES, length=7)
+    found = estimate(redact(plan, many, insecure_seed=1), plan, "transitions")
+    shares = pairs / pairs.sum(axis=1, keepdims=True)
+    assert found.records == 500 * 4
+    assert found.value == pytest.approx(shares, abs=0.05)
+    assert ((found.low <= shares) & (shares <= found.high)).all()
+
+
+# --- what is returned -----------------------------------------------------------------------------
+
+
+def test_a_count_is_the_sum_of_its_states():
+    plan = plan_for(THREE, 3)
+    z = sanitize(plan, [0, 1, 2, 2, 1] * 20, insecure_seed=1)
+    whole = estimate(z, plan)
+    both = estimate(z, plan, ut.Count([0, 2]))
+    assert isinstance(whole, Estimate)
+    assert both.value == pytest.approx(whole.value[0] + whole.value[2])
+    assert sum(whole.value.values()) == pytest.approx(100)
+    assert whole.records == both.records == 100
+    everything = estimate(z, plan, ut.Count([0, 1, 2]))
+    assert (everything.low, everything.high) == pytest.approx((100, 100))
+
+
+def test_intervals_stay_among_possible_counts():
+    plan = plan_for(RandomizedResponse.binary(0.4375, 0.4375))
+    found = estimate([1] * 20, plan)
+    assert found.value[1] == pytest.approx(90)
+    assert found.high[1] == 20
+    assert found.low[0] == found.high[0] == 0
+
+
+def test_what_a_redaction_shows_is_certain():
+    plan = plan_for(ERASURES, length=7)
+    found = estimate([0, 0, None, None, None, None, 1], plan)
+    assert found.records == 6
+    assert found.low[0] >= 2
+    assert found.high[0] <= 5
+    assert found.low[1] >= 1
+    sure = estimate([0, 1, 0, None, 1, 1, 1], plan)
+    assert (sure.low, sure.high) == ({0: 2, 1: 4}, {0: 2, 1: 4})
+
+
+def test_all_forms_of_data_give_the_same():
+    plan = plan_for(BINARY)
+    series = [[0, 1, 1, 0, 1, 1], [1, 1, 0, 0, 0, 1]]
+    frame = pl.DataFrame(
+        {"id": ["a"] * 6 + ["b"] * 6, "t": [*range(6)] * 2, "x": series[0] + series[1]}
+    )
+    table = ut.Data(frame, value="x", person="id", time="t", every=1)
+    for query in (None, ut.Count(1), "transitions"):
+        one = estimate(series, plan, query)
+        for other in (np.array(series), table, [np.array(part) for part in series]):
+            assert_same(estimate(other, plan, query), one)
+    assert_same(estimate(frame, plan), estimate(series, plan))
+    assert_same(estimate(sanitize(plan, table, insecure_seed=1), plan),
+                estimate(sanitize(plan, series, insecure_seed=1), plan))  # fmt: skip
+    with pytest.raises(InvalidInput, match=r"Data\("):
+        estimate_transitions(frame, plan)
+
+
+def assert_same(one, other):
+    for name in ("value", "low", "high"):
+        a, b = getattr(one, name), getattr(other, name)
+        if isinstance(a, np.ndarray):
+            assert a == pytest.approx(b, abs=1e-12, nan_ok=True)
+        else:
+            assert a == pytest.approx(b, abs=1e-12)
+    assert one.records == other.records
+
+
+def test_neighbours_are_one_step_apart_and_of_one_person():
+    plan = plan_for(RandomizedResponse(np.eye(2)))
+    frame = pl.DataFrame({"id": [*"aaab"], "t": [0, 1, 3, 0], "x": [0, 1, 0, 1]})
+    gaps = ut.Data(frame, value="x", person="id", time="t", every=1)
+    found = estimate_transitions(gaps, plan)
+    assert found.records == 1
+    assert found.value[0].tolist() == [0.0, 1.0]
+    assert np.isnan(found.value[1]).all()
+    assert found.low[1].tolist() == [0.0, 0.0]
+    assert found.high[1].tolist() == [1.0, 1.0]
+    with pytest.raises(InvalidInput, match="neighbour"):
+        estimate_transitions([[0], [1]], plan)
+    with pytest.raises(ValueError, match="read-only"):
+        found.value[0, 0] = 1
+
+
+def test_pieces_change_nothing(monkeypatch):
+    from undertow import debiasing
+
+    plan = plan_for(THREE, 3)
+    z = sanitize(plan, [[0, 1, 2, 2, 1] * 9, [1, 1], [2] * 30], insecure_seed=1)
+    one = estimate_transitions(z, plan)
+    for piece in (1, 2, 7, 45):
+        monkeypatch.setattr(debiasing, "_PIECE", piece)
+        assert_same(estimate_transitions(z, plan), one)
+
+
+def test_without_flips_the_truth_comes_back():
+    plan = plan_for(RandomizedResponse(np.eye(3)), 3)
+    series = [0, 1, 2, 2, 1, 0, 0]
+    found = estimate(series, plan)
+    assert found.value == found.low == found.high == {0: 3, 1: 2, 2: 2}
+    moved = estimate_transitions(series, plan)
+    exact = pairs_of(series, 3) / pairs_of(series, 3).sum(axis=1, keepdims=True)
+    assert moved.value == pytest.approx(exact)
+    assert moved.low == pytest.approx(exact, abs=1e-6)
+    assert moved.high == pytest.approx(exact, abs=1e-6)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        RandomizedResponse.binary(0.5, 0.5),
+        RandomizedResponse([[0.25, 0.75], [0.25, 0.75]]),
+        XorNoise(0.25, 0.25),
+        RandomizedResponse([[1.0], [1.0]]),
+    ],
+)
+def test_outputs_that_say_nothing_are_refused(mechanism):
+    plan = plan_for(mechanism)
+    for call in (estimate, estimate_transitions):
+        with pytest.raises(NotSupported, match="tell all states apart"):
+            call([0, 0, 0], plan)
+
+
+def test_a_redaction_that_shows_nothing_is_refused():
+    plan = plan_for(Redaction(np.ones((3, 2))), length=3)
+    for call in (estimate, estimate_transitions):
+        with pytest.raises(NotSupported, match="always erased"):
+            call([None] * 3, plan)
+
+
+def test_bad_questions_are_refused():
+    plan: Any = plan_for(BINARY)
+    wrong: Any = "matrix"
+    with pytest.raises(InvalidInput, match="'transitions'"):
+        estimate([0], plan, wrong)
+    with pytest.raises(NotSupported, match="Sum"):
+        estimate([0], plan, ut.Sum(0, 1))  # type: ignore[arg-type]
+    with pytest.raises(UnknownState, match="7"):
+        estimate([0], plan, ut.Count(7))
+    for confidence in (0, 1, 1.5, -1, float("nan")):
+        with pytest.raises(InvalidInput, match="confidence"):
+            estimate([0], plan, confidence=confidence)
+    with pytest.raises(UnknownState, match="no output of this plan"):
+        estimate([0, None], plan)
+    with pytest.raises(UnknownState, match="no output of this plan"):
+        estimate([0, 5], plan)
+    with pytest.raises(InvalidInput, match="exactly 7 records"):
+        estimate([0, 1], plan_for(ERASURES, length=7))
+    with pytest.raises(InvalidInput, match="a Plan is required"):
+        estimate([0], wrong)
+    noisy: Any = ut.calibrate(ut.Count(1), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), epsilon=1.0)
+    with pytest.raises(NotSupported, match="error_bar"):
+        estimate([0], noisy)
+
+
+# --- coverage -------------------------------------------------------------------------------------
+
+
+def sticky(states, length, seed):
+    rng = np.random.default_rng(seed)
+    series = [0]
+    for _ in range(length - 1):
+        series.append(series[-1] if rng.random() < 0.8 else int(rng.integers(states)))
+    return series
+
+
+def misses(plan, verb, series, truth, shares, shrink=1.0):
+    """How often each interval, ``shrink`` times as wide, misses the truth."""
+    counted, moved = np.zeros(truth.shape, int), np.zeros(shares.shape, int)
+    for seed in range(DRAWS):
+        z = verb(plan, series, insecure_seed=seed)
+        for found, exact, missed in (
+            (estimate(z, plan), truth, counted),
+            (estimate_transitions(z, plan), shares, moved),
+        ):
+            value, low, high = (
+                np.array(list(part.values()) if isinstance(part, dict) else part)
+                for part in (found.value, found.low, found.high)
+            )
+            missed += (value + shrink * (low - value) > exact + 1e-9) | (
+                value + shrink * (high - value) < exact - 1e-9
+            )
+    return counted, moved
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanism", "states", "exact"),
+    [
+        (RandomizedResponse.binary(0.25, 0.25), 2, True),
+        (BINARY, 2, True),
+        (WIDE, 2, True),
+        (THREE, 3, True),
+        (NOISE, 2, False),
+    ],
+    ids=["symmetric", "binary", "wide", "three", "noise"],
+)
+def test_intervals_cover_the_truth(mechanism, states, exact):
+    """One series of 1,200 records, flipped DRAWS times; the twins are 0.7 times as wide.
+
+    Intervals under a noise chain are those of the worst series: they have no twin.
+    """
+    series = sticky(states, 1200, seed=states)
+    pairs = pairs_of(series, states)
+    truth, shares = counts_of(series, states), pairs / pairs.sum(axis=1, keepdims=True)
+    plan = plan_for(mechanism, states)
+    counted, moved = misses(plan, sanitize, np.array(series, np.uint8), truth, shares)
+    assert counted.max() <= MOST
+    assert moved.max() <= MOST
+    if exact:
+        counted, moved = misses(plan, sanitize, np.array(series, np.uint8), truth, shares, 0.7)
+        assert counted.max() > MOST
+        assert moved.max() > MOST
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+def test_intervals_from_redacted_series_cover_the_truth():
+    """150 series of seven records, redacted DRAWS times; the twin is 0.6 times as wide."""
+    series = [sticky(2, 7, seed) for seed in range(150)]
+    truth = sum(counts_of([one[t] for t in TOLD]) for one in series)
+    pairs = sum(pairs_of(one[:3]) + pairs_of(one[4:]) for one in series)
+    plan = plan_for(ERASURES, length=7)
+    shares = pairs / pairs.sum(axis=1, keepdims=True)
+    counted, moved = misses(plan, redact, series, truth, shares)
+    assert counted.max() <= MOST
+    assert moved.max() <= MOST
+    counted, _ = misses(plan, redact, series, truth, shares, 0.6)
+    assert counted.max() > MOST
