@@ -198,8 +198,8 @@ def test_wrong_usage(arguments):
 
 
 def test_without_matplotlib_nothing_is_computed(tmp_path, monkeypatch):
-    from undertow.figures import canvas
     from undertow.errors import NotSupported
+    from undertow.figures import canvas
 
     def missing():
         raise NotSupported("figures need matplotlib; install it with: pip install 'undertow[plot]'")

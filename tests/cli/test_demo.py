@@ -7,9 +7,9 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from undertow.figures import canvas
 from undertow.cli import demo_command
 from undertow.errors import NotSupported
+from undertow.figures import canvas
 
 FILES = {"leakage.png", "leakage.svg", "plan.json", "release.json", "report.txt"}
 STATES = ("inactive", "active")

@@ -14,7 +14,10 @@ import pytest
 import undertow
 from tests.cli.calls import CHAIN, call, start
 
-COMMANDS = ("leakage", "plan", "compare", "fit", "validate", "release", "ledger", "demo")
+COMMANDS = (
+    "leakage", "plan", "compare", "fit", "validate", "release", "sanitize", "redact", "estimate",
+    "ledger", "demo",
+)  # fmt: skip
 LEAKAGE = ("leakage", *CHAIN, "--epsilon", "1")
 PROBE = """
 import json, sys
@@ -97,7 +100,7 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
     import shlex
 
     ran = 0
-    for page in ("", "leakage", "plan", "compare", "fit", "validate", "release", "ledger"):
+    for page in ("", *COMMANDS[:-1]):
         Path("plan.json").write_text(plan.to_json())  # an example may have written another
         text = call(*filter(None, [page]), "--help").stdout.replace("\\\n", " ")
         for line in text.splitlines():
@@ -109,13 +112,13 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
                 done = call(*words[1:], *(["--force"] if written else []))
                 assert done.exit_code == 0, line
                 ran += 1
-    assert ran == 25
+    assert ran == 39
 
 
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
-        ("undertow re", {"release"}),
+        ("undertow re", {"redact", "release"}),
         ("undertow ledger ", {"create", "show", "limit", "verify"}),
         ("undertow plan --against ", {"any", "ignorant", "informed"}),
         ("undertow release --dry", {"--dry-run"}),

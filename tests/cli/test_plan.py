@@ -11,6 +11,8 @@ import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, rows, start, strict
 from undertow.cli.plan_command import Method
 from undertow.errors import InvalidPlan
+from undertow.planning.local import SERIES_METHODS
+from undertow.planning.redaction import REDACTIONS
 from undertow.planning.search import METHODS
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
@@ -58,10 +60,13 @@ SHORT = ut.MarkovChain(ACTIVITY.transition, ACTIVITY.states, length=20)
 
 
 def test_every_method_can_be_named():
-    assert [method.value for method in Method] == ["best", *METHODS]
+    named = [method.value for method in Method]
+    assert named[: len(METHODS) + 1] == ["best", *METHODS]
+    assert {*named} == {"best", *METHODS, *SERIES_METHODS, *REDACTIONS}
+    assert len({*named}) == len(named)
 
 
-@pytest.mark.parametrize("method", [m.value for m in Method])
+@pytest.mark.parametrize("method", ["best", *METHODS])
 def test_methods(method):
     asked = (*ASKED[:-1], 12, "--length", 20, "--against", "ignorant", "--method", method)
     found = call_json(*asked)

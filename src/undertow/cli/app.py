@@ -7,11 +7,14 @@ import typer
 from undertow._version import __version__
 from undertow.cli.compare_command import compare
 from undertow.cli.demo_command import demo
+from undertow.cli.estimate_command import estimate
 from undertow.cli.fit_command import fit
 from undertow.cli.leakage_command import leakage
 from undertow.cli.ledger_command import ledger_app
 from undertow.cli.plan_command import plan
+from undertow.cli.redact_command import redact
 from undertow.cli.release_command import release
+from undertow.cli.sanitize_command import sanitize
 from undertow.cli.validate_command import validate
 
 __all__ = ["app"]
@@ -55,6 +58,16 @@ def undertow(
     What may be published, and what does it cost?
       undertow release activity.csv.gz --plan plan.json --value steps --state 'steps > 0' \\
         --ledger year.db --dataset w25 --report report.html
+    How does each record get its own noise, before anyone sees it?
+      undertow plan --model chain.json --series --epsilon 2 --output flips.json
+      undertow sanitize activity.csv.gz --plan flips.json --value steps --state 'steps > 0' \\
+        --output flipped.csv
+      undertow estimate flipped.csv --plan flips.json --value steps
+    How is one record hidden, and the rest of the series shown?
+      undertow plan --model chain.json --length 300 --redacted --protect 150 --epsilon 1 \\
+        --output erasures.json
+      undertow redact activity.csv.gz --plan erasures.json --value steps --state 'steps > 0' \\
+        --output shown.csv
     What was released so far, and what is left?
       undertow ledger show year.db
     Show me, on a simulated fortnight of activity.
@@ -70,5 +83,8 @@ app.command(short_help="What every method costs, side by side.")(compare)
 app.command(short_help="A chain from a file of records.")(fit)
 app.command(short_help="What is odd about a table.")(validate)
 app.command(short_help="A private answer, accounted and written.")(release)
+app.command(short_help="A series, every record flipped.")(sanitize)
+app.command(short_help="A series, records erased.")(redact)
+app.command(short_help="What a randomised series says of the true one.")(estimate)
 app.add_typer(ledger_app, short_help="What was released, and what is left.")
 app.command(short_help="Show me, on simulated activity.")(demo)

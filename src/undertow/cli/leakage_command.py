@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from undertow.cli.local_options import read_flips
 from undertow.cli.options import (
     AgainstOption,
     CountOption,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from undertow.certificate import Leakage
+    from undertow.channels import RandomizedResponse
     from undertow.mechanisms import Levelled
     from undertow.models.sets import AnyModel
 
@@ -70,6 +72,20 @@ def leakage(
         float | None,
         typer.Option("--scale", metavar="B", help="Laplace scale of --count or --histogram."),
     ] = None,
+    flips: Annotated[
+        str | None,
+        typer.Option(
+            "--flips",
+            metavar="RHO[,RHO]",
+            help="The series, each record flipped with this chance, or one for each of two states.",
+        ),
+    ] = None,
+    effort: Annotated[
+        int | None,
+        typer.Option(
+            "--effort", metavar="N", help="For --flips of many states: more narrows the interval."
+        ),
+    ] = None,
     against: AgainstOption = None,
     target: TargetOption = None,
     known: KnownOption = None,
@@ -77,8 +93,8 @@ def leakage(
 ) -> None:
     """What an algorithm reveals about one record, as a certified interval.
 
-    Ask about every algorithm of a DP level at once (--epsilon), or about one noisy answer
-    (--count or --histogram, with --scale).
+    Ask about every algorithm of a DP level at once (--epsilon), about one noisy answer (--count
+    or --histogram, with --scale), or about a series whose records are flipped (--flips).
 
     \b
     Examples:
@@ -86,16 +102,20 @@ def leakage(
       undertow leakage --transition '0.882,0.118;0.305,0.695' --states inactive,active \\
         --count active --scale 4 --against ignorant
       undertow leakage --model chain.json --epsilon 1 --target 50 --known 40,60 --json
+      undertow leakage --model chain.json --flips 0.3,0.4
     """
     with refusals(as_json):
-        question = _question(epsilon, unit, count, histogram, scale)
+        if effort is not None and flips is None:
+            raise misuse("--effort goes with --flips")
+        question = _question(epsilon, unit, count, histogram, scale, flips)
         who = read_against(against, target, known)
         described = ModelText(model, transition, states, start, length).read()
         mechanism = question(described)
         with waiting("computing the leakage"):
             from undertow.bounds.engine import leakage as compute
 
-            leak = compute(mechanism, described, who)
+            more = {} if effort is None else {"effort": effort}
+            leak = compute(mechanism, described, who, **more)
         if as_json:
             typer.echo(strict_json(leakage_fields(leak)))
         else:
@@ -108,29 +128,37 @@ def _question(
     count: str | None,
     histogram: bool,
     scale: float | None,
-) -> "Callable[[AnyModel], Levelled]":
+    flips: str | None,
+) -> "Callable[[AnyModel], Levelled | RandomizedResponse]":
     """Return how to build the mechanism asked about, once the model's states are known."""
-    if (epsilon is not None) + (count is not None) + histogram != 1:
-        raise misuse("ask one question: --epsilon, --count or --histogram")
+    if (epsilon is not None) + (count is not None) + histogram + (flips is not None) != 1:
+        raise misuse("ask one question: --epsilon, --count, --histogram or --flips")
     from undertow.mechanisms import Laplace, PureDP
     from undertow.queries import Histogram
 
+    if scale is not None and count is None and not histogram:
+        other = "--flips" if epsilon is None else "--epsilon"
+        raise misuse(f"--scale goes with --count or --histogram, not with {other}")
+    if unit is not None and epsilon is None:
+        raise misuse("--unit goes with --epsilon; noisy answers and flips protect records")
+    if flips is not None:
+        return lambda model: read_flips(flips, model)
     if epsilon is not None:
-        if scale is not None:
-            raise misuse("--scale goes with --count or --histogram, not with --epsilon")
         return lambda _: PureDP(epsilon, "person" if unit is Unit.person else "record")
     if scale is None:
         raise misuse("a noisy answer needs --scale, the scale of its Laplace noise")
-    if unit is not None:
-        raise misuse("--unit goes with --epsilon; a noisy answer protects records")
     return lambda model: Laplace(Histogram() if count is None else read_count(count, model), scale)
 
 
-def _tell(mechanism: "Levelled", model: "AnyModel", leak: "Leakage") -> None:
+def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "Leakage") -> None:
     from undertow.adversaries import words
+    from undertow.channels import RandomizedResponse
     from undertow.mechanisms import PureDP
 
-    if isinstance(mechanism, PureDP):
+    if isinstance(mechanism, RandomizedResponse):
+        rates = dict.fromkeys(f"{1 - kept:g}" for kept in mechanism.matrix.diagonal())
+        asked = f"the whole series, each record flipped with chance {' or '.join(rates)}"
+    elif isinstance(mechanism, PureDP):
         asked = f"any {mechanism.epsilon:g}-DP algorithm, one {mechanism.unit} replaced"
     else:
         asked = f"{query_words(mechanism.query)}, Laplace noise of scale {mechanism.scale:g}"

@@ -14,7 +14,7 @@ from undertow.rounding import above, below, odds
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
-    from undertow.queries import AnyQuery
+    from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
     "above",
@@ -99,7 +99,7 @@ def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
     console.print(table)
 
 
-def query_words(query: "AnyQuery") -> str:
+def query_words(query: "AnyQuery | LocalQuery") -> str:
     """Return what is asked, in words."""
     from undertow.reporting.words import question
 

@@ -2,10 +2,12 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undertow.cli.local_options import LocalText, ObjectiveOption, RedactedOption, SeriesOption
+from undertow.cli.local_output import PUBLISHED, is_local, local_rows, show_chances, uncovered
 from undertow.cli.options import (
     AgainstOption,
     CountOption,
@@ -27,12 +29,12 @@ from undertow.cli.options import (
     read_against,
     read_records,
 )
-from undertow.cli.output import above, interval, odds, query_words, refusals, show, waiting
+from undertow.cli.output import above, interval, odds, refusals, show, waiting
 
 if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
-    from undertow.queries import State
+    from undertow.queries import AnyQuery, LocalQuery, State
 
 __all__ = ["plan", "plan_rows"]
 
@@ -50,6 +52,14 @@ class Method(StrEnum):
     lange = "lange"
     zhao = "zhao"
     zhao_multistep = "zhao-multistep"
+    chakrabarti = "chakrabarti"
+    xor = "xor"
+    optimal = "optimal"
+    mq = "mq"
+    mq_printed = "mq-printed"
+    r3_relaxed = "3r-relaxed"
+    r3_constant = "3r-constant"
+    r3_individual = "3r-individual"
 
 
 def plan(
@@ -66,6 +76,9 @@ def plan(
     histogram: HistogramOption = False,
     sum_: SumOption = None,
     mean: MeanOption = None,
+    series: SeriesOption = False,
+    redacted: RedactedOption = False,
+    objective: ObjectiveOption = None,
     against: AgainstOption = None,
     target: TargetOption = None,
     known: KnownOption = None,
@@ -91,6 +104,9 @@ def plan(
 ) -> None:
     """The least noise that keeps what is revealed below a limit.
 
+    A curator's answer gets noise (--count and the like). A series is randomised record by record:
+    flipped (--series), or erased around the records to hide (--redacted).
+
     \b
     Examples:
       undertow plan --transition '0.882,0.118;0.305,0.695' --states inactive,active \\
@@ -99,16 +115,24 @@ def plan(
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --epsilon 1 --json
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --epsilon 1 \\
         --method quilt --protect 3,5
+      undertow plan --model chain.json --series --epsilon 2 --output flips.json
+      undertow plan --model chain.json --length 300 --redacted --protect 150 --epsilon 1 \\
+        --output erasures.json
     """
     with refusals(as_json):
-        asked = QueryText(count, histogram, sum_, mean)
+        local = LocalText(series, redacted, protect, objective)
+        _check_one(local, [count, sum_, mean], histogram, pairs)
         if force and output is None:
             raise misuse("--force goes with --output")
         who = read_against(against, target, known)
         described = ModelText(model, transition, states, start, length).read()
-        query = asked.read(described)
         alike = None if pairs is None else _pairs(pairs, described)
-        records = None if protect is None else read_records(protect, "--protect")
+        records = None
+        if local.asked:
+            query: AnyQuery | LocalQuery = local.read(length)
+        else:
+            query = QueryText(count, histogram, sum_, mean).read(described)
+            records = None if protect is None else read_records(protect, "--protect")
         if output is not None:
             from undertow.cli.files import check_output
 
@@ -117,8 +141,9 @@ def plan(
             from undertow.planning.search import calibrate
 
             found = calibrate(
-                query, described, epsilon, who, method.value, pairs=alike, protect=records
-            )
+                query, described, epsilon, who, method.value,
+                pairs=alike, protect=records, objective=local.aim(),
+            )  # fmt: skip
         text = found.to_json() + "\n"
         if output is not None:
             from undertow.cli.files import write_text
@@ -129,33 +154,54 @@ def plan(
         else:
             written = [] if output is None else [("written to", str(output))]
             show("The plan", [*plan_rows(found), *written])
+            show_chances(found)
 
 
-def plan_rows(plan: "Plan") -> list[tuple[str, str]]:
+def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
     from undertow.adversaries import words
-    from undertow.mechanisms import DiscreteLaplace
     from undertow.planning.methods import METHODS
+    from undertow.reporting.words import question
 
-    noise = "discrete Laplace" if isinstance(plan.mechanism, DiscreteLaplace) else "Laplace"
     promise = (
         f"{words(plan.against)} can raise the odds {plan.leakage.secrets.words()} by at most "
         f"a factor {odds(plan.leakage.upper)}"
     )
-    proved = METHODS[plan.method].certified
+    local = is_local(plan)
+    proved = plan.method not in PUBLISHED if local else METHODS[plan.method].certified
     basis = "" if proved else " (as published; the leakage below is certified)"
     return [
-        ("question", query_words(plan.noise.query)),
+        ("question", question(plan.query)),
         ("model", plan.model.describe()),
         ("method", plan.method + basis),
+        *(local_rows(plan) if local else _noise_rows(plan)),
+        ("promise", promise),
+        *uncovered(plan),
+        ("assumes", "; ".join(plan.leakage.assumptions) or "nothing"),
+    ]
+
+
+def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
+    from undertow.mechanisms import DiscreteLaplace
+
+    noise = "discrete Laplace" if isinstance(plan.mechanism, DiscreteLaplace) else "Laplace"
+    return [
         ("noise", f"{noise}, scale {above(plan.mechanism.scale)}"),
         ("DP level", above(plan.dp_epsilon)),
         ("leakage", f"{interval(plan.leakage)}; {plan.epsilon:g} is allowed"),
         ("expected error", f"{plan.expected_error:.6g}"),
         ("error bar", f"within {plan.accuracy(0.05):.6g} with probability 95%"),
-        ("promise", promise),
-        ("assumes", "; ".join(plan.leakage.assumptions) or "nothing"),
     ]
+
+
+def _check_one(
+    local: LocalText, typed: "list[str | None]", histogram: bool, pairs: str | None
+) -> None:
+    """Refuse no question and two."""
+    if sum(text is not None for text in typed) + histogram + local.asked != 1:
+        raise misuse("ask for one of --count, --histogram, --sum, --mean, --series and --redacted")
+    if local.asked and pairs is not None:
+        raise misuse("--pairs goes with a curator's question; a series hides all values")
 
 
 def _pairs(text: str, model: "AnyModel") -> "list[tuple[State, State]]":

@@ -1,0 +1,165 @@
+"""``undertow estimate``: what the true series probably hold, from a flipped or redacted one."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from undertow.cli.data_options import DataText, EveryOption, PersonOption, TimeOption
+from undertow.cli.local_options import PlanOption
+from undertow.cli.local_output import count_words, is_local
+from undertow.cli.options import JsonOption, misuse, read_count
+from undertow.cli.output import above, below, refusals, show, strict_json, waiting
+from undertow.cli.tables import show_table
+from undertow.errors import NotSupported
+
+if TYPE_CHECKING:
+    from undertow.data.table import Shape
+    from undertow.estimation import Estimate
+    from undertow.plan import Plan
+
+__all__ = ["estimate"]
+
+_DIGITS = 6
+
+
+def estimate(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SANITISED", help="What 'undertow sanitize' or 'undertow redact' wrote."
+        ),
+    ],
+    plan: PlanOption,
+    value: Annotated[
+        str, typer.Option("--value", metavar="COLUMN", help="The column that holds the outputs.")
+    ],
+    person: PersonOption = None,
+    time: TimeOption = None,
+    every: EveryOption = None,
+    count: Annotated[
+        str | None,
+        typer.Option("--count", metavar="STATES", help="How many records were in these states."),
+    ] = None,
+    histogram: Annotated[
+        bool, typer.Option("--histogram", help="How many were in each state (default).")
+    ] = False,
+    transitions: Annotated[
+        bool, typer.Option("--transitions", help="How often each state followed each other.")
+    ] = False,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="P", help="The chance that an interval holds.")
+    ] = 0.95,
+    as_json: JsonOption = False,
+) -> None:
+    """What the true series probably hold, with intervals, from a file that was randomised.
+
+    Computed from the published file and the plan alone, so it costs no privacy. Transitions need
+    to know which records follow each other: say --person and --time as for 'undertow sanitize'.
+
+    \b
+    Examples:
+      undertow estimate flipped.csv --plan flips.json --value steps
+      undertow estimate flipped.csv --plan flips.json --value steps --transitions --json
+    """
+    with refusals(as_json):
+        if (count is not None) + histogram + transitions > 1:
+            raise misuse("ask for one of --count, --histogram and --transitions")
+        options = DataText(value, person, time, None, every)
+        from undertow.cli.files import read_plan
+
+        read: Plan[Any] = read_plan(plan)
+        if not is_local(read):
+            raise NotSupported(
+                f"the plan file {plan} answers a question with noise, and its answer is unbiased "
+                "as it is; see what 'undertow release' wrote"
+            )
+        query: Any = None if count is None else read_count(count, read.model)
+        with waiting("estimating"):
+            from undertow.estimation import estimate as compute
+
+            table = options.read(data, read.states)
+            shape = table.shape()
+            found = compute(table, read, "transitions" if transitions else query, confidence)
+        asked = _asked(count, transitions)
+        if as_json:
+            typer.echo(strict_json(_fields(asked, found, shape)))
+        else:
+            _tell(asked, found, shape, confidence)
+
+
+def _asked(count: str | None, transitions: bool) -> str:
+    if transitions:
+        return "how often each state follows each other"
+    return "number of records in each state" if count is None else f"number of records in {count}"
+
+
+def _fields(asked: str, found: "Estimate", shape: "Shape") -> dict[str, Any]:
+    return {
+        "question": asked,
+        "records": shape.rows,
+        "persons": shape.persons,
+        "about": found.records,
+        "confidence": found.confidence,
+        "states": [str(state) for state in found.states],
+        "value": _plain(found.value),
+        "low": _plain(found.low),
+        "high": _plain(found.high),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers as JSON has them: in order of the states, one for each of them."""
+    if isinstance(value, dict):
+        return list(value.values())
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _tell(asked: str, found: "Estimate", shape: "Shape", confidence: float) -> None:
+    sure = f"each holds the truth with probability {100 * confidence:g}%, over the randomisation"
+    facts = [
+        ("question", asked),
+        ("records", count_words(shape.rows, shape.persons)),
+        ("about", f"{found.records} {'pairs of neighbours' if _square(found) else 'records'}"),
+    ]
+    if not isinstance(found.value, dict) and not _square(found):
+        facts += [("estimate", _number(found.value)), ("interval", _ends(found.low, found.high))]
+    show("What the true series hold", [*facts, ("intervals", sure)])
+    if isinstance(found.value, dict):
+        rows = [
+            [str(state), _number(found.value[state]), _ends(found.low[state], found.high[state])]
+            for state in found.states
+        ]
+        show_table("Records in each state", ["state", "estimate", "interval"], rows)
+    elif _square(found):
+        _tell_transitions(found)
+
+
+def _tell_transitions(found: "Estimate") -> None:
+    places = range(len(found.states))
+    rows = [
+        [
+            f"from {state}",
+            *(
+                f"{_number(found.value[a][b], 4)} ({_ends(found.low[a][b], found.high[a][b], 4)})"
+                for b in places
+            ),
+        ]
+        for a, state in zip(places, found.states, strict=True)
+    ]
+    show_table("Share of the next states", ["", *(f"to {state}" for state in found.states)], rows)
+
+
+def _square(found: "Estimate") -> bool:
+    return getattr(found.value, "ndim", 0) == 2
+
+
+def _number(value: float, digits: int = _DIGITS) -> str:
+    if math.isnan(value):
+        return "not known"
+    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
+
+
+def _ends(low: float, high: float, digits: int = _DIGITS) -> str:
+    return f"{below(float(low), digits)} to {above(float(high), digits)}"

@@ -1,0 +1,238 @@
+"""Plans for series in words: how records are flipped or erased, and what stays of the series."""
+
+import math
+from collections.abc import Iterable
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from undertow.cli.output import above, below, interval
+from undertow.cli.tables import show_table
+
+if TYPE_CHECKING:
+    from undertow.channels import RandomizedResponse, Redaction
+    from undertow.plan import Plan
+
+__all__ = [
+    "PUBLISHED",
+    "count_words",
+    "is_local",
+    "local_rows",
+    "measure_rows",
+    "show_chances",
+    "uncovered",
+    "verb_of",
+]
+
+PUBLISHED = frozenset({"chakrabarti", "mq-printed"})
+"""Methods for series that are printed in a paper and do not prove the promise."""
+
+_DIGITS = 6
+_MOST_STATES, _MOST_RECORDS, _MOST_RUNS = 12, 20, 6
+"""What is shown of a large plan; the plan file has all of it."""
+
+
+def is_local(plan: "Plan[Any]") -> bool:
+    """Return whether a plan is for a series, not for a curator's answer."""
+    from undertow.channels import LocalMechanism
+
+    return isinstance(plan.mechanism, LocalMechanism)
+
+
+def verb_of(plan: "Plan[Any]") -> str:
+    """Return the command that carries a plan out."""
+    from undertow.channels import LocalMechanism, Redaction
+
+    if isinstance(plan.mechanism, Redaction):
+        return "redact"
+    return "sanitize" if isinstance(plan.mechanism, LocalMechanism) else "release"
+
+
+def local_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
+    """Return what a plan for a series does to the records, and what it leaks."""
+    return [*_randomised(plan), *measure_rows(plan), *_levels(plan), ("leakage", _leakage(plan))]
+
+
+def measure_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
+    """Return how much of the series stays, and how much could."""
+    return [_measure(name, value) for name, value in plan.measures]
+
+
+def _measure(name: str, value: float) -> tuple[str, str]:
+    shown = f"{below(100 * value, _DIGITS)}%"
+    match name:
+        case "expected flips":
+            return name, f"{above(100 * value, _DIGITS)}% of the records"
+        case "information":
+            return name, f"{below(value, _DIGITS)} bits in an output about its record"
+        case "utility":
+            return name, f"{shown} of the records are shown on average"
+        case "window bound printed":
+            return "window, printed", f"{shown} by erasing a window of records, as published"
+        case "window bound":
+            return "window", f"{shown} by erasing the least window of records, whatever they are"
+        case "optimum":
+            return name, f"{shown} by the best erasures against this attacker"
+    return name, f"{value:.{_DIGITS}g}"
+
+
+def uncovered(plan: "Plan[Any]") -> list[tuple[str, str]]:
+    """Return whom the promise leaves out, nothing where it covers every attacker."""
+    from undertow.reporting.words import not_covered
+
+    if plan.against == "any" or plan.unit == "person":
+        return []
+    return [("NOT covered", not_covered(plan)[0])]
+
+
+def show_chances(plan: "Plan[Any]") -> None:
+    """Print the channel of a plan, or its chances of erasure, where a row cannot hold them."""
+    from undertow.channels import RandomizedResponse, Redaction
+
+    if isinstance(plan.mechanism, Redaction):
+        _show_erasures(plan, plan.mechanism)
+    elif isinstance(plan.mechanism, RandomizedResponse) and _brief(plan, plan.mechanism) is None:
+        _show_channel(plan, plan.mechanism)
+
+
+def runs(records: Iterable[int]) -> str:
+    """Return records in words, neighbours told together.
+
+    >>> runs([3, 4, 5, 9]), runs([7])
+    ('records 3 to 5, 9', 'record 7')
+    """
+    records, found = list(records), []
+    if not records:
+        return ""
+    for _, run in groupby(enumerate(sorted(records)), lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in run]
+        found.append(f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}")
+    more = f" and {len(found) - _MOST_RUNS} more runs" if len(found) > _MOST_RUNS else ""
+    return f"record{'s' * (len(records) > 1)} " + ", ".join(found[:_MOST_RUNS]) + more
+
+
+def _randomised(plan: "Plan[Any]") -> list[tuple[str, str]]:
+    from undertow.channels import Redaction, XorNoise
+
+    mechanism = plan.mechanism
+    if isinstance(mechanism, Redaction):
+        return _erased(mechanism)
+    if isinstance(mechanism, XorNoise):
+        return [
+            ("flips", f"each record with chance {_chance(mechanism.flip_rate)}, in runs"),
+            ("flips begin", f"with chance {_chance(mechanism.rho0)} after a record that is kept"),
+            ("flips end", f"with chance {_chance(mechanism.rho1)} after a record that is flipped"),
+        ]
+    return [("flips", _brief(plan, mechanism) or "see the table")]
+
+
+def _brief(plan: "Plan[Any]", channel: "RandomizedResponse") -> str | None:
+    """Return a channel in a line, None where it takes a table."""
+    matrix = channel.matrix.tolist()
+    states, named = [repr(state) for state in plan.states], channel.outputs is None
+    rows = list(map(tuple, matrix))
+    if len(set(rows)) == 1:
+        return "the output does not depend on the record: nothing is shown"
+    if len(rows) != len(rows[0]) or not named:
+        return None
+    if len(rows) == 2:
+        first, second = rows[0][1], rows[1][0]
+        if first == second:
+            return f"either state with chance {_chance(first)}"
+        return f"{states[0]} with chance {_chance(first)}, {states[1]} with {_chance(second)}"
+    kept = {row[place] for place, row in enumerate(rows)}
+    moved = {p for place, row in enumerate(rows) for other, p in enumerate(row) if other != place}
+    if max(kept) - min(kept) <= _SAME and max(moved) - min(moved) <= _SAME:
+        away = _chance(1 - min(kept))
+        return f"every state with chance {away}, to each other state alike"
+    return None
+
+
+_SAME = 1e-12
+"""Chances that differ by less are told as one; the plan file has the exact ones."""
+
+
+def _show_channel(plan: "Plan[Any]", channel: "RandomizedResponse") -> None:
+    from undertow.sanitizing import output_names
+
+    names = [str(name) for name in output_names(plan)]
+    header = ["", *(f"shown as {name}" for name in names[:_MOST_STATES])]
+    rows = [
+        [str(state), *map(_chance, row[:_MOST_STATES])]
+        for state, row in zip(plan.states, channel.matrix.tolist(), strict=True)
+    ][:_MOST_STATES]
+    cut = max(len(names), len(plan.states)) > _MOST_STATES
+    more = f" (the first {_MOST_STATES} of each; the plan file has all)" if cut else ""
+    show_table(f"How likely each state is shown as each output{more}", header, rows)
+
+
+def _erased(mechanism: "Redaction") -> list[tuple[str, str]]:
+    always, at_times = _always(mechanism), _at_times(mechanism)
+    shown = mechanism.length - len(always) - len(at_times)
+    return [
+        ("always erased", runs(always)),
+        ("erased at times", runs(at_times) or "none"),
+        ("always shown", f"{shown} of {mechanism.length} records"),
+    ]
+
+
+def _always(mechanism: "Redaction") -> list[int]:
+    rows = enumerate(mechanism.probabilities.tolist())
+    return [record for record, chances in rows if min(chances) == 1]
+
+
+def _at_times(mechanism: "Redaction") -> list[int]:
+    rows = enumerate(mechanism.probabilities.tolist())
+    return [record for record, chances in rows if max(chances) > 0 and min(chances) < 1]
+
+
+def _show_erasures(plan: "Plan[Any]", mechanism: "Redaction") -> None:
+    """Print the chances of records that are erased at times, those nearest to a secret first."""
+    table, touched = mechanism.probabilities, _at_times(mechanism)
+    if not touched:
+        return
+    nearest = sorted(touched, key=lambda r: min(abs(r - secret) for secret in mechanism.protect))
+    shown = sorted(nearest[:_MOST_RECORDS])
+    more = f" (the nearest {len(shown)} of {len(touched)})" if len(shown) < len(touched) else ""
+    states = plan.states[:_MOST_STATES]
+    rows = [
+        [f"{record}", *(_chance(table[record][place]) for place in range(len(states)))]
+        for record in shown
+    ]
+    show_table(
+        f"How likely a record is erased, by its state{more}",
+        ["record", *(f"if {state}" for state in states)],
+        rows,
+    )
+
+
+def _levels(plan: "Plan[Any]") -> list[tuple[str, str]]:
+    from undertow.channels import RandomizedResponse, XorNoise
+
+    if isinstance(plan.mechanism, XorNoise):
+        return [("DP level", "none is known: the flips depend on each other")]
+    if not isinstance(plan.mechanism, RandomizedResponse):
+        return []
+    level = plan.dp_epsilon
+    return [("DP level", "none: an output excludes a state" if math.isinf(level) else above(level))]
+
+
+def _leakage(plan: "Plan[Any]") -> str:
+    found, allowed = interval(plan.leakage), f"{plan.epsilon:g}"
+    if plan.leakage.proves(plan.epsilon):
+        return f"{found}; {allowed} is allowed"
+    if plan.leakage.lower > plan.epsilon:
+        return f"{found}; MORE than the {allowed} that is allowed"
+    return f"{found}; NOT proved to be the {allowed} that is allowed"
+
+
+def _chance(value: float) -> str:
+    return f"{value:.{_DIGITS}g}"
+
+
+def count_words(rows: int, persons: int) -> str:
+    """Return how many records there are, of how many persons.
+
+    >>> count_words(48, 1)
+    '48, of 1 person'
+    """
+    return f"{rows}, of {persons} person{'s' * (persons != 1)}"

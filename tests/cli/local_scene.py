@@ -1,0 +1,94 @@
+"""The small study once more, with plans for its series: flips, noise in runs, erasures."""
+
+import csv
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.cli.calls import call
+from tests.cli.scene import ACTIVE, CHAIN, HOURS, LEDGER, SERIES, scene, ut_ledger
+from undertow.channels import Redaction, XorNoise
+from undertow.planning.search import calibrate
+
+__all__ = ["scene", "studio"]
+
+SECRET = 20
+FIXED = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=HOURS)
+IDS = [f"p{person}" for person in range(4)]
+
+
+def erasures(against="any"):
+    """Records beside the secret are erased at times, and the secret always."""
+    table = np.zeros((HOURS, 2))
+    table[SECRET - 4 : SECRET + 5] = [0.5, 0.75]
+    table[SECRET] = 1
+    mechanism = Redaction(table, SECRET)
+    leak = ut.leakage(mechanism, FIXED, against)
+    shares = (("utility", float((1 - table @ FIXED.initial).mean())), ("optimum", 0.95))
+    return ut.Plan(mechanism, FIXED, leak.upper, leak, "optimal", measures=shares)
+
+
+def in_runs():
+    mechanism = XorNoise(0.25, 0.25)
+    leak = ut.leakage(mechanism, FIXED)
+    return ut.Plan(mechanism, FIXED, leak.upper, leak, "xor", measures=(("expected flips", 0.5),))
+
+
+LOCAL = {
+    "flips": calibrate(ut.Series(), CHAIN, 0.5, method="exchange"),
+    "few": calibrate(ut.Series(), CHAIN, 5.0),
+    "ignorant": calibrate(ut.Series(), CHAIN, 5.0, "ignorant"),
+    "runs": in_runs(),
+    "erasures": erasures(),
+    "unseen": erasures("ignorant"),
+}
+
+
+@pytest.fixture
+def studio(scene):
+    """The folder of the study, with the plans for series."""
+    for name, plan in LOCAL.items():
+        Path(f"{name}.plan").write_text(plan.to_json())
+    ut_ledger("wide.db", limit=5.0)
+    return scene
+
+
+def run(verb, *arguments, data="steps.csv", plan="flips.plan", account=(), options=ACTIVE):
+    """Randomise the series of the scene."""
+    return call(verb, data, "--plan", plan, *options, *account, *arguments)
+
+
+def table(path):
+    """The rows of a CSV file."""
+    content = Path(path).read_bytes()
+    text = gzip.decompress(content) if str(path).endswith(".gz") else content
+    return list(csv.DictReader(io.StringIO(text.decode())))
+
+
+def truth():
+    """The true records, in the order of the table."""
+    return [state for series in SERIES for state in series]
+
+
+def names():
+    """The files that are there, hidden ones among them, but for what the scene wrote."""
+    given = {"chain.json", "year.db", "wide.db"}
+    found = {path.name for path in Path().iterdir() if path.suffix != ".plan"}
+    return sorted(found - given - {f"{name}.csv" for name in ("steps", "zeros", "missing", "odd")})
+
+
+def refused(result):
+    assert result.exit_code == 1, result.output
+    assert not result.stdout
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("undertow: ")
+    return result.stderr
+
+
+ACCOUNT = LEDGER
+WIDE = ("--ledger", "wide.db", "--dataset", "w25")
+"""An account with room for the redaction."""

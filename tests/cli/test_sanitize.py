@@ -1,0 +1,593 @@
+"""`undertow sanitize`: flipped tables, whole or not at all; one line where it is refused."""
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import undertow as ut
+from tests.cli.calls import call, rows, start, strict
+from tests.cli.local_scene import (
+    ACCOUNT,
+    LOCAL,
+    WIDE,
+    names,
+    refused,
+    run,
+    scene,
+    studio,
+    table,
+    truth,
+)
+from tests.cli.scene import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
+from undertow.sanitizing import fingerprint
+
+__all__ = ["scene", "studio"]
+
+pytestmark = pytest.mark.usefixtures("studio")
+OUT = ("--output", "out.csv")
+
+
+def done(result):
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def sanitize(*arguments, **options):
+    return run("sanitize", *arguments, **options)
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+def test_a_table_keeps_its_columns_and_shows_states():
+    result = done(sanitize(*OUT, options=(*ACTIVE, "--by", "cohort")))
+    found, given = table("out.csv"), table("steps.csv")
+    assert list(found[0]) == ["id", "ts", "cohort", "steps"]
+    for name in ("id", "ts", "cohort"):
+        assert [row[name] for row in found] == [row[name] for row in given]
+    assert {row["steps"] for row in found} == {"inactive", "active"}
+    said = rows(result)
+    assert said["question"].strip() == "the whole series, each record flipped at random"
+    assert said["records"].strip() == f"{4 * HOURS}, of 4 persons"
+    assert said["expected flips"].strip() == "46.8117% of the records"
+    assert "an attacker who knows any other records" in said["promise"]
+    assert said["written to"].strip() == "out.csv"
+    assert "NOT covered" not in said
+
+
+def test_flips_are_those_of_the_plan():
+    """192 flips of known chances: outside 6 deviations with probability below 1e-8."""
+    done(sanitize(*OUT, plan="few.plan"))
+    chances = dict(zip(CHAIN.states, 1 - LOCAL["few"].mechanism.matrix.diagonal(), strict=True))
+    expected = [chances[state] for state in truth()]
+    shown = [row["steps"] for row in table("out.csv")]
+    flipped = sum(output != state for output, state in zip(shown, truth(), strict=True))
+    spread = sum(p * (1 - p) for p in expected) ** 0.5
+    assert 0 < flipped < 4 * HOURS
+    assert abs(flipped - sum(expected)) <= 6 * spread
+
+
+@pytest.mark.parametrize("name", ["out.csv", "OUT.CSV.GZ", "out.parquet"])
+def test_the_ending_says_the_form(name):
+    done(sanitize("--output", name))
+    read = pl.read_parquet(name) if name.endswith("parquet") else pl.read_csv(name)
+    assert read.columns == ["id", "ts", "steps"]
+    assert read.height == 4 * HOURS
+    assert names() == [name]
+
+
+def test_two_runs_draw_two_series():
+    """Equal with probability below 2**-100."""
+    done(sanitize(*OUT))
+    done(sanitize("--output", "again.csv"))
+    assert Path("out.csv").read_bytes() != Path("again.csv").read_bytes()
+
+
+def test_noise_in_runs_and_windows_and_no_columns_at_all():
+    done(sanitize(*OUT, "--window", "2025-01-06,2025-01-07", plan="runs.plan"))
+    assert len(table("out.csv")) == 4 * 24
+    Path("plain.csv").write_text("state\n" + "\n".join(truth()[:HOURS]))
+    done(sanitize("--output", "b.csv", data="plain.csv", options=("--value", "state")))
+    assert list(table("b.csv")[0]) == ["state"]
+    done(sanitize("--output", "c.csv", options=("--state", "steps > 0", "--person", "id")))
+    assert list(table("c.csv")[0]) == ["id", "state"]
+
+
+def test_foreign_records_are_refused_by_their_row_or_count_as_a_state():
+    said = refused(sanitize(*OUT, data="odd.csv"))
+    assert "row 0 of" in said
+    assert "--foreign" in said
+    assert "canary" not in said
+    assert not names()
+    done(sanitize(*OUT, "--foreign", "inactive", data="odd.csv"))
+    assert len(table("out.csv")) == 4 * HOURS
+    said = refused(sanitize(*OUT, "--force", "--foreign", "running", data="odd.csv"))
+    assert "'running'" in said
+
+
+def test_nothing_is_drawn_without_an_output(monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("records were flipped")
+
+    monkeypatch.setattr("undertow.sanitizing.flip", never)
+    result = done(sanitize())
+    assert "no --output: nothing was drawn" in result.stdout
+    assert not result.stderr
+    result = done(sanitize(account=ACCOUNT))
+    assert "a DP level of 0.127" in rows(result)["spends"]
+    assert not ledger().entries()
+    assert not names()
+
+
+def test_json():
+    said = strict(done(sanitize(*OUT, "--json", account=ACCOUNT)).stdout)
+    assert (said["records"], said["persons"]) == (4 * HOURS, 4)
+    assert said["measures"]["expected flips"] == LOCAL["flips"].expected_flips
+    assert said["plan"] == LOCAL["flips"].fingerprint()
+    assert said["files"] == ["out.csv"]
+    assert said["against"] == "any"
+    assert said["not_covered"] == []
+    (entry,) = ledger().entries()
+    assert said["ledger_entry"] == entry.hash
+    assert said["left"] == ledger().left()
+    data = ut.Data("out.csv", value="steps", person="id", time="ts")
+    assert said["sha256"] == fingerprint(data, LOCAL["flips"])
+
+
+def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
+    said = rows(done(sanitize(*OUT, plan="ignorant.plan")))
+    assert "an attacker who knows no other record" in said["promise"]
+    assert "knows some or all other records" in said["NOT covered"]
+    told = strict(done(sanitize("--json", plan="ignorant.plan")).stdout)
+    assert told["against"] == "ignorant"
+    assert "knows some or all other records" in told["not_covered"][0]
+
+
+def test_a_report():
+    source = ("--source", "a diary study")
+    done(sanitize(*OUT, "--report", "r.txt", *source, plan="ignorant.plan", account=()))
+    text = " ".join(Path("r.txt").read_text().split())
+    assert "a diary study" in text
+    assert "knows some or all other records" in text
+    done(sanitize("--output", "b.csv", "--report", "r.html", account=ACCOUNT))
+    assert ledger().entries()[0].hash in Path("r.html").read_text()
+
+
+# --- the account ----------------------------------------------------------------------------------
+
+
+def test_a_release_is_accounted_once():
+    result = done(sanitize(*OUT, account=WIDE))
+    assert not result.stderr
+    (entry,) = ledger("wide.db").entries()
+    said = rows(result)
+    assert said["release"].strip() == entry.release_id
+    assert said["entry"].strip() == entry.hash
+    assert "for these records" in said["left"]
+    assert entry.result == {
+        "records": 4 * HOURS, "series": 4,
+        "sha256": fingerprint(
+            ut.Data("out.csv", value="steps", person="id", time="ts"), LOCAL["flips"]
+        ),
+    }  # fmt: skip
+    for arguments in (("--output", "b.csv"), ("--output", "b.csv", "--dry-run")):
+        said = refused(sanitize(*arguments, account=WIDE))
+        assert "was made already" in said
+        assert "another --id" in said
+    assert names() == ["out.csv"]
+    done(sanitize("--output", "b.csv", "--id", "second", account=WIDE))
+    assert len(ledger("wide.db").entries()) == 2
+
+
+def test_without_a_ledger_a_warning_is_given():
+    result = done(sanitize(*OUT))
+    assert result.stderr.startswith("undertow: warning: not accounted in a ledger")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_dry_run_foretells_and_draws_nothing(monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("records were flipped")
+
+    content = Path("year.db").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr("undertow.sanitizing.flip", never)
+        result = done(sanitize(*OUT, "--dry-run", account=ACCOUNT))
+        said = strict(done(sanitize(*OUT, "--dry-run", "--json", account=ACCOUNT)).stdout)
+        assert "no ledger" in rows(done(sanitize(*OUT, "--dry-run")))["spends"]
+    assert "dry run: nothing was drawn" in result.stdout
+    assert rows(result)["writes"].strip() == "out.csv"
+    assert Path("year.db").read_bytes() == content
+    assert not names()
+    told = strict(done(sanitize(*OUT, "--json", account=ACCOUNT)).stdout)
+    assert told["release_id"] == said["release_id"]
+    assert told["left"] == pytest.approx(said["left_after"], abs=1e-15)
+    assert ledger().entries()[0].level == said["level"] == said["spends"]
+
+
+def test_a_dry_run_refuses_what_a_run_refuses():
+    done(sanitize("--output", "first.csv", "--id", "x", account=ACCOUNT))
+    other = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=CHAIN.states)
+    Path("other.plan").write_text(ut.calibrate(ut.Series(), other, 0.5).to_json())
+    for arguments, options in (
+        (("--id", "y"), {"plan": "few.plan", "account": ACCOUNT}),
+        (("--id", "x"), {"plan": "few.plan", "account": ACCOUNT}),
+        ((), {"plan": "runs.plan", "account": ACCOUNT}),
+        ((), {"plan": "other.plan", "account": ACCOUNT}),
+        ((), {"plan": "count.plan"}),
+        ((), {"plan": "erasures.plan"}),
+        ((), {"data": "odd.csv"}),
+        ((), {"data": "none.csv"}),
+        (("--window", "2030-01-01,2030-01-02"), {}),
+        ((), {"options": STEPS}),
+    ):
+        dry = refused(sanitize(*OUT, *arguments, "--dry-run", **options))
+        assert dry == refused(sanitize(*OUT, *arguments, **options))
+    assert len(ledger().entries()) == 1
+    assert names() == ["first.csv"]
+
+
+def test_too_much_is_refused_with_what_fits():
+    said = refused(sanitize(*OUT, plan="few.plan", account=ACCOUNT))
+    assert f"{ledger().left():.6f}"[:7] in said
+    assert not ledger().entries()
+
+
+def test_a_second_draw_of_a_race_is_never_published(monkeypatch):
+    """Another process draws and confirms while this one writes."""
+    from undertow.cli.local_files import Drafts
+
+    real, calls = Drafts.write, []
+
+    def slow(drafts, path, content):
+        calls.append(path)
+        if len(calls) == 1:
+            done(sanitize("--output", "theirs.csv", account=ACCOUNT))
+        real(drafts, path, content)
+
+    monkeypatch.setattr(Drafts, "write", slow)
+    said = refused(sanitize("--output", "mine.csv", account=ACCOUNT))
+    assert "was made already" in said
+    assert names() == ["theirs.csv"]
+    assert len(ledger().entries()) == 1
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
+def test_a_full_disk_leaves_nothing_and_the_same_command_again_is_free(monkeypatch, account):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail)
+        said = refused(sanitize(*OUT, account=account))
+    assert said.startswith("undertow: cannot write out.csv: no space left on device; ")
+    assert "nothing was released" in said
+    assert not names()
+    assert [entry.status for entry in ledger().entries()] == ["reserved"] * bool(account)
+    if account:
+        assert "did not end" in rows(sanitize(*OUT, "--dry-run", account=account))["spends"]
+    level = ledger().level()
+    done(sanitize(*OUT, account=account))
+    assert ledger().level() == level
+    assert names() == ["out.csv"]
+
+
+def test_outputs_that_are_recorded_are_not_lost(monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", fail)
+        said = refused(sanitize(*OUT, account=ACCOUNT))
+    (kept,) = names()
+    assert f"kept in {kept}" in said
+    Path(kept).rename("out.csv")
+    data = ut.Data("out.csv", value="steps", person="id", time="ts")
+    result = ledger().entries()[0].result
+    assert result is not None
+    assert result["sha256"] == fingerprint(data, LOCAL["flips"])
+
+
+def test_without_a_ledger_nothing_is_kept(monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert "cannot write out.csv" in refused(sanitize(*OUT))
+    assert not names()
+
+
+def test_files_that_are_there_stay():
+    Path("out.csv").write_text("mine")
+    for extra in ((), ("--dry-run",)):
+        assert "out.csv exists" in refused(sanitize(*OUT, *extra, account=ACCOUNT))
+    assert Path("out.csv").read_text() == "mine"
+    assert not ledger().entries()
+    done(sanitize(*OUT, "--force"))
+    assert Path("out.csv").read_text() != "mine"
+
+
+def test_a_file_that_appears_meanwhile_stays(monkeypatch):
+    from undertow.sampling.flips import flip as real
+
+    def slow(*arguments):
+        Path("out.csv").write_text("mine")
+        return real(*arguments)
+
+    monkeypatch.setattr("undertow.sanitizing.flip", slow)
+    assert "out.csv exists" in refused(sanitize(*OUT))
+    assert Path("out.csv").read_text() == "mine"
+
+
+def test_places_are_refused_before_anything_is_spent():
+    Path("folder.csv").mkdir()
+    for output in ("no/such/out.csv", "folder.csv", f"{'x' * 300}.csv"):
+        said = refused(sanitize("--output", output, account=ACCOUNT))
+        assert said.startswith("undertow: cannot write")
+    assert not ledger().entries()
+
+
+def test_what_is_read_is_never_written_over():
+    before = Path("steps.csv").read_bytes()
+    Path("link.csv").symlink_to("steps.csv")
+    Path("p.csv").write_text(Path("flips.plan").read_text())
+    for output, options in (
+        ("steps.csv", {}),
+        ("./x/../steps.csv", {}),
+        ("link.csv", {}),
+        ("p.csv", {"plan": "p.csv"}),
+    ):
+        said = refused(sanitize("--output", output, "--force", **options))
+        assert "named twice" in said
+    assert Path("steps.csv").read_bytes() == before
+
+
+# --- data that changes ----------------------------------------------------------------------------
+
+
+def appended():
+    with Path("steps.csv").open("a") as file:
+        file.write("p9,2025-01-09T00:00:00,north,1\n")
+
+
+def replaced():
+    Path("new.csv").write_bytes(Path("steps.csv").read_bytes())
+    Path("new.csv").rename("steps.csv")
+
+
+def edited():
+    """The same size, and the same time of change."""
+    found = Path("steps.csv").stat()
+    Path("steps.csv").write_text(Path("steps.csv").read_text().replace(",40\n", ",41\n"))
+    os.utime("steps.csv", ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [appended, replaced, edited, lambda: Path("steps.csv").unlink()])
+@pytest.mark.parametrize("arguments", [(), ("--dry-run",)], ids=["run", "dry run"])
+@pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
+def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, arguments, account):
+    from undertow.data.codes import coded as real
+
+    def meanwhile(*given):
+        read = real(*given)
+        change()
+        return read
+
+    monkeypatch.setattr("undertow.sanitizing.coded", meanwhile)
+    said = refused(sanitize(*OUT, *arguments, account=account))
+    assert "steps.csv changed while it was read" in said
+    assert not names()
+    assert not ledger().entries()
+
+
+@pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
+def test_what_seems_wrong_with_a_table_may_be_the_change(monkeypatch, account):
+    """A row that is half written looks like a foreign record."""
+    from undertow.data.codes import coded as real
+
+    def meanwhile(data, rule):
+        replaced()
+        return real(ut.Data(["canary"]), rule)
+
+    monkeypatch.setattr("undertow.sanitizing.coded", meanwhile)
+    said = refused(sanitize(*OUT, account=account))
+    assert "steps.csv changed while it was read" in said
+    assert not names()
+    assert not ledger().entries()
+
+
+def test_a_file_that_changes_after_it_was_read_and_reserved_does_no_harm(monkeypatch):
+    from undertow.sampling.flips import flip as real
+
+    def slow(*arguments):
+        appended()
+        return real(*arguments)
+
+    monkeypatch.setattr("undertow.sanitizing.flip", slow)
+    done(sanitize(*OUT, account=ACCOUNT))
+    assert len(table("out.csv")) == 4 * HOURS
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+def test_plans_of_another_kind_name_the_right_command():
+    assert "use it with 'undertow release'" in refused(sanitize(*OUT, plan="count.plan"))
+    assert "use it with 'undertow redact'" in refused(sanitize(*OUT, plan="erasures.plan"))
+    assert "sanitize(plan, data)" in refused(release(plan="flips.plan"))
+    assert "redact(plan, data)" in refused(release(plan="erasures.plan"))
+    assert "cannot read the plan file none.plan" in refused(sanitize(*OUT, plan="none.plan"))
+    edited = json.loads(Path("flips.plan").read_text()) | {"epsilon": 9.0}
+    Path("edited.plan").write_text(json.dumps(edited))
+    assert "checksum does not match" in refused(sanitize(*OUT, plan="edited.plan"))
+    assert not names()
+    assert not ledger().entries()
+
+
+def test_a_plan_for_other_states_is_refused():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("asleep", "awake"))
+    three = ut.MarkovChain([[0.8, 0.1, 0.1]] * 3, states=("a", "b", "c"), length=HOURS)
+    Path("two.plan").write_text(ut.calibrate(ut.Series(), chain, 0.5).to_json())
+    leak = ut.Leakage(0.0, 2.0, "exact", "any")
+    plan = ut.Plan(ut.RandomizedResponse.symmetric(3, 0.25), three, 2.0, leak, "exact")
+    Path("three.plan").write_text(plan.to_json())
+    said = refused(sanitize(*OUT, plan="three.plan"))
+    assert "truth value, and there are 3 states" in said
+    Path("named.csv").write_text("state\n" + "\n".join(truth()[:HOURS]))
+    said = refused(sanitize(*OUT, plan="two.plan", data="named.csv", options=("--value", "state")))
+    assert "row 0 of column 'state'" in said
+    assert not any(state in said for state in CHAIN.states)
+    assert not Path("out.csv").exists()
+
+
+def test_series_that_are_longer_than_the_plan():
+    short = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=HOURS - 1)
+    Path("short.plan").write_text(ut.calibrate(ut.Series(), short, 12.0).to_json())
+    said = refused(sanitize(*OUT, plan="short.plan"))
+    assert f"at most {HOURS - 1} records" in said
+
+
+def test_data_that_does_not_fit_together_is_refused():
+    text = Path("steps.csv").read_text()
+    Path("twice.csv").write_text(text + text.splitlines()[1] + "\n")
+    assert "row" in refused(sanitize(*OUT, data="twice.csv"))
+    assert "no column 'speed'" in refused(sanitize(*OUT, options=(*STEPS, "--state", "speed > 0")))
+    Path("empty.csv").write_text("id,ts,cohort,steps\n")
+    assert "no records" in refused(sanitize(*OUT, data="empty.csv"))
+    Path("binary.csv").write_bytes(b"PAR1" + bytes(100))
+    assert "is not CSV" in refused(sanitize(*OUT, data="binary.csv"))
+    assert not Path("out.csv").exists()
+
+
+USAGE = {
+    "no plan": ("sanitize", "steps.csv", *ACTIVE, *OUT),
+    "no data": ("sanitize", "--plan", "flips.plan", *ACTIVE, *OUT),
+    "ledger without data set": ("--ledger", "year.db"),
+    "data set without ledger": ("--dataset", "w25"),
+    "an id without ledger": ("--id", "x"),
+    "forced to nowhere": ("--force",),
+    "a report of nothing": ("--report", "r.txt"),
+    "another form": ("--output", "out.json"),
+    "a report of another form": (*OUT, "--report", "r.pdf"),
+    "a figure": (*OUT, "--figure", "f.png"),
+    "gaps become records": (*OUT, "--gaps", "inactive"),
+    "seeded flips": (*OUT, "--insecure-seed", "7"),
+    "half a window": (*OUT, "--window", "2025-01-06"),
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE.values(), ids=USAGE)
+def test_wrong_usage(arguments):
+    full = arguments if "sanitize" in arguments else (
+        "sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *arguments
+    )  # fmt: skip
+    result = call(*full)
+    assert result.exit_code == 2
+    assert "Error" in result.stderr
+    assert not result.stdout
+    assert not names()
+
+
+def test_refusals_are_json_too():
+    result = sanitize(*OUT, "--json", plan="count.plan")
+    assert result.exit_code == 1
+    assert strict(result.stdout)["error"] == "NotSupported"
+    assert not names()
+
+
+# --- nothing of a value ---------------------------------------------------------------------------
+
+RUNS = {
+    "written": (OUT, {}),
+    "json": ((*OUT, "--json"), {}),
+    "accounted": (OUT, {"account": ACCOUNT}),
+    "dry run": ((*OUT, "--dry-run"), {"account": ACCOUNT}),
+    "summary": ((), {}),
+    "in runs": (OUT, {"plan": "runs.plan"}),
+    "window": ((*OUT, "--window", "2025-01-06,2025-01-07"), {}),
+    "too much": (OUT, {"plan": "few.plan", "account": ACCOUNT}),
+    "off the grid": ((*OUT, "--every", "7m"), {}),
+}
+
+
+@pytest.mark.parametrize(("arguments", "options"), RUNS.values(), ids=RUNS)
+def test_tables_of_one_shape_are_told_with_the_same_bytes(arguments, options):
+    """All that is printed, but for hashes; and the size of the table, but for its outputs."""
+    seen = set()
+    for name in TABLES:
+        Path("data.csv").write_bytes(Path(f"{name}.csv").read_bytes())
+        Path("year.db").unlink()
+        ut_ledger("year.db")
+        result = sanitize("--foreign", "inactive", *arguments, data="data.csv", **options)
+        said = re.sub("[0-9a-f]{64}", "hash", result.stdout)
+        shape = ""
+        if Path("out.csv").exists():
+            shape = str([(row["id"], row["ts"]) for row in table("out.csv")])
+            Path("out.csv").unlink()
+        assert "canary" not in result.output
+        seen.add((said, result.stderr, result.exit_code, shape))
+    assert len(seen) == 1, seen
+
+
+# --- the program ----------------------------------------------------------------------------------
+
+PROBE = """
+import importlib, os, sys
+from undertow.cli import main
+module, name = importlib.import_module(sys.argv[1]), sys.argv[2]
+def die(*_, **__):
+    os._exit(9)
+holder = getattr(module, name.split(".")[0]) if "." in name else module
+setattr(holder, name.split(".")[-1], die)
+sys.argv = ["undertow", *sys.argv[3:]]
+main()
+"""
+ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OUT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("undertow.sanitizing", "flip"),
+        ("undertow.cli.local_release", "table_bytes"),
+        ("undertow.cli.local_account", "Held.settle"),
+    ],
+)
+def test_a_killed_process_is_repaired_by_the_same_command(module, name):
+    """Wherever it is killed before the release is recorded, its level is spent once."""
+    command = [sys.executable, "-c", PROBE, module, name, *ASKED]
+    killed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert killed.returncode == 9, killed.stderr
+    assert not killed.stdout
+    assert not Path("out.csv").exists()
+    (entry,) = ledger().entries()
+    assert entry.status == "reserved"
+    again = start(*ASKED)
+    assert again.returncode == 0, again.stderr
+    (after,) = ledger().entries()
+    assert after.hash == entry.hash
+    assert after.result is not None
+    data = ut.Data("out.csv", value="steps", person="id", time="ts")
+    assert after.result["sha256"] == fingerprint(data, LOCAL["flips"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_summary_that_cannot_be_printed_is_an_error():
+    entry = [sys.executable, "-c", "from undertow.cli import main; main()", *ASKED]
+    with Path("/dev/full").open("w") as full:
+        told = subprocess.run(entry, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert told.returncode == 1
+    assert told.stderr.startswith("undertow: cannot print the answer")
+    assert Path("out.csv").exists()
