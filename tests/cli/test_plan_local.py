@@ -47,7 +47,7 @@ def test_words():
     assert found["method"] == "exact"
     expected = f"'inactive' with chance {first:.6g}, 'active' with {second:.6g}"
     assert found["flips"] == expected
-    assert found["expected flips"].endswith("% of the records")
+    assert found["expected flips"].endswith("% of the records are false on average")
     share = float(found["expected flips"].partition("%")[0])
     assert 0 <= share - 100 * plan.expected_flips <= 1e-3
     assert found["information"].endswith(" bits in an output about its record")
@@ -186,8 +186,8 @@ def test_erasures_in_words(capsys):
     assert found["erased at times"] == "records 28 to 29, 31, 40"
     assert found["always shown"] == "55 of 60 records"
     assert found["utility"] == "90% of the records are shown on average"
-    assert found["window, printed"].startswith("70% ")
-    assert found["window"].startswith("80% ")
+    assert found["windows, printed"].startswith("at most 70% ")
+    assert found["windows"].startswith("at most 80% ")
     assert found["optimum"].startswith("95% ")
     assert "of record 30" in found["promise"]
     assert "DP level" not in found

@@ -56,7 +56,7 @@ def test_a_table_keeps_its_columns_and_shows_states():
     said = rows(result)
     assert said["question"].strip() == "the whole series, each record flipped at random"
     assert said["records"].strip() == f"{4 * HOURS}, of 4 persons"
-    assert said["expected flips"].strip() == "46.8117% of the records"
+    assert said["expected flips"].strip() == "46.8117% of the records are false on average"
     assert "an attacker who knows any other records" in said["promise"]
     assert said["written to"].strip() == "out.csv"
     assert "NOT covered" not in said

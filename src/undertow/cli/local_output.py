@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from undertow.cli.output import above, below, interval
+from undertow.cli.output import above, interval
 from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
@@ -54,25 +54,9 @@ def local_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 def measure_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return how much of the series stays, and how much could."""
-    return [_measure(name, value) for name, value in plan.measures]
+    from undertow.reporting.words import measure
 
-
-def _measure(name: str, value: float) -> tuple[str, str]:
-    shown = f"{below(100 * value, _DIGITS)}%"
-    match name:
-        case "expected flips":
-            return name, f"{above(100 * value, _DIGITS)}% of the records"
-        case "information":
-            return name, f"{below(value, _DIGITS)} bits in an output about its record"
-        case "utility":
-            return name, f"{shown} of the records are shown on average"
-        case "window bound printed":
-            return "window, printed", f"{shown} by erasing a window of records, as published"
-        case "window bound":
-            return "window", f"{shown} by erasing the least window of records, whatever they are"
-        case "optimum":
-            return name, f"{shown} by the best erasures against this attacker"
-    return name, f"{value:.{_DIGITS}g}"
+    return [measure(name, value) for name, value in plan.measures]
 
 
 def uncovered(plan: "Plan[Any]") -> list[tuple[str, str]]:

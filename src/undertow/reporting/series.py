@@ -103,12 +103,9 @@ def _shown(facts: SeriesFacts) -> Section:
     plan = facts.plan
     who = "1 person" if facts.persons == 1 else f"{facts.persons} persons"
     lines = [("Question", words.question(plan.query)), ("Records", f"{facts.rows}, of {who}")]
-    lines += [(_named(name), f"{value:.6g}") for name, value in plan.measures]
+    told = [words.measure(name, value) for name, value in plan.measures]
+    lines += [(label[:1].upper() + label[1:], said) for label, said in told]
     return Section("answer", "What was released", single(lines), _tables(plan))
-
-
-def _named(measure: str) -> str:
-    return measure[:1].upper() + measure[1:]
 
 
 def _tables(plan: Plan[LocalMechanism]) -> tuple[Table, ...]:

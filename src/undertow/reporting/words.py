@@ -20,9 +20,9 @@ from undertow.queries import (
     Series,
     Sum,
 )
-from undertow.rounding import above
+from undertow.rounding import above, below
 
-__all__ = ["attack", "covered", "noise", "not_covered", "question", "rounding", "unit"]
+__all__ = ["attack", "covered", "measure", "noise", "not_covered", "question", "rounding", "unit"]
 
 
 def question(query: AnyQuery | LocalQuery) -> str:
@@ -138,6 +138,33 @@ def _unforeseen(plan: Plan[Any]) -> str:
         f"whoever knows all of them gains at most {above(level, 4)}, and for whoever knows some "
         "nothing is promised"
     )
+
+
+def measure(name: str, value: float) -> tuple[str, str]:
+    """Return a measure of a local plan: a label, and what it says.
+
+    >>> measure("utility", 0.5)
+    ('utility', '50% of the records are shown on average')
+    """
+    shown = f"{below(100 * value, 6)}%"
+    ignorant = "against an attacker who knows no other record"
+    match name:
+        case "expected flips":
+            return name, f"{above(100 * value, 6)}% of the records are false on average"
+        case "information":
+            return name, f"{below(value, 6)} bits in an output about its record"
+        case "utility":
+            return name, f"{shown} of the records are shown on average"
+        case "window bound printed":
+            return (
+                "windows, printed",
+                f"at most {shown} by erasing a window, {ignorant}; as published",
+            )
+        case "window bound":
+            return "windows", f"at most {shown} by erasing a window, {ignorant}; corrected"
+        case "optimum":
+            return name, f"{shown} by the best erasures against the attacker covered"
+    return name, f"{value:.6g}"
 
 
 def attack(witness: Witness) -> str:
