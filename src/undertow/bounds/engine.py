@@ -11,9 +11,11 @@ from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.boxes import box_leakage
 from undertow.bounds.count import count_leakage
 from undertow.bounds.exchange import exchange_leakage
+from undertow.bounds.locally import chain_leakage, level_of
 from undertow.bounds.quilt import Bound, approximate_influence, pruned_search
 from undertow.bounds.replay import replay_count
 from undertow.certificate import Leakage, Witness
+from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.mechanisms import (
     DiscreteLaplace,
@@ -28,14 +30,20 @@ from undertow.mechanisms import (
 from undertow.models.classes import ChainBox, MixingClass
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
-from undertow.models.sets import AnyModel, ModelSet
+from undertow.models.sets import AnyModel, ModelSet, SingleModel
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
 
 __all__ = ["group_leakage", "leakage"]
 
 
-def leakage(mechanism: Mechanism, model: AnyModel, against: Against = "any") -> Leakage:
+EFFORT = 2
+"""How hard to work on channels with many states; each step more costs about four times as much."""
+
+
+def leakage(
+    mechanism: Mechanism, model: AnyModel, against: Against = "any", *, effort: int = EFFORT
+) -> Leakage:
     """Return what a mechanism reveals about one record, as a certified interval.
 
     The supremum, over target records, pairs of their values, what the adversary may know, and
@@ -44,11 +52,14 @@ def leakage(mechanism: Mechanism, model: AnyModel, against: Against = "any") -> 
     Parameters
     ----------
     mechanism
-        `PureDP` (all epsilon-DP algorithms at once), `MetricDP`, `Laplace` or `DiscreteLaplace`.
+        `PureDP` (all epsilon-DP algorithms at once), `MetricDP`, `Laplace` or `DiscreteLaplace`;
+        for series `RandomizedResponse`, `XorNoise` or `Redaction` (about its protected records).
     model
         How the records depend on each other.
     against
         ``"any"`` (default), ``"ignorant"``, ``"informed"`` or an `Adversary`.
+    effort
+        For flipped series with many states, whose interval may stay open: more narrows it.
 
     >>> from undertow import MarkovChain, PureDP, leakage
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -57,15 +68,18 @@ def leakage(mechanism: Mechanism, model: AnyModel, against: Against = "any") -> 
     (3.4749, "target record ...")
     """
     against = check_against(against)
-    if not isinstance(mechanism, PureDP | MetricDP | Laplace | DiscreteLaplace):
+    local = isinstance(mechanism, RandomizedResponse | XorNoise | Redaction)
+    if not local and not isinstance(mechanism, PureDP | MetricDP | Laplace | DiscreteLaplace):
         raise InvalidInput(
             "the first argument must be a mechanism such as PureDP(1.0) or "
             f"Laplace(Count('active'), scale=4.0), found {type(mechanism).__name__}"
         )
     if isinstance(model, ModelSet):
-        return _over_set(mechanism, model, against)
+        return _over_set(mechanism, model, against, effort)
     if isinstance(model, MarkovChain | Groups | ChainBox | MixingClass):
         _check_adversary(model, against)
+        if isinstance(mechanism, RandomizedResponse | XorNoise | Redaction):
+            return _local(mechanism, model, against, effort)
         if isinstance(mechanism, PureDP) and mechanism.unit == "person":
             return _person(mechanism, against)
         if isinstance(mechanism, MetricDP):
@@ -106,6 +120,13 @@ def group_leakage(
         assumptions=(f"at most {size} records depend on each other, in any way",),
         citation="Theorem 4.2 of [lange2024]",
     )  # fmt: skip
+
+
+def _local(mechanism: LocalMechanism, model: SingleModel, against: Against, effort: int) -> Leakage:
+    if isinstance(model, MarkovChain):
+        return chain_leakage(mechanism, model, against, effort)
+    bound = leakage(level_of(mechanism, model), model, against)
+    return bound if isinstance(model, Groups) else replace(bound, lower=0.0, witness=None)
 
 
 def _on_chain(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leakage:
@@ -229,9 +250,9 @@ def _person(mechanism: PureDP, against: Against) -> Leakage:
     )  # fmt: skip
 
 
-def _over_set(mechanism: Mechanism, models: ModelSet, against: Against) -> Leakage:
+def _over_set(mechanism: Mechanism, models: ModelSet, against: Against, effort: int) -> Leakage:
     """Return the worst member: the largest lower end with its witness, the largest upper end."""
-    found = [leakage(mechanism, member, against) for member in models.models]
+    found = [leakage(mechanism, member, against, effort=effort) for member in models.models]
     worst = max(found, key=lambda leak: (leak.upper, leak.lower))
     shown = max(found, key=lambda leak: leak.lower)
     return replace(

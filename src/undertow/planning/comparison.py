@@ -19,10 +19,21 @@ from undertow.plan import Plan
 from undertow.planning.budget import Search
 from undertow.planning.methods import METHODS
 from undertow.planning.search import calibrate, check_question, least_error
-from undertow.queries import AnyQuery
+from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 from undertow.rounding import above
 
 __all__ = ["Comparison", "ErrorCurves", "Row", "compare", "error_curves"]
+
+SERIES = {"exact": True, "exchange": True, "xor": True, "chakrabarti": False}
+REDACTED = {
+    "optimal": True,
+    "mq": True,
+    "3r-relaxed": True,
+    "3r-constant": True,
+    "3r-individual": True,
+    "mq-printed": False,
+}
+"""Methods for series, and whether they are certified."""
 
 _DRAWN = 1e-3
 """Relative precision of the levels behind a curve: finer than a line is wide."""
@@ -42,25 +53,35 @@ class Row:
     certified: bool
     protects: Against
     meets: bool
-    plan: Plan | None
+    plan: Plan[Any] | None
     reason: str | None
     leakage: Leakage | None
     seconds: float
 
     @property
     def scale(self) -> float | None:
-        """The noise scale."""
-        return None if self.plan is None else self.plan.mechanism.scale
+        """The noise scale, of a curator's answer."""
+        return None if self._local else self.plan.noise.scale  # type: ignore[union-attr]
 
     @property
     def expected_error(self) -> float | None:
         """The expected absolute error of one released number."""
-        return None if self.plan is None else self.plan.expected_error
+        return None if self._local else self.plan.expected_error  # type: ignore[union-attr]
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """What a local plan keeps of the series, by name."""
+        return {} if self.plan is None else dict(self.plan.measures)
+
+    @property
+    def _local(self) -> bool:
+        """Whether there is no noise to speak of."""
+        return self.plan is None or isinstance(self.plan.query, Series | Redacted)
 
     @property
     def error_bar(self) -> float | None:
         """The distance within which all released numbers lie with probability 95%."""
-        return None if self.plan is None else self.plan.accuracy(0.05)
+        return None if self._local else self.plan.accuracy(0.05)  # type: ignore[union-attr]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -73,6 +94,7 @@ class Row:
             "scale": self.scale,
             "expected_error": self.expected_error,
             "error_bar": self.error_bar,
+            "measures": self.measures,
             "leakage": None if leak is None else [leak.lower, leak.upper],
             "assumptions": [] if self.plan is None else list(self.plan.leakage.assumptions),
             "reason": self.reason,
@@ -91,7 +113,7 @@ class Comparison:
     """
 
     rows: tuple[Row, ...]
-    query: AnyQuery
+    query: AnyQuery | LocalQuery
     model: AnyModel
     epsilon: float
     against: Against
@@ -110,10 +132,16 @@ class Comparison:
         )
 
     @property
-    def best(self) -> Plan | None:
-        """The certified plan with the least expected error that keeps the promise."""
+    def best(self) -> Plan[Any] | None:
+        """The certified plan that keeps the promise with the least error, or the most shown."""
         plans = [row.plan for row in self.rows if row.certified and row.meets and row.plan]
-        return least_error(plans) if plans else None
+        if not plans:
+            return None
+        if isinstance(self.query, Series):
+            return min(plans, key=lambda plan: plan.expected_flips)
+        if isinstance(self.query, Redacted):
+            return max(plans, key=lambda plan: plan.utility)
+        return least_error(plans)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -128,19 +156,24 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the table as plain text."""
-        head = ("method", "scale", "error", "95% within", "leaks", "protects", "basis")
+        measured: tuple[str, ...] = ("scale", "error", "95% within")
+        if isinstance(self.query, Series | Redacted):
+            measured = tuple(dict.fromkeys(name for row in self.rows for name in row.measures))
+        head = ("method", *measured, "leaks", "protects", "basis")
         lines: list[tuple[str, ...]] = [head]
         notes = []
         for row in self.rows:
             basis = "certified" if row.certified else "published"
             if row.plan is None:
-                lines.append((row.method, "-", "-", "-", "-", "-", basis))
+                lines.append((row.method, *("-" for _ in measured), "-", "-", basis))
                 notes.append(f"{row.method}: {row.reason}")
                 continue
             leaks = "?" if row.leakage is None else above(row.leakage.upper, 4)
             whom = row.protects if isinstance(row.protects, str) else "this attacker"
-            numbers = [f"{number:.5g}" for number in
-                       (row.scale, row.expected_error, row.error_bar)]  # fmt: skip
+            found = [row.scale, row.expected_error, row.error_bar]
+            if isinstance(self.query, Series | Redacted):
+                found = [row.measures.get(name) for name in measured]
+            numbers = ["-" if number is None else f"{number:.5g}" for number in found]
             mark = "" if row.meets else " only"
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
         widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
@@ -150,7 +183,7 @@ class Comparison:
 
 
 def compare(
-    query: AnyQuery,
+    query: AnyQuery | LocalQuery,
     model: AnyModel,
     epsilon: float,
     against: Against = "any",
@@ -162,7 +195,8 @@ def compare(
 ) -> Comparison:
     """Return one plan, or the reason why not, for each method.
 
-    ``tick`` is called after each row. Takes as long as all methods together.
+    ``tick`` is called after each row. Takes as long as all methods together. `Series` and
+    `Redacted` have methods of their own.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -170,6 +204,8 @@ def compare(
     >>> table.best.method, round(table["quilt"].scale, 3), table["wasserstein"].protects
     ('exact', 15.939, 'ignorant')
     """
+    if isinstance(query, Series | Redacted):
+        return _compare_local(query, model, epsilon, against, methods, tick)
     question = check_question(query, model, epsilon, against, pairs, protect)
     rows = []
     for name in _named(methods):
@@ -189,6 +225,32 @@ def compare(
         if tick is not None:
             tick()
     return Comparison(tuple(rows), query, model, question.epsilon, question.against)
+
+
+def _compare_local(
+    query: LocalQuery, model: AnyModel, epsilon: float, against: Against,
+    methods: Sequence[str] | None, tick: Callable[[], object] | None,
+) -> Comparison:  # fmt: skip
+    """Return one row per method; those for the ignorant attacker only are shown for that one."""
+    known = SERIES if isinstance(query, Series) else REDACTED
+    rows = []
+    for name in _named(methods, known):
+        began = time.perf_counter()
+        plan, reason, whom = None, None, against
+        for whom in dict.fromkeys((against, "ignorant")):
+            try:
+                plan = calibrate(query, model, epsilon, whom, name)
+                break
+            except NotSupported as refusal:
+                reason = reason or str(refusal)
+        seconds = time.perf_counter() - began
+        leak = None if plan is None else leakage(plan.mechanism, model, against)
+        meets = leak is not None and whom == against and leak.proves(epsilon)
+        told = None if plan is not None else reason
+        rows.append(Row(name, known[name], whom, meets, plan, told, leak, seconds))
+        if tick is not None:
+            tick()
+    return Comparison(tuple(rows), query, model, epsilon, against)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -251,11 +313,11 @@ def error_curves(
     )
 
 
-def _named(methods: Sequence[str] | None) -> list[str]:
-    names = list(METHODS) if methods is None else list(methods)
+def _named(methods: Sequence[str] | None, known: Iterable[str] = METHODS) -> list[str]:
+    names = list(known) if methods is None else list(methods)
     for name in names:
-        if name not in METHODS:
-            raise InvalidInput(f"unknown method {name!r}; the methods are {', '.join(METHODS)}")
+        if name not in known:
+            raise InvalidInput(f"unknown method {name!r}; the methods are {', '.join(known)}")
     return names
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from undertow.adversaries import Against, Secrets, check_against
+from undertow.channels import Flips, Redaction
 from undertow.errors import (
     InvalidInput,
     MethodRefused,
@@ -16,8 +17,10 @@ from undertow.mechanisms import Unit
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon
 from undertow.plan import Plan, model_length, model_states
+from undertow.planning.flip_aims import Objective
+from undertow.planning.local import calibrate_series
 from undertow.planning.methods import METHODS, Question
-from undertow.queries import AnyQuery, Count, Linear
+from undertow.queries import AnyQuery, Count, Linear, LocalQuery, Redacted, Series
 
 __all__ = ["METHODS", "calibrate", "check_question", "least_error"]
 
@@ -25,8 +28,25 @@ _TIE = 1e-9
 """Relative difference of expected errors below which the exact plan is the better one."""
 
 
+@overload
 def calibrate(
-    query: AnyQuery,
+    query: AnyQuery, model: AnyModel, epsilon: float, against: Against = ..., method: str = ...,
+    *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
+) -> Plan: ...  # fmt: skip
+@overload
+def calibrate(
+    query: Series, model: AnyModel, epsilon: float, against: Against = ..., method: str = ...,
+    *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
+) -> Plan[Flips]: ...  # fmt: skip
+@overload
+def calibrate(
+    query: Redacted, model: AnyModel, epsilon: float, against: Against = ..., method: str = ...,
+    *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
+) -> Plan[Redaction]: ...  # fmt: skip
+
+
+def calibrate(
+    query: AnyQuery | LocalQuery,
     model: AnyModel,
     epsilon: float,
     against: Against = "any",
@@ -35,7 +55,8 @@ def calibrate(
     pairs: Any = None,
     protect: Any = None,
     unit: Unit = "record",
-) -> Plan:
+    objective: Objective | None = None,
+) -> Plan | Plan[Flips] | Plan[Redaction]:
     """Return the plan with the least noise whose leakage is certainly at most ``epsilon``.
 
     Parameters
@@ -44,7 +65,10 @@ def calibrate(
         ``exact`` (the leakage of this very count), ``exchange`` (what any algorithm of the same
         DP level could leak), ``quilt``, ``quilt-approx`` and ``wasserstein`` [wang2016], ``group``
         (any dependence whatever), ``best`` (the least expected error among these); or, as
-        published and not certified, ``lange``, ``zhao``, ``zhao-multistep``.
+        published and not certified, ``lange``, ``zhao``, ``zhao-multistep``. For `Series`:
+        ``exact``, ``exchange``, ``xor``, and as published ``chakrabarti``. For `Redacted`:
+        ``optimal``, ``mq``, ``3r-relaxed``, ``3r-constant``, ``3r-individual``, and as published
+        ``mq-printed``.
     pairs, protect
         Pairs of states that must not be told apart, and the records (from 0) that matter; by
         default all. Quilts and the Wasserstein distance use them; the other methods protect
@@ -53,6 +77,10 @@ def calibrate(
         ``"record"``: one record of a series is protected, given how records depend on each
         other. ``"person"``: all records of one person at once, at most the model's length of
         them, whatever the dependence among them; persons must be independent.
+    objective
+        For `Series`, what to spare: ``"flips"`` (default; the least expected share of false
+        records), ``"information"`` (the most about a record in its output), or the costs of
+        flipping each state.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
@@ -63,6 +91,20 @@ def calibrate(
     >>> round(published.mechanism.scale, 4)
     14.813
     """
+    if isinstance(query, Series | Redacted):
+        if pairs is not None or protect is not None or unit != "record":
+            raise InvalidInput(
+                "pairs, protect and unit belong to a curator's answers; a Series protects every "
+                "record, and Redacted(protect=...) names the records"
+            )
+        if isinstance(query, Series):
+            return calibrate_series(model, epsilon, against, method, objective or "flips")
+    if objective is not None:
+        raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
+    if isinstance(query, Redacted):
+        from undertow.planning.redaction import calibrate_redacted
+
+        return calibrate_redacted(query, model, epsilon, against, method)
     question = check_question(query, model, epsilon, against, pairs, protect)
     if unit != "record":
         return _person(question, method, unit)

@@ -1,0 +1,289 @@
+"""Two states: which flips keep a promise, and the best of them.
+
+What a channel of two states leaks depends on two numbers only, the largest likelihood ratio of
+an output either way: S = (1 - rho0) / rho1 and T = (1 - rho1) / rho0. Every channel whose ratios
+stay within them is one that flips with `corner` and then forgets something, so that corner says
+the most, whatever it is asked. The promise is a set of pairs (S, T), and with one pair it bounds
+flips by two half-planes, rho0 + S rho1 >= 1 and T rho0 + rho1 >= 1. Logarithms throughout:
+``a`` = ln S, ``b`` = ln T.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from undertow.certificate import Leakage
+from undertow.channels import RandomizedResponse
+from undertow.errors import NotSupported
+from undertow.models.markov import MarkovChain
+from undertow.models.sets import AnyModel
+from undertow.numerics import GRAIN, Array
+from undertow.planning.budget import PRECISE, Search, largest_level
+from undertow.planning.flip_aims import Aim
+
+__all__ = [
+    "Judge",
+    "best_flips",
+    "corner",
+    "frontier",
+    "grained",
+    "half_planes",
+    "ignorant_ratios",
+    "largest_ratio",
+    "positively_correlated",
+]
+
+Judge = Callable[[RandomizedResponse], Leakage]
+"""What a channel leaks on the model at hand, to the adversary at hand."""
+
+LARGEST = -math.log(GRAIN) + 1e-12
+"""The largest log-ratio that a planned channel can have: no flip is rarer than one grain."""
+
+_FAINT = 2.0**-200
+"""The chance of the one output that a one-sided channel has beside the usual one; so small that
+the usual output says nothing, to the last bit."""
+
+_LEAST = 1e-8
+"""The log-ratio, in units of epsilon, below which an output counts as saying nothing."""
+
+_LARGE = 300.0
+"""Levels beyond which squares in the closed form would overflow."""
+
+_COARSE, _FINE = 1e-3, 1e-9
+"""Relative precision of levels compared on the grid, and in its refinement (either side)."""
+
+_CLOSE = 1e-6
+"""How near to the best direction the refinement stops, as a share of a grid step."""
+
+_DIRECTIONS = 9
+"""Directions of (ln S, ln T) compared before the best of them is refined."""
+
+
+def ignorant_ratios(q: float, r: float, epsilon: float) -> tuple[float, float]:
+    """Return the largest ln S and ln T that leak epsilon to an attacker who knows no record.
+
+    S = m^2, m = [(r E^2 - q) + sqrt((r E^2 - q)^2 + 4 (1-q)(1-r) E^2)] / (2 (1-q) E) with
+    E = e^(epsilon/2); T with q = P(0 -> 1) and r = P(1 -> 0) exchanged. For 0 < q, r and
+    q + r <= 1, a stationary start and series of any length: Theorem 1 of [chakrabarti2022]
+    solved for the flips, which is linear in them. Rounded to nearest.
+
+    >>> [round(math.exp(ratio), 9) for ratio in ignorant_ratios(.2, .35, 2.0)]
+    [2.572388328, 2.171342795]
+    """
+    return _ignorant_ratio(q, r, epsilon), _ignorant_ratio(r, q, epsilon)
+
+
+def _ignorant_ratio(q: float, r: float, epsilon: float) -> float:
+    if epsilon > _LARGE:  # m = r E / (1 - q), to far beyond the last bit
+        return epsilon + 2 * math.log(r / (1 - q))
+    e = math.exp(epsilon / 2)
+    half = (r * e * e - q) / 2
+    product = (1 - q) * (1 - r) * e * e
+    root = math.sqrt(half * half + product)
+    m = half + root if half >= 0 else product / (root - half)
+    return 2 * math.log(m / ((1 - q) * e))
+
+
+def corner(a: float, b: float) -> tuple[float, float]:
+    """Return the flips whose likelihood ratios are exactly e^a and e^b.
+
+    rho0 = (S - 1) / (S T - 1), rho1 = (T - 1) / (S T - 1); one half each where both are 1.
+
+    >>> [round(rate, 6) for rate in corner(*ignorant_ratios(.2, .35, 2.0))]
+    [0.342902, 0.255443]
+    """
+    if a <= 0 or b <= 0:
+        return 0.5, 0.5
+    both = -math.expm1(-(a + b))
+    return math.exp(-b) * -math.expm1(-a) / both, math.exp(-a) * -math.expm1(-b) / both
+
+
+def best_flips(a: float, b: float, aim: Aim) -> tuple[float, float]:
+    """Return the flips (rho0, rho1) within the ratios e^a and e^b that serve an aim best.
+
+    The corner says the most. The least weighted flips of at most one half each are at the
+    corner, or where a half-plane meets a flip of one half; with several laws of a record also
+    where two laws tie.
+
+    >>> law = np.array([[.35, .2]]) / .55
+    >>> a, b = ignorant_ratios(.2, .35, 0.5)
+    >>> [round(rate, 6) for rate in best_flips(a, b, Aim(law, np.ones(2)))]
+    [0.415235, 0.5]
+    """
+    if aim.weights is None:
+        return corner(a, b)
+    s, t = math.exp(min(a, _LARGE)), math.exp(min(b, _LARGE))
+    ends = [
+        (max(1 - s / 2, 0.5 / t), 0.5),
+        (0.5, max(1 - t / 2, 0.5 / s)),
+    ]
+    found = [*ends]
+    tip = corner(a, b)
+    if max(tip) <= 0.5:
+        found.append(tip)
+        costs = aim.laws * aim.weights
+        first, last = costs[np.argmin(aim.laws[:, 0])], costs[np.argmax(aim.laws[:, 0])]
+        found += [rates for end in ends if (rates := _tie(tip, end, first - last)) is not None]
+    return min(found, key=lambda rates: aim.cost_of_rates(np.array(rates)))
+
+
+def _tie(
+    tip: tuple[float, float], end: tuple[float, float], difference: Array
+) -> tuple[float, float] | None:
+    """Return where two costs agree on an edge, None if they do not."""
+    here, there = float(difference @ np.array(tip)), float(difference @ np.array(end))
+    if here * there >= 0:
+        return None
+    share = here / (here - there)
+    return tip[0] + share * (end[0] - tip[0]), tip[1] + share * (end[1] - tip[1])
+
+
+def grained(rates: tuple[float, float]) -> RandomizedResponse:
+    """Return the channel of two states with these flips, rounded up to the grain.
+
+    >>> bool(grained((0.1, 0.2)).matrix[0, 1] >= 0.1)
+    True
+    """
+    rho0, rho1 = (math.ceil(rate / GRAIN) * GRAIN for rate in rates)
+    return RandomizedResponse([[1 - rho0, rho0], [rho1, 1 - rho1]])
+
+
+def positively_correlated(chain: MarkovChain) -> bool:
+    """Return whether no step of a two-state chain makes a change likelier than staying would.
+
+    P(0,0) P(1,1) >= P(0,1) P(1,0) at every step: then the worst series of outputs is constant, and
+    the leakage either way depends on one ratio only.
+
+    >>> positively_correlated(MarkovChain([[.6, .4], [.7, .3]]))
+    False
+    """
+    steps = chain.transition
+    return bool(np.all(steps[..., 0, 0] >= steps[..., 1, 0]))
+
+
+def one_sided(a: float, state: int) -> RandomizedResponse:
+    """Return a channel with a rare output of ratio e^a for one state; the other says nothing.
+
+    >>> channel = one_sided(1.0, 0)
+    >>> round(float(channel.matrix[0, 0] / channel.matrix[1, 0]), 6)
+    2.718282
+    """
+    rare = [_FAINT, _FAINT]
+    rare[state] *= math.exp(a)
+    return RandomizedResponse([[rare[0], 1 - rare[0]], [rare[1], 1 - rare[1]]])
+
+
+def half_planes(
+    judge: Judge, model: AnyModel, epsilon: float, guess: tuple[float, float] | None
+) -> tuple[float, float]:
+    """Return the largest ln S and ln T that leak at most epsilon, each by one bisection.
+
+    For models on which either direction depends on one ratio only (`positively_correlated`
+    chains, or an attacker who knows all other records). 0 where no informative output will do.
+    """
+    found = [
+        largest_ratio(
+            lambda a, state=state: judge(one_sided(a, state)),  # type: ignore[misc]
+            model, epsilon, PRECISE, None if guess is None else guess[state],
+        )
+        for state in (0, 1)
+    ]  # fmt: skip
+    return found[0], found[1]
+
+
+def largest_ratio(
+    measure: Callable[[float], Leakage],
+    model: AnyModel,
+    epsilon: float,
+    search: Search = PRECISE,
+    guess: float | None = None,
+) -> float:
+    """Return the largest log-ratio that leaks at most epsilon; 0 if there is none above 0.
+
+    ``measure`` gives the leakage of a log-ratio; it grows with it. At most `LARGEST`.
+    """
+    start = min(guess or epsilon / 3, LARGEST)
+    if math.isinf(measure(start).upper) and not measure(_LEAST * epsilon).proves(epsilon):
+        return 0.0
+    try:
+        found = largest_level(
+            lambda level: measure(min(level, LARGEST)), model, epsilon,
+            Search(search.precision, start),
+        )  # fmt: skip
+    except NotSupported:
+        return 0.0
+    return min(found, LARGEST)
+
+
+def frontier(judge: Judge, model: AnyModel, epsilon: float, aim: Aim) -> tuple[float, float]:
+    """Return the ln S and ln T on the edge of the promise that serve an aim best, by search.
+
+    For models on which both ratios matter in either direction. A larger ratio never leaks less,
+    so every direction of (ln S, ln T) has one largest step. Directions are compared on a grid and
+    the best of them is refined; where flips of one half end the range, the ends are among them.
+    Nothing proves that no better direction lies between. (0, 0) where nothing informative will do.
+    """
+    edge = _Edge(judge, model, epsilon)
+    low, high = 0.0, math.pi / 2
+    found: list[tuple[float, float]] = []
+    if aim.weights is not None:
+        found = [edge.with_half(state) for state in (0, 1)]
+        if min(map(sum, found)) <= 0:
+            return 0.0, 0.0
+        low, high = sorted(math.atan2(b, a) for a, b in found)
+    grid = np.linspace(low, high, _DIRECTIONS + 2)[1:-1].tolist()
+    found += [edge.towards(angle, _COARSE) for angle in grid]
+
+    def cost(ratios: tuple[float, float]) -> float:
+        rho0, rho1 = corner(*ratios)
+        return aim.cost(np.array([[1 - rho0, rho0], [rho1, 1 - rho1]]))
+
+    best = min(found, key=cost)
+    angle, width = math.atan2(best[1], best[0]), (high - low) / (_DIRECTIONS + 1)
+    inside = max(low, angle - width), min(high, angle + width)
+    refined = _least(lambda turn: cost(edge.towards(turn, _FINE)), inside)
+    return min(best, edge.towards(refined, PRECISE.precision), key=cost)
+
+
+def _least(function: Callable[[float], float], inside: tuple[float, float]) -> float:
+    from scipy.optimize import minimize_scalar
+
+    options = {"xatol": _CLOSE * (inside[1] - inside[0])}
+    return float(minimize_scalar(function, bounds=inside, method="bounded", options=options).x)
+
+
+@dataclass(slots=True)
+class _Edge:
+    """The largest ratios that keep a promise, in one direction after another."""
+
+    judge: Judge
+    model: AnyModel
+    epsilon: float
+    near: float | None = None
+
+    def towards(self, angle: float, precision: float) -> tuple[float, float]:
+        """Return the largest (ln S, ln T) at an angle."""
+        right, above = math.cos(angle), math.sin(angle)
+
+        def measure(step: float) -> Leakage:
+            return self.judge(RandomizedResponse.binary(*corner(step * right, step * above)))
+
+        step = largest_ratio(measure, self.model, self.epsilon, Search(precision), self.near)
+        self.near = step or None
+        return step * right, step * above
+
+    def with_half(self, state: int) -> tuple[float, float]:
+        """Return (ln S, ln T) where one state is flipped half the time, the other least."""
+
+        def rates(level: float) -> tuple[float, float]:
+            other = math.exp(-level) / 2
+            return (0.5, other) if state == 0 else (other, 0.5)
+
+        def measure(level: float) -> Leakage:
+            return self.judge(RandomizedResponse.binary(*rates(level)))
+
+        level = largest_ratio(measure, self.model, self.epsilon)
+        found = level, math.log(2 - math.exp(-level))
+        return found if state == 0 else found[::-1]

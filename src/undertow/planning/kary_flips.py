@@ -1,0 +1,77 @@
+"""Channels of k states that treat all states alike."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from undertow.certificate import Leakage
+from undertow.channels import RandomizedResponse
+from undertow.models.sets import AnyModel
+from undertow.numerics import GRAIN, Array
+from undertow.planning.budget import Search
+from undertow.planning.flips import largest_ratio
+
+_PRECISION = 1e-8
+"""Relative precision of the level (its leakage is proved; the search may stop this far below)."""
+
+__all__ = ["even_channel", "grained_channel", "largest_even_level", "silent_channel"]
+
+
+def even_channel(size: int, level: float) -> RandomizedResponse:
+    """Return k-ary randomised response of a DP level, its flips rounded up to the grain.
+
+    Every other state is shown with chance 1 / (k - 1 + e^level). More noise is the same channel
+    followed by more flips, so a lower level never leaks more, whatever the model.
+
+    >>> channel = even_channel(3, 1.0)
+    >>> channel.matrix.sum(axis=1).tolist(), round(channel.dp_epsilon(), 12)
+    ([1.0, 1.0, 1.0], 1.0)
+    """
+    fade = math.exp(-level)
+    return grained_channel(np.full((size, size), fade / (1 + (size - 1) * fade)))
+
+
+def grained_channel(matrix: Array) -> RandomizedResponse:
+    """Return a channel with every flip rounded up to the grain, and the truth shown otherwise.
+
+    The diagonal of ``matrix`` is not looked at; no flip is rarer than one grain.
+
+    >>> grained_channel(np.array([[.5, .2], [.3, .5]])).matrix.round(6)
+    array([[0.8, 0.2],
+           [0.3, 0.7]])
+    """
+    flips = np.maximum(np.ceil(matrix / GRAIN), 1.0) * GRAIN
+    np.fill_diagonal(flips, 0.0)
+    for row, spill in enumerate(flips.sum(axis=1) - 1.0):
+        if spill > 0:  # rounding up went beyond 1: take it from the largest flip
+            flips[row, np.argmax(flips[row])] -= spill
+    np.fill_diagonal(flips, 1.0 - flips.sum(axis=1))
+    return RandomizedResponse(flips)
+
+
+def silent_channel(size: int) -> RandomizedResponse:
+    """Return the channel that shows every state with the same chance, whatever the record is.
+
+    >>> silent_channel(2).matrix.tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
+    row = np.full(size, math.floor(1 / (size * GRAIN)) * GRAIN)
+    row[0] = 1.0 - row[1:].sum()
+    return RandomizedResponse(np.tile(row, (size, 1)))
+
+
+def largest_even_level(
+    judge: Callable[[RandomizedResponse], Leakage],
+    model: AnyModel,
+    epsilon: float,
+    size: int,
+    guess: float | None = None,
+) -> float:
+    """Return the largest level of k-ary randomised response that leaks at most epsilon.
+
+    0 where no level above 0 does.
+    """
+    return largest_ratio(
+        lambda level: judge(even_channel(size, level)), model, epsilon, Search(_PRECISION), guess
+    )

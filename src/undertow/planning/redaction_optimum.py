@@ -1,0 +1,381 @@
+"""The most that a redaction can show of a chain on two states, one record protected.
+
+Both sides of the target are cut into three stretches (see `redaction_flanks`), and their losses
+add up, once for each of the two values of the target. Which stretches, and how the losses are
+shared between the sides, is searched: coarsely over all, then finely where it may matter.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from undertow.adversaries import Against
+from undertow.models.markov import MarkovChain
+from undertow.numerics import Array
+from undertow.planning.redaction_flanks import Curve, Flank, Ints, build_flank
+
+__all__ = ["Half", "best_halves", "erasure_table", "one_side"]
+
+IDLE = 4
+"""Starts of the last stretch that must bring nothing, one after the other, to end their scan."""
+
+CLOSE = 0.02
+"""Records by which a coarse candidate may fall short of the best and still be refined."""
+
+REFINED, DEEP = 12, 600
+"""Most candidates that are refined, and the records that they may have between them."""
+
+ROUNDS, POINTS = 9, 33
+"""Rounds and points of the search for a loss: each round narrows a bracket 32-fold."""
+
+SPLITS, CELLS = 3, 500
+"""Rounds and cells of the search for the best split of a loss between the sides."""
+
+SCANNED = 64
+"""Starts of the last stretch looked at one by one; where more are in question, only some of them,
+and all around the best in a second look."""
+
+LEVELS, LOOKS = 256, 4000
+"""Levels of a loss at which sides are compared, and pairs of curves looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """A redaction of one side: nothing before ``begin``, everything from ``start`` on."""
+
+    flank: Flank
+    begin: int
+    start: int
+    theta: float
+    cost: float
+    shown: float
+
+
+def best_halves(
+    chain: MarkovChain,
+    target: int,
+    length: int,
+    epsilon: float,
+    against: Against,
+    met: bool = False,
+    most: int = 1,
+) -> list[tuple[Half, Half]]:
+    """Return the redactions of the two sides that show most, best first, at most ``most``.
+
+    ``met`` as in `Flank`. Without it the result bounds what any redaction shows, and is the best
+    one where its leakage proves to be at most epsilon.
+    """
+    sides = [build_flank(chain, target, length, right, against, met) for right in (False, True)]
+    kinds = [(side, side.turned(against)) for side in sides]
+    tables = [[_Frontiers(flank, epsilon) for flank in both] for both in kinds]
+    steady = all(side.period == 1 for side in sides)
+    floor, *windows = _windows(sides, epsilon)
+    common = int(chain.initial[1] > chain.initial[0])
+    found: list[tuple[float, int, int, Curve, Curve]] = []
+    for kind in (common,) if steady else (0, 1):  # the likelier value says less
+        left, right = tables[0][kind], tables[1][kind]
+        joined = [(floor, *windows)]
+        joined += _same(left, right, epsilon, floor)
+        if max(left.stride, right.stride) > 1:
+            for _, one, two in (joined[0], max(joined[1:] or joined, key=lambda pair: pair[0])):
+                joined += _same(left.near(one), right.near(two), epsilon, floor)
+        for shown, one, two in joined:
+            found.append((shown, kind, kind, one, two))
+            floor = max(floor, shown)
+    for kind in () if steady else (0, 1):
+        found += [
+            (shown, kind, 1 - kind, one, two)
+            for shown, one, two in _mixed(tables[0][kind], tables[1][1 - kind], epsilon, floor)
+        ]
+    found.sort(key=lambda candidate: -candidate[0])
+    pairs: dict[tuple[int, ...], tuple[Half, Half]] = {}
+    walked = 0
+    for shown, left, right, one, two in found:
+        if shown < found[0][0] - CLOSE or len(pairs) >= REFINED or walked > DEEP:
+            break
+        kinds_used = left if one.theta.size else -1, right if two.theta.size else -1
+        key = (*kinds_used, one.begin, one.start, two.begin, two.start)
+        if key not in pairs:
+            refine = _refine_same if left == right else _refine_mixed
+            walked += one.start - one.begin + two.start - two.begin
+            halves = refine((kinds[0][left], kinds[1][right]), (one, two), epsilon)
+            if halves is not None:
+                pairs[key] = halves
+    ranked = sorted(pairs.values(), key=lambda both: -(both[0].shown + both[1].shown))
+    return ranked[:most]
+
+
+def one_side(flank: Flank, begin: int, start: int, budget: float) -> Half | None:
+    """Return the most that one side shows within a loss, for given stretches.
+
+    None where even erasing every value that is shown at times costs more.
+    """
+    if begin == start:
+        curve = flank.curve(begin, start, np.empty(0))
+        fits = curve.cost[0] <= budget
+        return Half(flank, begin, start, 0.0, *_ends(curve, 0)) if fits else None
+    theta = flank.grid(max(budget, 0.0))
+    curve = flank.curve(begin, start, theta)
+    inside = curve.cost <= budget
+    if not inside.any():
+        return None
+    best = int(np.where(inside, curve.shown, -np.inf).argmax())
+    found = [Half(flank, begin, start, float(theta[best]), *_ends(curve, best))]
+    for cell in np.flatnonzero(inside[:-1] != inside[1:]):
+        near, far = (cell, cell + 1) if inside[cell] else (cell + 1, cell)
+        if max(curve.shown[near], curve.shown[far]) > found[0].shown:
+            ends = float(theta[near]), float(theta[far])
+            found.append(_crossing(flank, begin, start, budget, ends))
+    return max(found, key=lambda half: half.shown)
+
+
+def _crossing(
+    flank: Flank, begin: int, start: int, budget: float, ends: tuple[float, float]
+) -> Half:
+    """Return the point of a curve at which its loss reaches the budget, from inside."""
+    last = 0
+    for _ in range(ROUNDS):
+        theta = np.linspace(*ends, POINTS)
+        curve = flank.curve(begin, start, theta)
+        beyond = np.flatnonzero(curve.cost > budget)
+        last = max(int(beyond[0]) - 1, 0) if beyond.size else POINTS - 1
+        if last == POINTS - 1:
+            break
+        ends = float(theta[last]), float(theta[last + 1])
+    return Half(flank, begin, start, float(theta[last]), *_ends(curve, last))
+
+
+def erasure_table(length: int, target: int, halves: tuple[Half, Half]) -> Array:
+    """Return the chances of erasure of two sides, a row for each record."""
+    table = np.ones((length, 2))
+    for half, sign in zip(halves, (-1, 1), strict=True):
+        flank = half.flank
+        spent = flank.spent(half.begin, half.start, half.theta)
+        for distance in range(half.begin, flank.room + 1):
+            row = table[target + sign * distance]
+            if distance >= half.start:
+                row[:] = 0.0
+            else:
+                row[flank.early[distance - 1]] = np.exp(-spent[distance - half.begin])
+    return table
+
+
+def _ends(curve: Curve, place: int) -> tuple[float, float]:
+    return float(curve.cost[place]), float(curve.shown[place])
+
+
+def _windows(sides: list[Flank], epsilon: float) -> tuple[float, Curve, Curve]:
+    """Return how many records two windows can show, and the windows."""
+    left, right = sides
+    best, ends = -1, (left.room + 1, right.room + 1)
+    for one in range(1, left.room + 2):
+        used = (left.first[one - 1], left.other[one - 1]) if one <= left.room else (0.0, 0.0)
+        if max(used) > epsilon:
+            continue
+        fits = (right.first <= epsilon - used[0]) & (right.other <= epsilon - used[1])
+        two = int(fits.argmax()) + 1 if fits.any() else right.room + 1
+        if left.room - one + right.room - two + 2 > best:
+            best, ends = left.room - one + right.room - two + 2, (one, two)
+        if two == 1:
+            break
+    none = np.empty(0)
+    one, two = ends
+    return float(best), left.curve(one, one, none), right.curve(two, two, none)
+
+
+class _Frontiers:
+    """The curves of one side by where its first stretch ends, each scanned once."""
+
+    def __init__(self, flank: Flank, epsilon: float) -> None:
+        self.flank, self.epsilon = flank, epsilon
+        self.focus: Curve | None = None
+        self.theta = flank.grid(epsilon) if flank.room else np.empty(0)
+        self.levels = np.linspace(0.0, epsilon, LEVELS + 1)
+        self.known: dict[int, tuple[list[Curve], Array, Ints]] = {}
+        fits = flank.other <= epsilon
+        self.safe = int(fits.argmax()) + 1 if fits.any() else flank.room + 1
+        self.sums = np.concatenate([[0.0], np.cumsum(flank.weights)])
+        self.stride = max(1, min(self.safe, flank.room) // SCANNED)
+
+    def near(self, curve: Curve) -> "_Frontiers":
+        """Return the same, for a closer look around one curve."""
+        closer = _Frontiers(self.flank, self.epsilon)
+        closer.focus, closer.stride = curve, self.stride
+        return closer
+
+    def begins(self) -> list[int]:
+        """Return the ends of the first stretch to look at."""
+        last = self.flank.room + 1
+        if self.focus is not None:
+            around = range(self.focus.begin - self.stride, self.focus.begin + self.stride + 1)
+            return [begin for begin in around if self.nearest(self.epsilon) <= begin <= last]
+        return [*range(self.nearest(self.epsilon), last + 1)]
+
+    def starts(self, begin: int) -> list[int]:
+        """Return the starts of the last stretch to look at."""
+        least, last = max(begin, self.safe), max(begin, self.flank.room + 1)
+        if self.focus is not None:
+            around = range(self.focus.start - self.stride, self.focus.start + self.stride + 1)
+            return [start for start in around if least <= start <= last]
+        near = min(least + IDLE, last)
+        return [*range(least, near), *range(near, last, self.stride), last]
+
+    def first(self, begin: int) -> float:
+        """Return what showing the early value from a distance on costs, 0 for never."""
+        return float(self.flank.first[begin - 1]) if begin <= self.flank.room else 0.0
+
+    def nearest(self, budget: float) -> int:
+        """Return the least distance from which the early value fits a budget."""
+        inside = self.flank.first <= budget
+        return int(inside.argmax()) + 1 if inside.any() else self.flank.room + 1
+
+    def most(self, begin: int) -> float:
+        """Return a bound on what can be shown from a distance on."""
+        safe = max(self.safe, begin)
+        return float(self.sums[safe - 1] - self.sums[begin - 1]) + self.flank.room - safe + 1
+
+    def scan(self, begin: int) -> tuple[list[Curve], Array, Ints]:
+        """Return curves that may be best for some loss, the most shown by level, and by which."""
+        if begin not in self.known:
+            curves: list[Curve] = []
+            best = np.full(LEVELS + 1, -np.inf)
+            which = np.zeros(LEVELS + 1, dtype=np.int64)
+            idle, room = 0, self.flank.room
+            for start in self.starts(begin):
+                if start <= room and idle >= IDLE:
+                    continue
+                curve = _cut(self.flank.curve(begin, start, self.theta), self.epsilon)
+                if curve.cost.size:
+                    found = _at(curve, self.levels)
+                    better = found > best + 1e-12
+                    best, which = np.maximum(best, found), np.where(better, len(curves), which)
+                    idle = 0 if better.any() else idle + 1
+                    curves.append(curve)
+            self.known[begin] = curves, best, which
+        return self.known[begin]
+
+    def at(self, begin: int, budgets: Array) -> Array:
+        """Return the most shown within each of several losses, coarsely."""
+        curves = self.scan(begin)[0]
+        found = [_at(curve, budgets) for curve in curves]
+        return np.asarray(np.max(found, axis=0)) if found else np.full(len(budgets), -np.inf)
+
+
+def _cut(curve: Curve, epsilon: float) -> Curve:
+    """Return the points of a curve that cost at most epsilon and show more than cheaper ones."""
+    fits = np.flatnonzero(curve.cost <= epsilon)
+    order = fits[np.argsort(curve.cost[fits], kind="stable")]
+    shown = curve.shown[order]
+    before = np.maximum.accumulate(np.concatenate([[-np.inf], shown[:-1]]))
+    order = order[shown > before[: len(shown)]]
+    theta = curve.theta[order] if curve.theta.size else curve.theta
+    return Curve(curve.begin, curve.start, theta, curve.cost[order], curve.shown[order])
+
+
+def _at(curve: Curve, budgets: Array) -> Array:
+    return np.interp(budgets, curve.cost, curve.shown, left=-np.inf)
+
+
+Found = tuple[float, Curve, Curve]
+
+
+def _same(left: _Frontiers, right: _Frontiers, epsilon: float, floor: float) -> list[Found]:
+    """Return candidates in which both sides show the same renamed value at times."""
+    nearest: dict[int, int] = {}
+    for begin in left.begins():
+        nearest.setdefault(right.nearest(epsilon - left.first(begin)), begin)
+    cells: list[tuple[float, int, int, int]] = []
+    for two, one in nearest.items():
+        if left.most(one) + right.most(two) >= floor - CLOSE:
+            most = left.scan(one)[1][1:] + right.scan(two)[1][:0:-1]
+            cells += [
+                (float(most[cell]), one, two, int(cell))
+                for cell in np.flatnonzero(most >= floor - CLOSE)
+            ]
+    found: dict[tuple[int, ...], Found] = {}
+    for bound, one, two, cell in sorted(cells, reverse=True):
+        if bound < floor - CLOSE or len(found) >= LOOKS:
+            break
+        lefts, _, best = left.scan(one)
+        rights, _, other = right.scan(two)
+        for near in {best[cell], best[cell + 1]}:
+            for far in {other[LEVELS - cell], other[LEVELS - cell - 1]}:
+                if (one, two, near, far) not in found:
+                    curve, mate = lefts[near], rights[far]
+                    top = float((curve.shown + _at(mate, epsilon - curve.cost)).max())
+                    found[one, two, near, far] = top, curve, mate
+                    floor = max(floor, top)
+    return [candidate for candidate in found.values() if candidate[0] >= floor - CLOSE]
+
+
+def _mixed(left: _Frontiers, right: _Frontiers, epsilon: float, floor: float) -> list[Found]:
+    """Return candidates in which the sides show different renamed values at times."""
+    sides = left, right
+    lists = []
+    for side, beyond in ((left, right), (right, left)):
+        need = floor - CLOSE - beyond.most(beyond.nearest(epsilon)) if beyond.flank.room else 0.0
+        lists.append([begin for begin in side.begins()[:-1] if side.most(begin) >= need])
+    if not lists[0] or not lists[1]:
+        return []
+    first, second = (
+        np.array([side.first(begin) for begin in begins])
+        for side, begins in zip(sides, lists, strict=True)
+    )
+    total = np.array([left.at(begin, epsilon - second) for begin in lists[0]])
+    total = total + np.array([right.at(begin, epsilon - first) for begin in lists[1]]).T
+    found: list[Found] = []
+    for one, two in np.argwhere(total >= max(total.max() - CLOSE, floor - CLOSE)):
+        budgets = epsilon - second[two], epsilon - first[one]
+        parts = []
+        for side, begin, budget in zip(sides, (lists[0][one], lists[1][two]), budgets, strict=True):
+            curves = side.scan(begin)[0]
+            worth = [float(_at(curve, np.array([budget]))[0]) for curve in curves]
+            parts.append(curves[int(np.argmax(worth))])
+        found.append((float(total[one, two]), parts[0], parts[1]))
+    return found
+
+
+def _refine_mixed(
+    flanks: tuple[Flank, Flank], curves: tuple[Curve, Curve], epsilon: float
+) -> tuple[Half, Half] | None:
+    """Return both sides at the losses that the first values of the other side leave them."""
+    halves = []
+    for side in (0, 1):
+        begin = curves[1 - side].begin
+        budget = epsilon - float(flanks[1 - side].first[begin - 1])
+        half = one_side(flanks[side], curves[side].begin, curves[side].start, budget)
+        if half is None:
+            return None
+        halves.append(half)
+    return halves[0], halves[1]
+
+
+def _refine_same(
+    flanks: tuple[Flank, Flank], curves: tuple[Curve, Curve], epsilon: float
+) -> tuple[Half, Half] | None:
+    """Return both sides at the best split of the loss between them."""
+    left, right = curves
+    if not left.theta.size or not right.theta.size:
+        fixed = 0 if not left.theta.size else 1
+        window, free = curves[fixed], curves[1 - fixed]
+        one = one_side(flanks[fixed], window.begin, window.start, epsilon)
+        left_over = epsilon - float(window.cost[0])
+        two = one_side(flanks[1 - fixed], free.begin, free.start, left_over)
+        if one is None or two is None:
+            return None
+        return (one, two) if fixed == 0 else (two, one)
+    ends = [(curve.theta.min(), curve.theta.max()) for curve in curves]
+    for _ in range(SPLITS):
+        first, second = (
+            flank.curve(curve.begin, curve.start, np.linspace(*end, CELLS + 1))
+            for flank, curve, end in zip(flanks, curves, ends, strict=True)
+        )
+        ranked = _cut(second, np.inf)
+        best = int((first.shown + _at(ranked, epsilon - first.cost)).argmax())
+        low, high = max(best - 2, 0), min(best + 2, CELLS)
+        rooms = np.searchsorted(ranked.cost, epsilon - first.cost[[low, best, high]])
+        near = ranked.theta[max(rooms.min() - 3, 0) : rooms.max() + 3]
+        ends = [(first.theta[low], first.theta[high]), (near.min(), near.max())]
+    half = Half(flanks[0], left.begin, left.start, float(first.theta[best]), *_ends(first, best))
+    rest = one_side(flanks[1], right.begin, right.start, epsilon - half.cost)
+    return None if rest is None else (half, rest)
