@@ -13,6 +13,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.figures.canvas import apart, check_drawing, figure_bytes
 from undertow.figures.costs import draw_errors
 from undertow.figures.curves import Curves, Mark, draw_leakage, leakage_curves
+from undertow.figures.erasures import draw_redaction
 from undertow.planning.comparison import ErrorCurves, error_curves
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
@@ -316,3 +317,35 @@ def test_error_files_are_the_same_every_time():
     files = {figure_bytes(draw_errors(crowd(), "A title"), "svg") for _ in range(2)}
     assert len(files) == 1
     assert "quilt-approx (ignorant only)" in files.pop().decode()
+
+
+# --- redacted series ------------------------------------------------------------------------------
+
+
+def redaction():
+    chain = ut.MarkovChain([[0.95, 0.05], [0.2, 0.8]], ("low", "high"), length=60)
+    return ut.calibrate(ut.Redacted(30), chain, epsilon=1.0)
+
+
+def test_a_redacted_series_shows_what_is_left_and_how_likely_that_was():
+    plan = redaction()
+    shown = ut.redact(plan, ["low"] * 60, insecure_seed=1)
+    series, chances = sorted(
+        draw_redaction(plan, shown, "A title").axes, key=lambda a: -a.get_position().y0
+    )
+    erased = sorted(line.get_xdata()[0] for line in series.lines if line.get_label() == "erased")
+    first, last = (round(edge) for edge in chances.get_xlim())
+    assert erased == [t for t in range(first, last + 1) if shown[t] is None]
+    assert 30 in erased
+    for place, state in enumerate(plan.states):
+        (line,) = (line for line in chances.lines if line.get_label() == state)
+        found = plan.mechanism.probabilities[np.asarray(line.get_xdata(), dtype=int), place]
+        assert np.array_equal(line.get_ydata(), found)
+    assert series.get_title(loc="left") == "A title"
+
+
+def test_chances_alone_can_be_drawn_and_lengths_must_agree():
+    plan = redaction()
+    assert len(draw_redaction(plan).axes) == 1
+    with pytest.raises(InvalidInput, match="for 60 records, the series to draw has 2"):
+        draw_redaction(plan, ["low", None])

@@ -1,8 +1,8 @@
 """Long runs against the oracle; `make soak` writes what they saw to soak/last-result.md.
 
 UNDERTOW_SOAK_SECONDS (600 unless told) is shared out: 0.2 each to counts, to the exchange, to plans
-of every method and to draws of noise, the rest to counts in 50 digits, distances and boxes. A short
-rehearsal runs with the ordinary tests.
+of every method and to draws of noise, 0.2 to counts in 50 digits, distances and boxes, and 0.25 on
+top to series. A short rehearsal runs with the ordinary tests.
 """
 
 import dataclasses
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import pytest
 
 import undertow as ut
+from tests.soak.local import run_local, run_local_exact, run_local_plans
 from tests.soak.plans import Trials, run_boxes, run_distances, run_plans
 from tests.soak.work import Tally, run_counts, run_draws, run_exact, run_exchanges
 from undertow.bounds import wasserstein
@@ -107,6 +108,26 @@ def test_boxes_against_their_chains(lines):
 
 
 @pytest.mark.soak
+def test_series_against_enumeration(lines):
+    tally = run_local(seconds(0.1), CHAINS)
+    lines += ["## Flipped and redacted series against enumeration", "", *table(tally, [])]
+    cases, failures = run_local_exact(seconds(0.05), CHAINS, CHAINS)
+    lines += [f"In fractions: {cases} cases, {len(failures)} with an end on the wrong side.", ""]
+    assert tally.cases > 0
+    assert cases > 0
+    assert not tally.failures
+    assert not failures
+
+
+@pytest.mark.soak
+def test_plans_of_series_against_searches(lines):
+    trials = run_local_plans(seconds(0.1), TRIALS)
+    lines += ["## Plans of series against enumeration and search", "", *verdict(trials)]
+    assert trials.claims > 0
+    assert not trials.failures
+
+
+@pytest.mark.soak
 @pytest.mark.statistical
 def test_draws_against_their_law(lines):
     """Null: discrete Laplace. False alarms below 1e-6 in all; noise 5% off must be rejected."""
@@ -147,6 +168,16 @@ def test_a_short_rehearsal_of_the_trials():
     ):
         assert not trials.failures
         assert (trials.cases, trials.claims > 5 * cases) == (cases, True)
+
+
+def test_a_short_rehearsal_of_the_series():
+    tally, trials = run_local(60, 30), run_local_plans(60, 6)
+    assert not tally.failures
+    assert not trials.failures
+    assert (tally.cases, trials.cases) == (30, 6)
+    cases, failures = run_local_exact(60, 0, 12)
+    assert cases > 5
+    assert not failures
 
 
 @pytest.mark.statistical

@@ -64,8 +64,8 @@ class FewStates:
         at = targets if len(logs) > 1 else np.zeros(len(targets), dtype=np.int64)
         return ratio.max(axis=2)[at][:, None], ratio.argmax(axis=2)[at][:, None]
 
-    def laws(self, records: int) -> Array:
-        """Return what the laws of the first records say, (records, D)."""
+    def laws(self, records: int) -> tuple[Array, Array]:
+        """Return what the laws of the first records say, (records, D), and errors (records,)."""
         chain = self.watched.chain
         law = log(chain.initial)
         found = np.empty((records, len(self.value)))
@@ -79,7 +79,11 @@ class FewStates:
             if chain.homogeneous and same:
                 found[record:] = found[record]
                 break
-        return found
+        size = self.watched.size + float(np.abs(found[np.isfinite(found)]).max(initial=1.0))
+        steps = np.arange(1.0, records + 1)
+        shrink = contraction(chain.transition.T) if chain.homogeneous else 1.0
+        steps = np.minimum(steps, 1 / (1 - shrink)) if shrink < 1 else steps
+        return found, 40.0 * size * steps * ROUNDOFF
 
     def table(self, side: int, most: int, settled: Callable[[Rung], bool]) -> Rung:
         """Return the gains of one target by distance, where all are alike, until settled."""

@@ -60,6 +60,8 @@ class _Rows:
     def __init__(
         self, watched: Watched, reader: Reader, against: Against, wanted: Ints | None
     ) -> None:
+        if isinstance(against, Adversary):
+            wanted = np.array([against.target])
         self.watched, self.reader, self.against, self.wanted = watched, reader, against, wanted
         self.everything, self.informed = against == "any", against == "informed"
         self.near = {side: nearest(against, side) for side in (-1, 1)}
@@ -167,20 +169,23 @@ class _Alike(_Rows):
         self.tables = {-1: self._read(-1)}
         mirrored = self.reader.mirrored and not self.given and self.near[-1] == self.near[1]
         self.tables[1] = self.tables[-1] if mirrored else self._read(1)
+        self.laws, self.doubt = self.reader.laws((length or 1) if self.given else 1)
         targets, records = self._targets()
+        if self.given and length is None:
+            self.laws, self.doubt = self.reader.laws(records)
         self.seen = watched.supports(records)
         targets, total = self.possible(targets, self.seen)
         if not targets.size:
             return Solved(0.0)
-        self.laws = self.reader.laws(records) if self.given else np.zeros(0)
         upper = total
         for side in (-1, 1):
             gain, ceiling = self._side(side, targets, records)
             total, upper = _sum(total, gain), _sum(upper, ceiling)
-        place = np.unravel_index(int(total.argmax()), total.shape)
-        if np.isneginf(total[place]):
+        best = total.max()
+        if np.isneginf(best):
             return Solved(0.0)
-        row, own, pair = (int(axis) for axis in place)
+        early = (total == best) | (total >= best - SAME)
+        row, own, pair = (int(axis) for axis in np.argwhere(early)[0])
         target = int(targets[row])
         left = self._option(-1, target, target, own, pair)
         right = self._option(1, target, records - 1 - target, own, pair)
@@ -199,9 +204,12 @@ class _Alike(_Rows):
         length = self.watched.length
         left, right = len(self.tables[-1].law), len(self.tables[1].law)
         if length is not None:
+            moving = np.flatnonzero((self.laws[1:] != self.laws[:-1]).any(axis=1))
+            left = max(left, int(moving[-1]) + 1 if moving.size else 0) + self.watched.size**2
             targets = np.arange(length) if self.wanted is None else self.wanted
-            if not self.given and self.wanted is None and length > left + right + 8:
+            if self.wanted is None and length > left + right + 8:
                 targets = np.r_[: left + 2, length - right - 2 : length]  # the middle is all alike
+                self.doubt = np.full_like(self.doubt, self.doubt.max())
             return targets, length
         if self.wanted is not None:
             return self.wanted, int(self.wanted.max()) + right + 2
@@ -265,7 +273,9 @@ class _Alike(_Rows):
         if far.any():
             base = np.tile(table.base[-1], (len(targets), 1))
             if not self.everything:
-                law = table.law[[-1] * len(targets)] if constant else self.laws[targets]
+                law = table.law[[-1] * len(targets)]
+                if not constant:
+                    law = self.laws[targets] - self.doubt[targets][:, None]
                 rest = self.watched.length is None and not constant and self.wanted is None
                 base = np.concatenate([law[:-1], base[-1:]]) if rest else law
             with np.errstate(invalid="ignore"):

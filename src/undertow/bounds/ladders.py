@@ -134,6 +134,7 @@ def climb(watched: Watched, side: int, targets: Ints, most: int) -> Iterator[Run
     falls = _turns(steps)
     shown = np.stack(pulls(channels))
     laws = np.ones((1, 2)) if side > 0 else chain.marginals(int(targets.max()) + 1)
+    passed = targets if side < 0 else np.zeros_like(targets)  # roundings of their laws
     turned = np.zeros(len(targets), dtype=np.int64)
     near = np.broadcast_to(np.eye(2), (len(targets), 3, 2, 2))  # S: target, pass, x, y
     for distance in range(1, most + 1):
@@ -162,5 +163,5 @@ def climb(watched: Watched, side: int, targets: Ints, most: int) -> Iterator[Run
             np.concatenate([ratio[:, 0], total[:, :1]], axis=1)[:, None],
             ratio[:, 2],
             total[:, 2],
-            _error(np.array(distance), ratio),
+            _error(distance + passed, ratio),
         )

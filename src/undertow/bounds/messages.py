@@ -13,12 +13,14 @@ state); a message that excludes both states is impossible and drops out.
 Noise that is itself a chain has G[x, y] = K[x, y] N[x + o, y + z] (modulo two) between a record
 that shows o and one that shows z: there is then a message for each output of the inner record.
 
-Rounding. M never stretches: it does not expand Hilbert's projective metric. So the error after t
-steps is at most t times that of one step. One step takes logarithms, exponentials and sums of
+Rounding. M never stretches: it shrinks Hilbert's projective metric by tanh(D / 4) at least, with
+D = |ln G00 G11 / (G01 G10)|. So the error after t steps is at most 1 / (1 - tanh(D / 4)) times that
+of one step, and never more than t times. One step takes logarithms, exponentials and sums of
 numbers of size at most S (the largest entry or log-ratio met): fewer than 36 S + 12 roundings.
 `LOG_ERROR` charges twice that, because a gain is the difference of two log-ratios.
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -120,10 +122,6 @@ class _Links:
         """Return log-ratios (N, C) one step inwards, without outputs."""
         return self.inner(_carry(self.kernel, self.outer(ratio)))
 
-    def size(self) -> float:
-        """Return the largest finite logarithm in the maps."""
-        return _size(self.maps)
-
 
 def _carry(maps: Array, ratio: Array) -> Array:
     """Return M(ratio): maps (..., 2, 2) in logarithms, ratios (..., C); NaN where impossible."""
@@ -134,16 +132,25 @@ def _carry(maps: Array, ratio: Array) -> Array:
         return np.asarray(top - low)
 
 
+def _counted(maps: Array, steps: Array) -> Array:
+    """Return how many errors of one step there are after so many steps through some maps."""
+    with np.errstate(invalid="ignore"):
+        spread = np.abs(maps[..., 0, 0] + maps[..., 1, 1] - maps[..., 0, 1] - maps[..., 1, 0])
+    widest = float(np.where(np.isnan(spread), np.inf, spread).max())
+    shrink = math.tanh(widest / 4) + 64 * ROUNDOFF * (1 + min(widest, 700.0))
+    return np.asarray(np.minimum(steps, 1 / (1 - shrink)) if shrink < 1 else steps)
+
+
 def _size(values: Array) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
-def law_ratios(watched: Watched, records: int) -> Array:
-    """Return ln Pr[X_t = 0] / Pr[X_t = 1] of the first records; nothing underflows."""
+def law_ratios(watched: Watched, records: int) -> tuple[Array, Array]:
+    """Return ln Pr[X_t = 0] / Pr[X_t = 1] of the first records and errors; nothing underflows."""
     chain = watched.chain
     ratio = log(chain.initial[:1]) - log(chain.initial[1:])
     if isinstance(chain.start, str):
-        return np.full(records, ratio[0])
+        return np.full(records, ratio[0]), np.zeros(records)
     found = np.empty(records)
     found[0] = ratio[0]
     for record in range(1, records):
@@ -152,7 +159,9 @@ def law_ratios(watched: Watched, records: int) -> Array:
         if chain.homogeneous and found[record] == found[record - 1]:
             found[record:] = found[record]
             break
-    return found
+    kernels = log(chain.transition)
+    size = 1.0 + max(_size(found), _size(kernels))
+    return found, LOG_ERROR * size * _counted(kernels, np.arange(1.0, records + 1)) * ROUNDOFF
 
 
 Extremes = tuple[Array, Array, Array, Array, Array]
@@ -165,7 +174,9 @@ def intervals(watched: Watched, side: int, most: int) -> Iterator[Extremes]:
     Where all are alike, the open left side at distance t is that of target t, start and all.
     """
     links = _Links(watched, side)
-    ended = law_ratios(watched, links.records) if side < 0 else np.zeros(links.records)
+    ended = doubt = np.zeros(links.records)
+    if side < 0:
+        ended, doubt = law_ratios(watched, links.records)
     with np.errstate(invalid="ignore"):
         first = links.known[..., 0, :] - links.known[..., 1, :]  # (t, O, z, v)
         prior = links.inner(links.kernel[:, 0] - links.kernel[:, 1])
@@ -173,7 +184,8 @@ def intervals(watched: Watched, side: int, most: int) -> Iterator[Extremes]:
     low, high = links.extend(low, high)
     low = np.concatenate([links.inner(np.fmin.reduce(first, axis=2)), low], axis=2)
     high = np.concatenate([links.inner(np.fmax.reduce(first, axis=2)), high], axis=2)
-    size = max(1.0, links.size())
+    size = max(1.0, _size(links.maps))
+    many = _counted(links.maps, np.arange(most + 1.0))
     for step in range(1, most + 1):
         if step > 1:
             low, high = links.extend(low, high)
@@ -181,8 +193,8 @@ def intervals(watched: Watched, side: int, most: int) -> Iterator[Extremes]:
         if links.alike and side < 0:
             ended = links.plain(ended[:, None])[:, 0]
         size = max(size, _size(low), _size(high), _size(ended))
-        error = LOG_ERROR * (step + 2.0) * (1.0 + size) * ROUNDOFF
-        yield low, high, prior, ended, np.full(links.records, error)
+        error = LOG_ERROR * (many[step] + 2.0) * (1.0 + size) * ROUNDOFF
+        yield low, high, prior, ended, doubt + error
 
 
 def rung(low: Array, high: Array, prior: Array, ended: Array, error: Array) -> Rung:
@@ -208,7 +220,7 @@ def traced(
     steps = np.zeros(count, dtype=np.int64) if links.alike else (at if side > 0 else at - 1)
     choices: list[tuple[Ints, Ints]] = []
     if option.value is None:
-        start = 0.0 if side > 0 else float(law_ratios(watched, far + 1)[far])
+        start = 0.0 if side > 0 else float(law_ratios(watched, far + 1)[0][far])
         ends = np.full((2, links.maps.shape[1]), start)  # (least or largest, o)
     else:
         with np.errstate(invalid="ignore"):

@@ -65,9 +65,10 @@ class TwoStates:
         for low, high, prior, ended, error in intervals(self.watched, side, most):
             yield rung(*(part[targets] for part in (low, high, prior, ended, error)))
 
-    def laws(self, records: int) -> Array:
-        """Return what the laws of the first records say, (records, 2)."""
-        return FLIP * law_ratios(self.watched, records)[:, None]
+    def laws(self, records: int) -> tuple[Array, Array]:
+        """Return what the laws of the first records say, (records, 2), and errors (records,)."""
+        found, error = law_ratios(self.watched, records)
+        return FLIP * found[:, None], error
 
     def outputs(
         self, target: int, side: int, option: Option, own: int, pair: int

@@ -51,8 +51,8 @@ class Reader(Protocol):
     def rungs(self, side: int, targets: Ints, most: int) -> Iterator[Rung]:
         """Yield the gains of some targets, distance by distance."""
 
-    def laws(self, records: int) -> Array:
-        """Return what the laws of the first records say, (records, D)."""
+    def laws(self, records: int) -> tuple[Array, Array]:
+        """Return what the laws of the first records say, (records, D), and errors (records,)."""
 
     def outputs(
         self, target: int, side: int, option: Option, own: int, pair: int

@@ -40,7 +40,7 @@ PLAIN = 1e-60
 """Least probability with which messages are carried as plain numbers: past a positive step the
 entries of a message differ by no more than this factor, so none that matters can underflow."""
 
-REPLAY_ERROR = 8.0
+REPLAY_ERROR = 16.0
 """Roundings charged for each record of a replayed witness, per state and unit of size (lower)."""
 
 
@@ -192,7 +192,10 @@ def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple
         large = max(large, size)
     value = hidden.ratio(table)
     large = max(large, abs(value)) if math.isfinite(value) else large
-    return value, REPLAY_ERROR * (last - first + 2) * (hidden.size + large) * ROUNDOFF
+    steps = last - first + 2
+    if attack.left.value is None and not isinstance(watched.chain.start, str):
+        steps += first  # the law of the first record carries roundings of its own
+    return value, REPLAY_ERROR * steps * (hidden.size + 4 + large) * ROUNDOFF
 
 
 class _Hidden:
@@ -212,6 +215,8 @@ class _Hidden:
         self.plain = watched.noise is None and least > PLAIN and shown > PLAIN
         self.nothing = 0.0 if self.plain else -math.inf
         self.exponent = np.zeros(4, dtype=np.int64)
+        self.steps: dict[int, Array] = {}
+        self.weights: dict[tuple[int, int], Array] = {}
 
     def _number(self, values: Array) -> Array:
         return values if self.plain else log(values)
@@ -222,23 +227,27 @@ class _Hidden:
         return self._number(law)
 
     def advance(self, table: Array, record: int) -> Array:
-        step = self.watched.chain.step(record)
+        chain, noise = self.watched.chain, self.watched.noise
         if self.plain:
-            return table @ step
-        if self.watched.noise is not None:
-            step = np.asarray(np.kron(step, self.watched.noise), dtype=np.float64)
-        return _log_sum(table[:, None, :] + log(step).T)
+            return table @ chain.step(record)
+        key = 0 if chain.homogeneous else record
+        if key not in self.steps:
+            step = chain.step(record)
+            self.steps[key] = log(step if noise is None else np.asarray(np.kron(step, noise))).T
+        return _log_sum(table[:, None, :] + self.steps[key])
 
     def keep(self, table: Array, which: Bools) -> Array:
         return np.where(which, table, self.nothing)
 
     def show(self, table: Array, record: int, output: int) -> Array:
-        if self.watched.noise is None:
+        key = 0 if len(self.watched.channels) == 1 else record, output
+        if key not in self.weights:
             seen = self.watched.channel(record)[:, output]
-        else:
-            seen = np.where((self.state ^ np.tile([0, 1], 2)) == output, 1.0, 0.0)
-        weight = np.tile(self._number(np.ones(self.size)), (4, 1))
-        weight[:2] = self._number(seen)
+            if self.watched.noise is not None:
+                seen = np.where((self.state ^ np.tile([0, 1], 2)) == output, 1.0, 0.0)
+            one = np.ones(self.size)
+            self.weights[key] = self._number(np.stack([seen, seen, one, one]))
+        weight = self.weights[key]
         return table * weight if self.plain else table + weight
 
     def rescale(self, table: Array, peak: Array) -> tuple[Array, float]:
