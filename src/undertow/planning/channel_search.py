@@ -54,6 +54,12 @@ class Cut:
     ``steps`` lead from each record to the next, ``fixed`` holds a 0/1 row for each record (what is
     known of it), ``shown`` its output (-1 if it does not matter). The prior odds of the known
     records do not depend on the channel: ``offset`` takes them out.
+
+    >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=5)
+    >>> seen = tuple((record, 0) for record in range(5))
+    >>> attack = Witness(2, 5, ((0, 1), (4, 1)), 0, 1, outputs=seen)
+    >>> round(Cut.of(attack, chain).loss(np.array([[.98, .02], [.02, .98]])), 9)
+    9.407941541
     """
 
     law: Array
@@ -142,6 +148,15 @@ def improved_channel(
     """Return a certified channel that serves an aim at least as well as the one to start from.
 
     ``hint`` is a channel that did well elsewhere: with enough noise it is tried first.
+
+    >>> from undertow.bounds.engine import leakage
+    >>> chain = MarkovChain([[.8, .1, .1], [.3, .6, .1], [.4, .1, .5]], length=3)
+    >>> start, aim = RandomizedResponse.symmetric(3, .5), Aim(chain.initial[None], np.ones(3))
+    >>> told = leakage(start, chain)
+    >>> better, proof = improved_channel(
+    ...     lambda channel: leakage(channel, chain), [chain], told.upper, aim, (start, told))
+    >>> aim.flips(better.matrix) < 0.48, proof.proves(told.upper)
+    (True, True)
     """
     search = _Search(judge, chains, epsilon, aim, [], time.process_time() + _SECONDS)
     if not search.learn(*start):

@@ -51,7 +51,7 @@ _LEAST = 1e-8
 _LARGE = 300.0
 """Levels beyond which squares in the closed form would overflow."""
 
-_COARSE, _FINE = 1e-3, 1e-9
+_COARSE, _FINE = 1e-3, 1e-8
 """Relative precision of levels compared on the grid, and in its refinement (either side)."""
 
 _CLOSE = 1e-6
@@ -176,12 +176,18 @@ def one_sided(a: float, state: int) -> RandomizedResponse:
 
 
 def half_planes(
-    judge: Judge, model: AnyModel, epsilon: float, guess: tuple[float, float] | None
+    judge: Judge, model: AnyModel, epsilon: float, guess: tuple[float, float] | None = None
 ) -> tuple[float, float]:
     """Return the largest ln S and ln T that leak at most epsilon, each by one bisection.
 
     For models on which either direction depends on one ratio only (`positively_correlated`
     chains, or an attacker who knows all other records). 0 where no informative output will do.
+
+    >>> from undertow.bounds.engine import leakage
+    >>> chain = MarkovChain([[.8, .2], [.35, .65]])
+    >>> found = half_planes(lambda channel: leakage(channel, chain, "ignorant"), chain, 2.0)
+    >>> [round(math.exp(ratio), 8) for ratio in found]
+    [2.57238833, 2.17134279]
     """
     found = [
         largest_ratio(
@@ -203,13 +209,20 @@ def largest_ratio(
     """Return the largest log-ratio that leaks at most epsilon; 0 if there is none above 0.
 
     ``measure`` gives the leakage of a log-ratio; it grows with it. At most `LARGEST`.
+
+    >>> from undertow.models.groups import Groups
+    >>> twice = largest_ratio(lambda a: Leakage(2 * a, 2 * a, "exact", "any"), Groups(2), 3.0)
+    >>> round(twice, 9)
+    1.5
     """
     start = min(guess or epsilon / 3, LARGEST)
-    if math.isinf(measure(start).upper) and not measure(_LEAST * epsilon).proves(epsilon):
+    first = measure(start)
+    if math.isinf(first.upper) and not measure(_LEAST * epsilon).proves(epsilon):
         return 0.0
     try:
         found = largest_level(
-            lambda level: measure(min(level, LARGEST)), model, epsilon,
+            lambda level: first if level == start else measure(min(level, LARGEST)),
+            model, epsilon,
             Search(search.precision, start),
         )  # fmt: skip
     except NotSupported:
@@ -222,8 +235,16 @@ def frontier(judge: Judge, model: AnyModel, epsilon: float, aim: Aim) -> tuple[f
 
     For models on which both ratios matter in either direction. A larger ratio never leaks less,
     so every direction of (ln S, ln T) has one largest step. Directions are compared on a grid and
-    the best of them is refined; where flips of one half end the range, the ends are among them.
+    the best of them is refined; symmetric flips are among them, and where flips of one half end
+    the range, its ends.
     Nothing proves that no better direction lies between. (0, 0) where nothing informative will do.
+
+    >>> from undertow.bounds.engine import leakage
+    >>> chain = MarkovChain([[.2, .8], [.7, .3]], length=4)
+    >>> aim = Aim(chain.initial[None], np.ones(2))
+    >>> a, b = frontier(lambda channel: leakage(channel, chain), chain, 2.0, aim)
+    >>> round(leakage(RandomizedResponse.binary(*corner(a, b)), chain).upper, 8)
+    2.0
     """
     edge = _Edge(judge, model, epsilon)
     low, high = 0.0, math.pi / 2
@@ -234,6 +255,7 @@ def frontier(judge: Judge, model: AnyModel, epsilon: float, aim: Aim) -> tuple[f
             return 0.0, 0.0
         low, high = sorted(math.atan2(b, a) for a, b in found)
     grid = np.linspace(low, high, _DIRECTIONS + 2)[1:-1].tolist()
+    found.append(edge.towards(math.pi / 4, PRECISE.precision))  # both states alike
     found += [edge.towards(angle, _COARSE) for angle in grid]
 
     def cost(ratios: tuple[float, float]) -> float:

@@ -41,13 +41,14 @@ def grained_channel(matrix: Array) -> RandomizedResponse:
     array([[0.8, 0.2],
            [0.3, 0.7]])
     """
-    flips = np.maximum(np.ceil(matrix / GRAIN), 1.0) * GRAIN
-    np.fill_diagonal(flips, 0.0)
-    for row, spill in enumerate(flips.sum(axis=1) - 1.0):
+    grains = np.maximum(np.ceil(matrix / GRAIN), 1.0).astype(np.int64)
+    np.fill_diagonal(grains, 0)
+    whole = round(1 / GRAIN)
+    for row, spill in enumerate(grains.sum(axis=1) - whole):
         if spill > 0:  # rounding up went beyond 1: take it from the largest flip
-            flips[row, np.argmax(flips[row])] -= spill
-    np.fill_diagonal(flips, 1.0 - flips.sum(axis=1))
-    return RandomizedResponse(flips)
+            grains[row, np.argmax(grains[row])] -= spill
+    np.fill_diagonal(grains, whole - grains.sum(axis=1))
+    return RandomizedResponse(grains * GRAIN)
 
 
 def silent_channel(size: int) -> RandomizedResponse:
@@ -71,6 +72,12 @@ def largest_even_level(
     """Return the largest level of k-ary randomised response that leaks at most epsilon.
 
     0 where no level above 0 does.
+
+    >>> from undertow.bounds.engine import leakage
+    >>> from undertow.models.markov import MarkovChain
+    >>> alike = MarkovChain([[1/3, 1/3, 1/3]] * 3, length=4)
+    >>> round(largest_even_level(lambda channel: leakage(channel, alike), alike, 1.0, 3), 6)
+    1.0
     """
     return largest_ratio(
         lambda level: judge(even_channel(size, level)), model, epsilon, Search(_PRECISION), guess

@@ -46,13 +46,16 @@ PUBLISHED = (
     "flips as published, for an attacker who knows no other record; the leakage is the one "
     "certified here"
 )
-WORST = "the lower end and the witness are those of the worst algorithm of this DP level"
+LEVEL = "the upper end holds for every algorithm of this DP level"
 
 M = TypeVar("M", RandomizedResponse, XorNoise)
 
 _FEW = {3: 12, 4: 9}
 _FEWEST = 5
 """Records of the short series on which a channel of so many states (or more) is searched first."""
+
+_LEAST = 1e-8
+"""The DP level, in units of epsilon, below which an output counts as saying nothing."""
 
 _NUDGES = 24
 """Times that a level is lowered, by four times as much each, until its rounding is certified."""
@@ -115,6 +118,11 @@ def calibrate_series(
 ) -> Plan[Flips]:
     """Return the plan for a flipped series whose leakage is certainly at most ``epsilon``.
 
+    For two states whose neighbours are positively correlated, ``exact`` is the optimum: the
+    promise is two half-planes, each found by one bisection that begins at the closed form for an
+    attacker who knows no other record. For negatively correlated ones and for more states it is
+    the best that a search found, never worse than k-ary randomised response.
+
     Parameters
     ----------
     method
@@ -127,11 +135,6 @@ def calibrate_series(
         information in one output about its record; or a cost for flipping each state. With
         flips and costs the truth stays the likeliest output of every state. Over a set of
         models the worst one counts.
-
-    For two states whose neighbours are positively correlated, ``exact`` is the optimum: the
-    promise is two half-planes, each found by one bisection (in closed form against an attacker
-    who knows no other record, any length). For negatively correlated ones and for more states it
-    is the best that a search found, never worse than k-ary randomised response.
 
     >>> chain = MarkovChain([[.65, .35], [.35, .65]], length=30)
     >>> plan = calibrate_series(chain, epsilon=1.0)
@@ -300,12 +303,10 @@ def _xor(task: _Task) -> _Found:
 
 
 def _exchange(task: _Task) -> _Found:
-    try:
-        budget = dp_budget(task.model, task.epsilon, task.against)
-    except NotSupported as refusal:
-        if isinstance(refusal, MethodRefused | NothingToProtect):
-            raise
+    least = PureDP(_LEAST * task.epsilon)
+    if not leakage(least, task.model, task.against).proves(task.epsilon):
         return _silent(task, "exchange")
+    budget = dp_budget(task.model, task.epsilon, task.against)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
 
@@ -315,7 +316,7 @@ def _exchange(task: _Task) -> _Found:
         return found if level <= budget else replace(found, upper=math.inf)  # a ledger would refuse
 
     make = partial(_even, task.size, budget)
-    return _Found(*_certified(task, make, prove), "exchange", (WORST,))
+    return _Found(*_certified(task, make, prove), "exchange", (LEVEL,))
 
 
 def _even(size: int, level: float, share: float) -> RandomizedResponse:

@@ -54,6 +54,13 @@ def least_xor_noise(
     For each sum the largest level that leaks at most epsilon. Sums are compared from 1 outwards,
     and the best of them is refined; nothing proves that no better sum lies elsewhere. (0, 1),
     independent flips of one half, if nothing informative keeps the promise.
+
+    >>> from undertow.bounds.engine import leakage
+    >>> from undertow.models.markov import MarkovChain
+    >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=6)
+    >>> level, total = least_xor_noise(lambda noise: leakage(noise, chain), chain, 4.0)
+    >>> xor_noise(level, total).flip_rate < 0.26, total < 1
+    (True, True)
     """
     from scipy.optimize import minimize_scalar
 
@@ -66,7 +73,7 @@ def least_xor_noise(
             return judge(xor_noise(wanted, total))
 
         most = math.inf if total <= 1 else -math.log(total - 1)  # beyond it rho1 would exceed 1
-        if not measure(min(_TINY, most)).proves(epsilon):
+        if precision == _COARSE and not measure(min(_TINY, most)).proves(epsilon):
             return 0.0
         found = largest_ratio(measure, model, epsilon, Search(precision), near)
         near = found or near
