@@ -38,6 +38,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(?!undertow\.).*"),
     ("py:class", r"undertow\.reporting\.facts\..*"),
     ("py:class", r"undertow\.plan\.M"),
+    ("py:class", r"undertow\.(data\.codes|sampling\.bits)\..*"),
 ]
 
 bibtex_bibfiles = ["references.bib"]

@@ -333,7 +333,8 @@ def test_a_redacted_series_shows_what_is_left_and_how_likely_that_was():
     series, chances = sorted(
         draw_redaction(plan, shown, "A title").axes, key=lambda a: -a.get_position().y0
     )
-    erased = sorted(line.get_xdata()[0] for line in series.lines if line.get_label() == "erased")
+    crosses = [line for line in series.lines if line.get_label() == "erased"]
+    erased = sorted(int(np.asarray(line.get_xdata())[0]) for line in crosses)
     first, last = (round(edge) for edge in chances.get_xlim())
     assert erased == [t for t in range(first, last + 1) if shown[t] is None]
     assert 30 in erased

@@ -112,6 +112,19 @@ def side_logs(kernel: Floats, erasures: Floats, reach: int, against: str, shape:
     return np.array(rows)
 
 
+def redaction_leakage(transition: Any, erasures: Any, target: int, against: str) -> float:
+    """The leakage of a redaction of any length, side by side, against any or ignorant."""
+    _, left, right = kernels(transition)
+    table, total = np.asarray(erasures), 0.0
+    for kernel, rows in ((left, table[:target][::-1]), (right, table[target + 1 :])):
+        always = np.flatnonzero((rows == 0).all(axis=1))
+        cut = int(always[0]) if always.size else len(rows)
+        shape = tuple(tuple(bool(chance < 1) for chance in row) for row in rows[:cut])
+        logs = side_logs(kernel, rows[:cut], len(rows), against, shape)
+        total = total + (logs[:, :, None] - logs[:, None, :]).max(axis=0)
+    return float(np.max(total))
+
+
 def shapes(reach: int, size: int, *, nested: bool) -> Iterator[Shape]:
     """Cases of one side: all of them, or those in which what may be shown only grows.
 

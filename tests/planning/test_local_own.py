@@ -336,7 +336,7 @@ def test_no_flips_on_a_grid_cost_less(q, r, weights, against):
     """All pairs of flips up to one half, judged by enumeration."""
     chain, epsilon, step = two(q, r, 4), 1.5, 0.0125
     objective = "flips" if weights == (1.0, 1.0) else weights
-    plan = calibrate_series(chain, epsilon, against, objective=objective)
+    plan = calibrate_series(chain, epsilon, against, objective=objective)  # type: ignore[arg-type]
     cost = chain.initial * np.array(weights)
     best = float(cost @ np.array(rates(plan)))
     grid = np.arange(step, 0.5 + step / 2, step)
@@ -450,6 +450,7 @@ def test_steps_that_differ_and_given_starts():
         two(0.2, 0.3, 4, start=[1.0, 0.0]),
     ):
         plan = calibrate_series(chain, 1.0)
+        assert chain.length is not None
         joint = chain_joint(chain.initial, chain.transition, length=chain.length)
         table = product_channel_likelihood([plan.mechanism.matrix] * chain.length)
         assert 1 - 1e-6 <= mechanism_leakage(joint, table).leakage <= 1
@@ -471,6 +472,7 @@ def test_exchange_spends_the_budget(model):
     plan = calibrate_series(model, 1.0, method="exchange")
     budget = dp_budget(model, 1.0)
     assert plan.dp_epsilon == pytest.approx(budget, rel=1e-9)
+    assert isinstance(plan.mechanism, RandomizedResponse)
     assert flips_epsilon_upper(plan.mechanism) <= budget * (1 + 1e-12)
     assert plan.leakage.proves(1.0)
     assert plan.leakage.lower <= leakage(plan.mechanism, model).upper
@@ -567,12 +569,12 @@ def test_refusals():
     with pytest.raises(InvalidInput, match="exact, exchange, xor, chakrabarti, best"):
         calibrate_series(chain, 1.0, method="quilt")
     with pytest.raises(InvalidInput, match="model"):
-        calibrate_series([[0.5, 0.5], [0.5, 0.5]], 1.0)
+        calibrate_series([[0.5, 0.5], [0.5, 0.5]], 1.0)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="epsilon"):
         calibrate_series(chain, 0.0)
     for objective in ("noise", [1.0], [1.0, -1.0], [0.0, 0.0], [1.0, math.inf]):
         with pytest.raises(InvalidInput, match="objective"):
-            calibrate_series(chain, 1.0, objective=objective)
+            calibrate_series(chain, 1.0, objective=objective)  # type: ignore[arg-type]
     for method in ("xor", "chakrabarti"):
         with pytest.raises(MethodRefused, match="two states"):
             calibrate_series(MarkovChain(THREE), 1.0, method=method)
@@ -592,6 +594,7 @@ def test_a_cut_is_the_witness_as_a_function_of_the_channel(length):
     chain = MarkovChain(THREE, states=("a", "b", "c"), length=length)
     channel = np.array([[0.5, 0.3, 0.2], [0.25, 0.6, 0.15], [0.3, 0.3, 0.4]])
     leak = leakage(RandomizedResponse(channel), chain)
+    assert leak.witness is not None
     cut = Cut.of(leak.witness, chain)
     loss, slope = cut.evaluate(channel)
     assert loss == pytest.approx(leak.lower, abs=1e-10)

@@ -272,8 +272,9 @@ def frontier(judge: Judge, model: AnyModel, epsilon: float, aim: Aim) -> tuple[f
 def _least(function: Callable[[float], float], inside: tuple[float, float]) -> float:
     from scipy.optimize import minimize_scalar
 
-    options = {"xatol": _CLOSE * (inside[1] - inside[0])}
-    return float(minimize_scalar(function, bounds=inside, method="bounded", options=options).x)
+    close = _CLOSE * (inside[1] - inside[0])
+    found = minimize_scalar(function, bounds=inside, method="bounded", options={"xatol": close})
+    return float(found.x)
 
 
 @dataclass(slots=True)
