@@ -104,13 +104,19 @@ def seen_states(chain: MarkovChain, last: int) -> Bools:
 
 
 def build_side(
-    chain: MarkovChain, erasures: Array, target: int, right: bool, reach: int | None
+    chain: MarkovChain,
+    erasures: Array,
+    target: int,
+    right: bool,
+    reach: int | None,
+    flat: float = 0.0,
 ) -> Side:
     """Return one side of a target, as far as it matters.
 
     ``reach`` is the distance of the last known record that matters: None where every record may
     be known. Records beyond the first that is always shown are not looked at, unless they may
-    be known and some moves of the chain are impossible.
+    be known and some moves of the chain are impossible. A search may also leave out records of
+    which no value says more than ``flat``; beyond them none does.
     """
     length, size = erasures.shape
     room = length - 1 - target if right else target
@@ -140,6 +146,8 @@ def build_side(
         nearer = chances[0][record], chances[1][record]
         over = not here[0][0].any()
         if distance == reach or (over and (reach == 0 or (reach is None and strict))):
+            break
+        if flat and strict and distance % 16 == 0 and _spread(here[0][1], here[1][1]) <= flat:
             break
     walked = len(erased)
     steady = right or isinstance(chain.start, str)
@@ -179,6 +187,12 @@ def _kernels(chain: MarkovChain, target: int, right: bool) -> Callable[[int], Sc
 def _scaled(numbers: Array) -> Scaled:
     mantissa, exponent = np.frexp(numbers)
     return mantissa, exponent.astype(np.int64)
+
+
+def _spread(mantissa: Array, exponent: Ints) -> float:
+    """Return the largest log-ratio between two rows, up to a factor of each row."""
+    logs = np.log(mantissa) + exponent * _LN2
+    return float(np.ptp(logs - logs.mean(axis=1, keepdims=True), axis=0).max())
 
 
 def _times(first: Scaled, second: Scaled) -> Scaled:
@@ -275,7 +289,8 @@ def option_losses(side: Side, against: Against, known: int | None) -> Losses:
     sizes = [np.abs(a[np.isfinite(a)]).max(initial=0.0) for a in (hidden, plain, level, last)]
     error = side.error + 16 * ROUNDOFF * sum(sizes)
     free, backed, met, end = none, none, none, np.full(len(value), np.nan)
-    spot = (np.zeros(none.shape, dtype=np.int64),) * 2
+    nowhere: Ints = np.zeros(none.shape, dtype=np.int64)
+    spot = nowhere, nowhere
     if not known:
         free = shown - level[:, None]
         end = np.where(np.isneginf(last), np.nan, last - level)

@@ -37,6 +37,9 @@ __all__ = [
 
 How = Literal["relaxed", "constant", "individual"]
 
+FLAT = 1e-14
+"""Log-ratio below which a record counts as saying nothing in the search for windows."""
+
 ZOOMS, POINTS = 7, 257
 """Rounds and points of the search for a constant chance: each round narrows it 256-fold."""
 
@@ -118,7 +121,7 @@ def _window_costs(chain: MarkovChain, setting: Setting, target: int) -> _Windows
     near = nearest_known(setting.against, target)
     tables = []
     for right in (False, True):
-        side = build_side(chain, ones, target, right, near[right])
+        side = build_side(chain, ones, target, right, near[right], FLAT)
         table = np.zeros((side.room + 1, int(possible.sum())))
         if side.room and setting.against != "informed":
             seen = replace(side, shows=np.ones_like(side.shows))
@@ -127,6 +130,8 @@ def _window_costs(chain: MarkovChain, setting: Setting, target: int) -> _Windows
             best = np.where(np.isnan(shown), 0.0, shown).max(axis=2)
             error = losses.error + start_error(chain)
             table[: len(best)] = best + np.where(best > 0, error + 64 * ROUNDOFF * best, 0.0)
+            if not near[right]:
+                table[len(best) - 1 : side.room] = np.maximum(table[len(best) - 1], 8 * FLAT)
             table[-1] = 0.0
         tables.append(table)
     return _Windows(*tables)
@@ -153,9 +158,9 @@ def window_choices(setting: Setting, more: int = 0) -> list[Bools]:
     }
     ranked = {target: _narrowest(found, setting.epsilon) for target, found in costs.items()}
     several = len(costs) > 1
-    choices = []
+    choices: list[Bools] = []
     for place in range(1 if several else 1 + more):
-        erased = np.zeros(setting.length, dtype=bool)
+        erased: Bools = np.zeros(setting.length, dtype=np.bool_)
         erased[list(setting.protect)] = True
         for target, windows in ranked.items():
             if place < len(windows):
@@ -298,7 +303,7 @@ def _relaxed(region: _Region) -> Array:
             hull.pop()
         hull.append((x, y))
     path = np.interp(np.arange(len(points)), *np.array(hull).T)
-    return np.exp(-np.maximum(np.diff(path), 0.0))
+    return np.asarray(np.exp(-np.maximum(np.diff(path), 0.0)))
 
 
 def _constant(region: _Region) -> Array:
@@ -328,11 +333,11 @@ def _constant_loss(region: _Region, chances: Array) -> Array:
         seen = ratio.max(axis=1) if distance == region.start else ratio[:, value]
         worst = np.fmax(worst, seen)
         if distance == region.start:
-            return worst
+            return np.asarray(worst)
         reached = (reached * factor) @ step
     left = reached.sum(axis=2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.fmax(worst, np.abs(np.log(left[:, 0] / left[:, 1])))
+        return np.asarray(np.fmax(worst, np.abs(np.log(left[:, 0] / left[:, 1]))))
 
 
 def _individual(region: _Region) -> Array:

@@ -1,8 +1,11 @@
 """Which records of a series to erase, and how often: one method by name, or the best of them."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
+
+import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, words
 from undertow.bounds.redaction import redaction_leakage
@@ -23,7 +26,7 @@ from undertow.planning.erasures import (
     window_choices,
     window_table,
 )
-from undertow.planning.redaction_optimum import best_halves, erasure_table
+from undertow.planning.redaction_optimum import Half, best_halves, erasure_table
 from undertow.planning.redaction_search import (
     MANY,
     Pattern,
@@ -32,12 +35,20 @@ from undertow.planning.redaction_search import (
     likely_patterns,
 )
 from undertow.queries import Redacted
+from undertow.rounding import above
 
 __all__ = ["REDACTIONS", "RedactionMethod", "calibrate_redacted"]
 
 MARGINS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
 """What a search leaves of epsilon, relative to max(1, epsilon), for the roundings of its proof;
 tried in turn until the proof succeeds."""
+
+SILENT = 1e-18
+"""Log-ratio, up to a factor, below which a record says nothing."""
+
+NEAR = 1e-9
+"""By how much the leakage of an optimum may exceed epsilon, relative to max(1, epsilon), to count
+as rounding, which a margin makes good."""
 
 CHOICES = 6
 """Windows besides the best around which a local search looks."""
@@ -261,15 +272,34 @@ def _optimal(setting: Setting) -> Proposal:
         )  # fmt: skip
     strict = (chain.transition > 0).all() and (chain.initial > 0).all()
     if chain.size == 2 and len(setting.protect) == 1 and strict:
-        return _two_states(setting, chain, setting.protect[0])
-    tables = [window_table(setting)]
+        return _nearby(setting, chain, setting.protect[0])
+    best = window_table(setting)
     windows = window_choices(setting, CHOICES)
     for pattern in likely_patterns(
         chain, setting.protect, setting.against, setting.epsilon, windows
     ):
-        tables += _polished(setting, pattern)
-    best = max(tables, key=lambda table: shown_share(chain, table))
+        best = _better(setting, chain, best, pattern)
     return Proposal(best, (FOUND,))
+
+
+def _nearby(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
+    """Return the optimum, planned for the records that can say anything; the rest are shown."""
+    length = setting.length
+    if not chain.homogeneous or not isinstance(chain.start, str):
+        return _two_states(setting, chain, target)
+    fading = abs(1 - chain.transition[0, 1] - chain.transition[1, 0])
+    reach = 2 + math.ceil(math.log(SILENT) / math.log(max(fading, SILENT)))
+    first, last = max(0, target - reach), min(length, target + reach + 1)
+    if last - first == length:
+        return _two_states(setting, chain, target)
+    inner = replace(
+        setting, chains=(MarkovChain(chain.transition, chain.states),),
+        length=last - first, protect=(target - first,),
+    )  # fmt: skip
+    found = _two_states(inner, inner.chains[0], target - first)
+    table = np.zeros((length, 2))
+    table[first:last] = found.table
+    return replace(found, table=table)
 
 
 def _two_states(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
@@ -281,34 +311,39 @@ def _two_states(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
     against, length = setting.against, setting.length
     ideal = best_halves(chain, target, length, setting.epsilon, against, most=3)
     table = erasure_table(length, target, ideal[0])
-    allowed = setting.epsilon * (1 + MARGINS[0]) + MARGINS[0]
+    allowed = setting.epsilon + NEAR * max(1.0, setting.epsilon)
     if against == "ignorant" or _certified(setting, grained(table)).proves(allowed):
         return Proposal(table, (OPTIMAL,), optimal=True)
-    safe = best_halves(chain, target, length, setting.epsilon, against, met=True, most=3)
-    tables = [erasure_table(length, target, halves) for halves in safe]
-    best = max(tables, key=lambda found: shown_share(chain, found))
+    safe = best_halves(chain, target, length, setting.epsilon, against, met=True)
+    best = erasure_table(length, target, safe[0])
     for halves in ideal:
         pattern = halves_pattern(chain, target, length, against, halves)
-        shown = halves[0].shown + halves[1].shown
-        if pattern.free.sum() <= MANY and shown > length * shown_share(chain, best):
-            best = max([best, *_polished(setting, pattern)], key=lambda t: shown_share(chain, t))
-    bound = shown_share(chain, table)
-    note = f"{FOUND}, but no redaction of this series shows more than a share {bound:.9f}"
+        if pattern.free.sum() <= MANY and _shown(halves) > length * shown_share(chain, best):
+            best = _better(setting, chain, best, pattern)
+    more = length * (shown_share(chain, table) - shown_share(chain, best))
+    note = f"{FOUND}, but none shows more than {above(more)} records more on average"
     return Proposal(best, (note,))
 
 
-def _polished(setting: Setting, pattern: Pattern) -> list[Array]:
-    """Return what a local search makes of a pattern, if it is private."""
+def _shown(halves: tuple[Half, Half]) -> float:
+    return halves[0].shown + halves[1].shown
+
+
+def _better(setting: Setting, chain: MarkovChain, best: Array, pattern: Pattern) -> Array:
+    """Return what a local search makes of a pattern, if it is private and shows more."""
+    shown = shown_share(chain, best)
     less = setting.epsilon
+    if shown_share(chain, np.where(pattern.free, 0.0, pattern.fixed)) <= shown:
+        return best
     for _ in range(3):
         table = pattern.table(climb(pattern, less))
         leak = _certified(setting, grained(table))
-        if leak.proves(setting.epsilon * (1 + MARGINS[0]) + MARGINS[0]):
-            return [table]
+        if leak.proves(setting.epsilon + MARGINS[0] * max(1.0, setting.epsilon)):
+            return table if shown_share(chain, table) > shown else best
         less -= 2 * (leak.upper - setting.epsilon)
         if less <= 0:
             break
-    return []
+    return best
 
 
 def _windows(setting: Setting) -> Proposal:

@@ -31,7 +31,7 @@ Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 DEEPEST = 36.0
 """Largest c on a curve: beyond, a chance of erasure is below `GRAIN`."""
 
-FINE, COARSE = 120, 40
+FINE, COARSE = 140, 40
 """Points of a curve where c is moderate, and beyond."""
 
 
@@ -130,8 +130,9 @@ class Flank:
     def grid(self, epsilon: float) -> Array:
         """Return parameters along a curve, from where nothing is spent."""
         low, high = -np.log(self.weights.max()), -np.log(self.weights.min())
-        near = np.linspace(low, high + epsilon + 2.0, FINE)
-        return np.concatenate([near, np.linspace(near[-1], high + DEEPEST, COARSE + 1)[1:]])
+        middle = high + min(epsilon + 5.0, DEEPEST / 2)
+        near, far = np.linspace(low, middle, FINE), np.linspace(middle, high + DEEPEST, COARSE + 1)
+        return np.concatenate([near, far[1:]])
 
     def walk(self, start: int, theta: Array) -> Walk:
         """Return the stationary points from distance start - 1 inwards.

@@ -28,8 +28,9 @@ REFINED, DEEP = 12, 600
 ROUNDS, POINTS = 9, 33
 """Rounds and points of the search for a loss: each round narrows a bracket 32-fold."""
 
-SPLITS, CELLS = 3, 500
-"""Rounds and cells of the search for the best split of a loss between the sides."""
+SPLITS, CELLS, NARROW = 5, 400, 20
+"""Rounds and cells of the search for the best split of a loss between the sides, and the cells on
+either side of the best that the next round looks at."""
 
 SCANNED = 64
 """Starts of the last stretch looked at one by one; where more are in question, only some of them,
@@ -74,7 +75,7 @@ def best_halves(
     found: list[tuple[float, int, int, Curve, Curve]] = []
     for kind in (common,) if steady else (0, 1):  # the likelier value says less
         left, right = tables[0][kind], tables[1][kind]
-        joined = [(floor, *windows)]
+        joined: list[tuple[float, Curve, Curve]] = [(floor, windows[0], windows[1])]
         joined += _same(left, right, epsilon, floor)
         if max(left.stride, right.stride) > 1:
             for _, one, two in (joined[0], max(joined[1:] or joined, key=lambda pair: pair[0])):
@@ -90,15 +91,15 @@ def best_halves(
     found.sort(key=lambda candidate: -candidate[0])
     pairs: dict[tuple[int, ...], tuple[Half, Half]] = {}
     walked = 0
-    for shown, left, right, one, two in found:
+    for shown, a, b, one, two in found:
         if shown < found[0][0] - CLOSE or len(pairs) >= REFINED or walked > DEEP:
             break
-        kinds_used = left if one.theta.size else -1, right if two.theta.size else -1
+        kinds_used = a if one.theta.size else -1, b if two.theta.size else -1
         key = (*kinds_used, one.begin, one.start, two.begin, two.start)
         if key not in pairs:
-            refine = _refine_same if left == right else _refine_mixed
+            refine = _refine_same if a == b else _refine_mixed
             walked += one.start - one.begin + two.start - two.begin
-            halves = refine((kinds[0][left], kinds[1][right]), (one, two), epsilon)
+            halves = refine((kinds[0][a], kinds[1][b]), (one, two), epsilon)
             if halves is not None:
                 pairs[key] = halves
     ranked = sorted(pairs.values(), key=lambda both: -(both[0].shown + both[1].shown))
@@ -263,13 +264,23 @@ class _Frontiers:
 
 def _cut(curve: Curve, epsilon: float) -> Curve:
     """Return the points of a curve that cost at most epsilon and show more than cheaper ones."""
-    fits = np.flatnonzero(curve.cost <= epsilon)
-    order = fits[np.argsort(curve.cost[fits], kind="stable")]
-    shown = curve.shown[order]
-    before = np.maximum.accumulate(np.concatenate([[-np.inf], shown[:-1]]))
-    order = order[shown > before[: len(shown)]]
-    theta = curve.theta[order] if curve.theta.size else curve.theta
-    return Curve(curve.begin, curve.start, theta, curve.cost[order], curve.shown[order])
+    theta, cost, shown = curve.theta, curve.cost, curve.shown
+    inside = cost <= epsilon
+    cells = np.flatnonzero(inside[:-1] != inside[1:])
+    if cells.size:  # where the curve reaches epsilon
+        part = (epsilon - cost[cells]) / (cost[cells + 1] - cost[cells])
+        ends = [line[cells] + part * (line[cells + 1] - line[cells]) for line in (theta, shown)]
+        theta, shown = (
+            np.append(line, end) for line, end in zip((theta, shown), ends, strict=True)
+        )
+        cost = np.append(cost, np.full(len(cells), epsilon))
+    fits = np.flatnonzero(cost <= epsilon)
+    order = fits[np.lexsort((-shown[fits], cost[fits]))]
+    before = np.maximum.accumulate(np.concatenate([[-np.inf], shown[order][:-1]]))
+    order = order[shown[order] > before[: len(order)]]
+    return Curve(
+        curve.begin, curve.start, theta[order] if theta.size else theta, cost[order], shown[order]
+    )
 
 
 def _at(curve: Curve, budgets: Array) -> Array:
@@ -372,9 +383,9 @@ def _refine_same(
         )
         ranked = _cut(second, np.inf)
         best = int((first.shown + _at(ranked, epsilon - first.cost)).argmax())
-        low, high = max(best - 2, 0), min(best + 2, CELLS)
+        low, high = max(best - NARROW, 0), min(best + NARROW, CELLS)
         rooms = np.searchsorted(ranked.cost, epsilon - first.cost[[low, best, high]])
-        near = ranked.theta[max(rooms.min() - 3, 0) : rooms.max() + 3]
+        near = ranked.theta[max(rooms.min() - NARROW, 0) : rooms.max() + NARROW]
         ends = [(first.theta[low], first.theta[high]), (near.min(), near.max())]
     half = Half(flanks[0], left.begin, left.start, float(first.theta[best]), *_ends(first, best))
     rest = one_side(flanks[1], right.begin, right.start, epsilon - half.cost)

@@ -8,6 +8,7 @@ climbs to a local optimum. What it finds is a proposal; `redaction_leakage` cert
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +25,18 @@ DEPTH, MANY = 6, 40
 """Records next to what is always shown in which a pattern shows values at times, and most values
 shown at times for which a local search is worth its time."""
 
+EFFORT = ((3, 100, MANY), (4, 12, 24), (6, 4, 12), (10**9, 0, 0))
+"""Up to how many states, how many patterns are tried, with how many values shown at times."""
+
 SHARES = (0.5, 0.25, 0.75)
 """Shares of epsilon that the left side of a target may take."""
 
 ROUNDS, TOUCH = 20, 1e-11
 """Rounds of a program, and the violation of a constraint at which the next one takes it in."""
 
-AHEAD = (1.0, 3.0)
-"""Values of c at which the worst options are taken in before the first round."""
+AHEAD, TELLING = (1.0, 3.0), 0.6
+"""Values of c at which the worst options are taken in before the first round, and the share of
+epsilon that they must lose there."""
 
 Losses = tuple[Array, Ints, Array]
 """Of all options of a side: loss, pair of values, gradient in c."""
@@ -131,7 +136,7 @@ def climb(pattern: Pattern, epsilon: float) -> Array:
     chosen = dict.fromkeys(
         joint
         for level in (0.0, *AHEAD)
-        for joint in _worst(pattern, np.maximum(spent, level), -np.inf)
+        for joint in _worst(pattern, np.maximum(spent, level), TELLING * epsilon)
     )
     for _ in range(ROUNDS):
         spent = _program(pattern, epsilon, spent, list(chosen))
@@ -186,12 +191,13 @@ def _program(pattern: Pattern, epsilon: float, spent: Array, chosen: list[Joint]
         kept = weights * np.exp(-place)
         return float(kept.sum()), -kept
 
+    within: Any = {
+        "type": "ineq", "fun": lambda x: limits(x)[0], "jac": lambda x: limits(x)[1],
+    }  # fmt: skip
     with np.errstate(all="ignore"):
         found = minimize(
-            erased, spent, jac=True, method="SLSQP", bounds=[(0.0, STEEPEST)] * len(spent),
-            constraints=[{
-                "type": "ineq", "fun": lambda x: limits(x)[0], "jac": lambda x: limits(x)[1],
-            }],
+            erased, spent, jac=True, method="SLSQP",
+            bounds=[(0.0, STEEPEST) for _ in range(len(spent))], constraints=within,
             options={"maxiter": 40, "ftol": 1e-13},
         )  # fmt: skip
     return np.asarray(found.x)
@@ -224,14 +230,14 @@ def _losses(flank: Flank, table: Array, index: Ints, count: int) -> Losses:
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(chances)
         loss = logs[:, value] - logs[:, other] - bases
-    kind, step, pair, state = np.nonzero(np.isfinite(loss))
+    kind, place, pair, state = np.nonzero(np.isfinite(loss))
     slope = np.zeros((len(pair), reach, size))
     for sign, values in ((-1.0, value[pair]), (1.0, other[pair])):
-        share = parts[step, values, :, :, state] / chances[step, values, state][:, None, None]
+        share = parts[place, values, :, :, state] / chances[place, values, state][:, None, None]
         slope += sign * share
     rows = np.zeros((len(pair), count + 1))
     rows[:, index[flank.records].ravel()] = slope.reshape(len(pair), reach * size)  # -1: the rest
-    return loss[kind, step, pair, state], pair, rows[:, :count]
+    return loss[kind, place, pair, state], pair, rows[:, :count]
 
 
 def halves_pattern(
@@ -268,22 +274,23 @@ def likely_patterns(
     for share in SHARES:
         fits = possible.copy()
         for target, loss in zip(targets, losses, strict=True):
-            most = loss.max(axis=2, initial=0.0)
-            fits[:target] &= most[:target] <= share * epsilon
-            fits[target + 1 :] &= most[target + 1 :] <= (1 - share) * epsilon
-        shown = (fits | ~possible).all(axis=1)
+            top = loss.max(axis=2, initial=0.0)
+            fits[:target] &= top[:target] <= share * epsilon
+            fits[target + 1 :] &= top[target + 1 :] <= (1 - share) * epsilon
+        shown = np.asarray((fits | ~possible).all(axis=1))
         shown[list(targets)] = False
         offers += [(erased, fits) for erased in list(_wider(~shown))[:4]]
-    for erased, values in offers:
+    looks, most = next((looks, most) for states, looks, most in EFFORT if size <= states)
+    for erased, values in offers[:looks]:
         offered = values & erased[:, None]
         depth = _depths(erased)
         offered[depth > DEPTH] = False
         if not _take_back(offered, erased, targets, losses, epsilon):
             continue
         for limit in range(DEPTH, 0, -1):
-            if offered.sum() > MANY:
+            if offered.sum() > most:
                 offered[depth > limit] = False
-        if 0 < offered.sum() <= MANY:
+        if 0 < offered.sum() <= most:
             fixed = np.where(erased[:, None], np.ones((length, size)), 0.0)
             start = np.full(int(offered.sum()), 0.05)
             yield Pattern(chain, targets, against, fixed, offered, start)
@@ -326,6 +333,8 @@ def _take_back(
         open_ = offered | ~erased[:, None]
         worst = (epsilon, -1, -1)
         for number, loss in enumerate(losses):
+            if not loss.shape[2]:  # the target is certain
+                continue
             tops = [
                 np.where(open_[span][..., None], loss[span], 0.0).max(axis=(0, 1), initial=0.0)
                 for span in spans[number]
