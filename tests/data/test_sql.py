@@ -197,6 +197,8 @@ def arithmetic(sign, x, y):
     x, y = np.float64(x), np.float64(y)
     with np.errstate(all="ignore"):
         if sign == "%":
+            if not abs(x / y) < 2.0**53:
+                return None
             result = np.sign(x) * (abs(x) - np.floor(abs(x) / abs(y)) * abs(y))
         else:
             result = {"+": x + y, "-": x - y, "*": x * y, "/": x / y}[sign]

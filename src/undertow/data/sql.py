@@ -447,5 +447,7 @@ def _divided(x: "pl.Expr", y: "pl.Expr", sign: str) -> "pl.Expr":
     """Return the quotient, or the remainder with the sign of ``x``; missing if ``y`` is 0."""
     import polars as pl
 
-    made = x / y if sign == "/" else x.sign() * (x.abs() % y.abs())
+    made = x / y
+    if sign == "%":  # beyond 2^53 whole parts a double has no remainder left
+        made = pl.when(made.abs() < 2.0**53).then(x.sign() * (x.abs() % y.abs()))
     return pl.when(y != 0).then(made)
