@@ -35,7 +35,6 @@ from undertow.planning.redaction_search import (
     likely_patterns,
 )
 from undertow.queries import Redacted
-from undertow.rounding import above
 
 __all__ = ["REDACTIONS", "RedactionMethod", "calibrate_redacted"]
 
@@ -55,6 +54,10 @@ CHOICES = 6
 
 OPTIMAL = "no redaction of this series, record by record, shows more at this leakage"
 FOUND = "the best redaction found; others might show more"
+CLOSE = (
+    "the best redaction of its shape found; where one value is very rare, others may show a few "
+    "percent more"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,26 +306,28 @@ def _nearby(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
 
 
 def _two_states(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
-    """Return the optimum by recursion where it proves private, else the best that is found.
+    """Return the optimum against an ignorant attacker, and the best that is found against any.
 
     Against any attacker the recursion leaves out those who know the very record at which the
-    erasures end; where they learn more, it only bounds what can be shown.
+    erasures end, and redactions in which a value is always shown before everything is.
     """
     against, length = setting.against, setting.length
     ideal = best_halves(chain, target, length, setting.epsilon, against, most=3)
     table = erasure_table(length, target, ideal[0])
     allowed = setting.epsilon + NEAR * max(1.0, setting.epsilon)
-    if against == "ignorant" or _certified(setting, grained(table)).proves(allowed):
+    if against == "ignorant":
         return Proposal(table, (OPTIMAL,), optimal=True)
+    if _certified(setting, grained(table)).proves(allowed):
+        return Proposal(table, (CLOSE,))
     safe = best_halves(chain, target, length, setting.epsilon, against, met=True)
     best = erasure_table(length, target, safe[0])
+    if not _certified(setting, grained(best)).proves(allowed):
+        best = window_table(setting)
     for halves in ideal:
         pattern = halves_pattern(chain, target, length, against, halves)
         if pattern.free.sum() <= MANY and _shown(halves) > length * shown_share(chain, best):
             best = _better(setting, chain, best, pattern)
-    more = length * (shown_share(chain, table) - shown_share(chain, best))
-    note = f"{FOUND}, but none shows more than {above(more)} records more on average"
-    return Proposal(best, (note,))
+    return Proposal(best, (CLOSE,))
 
 
 def _shown(halves: tuple[Half, Half]) -> float:
