@@ -45,6 +45,8 @@ coverage: $(DEV)  ## run the tests once, in one process, and show what no test r
 
 bench: $(DEV)  ## time the main calls
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.gaussian
+	$(BIN)/python -m benchmarks.networks
 	$(BIN)/python -m benchmarks.flips
 	$(BIN)/python -m benchmarks.reports
 	$(BIN)/python -m benchmarks.ledger
@@ -68,5 +70,5 @@ $(PLOT): $(DEPS) | $(BIN)/python
 	@touch $@
 
 $(DEV): $(DEPS) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,plot]'
+	$(INSTALL) --editable '.[dev,genomics,plot]'
 	@touch $(PLOT) $@

@@ -14,8 +14,8 @@ import numpy as np
 import undertow as ut
 from benchmarks import naive
 from undertow._version import __version__
-from undertow.bounds.quilt import Scale, quilt_search
-from undertow.bounds.wasserstein import count_distance
+from undertow.bounds.chains.quilt import Scale, quilt_search
+from undertow.bounds.chains.wasserstein import count_distance
 
 RUNS = 3
 

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.text import Text
 
 import undertow as ut
-from undertow.bounds.published import lange_constant, zhao_constant
+from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, NotSupported
 from undertow.figures.canvas import apart, check_drawing, figure_bytes
 from undertow.figures.costs import draw_errors

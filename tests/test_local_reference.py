@@ -14,7 +14,7 @@ import pytest
 import undertow as ut
 from tests.contracts import local_oracles as judge
 from tests.facts import half_unit
-from undertow.bounds import published_local
+from undertow.bounds.published import series as published_local
 
 OPTIMUM = 1e-6
 calibrate: Any = ut.calibrate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.errors import InvalidInput
+from undertow.errors import InvalidInput, NotSupported
 
 STATES = ("idle", "walk", "run")
 FOREIGN = [None, math.nan, "IDLE", "", b"idle", 3, 2.5, ["idle"], {"idle": 1}, {"idle"}, object]
@@ -135,7 +135,8 @@ def test_weights_are_copied_and_frozen():
     ("weights", "spread", "message"),
     [
         ([], 1, "non-empty list of finite numbers"),
-        ([[1.0]], 1, "non-empty list of finite numbers"),
+        ([[[1.0]]], 1, "non-empty list of finite numbers"),
+        ([[]], 1, "non-empty list of finite numbers"),
         (1.0, 1, "non-empty list of finite numbers"),
         ([1.0, math.nan], 1, "finite numbers"),
         ([1.0, math.inf], 1, "finite numbers"),
@@ -154,6 +155,20 @@ def test_bad_weights_are_refused(weights, spread, message):
 def test_equal_weights_make_equal_queries():
     weights = np.array([1.0, 2.0])
     assert ut.Linear(weights, spread=1.0) == ut.Linear(weights, spread=1.0)
+
+
+def test_a_matrix_of_weights_asks_for_several_sums():
+    query = ut.Linear([[1.0, -2.0, 0.0], [0.5, 0.5, 0.5]], spread=2.0, lower=0.0)
+    assert query.sensitivity() == 5.0  # record 1: |-2| + .5, times the spread
+    assert (query.records, query.outputs) == (3, 2)
+    assert (ut.Linear([1.0, 2.0], 1.0).records, ut.Linear([1.0, 2.0], 1.0).outputs) == (2, 1)
+    with pytest.raises(NotSupported, match="a Linear of its own"):
+        query.lattice()
+
+
+def test_a_row_of_weights_is_not_a_matrix_of_one_row():
+    assert ut.Linear([1.0, 2.0], spread=1.0) != ut.Linear([[1.0, 2.0]], spread=1.0)
+    assert ut.Linear([[1.0, 2.0, 3.0, 4.0]], 1.0) != ut.Linear([[1.0, 2.0], [3.0, 4.0]], 1.0)
 
 
 # --- any function ---------------------------------------------------------------------------------

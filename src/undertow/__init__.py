@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from undertow.mechanisms import DiscreteLaplace, Laplace, MetricDP, PureDP
     from undertow.models.classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
+    from undertow.models.gaussian import GaussianClass, MultivariateGaussian
     from undertow.models.groups import Groups
     from undertow.models.markov import MarkovChain
+    from undertow.models.network import BayesianNetwork
+    from undertow.models.pedigree import Pedigree
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
@@ -33,12 +36,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Adversary": "adversaries",
+    "BayesianNetwork": "models.network",
     "ChainBox": "models.classes",
     "Comparison": "planning.comparison",
     "Count": "queries",
     "Data": "data.table",
     "DiscreteLaplace": "mechanisms",
     "FittedChain": "models.fitting",
+    "GaussianClass": "models.gaussian",
     "Groups": "models.groups",
     "Histogram": "queries",
     "Laplace": "mechanisms",
@@ -50,6 +55,8 @@ _HOMES = {
     "MetricDP": "mechanisms",
     "MixingClass": "models.classes",
     "ModelSet": "models.sets",
+    "MultivariateGaussian": "models.gaussian",
+    "Pedigree": "models.pedigree",
     "Plan": "plan",
     "PureDP": "mechanisms",
     "Query": "queries",
@@ -74,12 +81,14 @@ _HOMES = {
 
 __all__ = [
     "Adversary",
+    "BayesianNetwork",
     "ChainBox",
     "Comparison",
     "Count",
     "Data",
     "DiscreteLaplace",
     "FittedChain",
+    "GaussianClass",
     "Groups",
     "Histogram",
     "Laplace",
@@ -91,6 +100,8 @@ __all__ = [
     "MetricDP",
     "MixingClass",
     "ModelSet",
+    "MultivariateGaussian",
+    "Pedigree",
     "Plan",
     "PureDP",
     "Query",

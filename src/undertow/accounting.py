@@ -3,19 +3,24 @@
 import hashlib
 import json
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from undertow.adversaries import words
 from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.errors import LedgerConflict, NotSupported
+from undertow.ledger.currency import gradual_spread
+from undertow.mechanisms import dp_epsilon_upper, sensitivity_upper
 from undertow.models.classes import ChainBox
 from undertow.models.markov import MarkovChain
+from undertow.numerics import divide_up
 from undertow.plan import Plan
+from undertow.queries import STEPS, Linear, Mean, Sum
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
 
-__all__ = ["check_ledger", "identity", "local_entry", "released"]
+__all__ = ["check_ledger", "identity", "level_of", "local_entry", "released"]
 
 
 def check_ledger(plan: "Plan[Any]", ledger: "Ledger") -> None:
@@ -37,6 +42,31 @@ def identity(plan: "Plan[Any]", scope: Any) -> str:
     about = [plan.fingerprint(), scope.by, scope.groups, scope.start, scope.end]
     text = json.dumps(about, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def level_of(plan: Plan) -> float:
+    """Return the level of a curator's plan in the currency of its model, rounded up.
+
+    The DP level; for Gaussian records with a ``spread`` the rate of the noise times the spread. A
+    record is rounded to a step of its range before it is added, and so moves by up to two steps
+    more; all records of the model may.
+    """
+    if plan.unit == "person":
+        return plan.leakage.upper
+    spread = gradual_spread(plan.model)
+    if spread is None:
+        return dp_epsilon_upper(plan.noise, plan.length)
+    query, length = plan.noise.query, plan.length or 1
+    if not isinstance(query, Sum | Mean | Linear):
+        raise NotSupported(f"{type(query).__name__} has no rate; ask for a Sum, Mean or Linear")
+    moved = Fraction(sensitivity_upper(query, length))  # by a record that goes through its range
+    if isinstance(query, Linear):
+        wide, steps = Fraction(query.spread), STEPS
+    else:
+        wide, steps = Fraction(query.upper) - Fraction(query.lower), query.steps
+    rate = moved / wide  # how far the answer moves for each unit of a record
+    reach = rate * (Fraction(spread) + 2 * length * wide / steps)
+    return divide_up(reach, plan.noise.scale)
 
 
 def local_entry(plan: "Plan[Any]", ledger: "Ledger") -> dict[str, Any]:

@@ -20,6 +20,7 @@ __all__ = [
     "MAX_STEPS",
     "ROUNDOFF",
     "ROW_SUM",
+    "SYMMETRY",
     "Array",
     "check_count",
     "check_epsilon",
@@ -40,6 +41,10 @@ ROUNDOFF = 2.0**-53
 
 ROW_SUM = 1e-12
 """Absolute slack allowed in the sum of a probability row (either side); rows are then rescaled."""
+
+SYMMETRY = 1e-12
+"""Difference of two mirrored covariances, in units of the two standard deviations, that counts as
+rounding (either side); their mean is then used."""
 
 GAP = 1e-10
 """Width, relative to max(1, value), at which a certified interval counts as closed (upper side)."""

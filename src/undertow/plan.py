@@ -21,7 +21,7 @@ from undertow.plan_format import (
     mechanism_from_dict,
     mechanism_to_dict,
 )
-from undertow.queries import AnyQuery, Count, Histogram, LocalQuery, Redacted, Series, State
+from undertow.queries import AnyQuery, Count, Histogram, Linear, LocalQuery, Redacted, Series, State
 from undertow.rounding import above, odds
 
 __all__ = ["Plan"]
@@ -101,11 +101,14 @@ class Plan(Generic[M]):
     @property
     def numbers(self) -> int:
         """How many noisy numbers a release has."""
+        if isinstance(self.query, Linear):
+            return self.query.outputs
         if not isinstance(self.query, Histogram):
             return 1
         if not self.states:
             raise NotSupported(
-                "the model names no states, so the number of bins is unknown; use a MarkovChain"
+                "the model names no states, so the number of bins is unknown; use a model "
+                "that does, such as a MarkovChain"
             )
         return len(self.states)
 

@@ -219,10 +219,13 @@ class Mean:
 class Linear:
     """A weighted sum of records, two values of one record differing by at most ``spread``.
 
-    To be released it needs ``lower``, the least value: records are clipped to
-    [lower, lower + spread], and a missing one counts as ``lower``.
+    Weights in a matrix (outputs, records) ask for several sums at once. To be released a single
+    sum needs ``lower``, the least value: records are clipped to [lower, lower + spread], and a
+    missing one counts as ``lower``.
 
     >>> Linear([1.0, -2.0], spread=3.0).sensitivity()
+    6.0
+    >>> Linear([[1.0, 1.0], [1.0, -1.0]], spread=3.0).sensitivity()
     6.0
     """
 
@@ -233,8 +236,11 @@ class Linear:
     def __init__(self, weights: Any, spread: float, lower: float | None = None) -> None:
         """Copy and check the weights."""
         weights = freeze(weights)
-        if weights.ndim != 1 or not weights.size or not np.isfinite(weights).all():
-            raise InvalidInput("weights must be a non-empty list of finite numbers")
+        if weights.ndim not in (1, 2) or not weights.size or not np.isfinite(weights).all():
+            raise InvalidInput(
+                "weights must be a non-empty list of finite numbers, one for each record, or a "
+                "matrix of them, one row for each output"
+            )
         if not weights.any():
             raise InvalidInput("all weights are zero: the answer is public; nothing to protect")
         object.__setattr__(self, "weights", weights)
@@ -251,15 +257,31 @@ class Linear:
         """Return a hash that agrees with equality."""
         return hash(self._key())
 
-    def _key(self) -> tuple[bytes, float, float | None]:
-        return self.weights.tobytes(), self.spread, self.lower
+    def _key(self) -> tuple[tuple[int, ...], bytes, float, float | None]:
+        return self.weights.shape, self.weights.tobytes(), self.spread, self.lower
+
+    @property
+    def records(self) -> int:
+        """The number of records."""
+        return int(self.weights.shape[-1])
+
+    @property
+    def outputs(self) -> int:
+        """The number of sums asked for."""
+        return 1 if self.weights.ndim == 1 else len(self.weights)
 
     def sensitivity(self, length: int | None = None) -> float:
-        """Return max |weight| * spread."""
-        return float(np.abs(self.weights).max()) * self.spread
+        """Return spread times the largest sum of |weight| of one record over the outputs."""
+        columns = np.atleast_2d(np.abs(self.weights)).T
+        return max(math.fsum(column) for column in columns) * self.spread
 
     def lattice(self) -> Lattice:
         """Return the whole numbers that the weighted records become."""
+        if self.weights.ndim != 1:
+            raise NotSupported(
+                "several linear statistics in one release are not supported: release each row of "
+                "the weights as a Linear of its own"
+            )
         if self.lower is None:
             raise NotSupported(
                 "to release a linear statistic its records must be clipped to a range; say where "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from undertow.accounting import check_ledger, identity
+from undertow.accounting import check_ledger, identity, level_of
 from undertow.accuracy import accuracy
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP, dp_epsilon_upper
@@ -146,9 +146,7 @@ def release(
         result = _draw(plan, table, randomness)
         return _told(plan, result, randomness.describe(), shape, asked, None, source)
     check_ledger(plan, ledger)
-    level = dp_epsilon_upper(plan.noise, plan.length)
-    if plan.unit == "person":
-        level = plan.leakage.upper
+    level = level_of(plan)
     reserved = ledger.reserve(asked, level, table.scope(), about={"plan": plan.fingerprint()})
     recorded = reserved.result
     if recorded is None:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds import boxes
-from undertow.bounds.boxes import box_leakage
-from undertow.bounds.exchange import exchange_leakage
+from undertow.bounds.chains import boxes
+from undertow.bounds.chains.boxes import box_leakage
+from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.models.classes import ChainBox
 
 

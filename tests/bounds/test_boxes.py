@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.facts import ACTIVITY
-from undertow.bounds import boxes
-from undertow.bounds.boxes import box_leakage
+from undertow.bounds.chains import boxes
+from undertow.bounds.chains.boxes import box_leakage
+from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
-from undertow.bounds.exchange import exchange_leakage
-from undertow.bounds.replay import replay_pure_dp
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.models.classes import ChainBox
 from undertow.numerics import GAP

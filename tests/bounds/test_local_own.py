@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.facts import ACTIVITY
 from undertow.adversaries import Adversary
-from undertow.bounds import local
-from undertow.bounds.exchange import exchange_leakage
-from undertow.bounds.local import channel_leakage, local_leakage
-from undertow.bounds.watched import Attack, Option, replayed, watch
+from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.series import local
+from undertow.bounds.series.local import channel_leakage, local_leakage
+from undertow.bounds.series.watched import Attack, Option, replayed, watch
 from undertow.channels import RandomizedResponse, XorNoise
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain

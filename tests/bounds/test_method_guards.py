@@ -17,9 +17,9 @@ from scipy.optimize import linprog
 
 import undertow as ut
 from tests.contracts import oracles
-from undertow.bounds import wasserstein
-from undertow.bounds.lipschitz import query_distance
-from undertow.bounds.quilt import (
+from undertow.bounds.chains import wasserstein
+from undertow.bounds.chains.lipschitz import query_distance
+from undertow.bounds.chains.quilt import (
     Bound,
     Scale,
     approximate_influence,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from undertow.bounds.quilt import (
+from undertow.bounds.chains.quilt import (
     Bound,
     Scale,
     approximate_influence,

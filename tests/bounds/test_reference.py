@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.facts import ACTIVITY, FACTS
-from undertow.bounds.published import lange_constant, zhao_constant
+from undertow.bounds.published.chains import lange_constant, zhao_constant
 
 CHAIN = ut.MarkovChain(ACTIVITY["transition"])
 TABLE = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds import count, exchange
+from undertow.bounds.chains import count, exchange
 
 
 def random_chain(k: int, seed: int, length: int | None, start: bool) -> ut.MarkovChain:

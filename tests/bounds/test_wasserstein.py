@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from undertow.bounds import wasserstein
-from undertow.bounds.lipschitz import query_distance
-from undertow.bounds.quilt import chain_pairs
-from undertow.bounds.wasserstein import Distance, count_distance
+from undertow.bounds.chains import wasserstein
+from undertow.bounds.chains.lipschitz import query_distance
+from undertow.bounds.chains.quilt import chain_pairs
+from undertow.bounds.chains.wasserstein import Distance, count_distance
 from undertow.errors import InvalidInput, MethodRefused
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=60)

@@ -9,7 +9,7 @@ import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, strict
 from undertow.cli import compare_command
 from undertow.planning import comparison
-from undertow.planning.methods import METHODS
+from undertow.planning.methods import methods_for
 
 SHORT = (*NAMED, "--length", 30)
 ASKED = ("compare", *SHORT, "--count", "active", "--epsilon", 1)
@@ -79,8 +79,9 @@ def test_words():
 def test_every_method_has_its_row():
     found = sections(call(*ASKED).stdout)
     listed = [name for heading in SECTIONS for name in found[heading] if name != "method"]
-    assert sorted(listed) == sorted(METHODS)
-    assert {row["method"] for row in call_json(*ASKED)["rows"]} == set(METHODS)
+    expected = methods_for(ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]]))
+    assert sorted(listed) == sorted(expected)
+    assert {row["method"] for row in call_json(*ASKED)["rows"]} == set(expected)
 
 
 def test_published_methods_are_marked():

@@ -12,8 +12,8 @@ from tests.cli.calls import CHAIN, NAMED, call, call_json, rows, start, strict
 from undertow.cli.plan_command import Method
 from undertow.errors import InvalidPlan
 from undertow.planning.local import SERIES_METHODS
+from undertow.planning.methods import METHODS, methods_for
 from undertow.planning.redaction import REDACTIONS
-from undertow.planning.search import METHODS
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ASKED = ("plan", *NAMED, "--count", "active", "--epsilon", 1)
@@ -66,7 +66,7 @@ def test_every_method_can_be_named():
     assert len({*named}) == len(named)
 
 
-@pytest.mark.parametrize("method", ["best", *METHODS])
+@pytest.mark.parametrize("method", ["best", *methods_for(SHORT)])
 def test_methods(method):
     asked = (*ASKED[:-1], 12, "--length", 20, "--against", "ignorant", "--method", method)
     found = call_json(*asked)

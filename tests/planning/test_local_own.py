@@ -18,7 +18,7 @@ from undertow.bounds.enumeration import (
     mechanism_leakage,
     product_channel_likelihood,
 )
-from undertow.bounds.published_local import (
+from undertow.bounds.published.series import (
     approximate_flips,
     corollary_two,
     plain_flips,

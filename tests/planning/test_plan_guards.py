@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from undertow.bounds.chains.quilt import quilt_search
+from undertow.bounds.chains.wasserstein import Distance
 from undertow.bounds.engine import leakage
-from undertow.bounds.published import lange_constant, zhao_budget, zhao_constant
-from undertow.bounds.quilt import quilt_search
-from undertow.bounds.wasserstein import Distance
+from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.errors import Infeasible, MethodRefused, NotSupported
-from undertow.planning import methods
+from undertow.planning import chains
 from undertow.planning.methods import METHODS
 
 P = [[0.882, 0.118], [0.305, 0.695]]
@@ -140,18 +140,18 @@ def test_quilts_that_prove_less_than_they_should_are_noticed(monkeypatch):
 
         return wrong
 
-    monkeypatch.setattr(methods, "quilt_search", off_by(1 + 1e-14))
+    monkeypatch.setattr(chains, "quilt_search", off_by(1 + 1e-14))
     assert ut.calibrate(ONE, CHAIN, 2.0, method="quilt").leakage.upper <= 2.0
     assert len(calls) > 1
     assert calls == sorted(calls, reverse=True)
-    monkeypatch.setattr(methods, "quilt_search", off_by(1.01))
+    monkeypatch.setattr(chains, "quilt_search", off_by(1.01))
     with pytest.raises(NotSupported, match="could not certify"):
         ut.calibrate(ONE, CHAIN, 2.0, method="quilt")
 
 
 def test_a_distance_that_is_not_settled_counts_with_its_upper_end(monkeypatch):
     """Up to a length at which all series can be listed; then the exact one is used."""
-    monkeypatch.setattr(methods, "count_distance", lambda *_: Distance(3, 4))
+    monkeypatch.setattr(chains, "count_distance", lambda *_: Distance(3, 4))
     assert scale(CHAIN, 1.0, "ignorant", "wasserstein") == 4.0
     short = ut.MarkovChain(P, length=2)
     assert scale(short, 1.0, "ignorant", "wasserstein") == 2.0
@@ -171,6 +171,6 @@ def test_only_the_exact_leakage_is_called_exact(monkeypatch):
     def rough(mechanism, model, against):
         return replace(real(mechanism, model, against), method="exchange")
 
-    monkeypatch.setattr(methods, "leakage", rough)
+    monkeypatch.setattr(chains, "leakage", rough)
     with pytest.raises(MethodRefused, match="'exact' cannot"):
         ut.calibrate(ONE, CHAIN, 1.0, method="exact")

@@ -17,9 +17,9 @@ import undertow as ut
 from tests.contracts import oracles
 from tests.contracts.chains import Example, adversary, example
 from tests.soak.work import FAULTS, NAMES, ROUNDING
-from undertow.bounds import wasserstein
-from undertow.bounds.exchange import exchange_leakage
-from undertow.bounds.quilt import chain_pairs
+from undertow.bounds.chains import wasserstein
+from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.quilt import chain_pairs
 from undertow.errors import NothingToProtect, NotSupported, UndertowError
 from undertow.models.classes import ChainBox
 from undertow.planning.methods import METHODS

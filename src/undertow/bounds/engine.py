@@ -8,12 +8,16 @@ from itertools import combinations
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
-from undertow.bounds.boxes import box_leakage
-from undertow.bounds.count import count_leakage
-from undertow.bounds.exchange import exchange_leakage
-from undertow.bounds.locally import chain_leakage, level_of
-from undertow.bounds.quilt import Bound, approximate_influence, pruned_search
-from undertow.bounds.replay import replay_count
+from undertow.bounds.chains.boxes import box_leakage
+from undertow.bounds.chains.count import count_leakage
+from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.quilt import Bound, approximate_influence, pruned_search
+from undertow.bounds.chains.replay import replay_count
+from undertow.bounds.gaussian.leakages import gaussian_leakage
+from undertow.bounds.networks.leakages import network_leakage
+from undertow.bounds.networks.pedigrees import pedigree_leakage
+from undertow.bounds.networks.sweeps import contagion_leakage
+from undertow.bounds.series.locally import chain_leakage, level_of
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import Contradiction, InvalidInput, NotSupported
@@ -28,8 +32,12 @@ from undertow.mechanisms import (
     sensitivity_upper,
 )
 from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.contagion import Contagion
+from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
+from undertow.models.network import BayesianNetwork
+from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
@@ -76,12 +84,20 @@ def leakage(
         )
     if isinstance(model, ModelSet):
         return _over_set(mechanism, model, against, effort)
-    if isinstance(model, MarkovChain | Groups | ChainBox | MixingClass):
+    if isinstance(model, SingleModel):
         _check_adversary(model, against)
         if isinstance(mechanism, RandomizedResponse | XorNoise | Redaction):
             return _local(mechanism, model, against, effort)
         if isinstance(mechanism, PureDP) and mechanism.unit == "person":
             return _person(mechanism, against)
+        if isinstance(model, MultivariateGaussian | GaussianClass):
+            return gaussian_leakage(mechanism, model, against)
+        if isinstance(model, BayesianNetwork):
+            return network_leakage(_levelled(mechanism), model, against)
+        if isinstance(model, Pedigree):
+            return pedigree_leakage(_levelled(mechanism), model, against)
+        if isinstance(model, Contagion):
+            return contagion_leakage(_levelled(mechanism), model, against)
         if isinstance(mechanism, MetricDP):
             return _metric(mechanism, model, against)
         if isinstance(model, Groups):
@@ -120,6 +136,16 @@ def group_leakage(
         assumptions=(f"at most {size} records depend on each other, in any way",),
         citation="Theorem 4.2 of [lange2024]",
     )  # fmt: skip
+
+
+def _levelled(mechanism: Levelled | MetricDP) -> Levelled:
+    """Return the mechanism, or refuse one that only numbers have."""
+    if isinstance(mechanism, MetricDP):
+        raise NotSupported(
+            "metric privacy needs to know how far two values lie apart; on a network use "
+            "PureDP(rate * spread)"
+        )
+    return mechanism
 
 
 def _local(mechanism: LocalMechanism, model: SingleModel, against: Against, effort: int) -> Leakage:
@@ -281,13 +307,11 @@ def _meet(first: Leakage, second: Leakage) -> Leakage:
     return both if both.closed else replace(upper, lower=lower.lower, witness=lower.witness)
 
 
-def _check_adversary(
-    model: MarkovChain | Groups | ChainBox | MixingClass, against: Against
-) -> None:
+def _check_adversary(model: SingleModel, against: Against) -> None:
     if isinstance(against, Adversary) and not isinstance(model, Groups):
         last = max((against.target, *against.known))
         if model.length is not None and last >= model.length:
             raise InvalidInput(
-                f"the adversary names record {last}, but the chain has {model.length} records, "
+                f"the adversary names record {last}, but the model has {model.length} records, "
                 "counted from 0"
             )

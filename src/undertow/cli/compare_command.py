@@ -11,6 +11,7 @@ import typer
 from undertow.cli.options import (
     AgainstOption,
     CountOption,
+    FrequencyOption,
     HistogramOption,
     JsonOption,
     KnownOption,
@@ -58,6 +59,7 @@ def compare(
     states: StatesOption = None,
     start: StartOption = None,
     length: LengthOption = None,
+    frequency: FrequencyOption = None,
     count: CountOption = None,
     histogram: HistogramOption = False,
     sum_: SumOption = None,
@@ -88,7 +90,7 @@ def compare(
             raise misuse("--force goes with --figure")
         kind = None if figure is None else _kind(figure)
         who = read_against(against, target, known)
-        described = ModelText(model, transition, states, start, length).read()
+        described = ModelText(model, transition, states, start, length, frequency).read()
         query = asked.read(described)
         if figure is not None:
             from undertow.cli.files import check_output

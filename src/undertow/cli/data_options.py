@@ -1,6 +1,6 @@
 """The options that say how to read a table, shared by the commands that read private records."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from undertow.queries import State
 
 __all__ = [
+    "AlleleOption",
     "ByOption",
     "DataArgument",
     "DataText",
     "EveryOption",
     "GapsOption",
     "GroupsOption",
+    "LocusOption",
     "PersonOption",
     "StateOption",
     "TimeOption",
@@ -66,6 +68,18 @@ GapsOption = Annotated[
     str,
     typer.Option("--gaps", metavar="HOW", help="'split' a series there, or the state of a gap."),
 ]
+LocusOption = Annotated[
+    str | None,
+    typer.Option(
+        "--locus",
+        metavar="CHR:POS",
+        help="For a VCF file: the variant, by place or name; people as in the plan's pedigree.",
+    ),
+]
+AlleleOption = Annotated[
+    str | None,
+    typer.Option("--allele", metavar="BASES", help="... and which allele is B (default: REF)."),
+]
 WindowOption = Annotated[
     str | None,
     typer.Option(
@@ -87,6 +101,8 @@ class DataText:
     groups: str | None = None
     gaps: str = "split"
     window: str | None = None
+    locus: str | None = None
+    allele: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
@@ -94,18 +110,33 @@ class DataText:
             ("--every", self.every, "--time", self.time),
             ("--window", self.window, "--time", self.time),
             ("--groups", self.groups, "--by", self.by),
+            ("--allele", self.allele, "--locus", self.locus),
         )
+        if self.locus is not None and any(
+            text not in (None, "split") for text in astuple(self)[:-2]
+        ):
+            raise misuse("--locus goes with a VCF file, which says itself what its records are")
         for option, text, companion, needed in companions:
             if text is not None and needed is None:
                 raise misuse(f"{option} goes with {companion}")
-        if self.value is None and not isinstance(_state(self.state), str):
+        if self.locus is None and self.value is None and not isinstance(_state(self.state), str):
             raise misuse("say what the records are: --value, or --state with an expression")
         if self.gaps != "split" and self.every is None:
             raise misuse("--gaps needs --every, the time step that says where a record is absent")
 
-    def read(self, path: Path, states: "Iterable[State]" = ()) -> "Data":
-        """Return the data, its window applied; a gap's state is one of the plan's, by its text."""
+    def read(
+        self, path: Path, states: "Iterable[State]" = (), people: "Iterable[Any]" = ()
+    ) -> "Data":
+        """Return the data, its window applied; a gap's state is one of the plan's, by its text.
+
+        ``people`` are those of a pedigree: their genotypes are read in its order.
+        """
         from undertow.data.table import Data
+
+        if self.locus is not None:
+            from undertow.data.genotypes import genotype_table
+
+            return genotype_table(path, self.locus, tuple(people) or None, allele=self.allele)
 
         table = Data(
             path,

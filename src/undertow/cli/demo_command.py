@@ -161,7 +161,7 @@ class _Story:
 
 def _live(seed: int, tick: Callable[[], object]) -> _Story:
     from undertow.bounds.engine import leakage
-    from undertow.bounds.published import lange_constant, zhao_constant
+    from undertow.bounds.published.chains import lange_constant, zhao_constant
     from undertow.mechanisms import PureDP
     from undertow.models.markov import MarkovChain
     from undertow.planning.budget import dp_budget

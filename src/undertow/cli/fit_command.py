@@ -1,4 +1,4 @@
-"""``undertow fit``: a Markov chain from a file of records, and how sure one can be of it."""
+"""``undertow fit``: a model from a file of records, and how sure one can be of it."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undertow.cli.fit_gaussian import GaussianFit, fit_gaussian
 from undertow.cli.options import JsonOption, LengthOption, find_state, misuse, names
 from undertow.cli.output import above, below, refusals, show, strict_json, waiting
 from undertow.cli.tables import show_table
@@ -33,8 +34,17 @@ def fit(
         Path, typer.Argument(metavar="DATA", help="A table: .csv, .csv.gz or .parquet.")
     ],
     column: Annotated[
-        str, typer.Option("--column", metavar="NAME", help="The column that holds the records.")
-    ],
+        str | None,
+        typer.Option("--column", metavar="NAME", help="The column that holds the records."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="NAMES",
+            help="Instead: columns of numbers that depend on each other, for a Gaussian model.",
+        ),
+    ] = None,
     state: Annotated[
         str | None,
         typer.Option(
@@ -67,36 +77,48 @@ def fit(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """A Markov chain fitted to a file of records, with confidence intervals.
+    """A Markov chain fitted to a file of records, with confidence intervals, or a Gaussian model.
 
-    Missing records (empty, NA) end a series and are never bridged. The model is a disclosure if
-    the records are private: fit it to public or old data, or protect it.
+    With --column rows are one record each, in the order of time; missing records (empty, NA) end
+    a series and are never bridged. With --columns a row is one draw of several records, such as a
+    family, and rows are independent of each other. The model is a disclosure if the records are
+    private: fit it to public or old data, or protect it.
 
     \b
     Examples:
       undertow fit activity.csv.gz --column steps --state 'steps > 0' \\
         --states inactive,active --output chain.json
       undertow fit nights.parquet --column stage --by night --prior 0.5 --json
+      undertow fit heights.csv --columns father,mother,child --output heights.json
     """
     with refusals(as_json):
         if force and output is None:
             raise misuse("--force goes with --output")
+        if (column is None) == (columns is None):
+            raise misuse("name either --column, for a Markov chain, or --columns, for a Gaussian")
+        chain_only = (state, states, by, length, prior or None, region or None)
+        if columns is not None and any(option is not None for option in chain_only):
+            raise misuse("--columns goes alone: states, series and regions belong to --column")
         if output is not None:
             from undertow.cli.files import check_output
 
             check_output(output, force=force)
-        with waiting("fitting the chain"):
+        found: _Found | GaussianFit
+        with waiting("fitting the model"):
             from undertow.data.frames import read_sequences
 
-            sequences = read_sequences(data, column, state=state, by=by)
-            found = _fit(*_named(sequences, states), prior, length, confidence, region)
+            if columns is not None:
+                found = fit_gaussian(data, names(columns, "--columns"))
+            elif column is not None:
+                sequences = read_sequences(data, column, state=state, by=by)
+                found = _fit(*_named(sequences, states), prior, length, confidence, region)
         typer.echo(f"undertow: warning: {_WARNING}", err=True)
         if output is not None:
             from undertow.cli.files import write_text
 
             write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
         if as_json:
-            typer.echo(strict_json(found.fields()))
+            typer.echo(strict_json(found.fields() | {"warning": _WARNING}))
         else:
             found.tell(output)
 
@@ -131,7 +153,6 @@ class _Found:
             "sequences": self.sequences,
             "records": self.records,
             "missing": self.missing,
-            "warning": _WARNING,
         }
 
     def tell(self, output: Path | None) -> None:

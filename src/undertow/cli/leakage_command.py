@@ -9,19 +9,23 @@ from undertow.cli.local_options import read_flips
 from undertow.cli.options import (
     AgainstOption,
     CountOption,
+    FrequencyOption,
     HistogramOption,
     JsonOption,
     KnownOption,
     LengthOption,
+    MeanOption,
     ModelOption,
     ModelText,
     StartOption,
     StatesOption,
+    SumOption,
     TargetOption,
     TransitionOption,
     misuse,
     read_against,
     read_count,
+    read_range,
 )
 from undertow.cli.output import (
     interval,
@@ -58,6 +62,7 @@ def leakage(
     states: StatesOption = None,
     start: StartOption = None,
     length: LengthOption = None,
+    frequency: FrequencyOption = None,
     epsilon: Annotated[
         float | None,
         typer.Option("--epsilon", metavar="E", help="Any algorithm of this DP level ..."),
@@ -68,9 +73,11 @@ def leakage(
     ] = None,
     count: CountOption = None,
     histogram: HistogramOption = False,
+    sum_: SumOption = None,
+    mean: MeanOption = None,
     scale: Annotated[
         float | None,
-        typer.Option("--scale", metavar="B", help="Laplace scale of --count or --histogram."),
+        typer.Option("--scale", metavar="B", help="Laplace scale of a noisy answer."),
     ] = None,
     flips: Annotated[
         str | None,
@@ -93,8 +100,8 @@ def leakage(
 ) -> None:
     """What an algorithm reveals about one record, as a certified interval.
 
-    Ask about every algorithm of a DP level at once (--epsilon), about one noisy answer (--count
-    or --histogram, with --scale), or about a series whose records are flipped (--flips).
+    Ask about every algorithm of a DP level at once (--epsilon), about one noisy answer (--count,
+    --histogram, --sum or --mean, with --scale), or about a series of flipped records (--flips).
 
     \b
     Examples:
@@ -103,13 +110,14 @@ def leakage(
         --count active --scale 4 --against ignorant
       undertow leakage --model chain.json --epsilon 1 --target 50 --known 40,60 --json
       undertow leakage --model chain.json --flips 0.3,0.4
+      undertow leakage --model family.ped --frequency 0.05,0.5 --count BB --scale 2
     """
     with refusals(as_json):
         if effort is not None and flips is None:
             raise misuse("--effort goes with --flips")
-        question = _question(epsilon, unit, count, histogram, scale, flips)
+        question = _question(epsilon, unit, count, histogram, sum_, mean, scale, flips)
         who = read_against(against, target, known)
-        described = ModelText(model, transition, states, start, length).read()
+        described = ModelText(model, transition, states, start, length, frequency).read()
         mechanism = question(described)
         with waiting("computing the leakage"):
             from undertow.bounds.engine import leakage as compute
@@ -127,18 +135,21 @@ def _question(
     unit: Unit | None,
     count: str | None,
     histogram: bool,
+    sum_: str | None,
+    mean: str | None,
     scale: float | None,
     flips: str | None,
 ) -> "Callable[[AnyModel], Levelled | RandomizedResponse]":
     """Return how to build the mechanism asked about, once the model's states are known."""
-    if (epsilon is not None) + (count is not None) + histogram + (flips is not None) != 1:
-        raise misuse("ask one question: --epsilon, --count, --histogram or --flips")
+    typed = [text for text in (epsilon, count, sum_, mean, flips) if text is not None]
+    if len(typed) + histogram != 1:
+        raise misuse("ask one question: --epsilon, --count, --histogram, --sum, --mean or --flips")
     from undertow.mechanisms import Laplace, PureDP
-    from undertow.queries import Histogram
+    from undertow.queries import Histogram, Mean, Sum
 
-    if scale is not None and count is None and not histogram:
-        other = "--flips" if epsilon is None else "--epsilon"
-        raise misuse(f"--scale goes with --count or --histogram, not with {other}")
+    other = "--flips" if flips is not None else "--epsilon" if epsilon is not None else None
+    if scale is not None and other is not None:
+        raise misuse(f"--scale goes with a noisy answer, not with {other}")
     if unit is not None and epsilon is None:
         raise misuse("--unit goes with --epsilon; noisy answers and flips protect records")
     if flips is not None:
@@ -147,6 +158,9 @@ def _question(
         return lambda _: PureDP(epsilon, "person" if unit is Unit.person else "record")
     if scale is None:
         raise misuse("a noisy answer needs --scale, the scale of its Laplace noise")
+    if sum_ is not None or mean is not None:
+        query = Sum(*read_range(sum_, "--sum")) if sum_ else Mean(*read_range(mean or "", "--mean"))
+        return lambda _: Laplace(query, scale)
     return lambda model: Laplace(Histogram() if count is None else read_count(count, model), scale)
 
 

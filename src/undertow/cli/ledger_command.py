@@ -8,6 +8,7 @@ import typer
 
 from undertow.cli.options import (
     AgainstOption,
+    FrequencyOption,
     JsonOption,
     LengthOption,
     ModelOption,
@@ -79,6 +80,7 @@ def create(
     states: StatesOption = None,
     start: StartOption = None,
     length: LengthOption = None,
+    frequency: FrequencyOption = None,
     against: AgainstOption = None,
     unit: Annotated[
         Unit | None,
@@ -93,7 +95,7 @@ def create(
       undertow ledger create year.db --dataset w25 --model chain.json --limit 1
     """
     with refusals(as_json):
-        described = ModelText(model, transition, states, start, length).read()
+        described = ModelText(model, transition, states, start, length, frequency).read()
         with waiting("computing the budget"):
             from undertow.ledger.book import Ledger
 

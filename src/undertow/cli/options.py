@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgainstOption",
     "CountOption",
+    "FrequencyOption",
     "HistogramOption",
     "JsonOption",
     "KnownOption",
@@ -41,6 +42,7 @@ __all__ = [
     "names",
     "read_against",
     "read_count",
+    "read_range",
     "read_records",
 ]
 
@@ -56,7 +58,9 @@ class Named(StrEnum):
 ModelOption = Annotated[
     Path | None,
     typer.Option(
-        "--model", metavar="FILE", help="A model as JSON, as MarkovChain.to_dict() writes it."
+        "--model",
+        metavar="FILE",
+        help="A model as JSON, as its to_dict() writes it, or a pedigree (.ped, .fam).",
     ),
 ]
 TransitionOption = Annotated[
@@ -65,6 +69,14 @@ TransitionOption = Annotated[
         "--transition",
         metavar="ROWS",
         help="A transition matrix, row = from: '0.9,0.1;0.3,0.7' (fractions such as 1/3 too).",
+    ),
+]
+FrequencyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--frequency",
+        metavar="P",
+        help="For a pedigree: how frequent allele B is, a number or a range such as 0.05,0.5.",
     ),
 ]
 StatesOption = Annotated[
@@ -113,6 +125,9 @@ KnownOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 
 
+_PEDIGREES = (".ped", ".fam", ".ped.gz", ".fam.gz")
+
+
 @dataclass(frozen=True, slots=True)
 class ModelText:
     """The model as it was typed."""
@@ -122,9 +137,13 @@ class ModelText:
     states: str | None
     start: str | None
     length: int | None
+    frequency: str | None = None
 
     def read(self) -> "AnyModel":
         """Return the model; ``--length`` also completes a file that leaves the length open."""
+        pedigree = self.model is not None and self.model.name.lower().endswith(_PEDIGREES)
+        if self.frequency is not None and not pedigree:
+            raise misuse("--frequency goes with a pedigree: --model family.ped")
         if self.transition is not None and self.model is None:
             return self._chain(self.transition)
         if self.model is None or self.transition is not None:
@@ -132,7 +151,24 @@ class ModelText:
         for name, value in (("--states", self.states), ("--start", self.start)):
             if value is not None:
                 raise misuse(f"{name} goes with --transition; a model file says it itself")
+        if pedigree:
+            return self._pedigree(self.model)
         return self._from_file(self.model)
+
+    def _pedigree(self, path: Path) -> "AnyModel":
+        from undertow.models.pedigree import Pedigree
+
+        if self.length is not None:
+            raise misuse("--length goes with a chain; a pedigree says who is in it")
+        if self.frequency is None:
+            raise misuse(
+                "a pedigree needs --frequency, how frequent allele B is among founders: a number, "
+                "or a range such as 0.05,0.5 if it is not known"
+            )
+        ends = numbers(self.frequency, "--frequency")
+        if len(ends) > 2:
+            raise misuse("--frequency needs one number or two, found more")
+        return Pedigree.read(path, ends[0] if len(ends) == 1 else (ends[0], ends[1]))
 
     def _chain(self, text: str) -> "AnyModel":
         from undertow.errors import InvalidModel
@@ -192,11 +228,13 @@ class QueryText:
         if self.count is not None:
             return read_count(self.count, model)
         if self.sum is not None:
-            return Sum(*_range(self.sum, "--sum"))
+            return Sum(*read_range(self.sum, "--sum"))
         if self.mean is not None:
-            return Mean(*_range(self.mean, "--mean"))
+            return Mean(*read_range(self.mean, "--mean"))
         if not model_states(model):
-            raise NotSupported("a histogram needs a model that names the states: a Markov chain")
+            raise NotSupported(
+                "a histogram needs a model that names the states, such as a Markov chain"
+            )
         return Histogram()
 
 
@@ -260,7 +298,8 @@ def _attacker(target: int, known: str | None) -> "Adversary":
     return Adversary(target, read_records(known, "--known") if known else [])
 
 
-def _range(text: str, option: str) -> tuple[float, float]:
+def read_range(text: str, option: str) -> tuple[float, float]:
+    """Return the two ends of LOW,HIGH."""
     ends = numbers(text, option)
     if len(ends) != 2:
         raise misuse(f"{option} needs two numbers, LOW,HIGH; found {len(ends)}")

@@ -11,6 +11,7 @@ from undertow.cli.local_output import PUBLISHED, is_local, local_rows, show_chan
 from undertow.cli.options import (
     AgainstOption,
     CountOption,
+    FrequencyOption,
     HistogramOption,
     JsonOption,
     KnownOption,
@@ -49,9 +50,11 @@ class Method(StrEnum):
     quilt_approx = "quilt-approx"
     wasserstein = "wasserstein"
     group = "group"
+    dependent = "dependent"
     lange = "lange"
     zhao = "zhao"
     zhao_multistep = "zhao-multistep"
+    gaussian_bound = "gaussian-bound"
     chakrabarti = "chakrabarti"
     xor = "xor"
     optimal = "optimal"
@@ -72,6 +75,7 @@ def plan(
     states: StatesOption = None,
     start: StartOption = None,
     length: LengthOption = None,
+    frequency: FrequencyOption = None,
     count: CountOption = None,
     histogram: HistogramOption = False,
     sum_: SumOption = None,
@@ -125,7 +129,7 @@ def plan(
         if force and output is None:
             raise misuse("--force goes with --output")
         who = read_against(against, target, known)
-        described = ModelText(model, transition, states, start, length).read()
+        described = ModelText(model, transition, states, start, length, frequency).read()
         alike = None if pairs is None else _pairs(pairs, described)
         records = None
         if local.asked:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undertow.cli.data_options import (
+    AlleleOption,
     ByOption,
     DataArgument,
     DataText,
     EveryOption,
     GapsOption,
     GroupsOption,
+    LocusOption,
     PersonOption,
     StateOption,
     TimeOption,
@@ -60,6 +62,8 @@ def release(
     groups: GroupsOption = None,
     gaps: GapsOption = "split",
     window: WindowOption = None,
+    locus: LocusOption = None,
+    allele: AlleleOption = None,
     ledger: Annotated[
         str | None,
         typer.Option("--ledger", metavar="LEDGER", help="The account to spend from: a file or URL"),
@@ -102,11 +106,14 @@ def release(
         --ledger year.db --dataset w25 --output answer.json --report report.html
       undertow release activity.csv.gz --plan plan.json --value steps --state 'steps > 0' \\
         --ledger year.db --dataset w25 --dry-run
+      undertow release cohort.vcf.gz --plan families.json --locus 22:16050075
     """
     with refusals(as_json):
         if (ledger is None) != (dataset is None):
             raise misuse("--ledger and --dataset go together")
-        options = DataText(value, person, time, state, every, by, groups, gaps, window)
+        options = DataText(
+            value, person, time, state, every, by, groups, gaps, window, locus, allele
+        )
         places = _Places(output, report, force)
         places.keep_off([data, plan, *([] if ledger is None else [Path(ledger)])])
         from undertow.cli.files import read_plan
@@ -114,7 +121,7 @@ def release(
         found = read_plan(plan)
         with waiting("reading the data"):
             book = None if ledger is None else open_ledger(ledger, dataset)
-            table = options.read(data, found.states)
+            table = options.read(data, found.states, _people(found))
             asked = None
             if dry_run or places.taken():
                 asked = _rehearse(found, table, book, release_id)
@@ -134,6 +141,15 @@ def release(
             typer.echo(strict_json(_published(told)))
         else:
             _tell(told, places, None if book is None else book.left(table.scope()))
+
+
+def _people(plan: "Plan") -> tuple[Any, ...]:
+    """Return the people of a plan's pedigree, in the order of its records."""
+    from undertow.models.pedigree import Pedigree
+    from undertow.models.sets import members
+
+    found = [model for model in members(plan.model) if isinstance(model, Pedigree)]
+    return found[0].people if found else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Values of a file are private. No message of this module contains one, nor does t
 from: what polars says often quotes the data, so its errors are not chained.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,14 @@ from undertow.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MOST_STATES", "check_content", "fault", "read_sequences", "table_name"]
+__all__ = [
+    "MOST_STATES",
+    "check_content",
+    "fault",
+    "read_numbers",
+    "read_sequences",
+    "table_name",
+]
 
 MOST_STATES = 100
 """More different values than this are measurements, not states."""
@@ -59,6 +67,31 @@ def read_sequences(
     starts = [0, *(frame[by].rle_id().diff() == 1).arg_true().to_list(), frame.height]
     listed = records.to_list()
     return [listed[a:b] for a, b in pairwise(starts)]
+
+
+def read_numbers(path: str | Path, columns: Sequence[str]) -> tuple[list[list[float]], int]:
+    """Return the rows in which all the columns hold a number, and how many rows lack one.
+
+    Files as in `read_sequences`; a column must hold numbers only, apart from missing values.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "heights.csv")
+    ...     _ = path.write_text("father,child\\n70,68\\n71,NA\\n66.5,65\\n")
+    ...     read_numbers(path, ["father", "child"])
+    ([[70.0, 68.0], [66.5, 65.0]], 1)
+    """
+    import polars as pl
+
+    path = Path(path)
+    frame = _read(path)
+    for name in columns:
+        _check_column(frame, name, path)
+        if not frame[name].dtype.is_numeric():
+            raise InvalidInput(f"the column {name!r} of {path} must hold numbers only")
+    table = frame.select(pl.col(list(columns)).cast(pl.Float64))
+    whole = table.drop_nulls()
+    return [list(row) for row in whole.rows()], table.height - whole.height
 
 
 def _read(path: Path) -> "pl.DataFrame":

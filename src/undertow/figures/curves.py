@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from undertow.bounds.engine import leakage
-from undertow.bounds.published import lange_constant, zhao_constant
+from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, MethodRefused
 from undertow.figures.canvas import BLUE, GREEN, GREY, INK, ORANGE, apart, canvas
 from undertow.mechanisms import PureDP

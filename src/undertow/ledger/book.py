@@ -15,8 +15,8 @@ from undertow.errors import (
     LedgerConflict,
     LedgerDamaged,
     LedgerUnavailable,
-    NothingToProtect,
 )
+from undertow.ledger.currency import budget_of, exchanged
 from undertow.ledger.events import Event
 from undertow.ledger.replay import entry_of, verified
 from undertow.ledger.rules import (
@@ -154,15 +154,12 @@ class Ledger:
 
     def leakage(self) -> Leakage:
         """Return what all releases together leak: the level, exchanged once under the model."""
-        from undertow.bounds.engine import leakage
-        from undertow.mechanisms import PureDP
-
         _, layout, level = self._state(None)
         if layout.redaction is not None:
             return Leakage(0.0, layout.redaction, "redaction", self.against)
         if not level:
             return Leakage(0.0, 0.0, "nothing was released", self.against)
-        return leakage(PureDP(level, self.unit), self.model, self.against)
+        return exchanged(level, self.model, self.against, self.unit)
 
     def entries(self) -> list[Entry]:
         """Return all entries in the order in which they were reserved."""
@@ -190,7 +187,7 @@ class Ledger:
     def set_limit(self, limit: float) -> None:
         """Change the limit, and record the change; it cannot fall below what is already spent."""
         new = replace(self._state(None)[0], limit=check_positive(limit, "the limit"))
-        new = replace(new, budget=_budget(self.model, new))
+        new = replace(new, budget=budget_of(new.limit, self.model, new.against, new.unit))
         with self._store.writing("limit") as transaction:
             _, layout = self._account(transaction)
             level = transaction.highest(self.dataset, None, 0, 0)
@@ -333,7 +330,9 @@ class Ledger:
             against=wanted["against"] or "any",
             unit=wanted["unit"] or "record",
         )
-        terms = replace(terms, budget=_budget(model_from_dict(terms.model), terms))
+        described = model_from_dict(terms.model)
+        budget = budget_of(terms.limit, described, terms.against, terms.unit)
+        terms = replace(terms, budget=budget)
         if not present:
             self._store.create()
         with self._store.writing("open") as transaction:
@@ -383,20 +382,6 @@ def _check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
     for name, reason in reasons.items():
         if wanted[name] is not None and wanted[name] != getattr(terms, name):
             raise LedgerConflict(f"the data set {dataset!r} is kept under {reason}")
-
-
-def _budget(model: AnyModel, terms: Terms) -> float:
-    """Return the DP level for the limit, rounded down."""
-    if terms.unit == "person":
-        return terms.limit
-    from undertow.planning.budget import dp_budget
-
-    budget = dp_budget(model, terms.limit, terms.against)
-    if math.isinf(budget):
-        raise NothingToProtect(
-            "every record is certain under the model: nothing can leak and nothing needs a ledger"
-        )
-    return budget
 
 
 def _request(

@@ -1,13 +1,17 @@
 """Sets of models: the leakage is the worst case over the set."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from undertow.errors import InvalidModel
 from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.contagion import Contagion
+from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
+from undertow.models.network import BayesianNetwork
+from undertow.models.pedigree import Pedigree
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "members", "model_from_dict"]
 
@@ -44,12 +48,12 @@ class ModelSet:
                 )
         if note is not None and not isinstance(note, str):
             raise InvalidModel(f"the note of a set must be a text, found {type(note).__name__}")
-        chains = [member for member in _flat(members) if not isinstance(member, Groups)]
-        names = {chain.states for chain in chains}
-        lengths = {chain.length for chain in chains}
+        named = [member for member in _flat(members) if not isinstance(member, Groups)]
+        names = {member.states for member in named}
+        lengths = {member.length for member in named}
         if len(names) > 1 or len(lengths) > 1:
             raise InvalidModel(
-                "the chains of a set must have the same state names in the same order, and the "
+                "the models of a set must have the same state names in the same order, and the "
                 "same length: they describe the same records"
             )
         object.__setattr__(self, "models", members)
@@ -65,7 +69,17 @@ class ModelSet:
         return {"kind": "set", "models": [member.to_dict() for member in self.models], **note}
 
 
-SingleModel = MarkovChain | Groups | ChainBox | MixingClass
+SingleModel = (
+    MarkovChain
+    | Groups
+    | ChainBox
+    | MixingClass
+    | MultivariateGaussian
+    | GaussianClass
+    | BayesianNetwork
+    | Pedigree
+    | Contagion
+)
 AnyModel = SingleModel | ModelSet
 
 
@@ -105,10 +119,18 @@ def model_from_dict(description: Any) -> AnyModel:
         if not isinstance(members, list):
             raise InvalidModel("a model set needs a list 'models'; none was found")
         return ModelSet((model_from_dict(member) for member in members), description.get("note"))
-    if kind == "box":
-        return ChainBox.from_dict(description)
-    if kind == "mixing":
-        return MixingClass.from_dict(description)
-    raise InvalidModel(
-        f"unknown kind of model {kind!r}; known: markov-chain, groups, set, box, mixing"
-    )
+    if kind in _READERS:
+        return _READERS[kind](description)
+    known = ", ".join(("markov-chain", "groups", "set", *_READERS))
+    raise InvalidModel(f"unknown kind of model {kind!r}; known: {known}")
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], AnyModel]] = {
+    "box": ChainBox.from_dict,
+    "mixing": MixingClass.from_dict,
+    "gaussian": MultivariateGaussian.from_dict,
+    "gaussian-class": GaussianClass.from_dict,
+    "network": BayesianNetwork.from_dict,
+    "pedigree": Pedigree.from_dict,
+    "contagion": Contagion.from_dict,
+}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from undertow.adversaries import Against, check_against
-from undertow.bounds.binary import closed_budget
+from undertow.bounds.chains.binary import closed_budget
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.errors import NotSupported

@@ -17,7 +17,7 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import Array, freeze
 from undertow.plan import Plan
 from undertow.planning.budget import Search
-from undertow.planning.methods import METHODS
+from undertow.planning.methods import METHODS, methods_for
 from undertow.planning.search import calibrate, check_question, least_error
 from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 from undertow.rounding import above
@@ -196,7 +196,8 @@ def compare(
     """Return one plan, or the reason why not, for each method.
 
     ``tick`` is called after each row. Takes as long as all methods together. `Series` and
-    `Redacted` have methods of their own.
+    `Redacted` have methods of their own, and so have the kinds of models: by default those that
+    have something to say about this one.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -208,7 +209,7 @@ def compare(
         return _compare_local(query, model, epsilon, against, methods, tick)
     question = check_question(query, model, epsilon, against, pairs, protect)
     rows = []
-    for name in _named(methods):
+    for name in _named(methods or methods_for(model)):
         method = METHODS[name]
         covers = method.covers(question.against)
         whom: Against = question.against if covers else "ignorant"
@@ -285,7 +286,7 @@ def error_curves(
     levels = freeze(list(epsilons))
     if levels.ndim != 1 or not levels.size or (np.diff(levels) <= 0).any():
         raise InvalidInput("curves need epsilons in increasing order")
-    names = _named(methods)
+    names = _named(methods or methods_for(model))
     covered = {name: METHODS[name].covers(against) for name in names}
     errors: dict[str, list[float]] = {name: [] for name in names}
     ratios: dict[str, float] = {}  # DP level per unit of epsilon, where the last search ended

@@ -10,14 +10,14 @@ from typing import Literal
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.rays import Bools, ordered_pairs, start_error
-from undertow.bounds.redaction_regions import (
+from undertow.bounds.chains.rays import Bools, ordered_pairs, start_error
+from undertow.bounds.series.erasing import build_side, nearest_known, option_losses
+from undertow.bounds.series.regions import (
     binary_rates,
     influences,
     least_distance,
     widest,
 )
-from undertow.bounds.redaction_sides import build_side, nearest_known, option_losses
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GRAIN, ROUNDOFF, Array

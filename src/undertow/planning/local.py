@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
+from undertow.bounds.chains.rays import visited
 from undertow.bounds.engine import leakage
-from undertow.bounds.rays import visited
 from undertow.certificate import Leakage
 from undertow.channels import Flips, RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported

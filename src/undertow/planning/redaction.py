@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, words
-from undertow.bounds.redaction import redaction_leakage
-from undertow.bounds.redaction_regions import window_bound
+from undertow.bounds.series.redaction import redaction_leakage
+from undertow.bounds.series.regions import window_bound
 from undertow.certificate import Leakage
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput, MethodRefused, NotSupported

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.rays import Bools, Ints, ordered_pairs
-from undertow.bounds.redaction_sides import build_side, option_losses, shown_levels
+from undertow.bounds.chains.rays import Bools, Ints, ordered_pairs
+from undertow.bounds.series.erasing import build_side, option_losses, shown_levels
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 from undertow.planning.redaction_optimum import Half, erasure_table

@@ -19,7 +19,8 @@ from undertow.numerics import check_epsilon
 from undertow.plan import Plan, model_length, model_states
 from undertow.planning.flip_aims import Objective
 from undertow.planning.local import calibrate_series
-from undertow.planning.methods import METHODS, Question
+from undertow.planning.methods import METHODS
+from undertow.planning.questions import Question
 from undertow.queries import AnyQuery, Count, Linear, LocalQuery, Redacted, Series
 
 __all__ = ["METHODS", "calibrate", "check_question", "least_error"]
@@ -62,10 +63,11 @@ def calibrate(
     Parameters
     ----------
     method
-        ``exact`` (the leakage of this very count), ``exchange`` (what any algorithm of the same
-        DP level could leak), ``quilt``, ``quilt-approx`` and ``wasserstein`` [wang2016], ``group``
-        (any dependence whatever), ``best`` (the least expected error among these); or, as
-        published and not certified, ``lange``, ``zhao``, ``zhao-multistep``. For `Series`:
+        ``exact`` (the leakage of this very answer), ``exchange`` (what any algorithm of the same
+        level could leak), ``quilt``, ``quilt-approx`` and ``wasserstein`` [wang2016],
+        ``dependent`` [liu2016], ``group`` (any dependence whatever), ``best`` (the least expected
+        error among these); or, as published and not certified, ``lange``, ``zhao``,
+        ``zhao-multistep`` and ``gaussian-bound``. For `Series`:
         ``exact``, ``exchange``, ``xor``, and as published ``chakrabarti``. For `Redacted`:
         ``optimal``, ``mq``, ``3r-relaxed``, ``3r-constant``, ``3r-individual``, and as published
         ``mq-printed``.
@@ -154,18 +156,20 @@ def _solved(question: Question, name: str) -> Plan:
 def _best(question: Question) -> Plan:
     """Return the certified plan with the least expected error.
 
-    A closed exact leakage of the whole promise leaves nothing to gain; quilts never beat the
-    exchange rate unless they may leave some values or records out.
+    A closed exact leakage of the whole promise leaves nothing to gain; quilts and dependence
+    coefficients never beat the exchange rate unless they may leave some values or records out.
     """
     plans: dict[str, Plan] = {}
     reasons: dict[str, list[str]] = {}
     for name, method in METHODS.items():
         if not method.certified or not method.covers(question.against):
             continue
+        if not method.suits(question.model):
+            continue
         if question.secrets.everything:
             if "exact" in plans and plans["exact"].leakage.closed:
                 break
-            if name.startswith("quilt") and "exchange" in plans:
+            if name in ("quilt", "quilt-approx", "dependent") and "exchange" in plans:
                 continue
         try:
             plans[name] = _solved(question, name)
@@ -219,8 +223,8 @@ def check_question(
         if known and state not in known:
             shown = ", ".join(map(repr, known[:12]))
             raise UnknownState(f"the model has no state {state!r}; its states are {shown}")
-    if isinstance(query, Linear) and length not in (None, len(query.weights)):
-        raise InvalidInput(f"{len(query.weights)} weights do not fit {length} records")
+    if isinstance(query, Linear) and length not in (None, query.records):
+        raise InvalidInput(f"{query.records} weights do not fit {length} records")
     last = max(secrets.records or (0,))
     if length is not None and last >= length:
         raise InvalidInput(

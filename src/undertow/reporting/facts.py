@@ -217,9 +217,9 @@ def _alternatives(plan: Plan) -> Iterator[Alternative]:
         plan.noise.query, plan.model, plan.epsilon, plan.against, secrets.pairs, secrets.records
     )
     for name in CHEAP:
-        if name == plan.method:
-            continue
         method = METHODS[name]
+        if name == plan.method or not method.suits(plan.model):
+            continue
         if name == "quilt" and _quilt_work(plan.model) > _PATIENCE:
             yield Alternative(name, method.certified, None, None, _SLOW)
             continue

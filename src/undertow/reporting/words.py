@@ -41,7 +41,7 @@ def question(query: AnyQuery | LocalQuery) -> str:
         case Mean():
             return f"mean of the records, clipped to [{query.lower:g}, {query.upper:g}]"
         case Linear():
-            return f"weighted sum of {len(query.weights)} records"
+            return f"weighted sum of {query.records} records"
         case Series():
             return "the whole series, each record flipped at random"
         case Redacted():

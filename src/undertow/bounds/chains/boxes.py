@@ -1,0 +1,284 @@
+"""What all epsilon-DP algorithms leak on a two-state chain that is known only to lie in a box.
+
+In log-odds a = ln P(0,0)/P(0,1) and b = ln P(1,0)/P(1,1) a box is an interval for each. A two-state
+chain is reversible, so both sides of a target have the same law, and given the target they are
+independent: the leakage is epsilon plus one gain per side (docs, "The exchange rate"). On a side
+the log-ratio g of what is expected given 0 and given 1 obeys, from the far end inwards,
+
+    g <- M(g +- epsilon),   M(R) = F(R, a + l) - F(R, b + l),   F(R, u) = ln (1+e^{u+R}) / (1+e^u)
+
+where l is the log-ratio of the chances of the known value ahead, l <- M(l) with no l inside, or 0
+throughout where nothing is known. M is monotone in R, in a and in b, and in l it has at most one
+extreme, at -(R + a + b) / 2. So its range over intervals is attained at a few points, and carrying
+ranges from record to record encloses every chain of the box. The enclosure shrinks to the truth
+with the box: boxes are split until the worst enclosure meets the best chain found.
+"""
+
+import math
+from itertools import product
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.certificate import Leakage
+from undertow.errors import Contradiction, NotSupported
+from undertow.models.classes import ChainBox
+from undertow.models.markov import MarkovChain
+from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, check_epsilon, up
+
+__all__ = ["box_leakage"]
+
+_WIDTH = 1e-3
+"""Relative width at which the search stops; the interval is certified at any width."""
+_SPLITS, _EFFORT = 16, 1_000_000
+"""Boxes quartered in one round, and records swept (times boxes) after which there is no further
+round (cost; the interval then stays wider)."""
+_SWEEPS = (64, 512, MAX_STEPS)
+"""Records swept on a side before the tail bound takes over: as few as will do (cost)."""
+_TAIL = 1e-4
+"""What the tail bound may add before a longer sweep is tried, relative to max(1, leakage)."""
+_SURE = 200.0
+"""Log-odds of the chain tried where a box reaches to infinite ones: chances near 1e-87."""
+_HUGE = 1e4
+"""Stands for an infinite log-ratio: beyond all log-odds of floating-point numbers."""
+
+
+def box_leakage(epsilon: float, box: ChainBox, against: Against = "any") -> Leakage:
+    """Return the worst leakage of all epsilon-DP algorithms over all chains of a box, certified.
+
+    ``lower`` is attained on a chain of the box, by the witness; ``upper`` holds on every chain of
+    it, with a stationary start. Against an `Adversary` who knows some records the upper end is the
+    one against "any". It may be infinite for a box with zeros. Cost O(T) per box that is split,
+    with T records on a side until the slowest chain forgets.
+
+    >>> box = ChainBox([[.87, .11], [.29, .68]], [[.89, .13], [.32, .71]])
+    >>> leak = box_leakage(1.0, box)
+    >>> round(leak.lower, 2), leak.upper - leak.lower < 4e-3
+    (3.66, True)
+    """
+    epsilon = check_epsilon(epsilon)
+    if box.size != 2:
+        raise NotSupported(
+            f"boxes of chains are bounded for two states, and this one has {box.size}; pass a "
+            "ModelSet of chains that stand for it, such as the region(...) of a fitted chain"
+        )
+    low, high = _log_odds(box)
+    if against == "informed":
+        found = exchange_leakage(epsilon, _chain(box, _middle(low, high)), against)
+        return _conclude(found, epsilon, against)
+    if np.array_equal(box.lower, box.upper):
+        chain = MarkovChain(box.lower, box.states, length=box.length)
+        found = exchange_leakage(epsilon, chain, against)
+        return _conclude(found, found.upper, against)
+    one = isinstance(against, Adversary)
+    known = bool(against.known) if isinstance(against, Adversary) else against == "any"
+    upper, worst = _search(low, high, epsilon, known, box.length)
+    corners = product(*zip(low, high, strict=True)) if one else ()
+    leaks = [
+        exchange_leakage(epsilon, _chain(box, np.array(odds)), against)
+        for odds in (worst, *corners)
+    ]
+    return _conclude(max(leaks, key=lambda leak: leak.lower), upper, against)
+
+
+def _conclude(found: Leakage, upper: float, against: Against) -> Leakage:
+    if found.lower > upper:
+        raise Contradiction(
+            f"a chain of the box leaks at least {found.lower}, and the bound over the box is "
+            f"{upper}; please report the box and the level"
+        )
+    return Leakage(
+        found.lower, upper, "exchange", against, found.witness,
+        assumptions=("the records follow one of the chains of the box, with a stationary start",),
+        citation="exchange-rate theorem (docs, theory)",
+    )  # fmt: skip
+
+
+def _log_odds(box: ChainBox) -> tuple[Array, Array]:
+    """Return the least and the largest log-odds of state 0 after 0 and after 1, each (2,)."""
+    least = np.maximum(np.maximum(box.lower, 1 - box.upper[:, ::-1]), 0.0)
+    most = np.minimum(box.upper, 1 - box.lower[:, ::-1])
+    with np.errstate(divide="ignore"):
+        least, most = np.log(least), np.log(most)
+    low, high = least[:, 0] - most[:, 1], most[:, 0] - least[:, 1]
+    return np.minimum(low, high), np.maximum(low, high)  # they may cross by a rounding
+
+
+def _chain(box: ChainBox, odds: Array) -> MarkovChain:
+    """Return the chain of the box with these log-odds, or one near it with finite ones."""
+    low, high = _log_odds(box)
+    finite = np.clip(np.clip(odds, -_SURE, _SURE), low, high)
+    with np.errstate(over="ignore"):
+        matrix = 1 / (1 + np.exp(np.stack([-finite, finite], axis=1)))
+    return MarkovChain(np.clip(matrix, box.lower, box.upper), box.states, length=box.length)
+
+
+def _middle(low: Array, high: Array) -> Array:
+    return np.clip((np.clip(low, -40, 40) + np.clip(high, -40, 40)) / 2, low, high)
+
+
+def _search(
+    low: Array, high: Array, epsilon: float, known: bool, length: int | None
+) -> tuple[float, Array]:
+    """Return a ceiling over a box of log-odds, and the worst point found in it."""
+    lows, highs = low[None], high[None]
+    # the middle, and the corners where states last longest and shortest
+    points = np.stack([_middle(low, high), [high[0], low[1]], [low[0], high[1]]])
+    tops, best, worst = np.full(1, math.inf), -math.inf, points[0]
+    fresh, effort = np.arange(1), 0
+    while True:
+        boxes = np.concatenate([lows[fresh], points]), np.concatenate([highs[fresh], points])
+        found, swept = _ceilings(*boxes, epsilon, known, length)
+        effort += swept
+        tops[fresh] = np.minimum(tops[fresh], found[: len(fresh)])
+        values = found[len(fresh) :]
+        if values.max() > best:
+            best, worst = float(values.max()), points[values.argmax()]
+        goal = best + 0.7 * _WIDTH * max(1.0, best)
+        if tops.max() <= goal or math.isinf(best) or effort > _EFFORT:
+            return float(tops.max()), worst
+        order = np.argsort(-tops)[:_SPLITS]
+        order = order[tops[order] > goal]
+        keep = np.delete(np.arange(len(tops)), order)
+        parts = _halve(*_halve(lows[order], highs[order]))
+        lows = np.concatenate([lows[keep], parts[0]])
+        highs = np.concatenate([highs[keep], parts[1]])
+        tops = np.concatenate([tops[keep], np.tile(tops[order], 4)])
+        fresh, points = np.arange(len(keep), len(tops)), _middle(*parts)
+
+
+def _halve(low: Array, high: Array) -> tuple[Array, Array]:
+    """Return both halves of every box, cut across its wider side."""
+    middle = _middle(low, high)
+    wide = np.argmax(np.clip(high, -40, 40) - np.clip(low, -40, 40), axis=1)
+    row = np.arange(len(low))
+    left, right = high.copy(), low.copy()
+    left[row, wide] = right[row, wide] = middle[row, wide]
+    return np.concatenate([low, right]), np.concatenate([left, high])
+
+
+def _ceilings(
+    low: Array, high: Array, epsilon: float, known: bool, length: int | None
+) -> tuple[Array, int]:
+    """Return for each of N boxes of log-odds (N, 2) a leakage that none of its chains exceeds.
+
+    And how many records were swept, times boxes.
+    """
+    result = np.full(len(low), math.inf if length is None else up(length * epsilon))
+    todo, swept = np.arange(len(low)), 0
+    for steps in _SWEEPS:
+        swept += len(todo) * (steps if length is None else min(steps, length - 1))
+        tops, closed = _enclose(low[todo], high[todo], epsilon, known, length, steps)
+        result[todo] = np.minimum(result[todo], tops)
+        todo = todo[~closed]
+        if not todo.size:
+            break
+    return result, swept
+
+
+def _enclose(
+    low: Array, high: Array, epsilon: float, known: bool, length: int | None, steps: int
+) -> tuple[Array, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+    """Return ceilings (N,) from sides of up to ``steps`` records, and whether more would not help.
+
+    Columns: nothing known; then the side with a known 0 and with a known 1 at its end, whose
+    ratios l are carried along in two more.
+    """
+    count = len(low)
+    room = steps if length is None else min(steps, length - 1)
+    share = np.where(np.arange(5 if known else 1) < 3, epsilon, 0.0)
+    least, most = np.zeros((count, len(share))), np.zeros((count, len(share)))
+    if known:
+        least[:, 3:], most[:, 3:] = _first_ratios(low, high)
+    gains = np.zeros((room + 1, count, 2, 3 if known else 1))
+    for step in range(1, room + 1):
+        left, right = np.zeros_like(least), np.zeros_like(least)
+        left[:, 1:3], right[:, 1:3] = least[:, 3:], most[:, 3:]
+        least, most = _range(least - share, most + share, low, high, left, right)
+        least[:, :3], most[:, :3] = np.minimum(least[:, :3], 0), np.maximum(most[:, :3], 0)
+        gains[step] = np.stack([most, -least], axis=1)[..., :3]
+    gains = np.maximum.accumulate(gains, axis=0)
+    # a side of m records holds m unknown ones, or fewer than m before a known one
+    sides = gains[..., 0]
+    sides[1:] = np.maximum(sides[1:], gains[:-1].max(axis=3))
+    far = np.maximum(gains[-1].max(axis=2), _tail(least, most, share, low, high))
+    if length is None:
+        tops = epsilon + 2 * far.max(axis=1)
+    else:
+        sides = np.concatenate([sides, far[None]])
+        shorter = np.arange(min((length - 1) // 2, room + 1) + 1)
+        longer = np.minimum(length - 1 - shorter, room + 1)
+        tops = epsilon + (sides[shorter] + sides[longer]).max(axis=(0, 2))
+    slack = _TAIL * np.maximum(1.0, epsilon + 2 * sides[room].max(axis=1))
+    closed = (far - sides[room]).max(axis=1) <= slack
+    if length is not None and length - 1 <= room:
+        closed[:] = True
+    return tops * (1 + 8 * ROUNDOFF), closed
+
+
+def _first_ratios(low: Array, high: Array) -> tuple[Array, Array]:
+    """Return the ranges of ln P(0,v)/P(1,v) for v = 0, 1, each (N, 2); infinite ones as huge."""
+    (a_low, b_low), (a_high, b_high) = low.T, high.T
+
+    def ratio(a: Array, b: Array, unknown: float) -> Array:
+        with np.errstate(invalid="ignore"):
+            exact = np.logaddexp(0, b) - np.logaddexp(0, a)
+        return np.asarray(np.nan_to_num(exact, nan=unknown, posinf=_HUGE, neginf=-_HUGE))
+
+    pad = 1e-12
+    least = np.stack([ratio(-a_low, -b_high, -_HUGE), ratio(a_high, b_low, -_HUGE)], axis=1)
+    most = np.stack([ratio(-a_high, -b_low, _HUGE), ratio(a_low, b_high, _HUGE)], axis=1)
+    return least - pad, most + pad
+
+
+def _range(
+    least: Array, most: Array, low: Array, high: Array, left: Array, right: Array
+) -> tuple[Array, Array]:
+    """Return the range of M over R in [least, most], the box, and l in [left, right], outwards.
+
+    All but the box have shape (N, columns). Each R is tried at both corners and at the extreme in
+    l; what other l could add lies between there and 0, which the callers include.
+    """
+    R = np.stack([least, most])[:, None]
+    a = np.stack([high[:, :1], low[:, :1]])[None]
+    b = np.stack([low[:, 1:], high[:, 1:]])[None]
+    with np.errstate(invalid="ignore"):
+        l = np.clip(-(R + a + b) / 2, left, right)
+        values = _fraction(R, a + l) - _fraction(R, b + l)
+    size = np.abs(R)
+    unknown = np.isnan(values)  # |M(R)| <= |R| always
+    pad = 16 * ROUNDOFF * (1000 + size)
+    top = (np.where(unknown, size, values) + pad).max(axis=(0, 1))
+    bottom = (np.where(unknown, -size, values) - pad).min(axis=(0, 1))
+    return np.asarray(bottom), np.asarray(top)
+
+
+def _fraction(R: Array, u: Array) -> Array:
+    """Return F(R, u) = ln (1 + e^{u+R}) / (1 + e^u), also for infinite u."""
+    flipped = u > 0
+    v = -np.abs(u)
+    moved = np.logaddexp(0, v + np.where(flipped, -R, R)) - np.log1p(np.exp(v))
+    return np.asarray(np.where(flipped, R, 0.0) + moved)
+
+
+def _tail(least: Array, most: Array, share: Array, low: Array, high: Array) -> Array:
+    """Return gains (N, 2) that no side exceeds after any number of further records.
+
+    |M(l)| <= |l|, so all further l stay within what they are now; a range that M, with any such l,
+    maps into itself is never left. It is sought by widening the present range.
+    """
+    columns = min(len(share), 3)
+    limit = np.zeros((len(least), columns))
+    limit[:, 1:] = np.maximum(np.abs(least), np.abs(most))[:, 3:]
+    least, most = least[:, :columns], most[:, :columns]
+    found = np.full((len(least), 2, columns), np.inf)
+    for widen in 1e-8 * 4.0 ** np.arange(17):
+        wide_least, wide_most = least - widen, most + widen
+        inner = _range(
+            wide_least - share[:columns], wide_most + share[:columns], low, high, -limit, limit
+        )
+        stays = (inner[0] >= wide_least) & (inner[1] <= wide_most)
+        ends = np.stack([wide_most, -wide_least], axis=1)
+        found = np.where(stays[:, None] & np.isinf(found), ends, found)
+    return np.asarray(found.max(axis=2))

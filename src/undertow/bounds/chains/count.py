@@ -1,0 +1,266 @@
+"""Exact leakage of a count with Laplace noise on a Markov chain.
+
+Given the nearest known records (or open ends) on either side, the target's value x fixes the law
+of the window's count; the leakage is the largest log-ratio of two such laws after the noise, and
+the noise makes it enough to look at integer answers (the ratio is Moebius in e^{2s/b} between
+them). Windows are many, so each is first bounded by its two sides,
+
+    loss(window) <= |f(x) - f(x')| / b + loss(left) + loss(right),
+
+and only those whose bound exceeds the best value found are evaluated. The far tails of the noise
+give exact values for free; with positive correlation they meet the bound and no window is left.
+All laws are kept as logarithms: a count can be astronomically unlikely and still matter.
+"""
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.informed import informed_targets
+from undertow.bounds.chains.paths import complete
+from undertow.bounds.chains.rays import (
+    Bools,
+    Ints,
+    Rays,
+    Rows,
+    build_position_rays,
+    build_position_rows,
+    build_rays,
+    build_rows,
+    choose_steps,
+    deepest_steps,
+    ordered_pairs,
+    start_error,
+    visited,
+)
+from undertow.bounds.chains.replay import replay_count
+from undertow.bounds.chains.windows import EFFORT, Laws, WindowSearch
+from undertow.certificate import Leakage, Witness
+from undertow.models.markov import MarkovChain
+from undertow.numerics import Array, down, log_sum, up
+
+__all__ = ["count_leakage"]
+
+METHOD = "exact"
+WINDOW = 512
+"""Most records per side in a window (cost: memory grows with its square)."""
+
+POSITIONS = 64
+"""Most records of a chain with differing steps whose windows are enumerated."""
+
+
+def count_leakage(
+    scale: float, counted: Bools, chain: MarkovChain, against: Against = "any"
+) -> Leakage | None:
+    """Return the exact leakage of a count plus (discrete) Laplace noise, as certified interval.
+
+    ``counted`` (k,) says which states are counted. Cost O(T^2 k^2) plus the windows that survive
+    pruning, T records a side. Where too many survive (slow, strongly negative correlation) the
+    windows are searched again over fewer records, and the interval stays a little open. None if
+    the chain's windows are too many from the start (steps that differ over more than `POSITIONS`
+    records).
+
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]])
+    >>> round(count_leakage(1.0, np.array([False, True]), chain).upper, 8)
+    3.47487338
+    """
+    reduced = visited(chain)
+    if reduced is None:
+        return _leakage(0.0, 0.0, against, None)
+    marks = np.array([counted[chain.index(state)] for state in reduced.states])
+    if against == "informed":
+        return _informed(scale, marks, reduced)
+    if not reduced.homogeneous:
+        if not isinstance(against, Adversary) and len(reduced.transition) >= POSITIONS:
+            return None
+        return _conclude(_search(reduced, marks, scale, against, POSITIONS), reduced, against)
+    steps = min(choose_steps(reduced, against), WINDOW)
+    search = _search(reduced, marks, scale, against, steps)
+    found = _conclude(search, reduced, against)
+    if isinstance(against, Adversary):
+        return found
+    most = WINDOW if reduced.length is None else min(WINDOW, reduced.length - 1)
+    while not found.closed and math.isfinite(found.upper) and search.effort > 0 and steps < most:
+        before = steps  # open sides settle more slowly than the chain mixes
+        steps = deepest_steps(reduced, min(2 * steps, most))
+        if steps <= before:
+            break
+        search = _search(reduced, marks, scale, against, steps)
+        found = _best_of(found, _conclude(search, reduced, against))
+    # pairs x windows x arithmetic of one window, all proportional to a power of the reach
+    fewer = int((EFFORT / (reduced.size * (reduced.size + 1)) ** 2) ** 0.25)
+    if search.effort > 0 or fewer >= steps:
+        return found
+    short = _search(reduced, marks, scale, against, fewer)
+    return _best_of(found, _conclude(short, reduced, against))
+
+
+def _best_of(one: Leakage, two: Leakage) -> Leakage:
+    """Return the intersection of two intervals found by this method."""
+    best = max(one, two, key=lambda leak: leak.lower)
+    return replace(best, upper=min(one.upper, two.upper))
+
+
+def _search(
+    chain: MarkovChain, marks: Bools, scale: float, against: Against, steps: int
+) -> WindowSearch:
+    """Search the windows of up to ``steps`` records a side."""
+    if chain.homogeneous:
+        rays = build_rays(chain, steps)
+        rows = build_rows(chain, steps, against, ends=not isinstance(chain.start, str))
+        law = _chain_laws(chain, steps, tuple(bool(mark) for mark in marks))
+    else:
+        positions = np.arange(len(chain.transition) + 1)
+        if isinstance(against, Adversary):
+            positions = positions[against.target : against.target + 1]
+        rays = build_position_rays(chain, positions, steps, full=True)
+        rows = build_position_rows(chain, positions, rays.steps, against)
+        law = _count_laws(rays, marks)
+    value, other = ordered_pairs(chain.size)
+    step = np.subtract(marks[value], marks[other], dtype=float) / scale
+    search = WindowSearch(
+        rays, rows, _side_laws(law, value, other, scale), step, value, other, marks, scale,
+        chain.length, _sheltered(chain, against), _pooled(chain, rows, rays.steps, against),
+    )  # fmt: skip
+
+    def ceiling() -> float:
+        cheap = chain.size == 2 or against == "ignorant"
+        return exchange_leakage(up(1 / scale), chain, against).upper if cheap else math.inf
+
+    search.run(ceiling)
+    return search
+
+
+def _pooled(chain: MarkovChain, rows: Rows, steps: int, against: Against) -> bool:
+    """Return whether one row stands for all targets of a long stationary series."""
+    named = isinstance(chain.start, str) and not isinstance(against, Adversary)
+    return named and bool((rows.room > steps).all())
+
+
+def _sheltered(chain: MarkovChain, against: Against) -> bool:
+    """Return whether the adversary may know all records outside the window.
+
+    The worst one of ``any`` does, and an ignorant one has none outside. For an explicit adversary
+    unknown records beyond the nearest known ones blur the count further: the window's loss is
+    then only an upper end, and the far answers, which factorise, the lower one.
+    """
+    if not isinstance(against, Adversary):
+        return True
+    below = [record for record in against.known if record < against.target]
+    above = [record for record in against.known if record > against.target]
+    first, last = min(below, default=0), max(above, default=0)
+    left = not below or (first == 0 and len(below) >= max(below) + 1)
+    if not above:
+        return left
+    end = chain.length
+    right = end is not None and last == end - 1 and len(above) >= end - min(above)
+    return left and right
+
+
+def _informed(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
+    """Return 1/scale if a target between known neighbours can enter or leave the count, else 0."""
+    marks = dict(zip(chain.states, counted, strict=True))
+    for target in informed_targets(chain):
+        if marks[target.value] != marks[target.other]:
+            attack = replace(target, output=int(marks[target.value]))
+            return _leakage(down(1 / scale), up(1 / scale), "informed", attack)
+    return _leakage(0.0, 0.0, "informed", None)
+
+
+def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> Laws:
+    """Return the laws of the counts on all rays with the noise added, and the side losses."""
+    noisy = _smooth(law, 1.0 / scale)
+    possible = np.asarray(np.isfinite(noisy).all(axis=4))
+    pair_ok = possible[..., value] & possible[..., other]
+    with np.errstate(invalid="ignore"):
+        ratio = noisy[..., value, :] - noisy[..., other, :]
+    ratio[~pair_ok] = -np.inf
+    return Laws(law, noisy, ratio.max(axis=-1), np.stack([ratio[..., 0], ratio[..., -1]]))
+
+
+@lru_cache(maxsize=4)
+def _chain_laws(chain: MarkovChain, steps: int, counted: tuple[bool, ...]) -> Array:
+    """Return the laws of a homogeneous chain's counts: they do not depend on the noise."""
+    return _count_laws(build_rays(chain, steps), np.array(counted))
+
+
+def _count_laws(rays: Rays, counted: Bools) -> Array:
+    """Return ln Pr[count on a ray | target value, option], (T + 1, B, k + 1, k, T + 1)."""
+    steps, (count, size) = rays.steps, rays.weights.shape
+    law = np.full((steps + 1, count, size + 1, size, steps + 1), -np.inf)
+    with np.errstate(divide="ignore"):
+        far = np.log(rays.weights)
+        path = np.full((count, size, size, steps + 1), -np.inf)  # (ray, last, target value, j)
+        path[..., 0] = np.log(rays.kernel(1)).transpose(0, 2, 1)
+        law[0, :, size, :, 0] = 0.0
+        for step in range(1, steps + 1):
+            law[step, :, :size] = path
+            moved = path.copy()
+            moved[:, counted, :, 1:] = path[:, counted, :, :-1]
+            moved[:, counted, :, 0] = -np.inf
+            law[step, :, size] = log_sum(moved + far[:, :, None, None], axis=1)
+            if step < steps:
+                kernel = np.log(rays.kernel(step + 1))
+                path = log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
+        masses = np.einsum("tbxv,bv->tbx", rays.products, rays.weights)
+        totals = np.concatenate([rays.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2)
+        law[1:] -= np.where(totals[1:] > 0, np.log(totals[1:]), 0.0)[..., None]
+    return law
+
+
+def _smooth(law: Array, rate: float) -> Array:
+    """Return ln sum_j exp(law(j) - rate |s - j|) for every s, along the last axis."""
+    rising, falling = law.copy(), law.copy()
+    for place in range(1, law.shape[-1]):
+        rising[..., place] = np.logaddexp(law[..., place], rising[..., place - 1] - rate)
+        falling[..., -place - 1] = np.logaddexp(law[..., -place - 1], falling[..., -place] - rate)
+    before = np.full_like(law, -np.inf)
+    before[..., 1:] = rising[..., :-1] - rate
+    return np.asarray(np.logaddexp(before, falling))
+
+
+def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Leakage:
+    """Turn the best window into a witness, replay it, and round the interval outwards."""
+    if search.top == -math.inf:  # no target has two possible values
+        return _leakage(0.0, 0.0, against, None)
+    upper = max(up(max(search.top, search.best), 64), 0.0) + start_error(chain)
+    if search.window is None:
+        return _leakage(0.0, upper, against, None)
+    row, pair, left, right = search.window
+    position = int(search.rows.position[row])
+    if left[1] == chain.size and left[0] <= search.rays.steps:
+        position = left[0]
+    elif chain.length and right[1] == chain.size and right[0] <= search.rays.steps:
+        position = chain.length - 1 - right[0]
+    near = {}
+    for distance, column, sign in ((*left, -1), (*right, 1)):
+        if column < chain.size:
+            near[position + sign * distance] = column
+    length = chain.length or max(position + 1 + right[0], 2)
+    known = [
+        (record, chain.states[state])
+        for record, state in complete(chain, near, position, length).items()
+        if not isinstance(against, Adversary) or record in against.known
+    ]
+    witness = Witness(
+        position, length, tuple(known),
+        chain.states[search.value[pair]], chain.states[search.other[pair]],
+        output=search.output,
+    )  # fmt: skip
+    counted = tuple(s for s, c in zip(chain.states, search.counted, strict=True) if c)
+    unknown = length - len(against.known) if isinstance(against, Adversary) else 0
+    witness, exact = replay_count(witness, chain, counted, search.scale, unknown)
+    lower = min(max(down(exact, 64) - search.pad, 0.0), upper)
+    return _leakage(lower, upper, against, witness)
+
+
+def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
+    return Leakage(
+        lower, upper, METHOD, against, witness,
+        assumptions=("the records follow the stated Markov chain",),
+        citation="docs, theory: noisy counts",
+    )  # fmt: skip

@@ -1,0 +1,145 @@
+"""The Wasserstein distance of any scalar query on a small chain, by enumeration of all series.
+
+Chances are exact rationals (the model's floating-point entries taken as they are), so a tie is a
+tie and nothing is rounded but the answers themselves.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from undertow.bounds.chains.quilt import chain_pairs
+from undertow.errors import InvalidInput, MethodRefused
+from undertow.models.markov import MarkovChain
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
+
+__all__ = ["MOST_SERIES", "enumerable", "query_distance"]
+
+MOST_SERIES = 16_384
+"""Most series that are enumerated."""
+
+_NUMBERS = (
+    "'wasserstein' is a distance between single numbers, and this query answers something else; "
+    "use method='quilt' or 'exchange'"
+)
+
+
+def enumerable(chain: MarkovChain) -> bool:
+    """Return whether a chain has few enough series.
+
+    >>> enumerable(MarkovChain([[.9, .1], [.3, .7]], length=14))
+    True
+    """
+    return chain.length is not None and chain.size**chain.length <= MOST_SERIES
+
+
+def query_distance(
+    chain: MarkovChain,
+    query: AnyQuery,
+    pairs: Sequence[tuple[State, State]] | None = None,
+    records: Sequence[int] | None = None,
+) -> float:
+    """Return W: two values of a record move the answer by at most W under a best joint drawing.
+
+    The largest, over ``records`` and ``pairs``, W-infinity distance between the laws of the answer
+    given either value, as in section 3 of [wang2016]. Sums, means and linear queries take the
+    states' names as numbers. Cost O(n k^n).
+
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=4)
+    >>> query_distance(chain, Query(max)), query_distance(chain, Query(sum))
+    (1.0, 4.0)
+    """
+    if isinstance(query, Histogram):
+        raise MethodRefused(_NUMBERS)
+    length = chain.length
+    if length is None or not enumerable(chain):
+        raise MethodRefused(
+            f"'wasserstein' for {type(query).__name__} enumerates all series, at most "
+            f"{MOST_SERIES}; give the chain a length of at most "
+            f"{int(math.log(MOST_SERIES) / math.log(chain.size))}, or use method='exchange'"
+        )
+    indexed = chain_pairs(chain, pairs)
+    places = range(length) if records is None else records
+    laws: dict[tuple[int, int], dict[float, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for series, chance in _series(chain, length):
+        answer = _answer(query, [chain.states[state] for state in series])
+        for record in places:
+            laws[record, series[record]][answer] += chance
+    worst = 0.0
+    for record in places:
+        for x, other in indexed.tolist():
+            if x < other and (record, x) in laws and (record, other) in laws:
+                worst = max(worst, _distance(laws[record, x], laws[record, other]))
+    return worst
+
+
+def _series(chain: MarkovChain, length: int) -> list[tuple[tuple[int, ...], Fraction]]:
+    """Return every series of positive probability with its chance, up to rounding of the model."""
+    steps = [
+        [[Fraction(float(entry)) for entry in row] for row in chain.step(record)]
+        for record in range(length - 1)
+    ]
+    found: list[tuple[tuple[int, ...], Fraction]]
+    found = [((state,), Fraction(float(p))) for state, p in enumerate(chain.initial) if p > 0]
+    for step in steps:
+        found = [
+            ((*series, state), chance * step[series[-1]][state])
+            for (series, chance), state in product(found, range(chain.size))
+            if step[series[-1]][state]
+        ]
+    return found
+
+
+def _distance(first: dict[float, Fraction], second: dict[float, Fraction]) -> float:
+    """Return W-infinity of two laws on the line, each up to a factor: match mass in order."""
+    totals = sum(first.values()), sum(second.values())
+    left = [(v, m * totals[1]) for v, m in sorted(first.items())]
+    right = [(v, m * totals[0]) for v, m in sorted(second.items())]
+    worst = 0.0
+    while left and right:
+        (a, mass), (b, other) = left[0], right[0]
+        worst = max(worst, abs(a - b))
+        moved = min(mass, other)
+        left[0], right[0] = (a, mass - moved), (b, other - moved)
+        left, right = left[mass == moved :], right[other == moved :]
+    return worst
+
+
+def _answer(query: AnyQuery, series: list[State]) -> float:
+    match query:
+        case Count():
+            return float(query.evaluate(series, ()))
+        case Histogram():
+            raise MethodRefused(_NUMBERS)
+        case Sum() | Mean():
+            clipped = [min(max(v, query.lower), query.upper) for v in _numbers(series)]
+            return math.fsum(clipped) / (len(series) if isinstance(query, Mean) else 1)
+        case Linear():
+            if query.weights.ndim != 1:
+                raise MethodRefused(_NUMBERS)
+            return math.fsum(w * v for w, v in zip(query.weights, _numbers(series), strict=True))
+        case Query():
+            return _scalar(query.function(series))
+
+
+def _numbers(series: list[State]) -> list[float]:
+    try:
+        return [float(state) for state in series]  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise MethodRefused(
+            "'wasserstein' for sums enumerates the states as numbers; name the states by their "
+            "values, e.g. states=(0, 1, 2), or use method='exchange'"
+        ) from error
+
+
+def _scalar(answer: Any) -> float:
+    try:
+        number = float(answer)
+    except (TypeError, ValueError) as error:
+        raise MethodRefused(_NUMBERS) from error
+    if not math.isfinite(number):
+        raise InvalidInput("the query must answer a finite number for every series")
+    return number

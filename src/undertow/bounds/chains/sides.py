@@ -1,0 +1,240 @@
+"""Brackets of the gains of all options on some rays, and what rows of positions make of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from undertow.bounds.chains.rays import Bools, Ints, Rays, Rows
+from undertow.bounds.chains.sweep import binary_gains, certified, first_span, grid_gains, newton
+from undertow.numerics import Array, pad_log, up
+
+__all__ = ["Attack", "Sides"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """A target position, a pair of values, and the option chosen on each ray with its gain."""
+
+    position: int
+    pair: tuple[int, int]
+    options: tuple[tuple[int, int] | None, tuple[int, int] | None]
+    gains: tuple[float, float]
+    rays: Rays
+    ray: tuple[int, int]
+
+
+class Sides:
+    """Brackets of the gains of all options on some rays, and what rows make of them."""
+
+    def __init__(
+        self, rays: Rays, rows: Rows, value: Ints, other: Ints, epsilon: float, binary: bool
+    ) -> None:
+        """Bracket every option: in closed recursion for two states, on a coarse grid otherwise."""
+        self.rays, self.rows, self.epsilon = rays, rows, epsilon
+        self.value, self.other = value, other
+        self.prior = rays.log_prior(value, other)
+        self.tail_low, self.tail_high = rays.tail_range(value, other)
+        if binary:
+            self.lower, self.upper = binary_gains(rays, value, epsilon, self.prior)
+        else:
+            distance = np.arange(1, rays.steps + 1)[:, None, None, None]
+            possible = ~np.isnan(self.prior)
+            self.lower = np.where(possible, 0.0, -np.inf)
+            self.upper = np.where(possible, up(epsilon) * distance, -np.inf)
+            self.wanted = self._wanted()
+            ray, pair = (axis.ravel() for axis in np.indices(self.prior.shape[1:3]))
+            span = first_span(
+                rays, ray, value[pair], other[pair], self.prior[:, ray, pair], epsilon
+            )
+            self.grid(ray, pair, span, points=17)
+        self.closed = np.zeros(self.prior.shape, dtype=bool) | binary
+
+    @property
+    def steps(self) -> int:
+        """The number of records swept on each ray."""
+        return self.rays.steps
+
+    def _wanted(self) -> Ints:
+        """Return the distances that some row can use, and the last one for the tail."""
+        rows, steps = self.rows, self.steps
+        wanted = np.zeros(steps + 2, dtype=bool)
+        for first, last in zip(rows.first.ravel(), rows.last.ravel(), strict=True):
+            wanted[first : last + 1] = True
+        wanted[rows.room[rows.open]] = True
+        if (rows.room == steps + 1).any():
+            wanted[steps] = True
+        return np.flatnonzero(wanted[1 : steps + 1]) + 1
+
+    def tails(self) -> tuple[Array, Array]:
+        """Return certified gains of all options beyond the last step: known, open; each (B, P)."""
+        far = (self.upper + self.prior)[-1, :, :, :-1]
+        roots = np.where(np.isnan(far), -np.inf, far).max(axis=2)
+        roots = np.where(np.isposinf(self.tail_high), np.inf, roots)
+        with np.errstate(invalid="ignore"):
+            known = roots - self.tail_low
+            mass = np.where(self.rays.ends[:, None], self.prior[-1, :, :, -1], self.tail_low)
+            free = roots - mass
+        clean = (np.where(np.isnan(part), np.inf, np.maximum(part, 0.0)) for part in (known, free))
+        known, free = clean
+        return known, free
+
+    def totals(self, table: Array, certain: bool) -> Array:
+        """Return the best gain of each row and side, (R, 2, P): upper ends if ``certain``."""
+        rows, steps = self.rows, self.steps
+        result = np.zeros((*rows.room.shape, len(self.value)))
+        best_known = table[..., :-1].max(axis=3)
+        running = np.maximum.accumulate(best_known, axis=0)
+        tail_known, tail_open = self.tails() if certain else (None, None)
+        for row in range(len(rows.position)):
+            for side in (0, 1):
+                ray, room = rows.ray[row, side], rows.room[row, side]
+                first, last = rows.first[row, side], rows.last[row, side]
+                gains = result[row, side]
+                gains[:] = -np.inf
+                if rows.open[row, side]:
+                    gains[:] = 0.0 if room == 0 or not certain else gains
+                    if 0 < room <= steps:
+                        np.maximum(gains, table[room - 1, ray, :, -1], out=gains)
+                    elif room > steps and tail_open is not None:
+                        np.maximum(gains, tail_open[ray], out=gains)
+                    elif room > steps and self.rays.ends[ray]:
+                        np.maximum(gains, table[steps - 1, ray, :, -1], out=gains)
+                near = min(last, steps)
+                if first <= near:
+                    if side == 0 and rows.seen is not None:
+                        part = self._seen(table, row, first, near)
+                    elif first == 1:
+                        part = running[near - 1, ray]
+                    else:
+                        part = best_known[first - 1 : near, ray].max(axis=0)
+                    np.maximum(gains, part, out=gains)
+                if last > steps:
+                    far = tail_known[ray] if tail_known is not None else 0.0
+                    np.maximum(gains, far, out=gains)
+        return result
+
+    def _seen(self, table: Array, row: int, first: int, last: int) -> Array:
+        masked = self._masked(table, row, first, last)
+        return np.asarray(masked.max(axis=(0, 2)))
+
+    def _masked(self, table: Array, row: int, first: int, last: int) -> Array:
+        """Return left gains (t, P, v) with known states that cannot occur there set to -inf."""
+        rows = self.rows
+        part = table[first - 1 : last, rows.ray[row, 0], :, :-1]
+        if rows.seen is None:
+            return part
+        back = rows.place[row] - np.arange(first, last + 1)
+        return np.where(rows.seen[back][:, None, :], part, -np.inf)
+
+    def allowances(self, slack: Array) -> Array:
+        """Return per option the gain up to which it cannot matter, given slack (R, 2, P)."""
+        rows, steps = self.rows, self.steps
+        allowed = np.full(self.prior.shape, np.inf)
+        for row in range(len(rows.position)):
+            for side in (0, 1):
+                ray, room = rows.ray[row, side], rows.room[row, side]
+                first, last = rows.first[row, side], min(rows.last[row, side], steps)
+                limit = slack[row, side]
+                if last >= first:
+                    part = allowed[first - 1 : last, ray, :, :-1]
+                    np.minimum(part, limit[None, :, None], out=part)
+                beyond = max(rows.last[row, side], room if rows.open[row, side] else 0) > steps
+                if rows.open[row, side] and 0 < room <= steps:
+                    part = allowed[room - 1, ray, :, -1]
+                    np.minimum(part, limit, out=part)
+                if beyond:
+                    base = self.tail_low[ray]
+                    if rows.last[row, side] <= steps and self.rays.ends[ray]:
+                        base = self.prior[-1, ray, :, -1]
+                    with np.errstate(invalid="ignore"):
+                        need = (limit + base)[:, None] - self.prior[-1, ray, :, :-1]
+                    part = allowed[-1, ray, :, :-1]
+                    np.minimum(part, np.where(np.isnan(need), np.inf, need), out=part)
+                    if self.rays.ends[ray] and rows.open[row, side]:
+                        part = allowed[-1, ray, :, -1]
+                        np.minimum(part, limit, out=part)
+        return allowed
+
+    def grid(self, ray: Ints, pair: Ints, span: Array, points: int) -> None:
+        """Narrow the brackets of all options of some rays and pairs by a grid over ``span``."""
+        groups = [ray == b for b in np.unique(ray)] if len(self.rays.kernels) == 1 else [ray >= 0]
+        for group in groups:  # problems on one ray share their matrix products
+            b, p = ray[group], pair[group]
+            low, high = grid_gains(
+                self.rays, b, self.value[p], self.other[p], self.prior[:, b, p], span[group],
+                points, self.epsilon, self.wanted,
+            )  # fmt: skip
+            at = (self.wanted[:, None] - 1, b, p)
+            self.lower[at] = np.maximum(self.lower[at], low)
+            self.upper[at] = np.minimum(self.upper[at], high)
+
+    def zoom(self, doubtful: Bools, allowed: Array, most: int) -> None:
+        """Grid once more the rays and pairs with doubtful options, where their roots can lie."""
+        problems = np.argwhere(doubtful.any(axis=(0, 3)))
+        ray, pair = problems.T
+        crowd = doubtful[:, ray, pair].sum(axis=(0, 2))
+        keep = np.argsort(-crowd, kind="stable")[:most]
+        ray, pair = ray[keep], pair[keep]
+        here = doubtful[:, ray, pair]
+        floor = np.maximum(allowed, self.lower)[:, ray, pair] + self.prior[:, ray, pair]
+        ceiling = (self.upper + self.prior)[:, ray, pair]
+        low = np.where(here & np.isfinite(floor), floor, np.inf).min(axis=(0, 2))
+        high = np.where(here & np.isfinite(ceiling), ceiling, -np.inf).max(axis=(0, 2))
+        low = np.where(np.isfinite(low), low, 0.0)
+        high = np.where(np.isfinite(high), high, low)
+        pad = 1e-12 * np.maximum(1.0, np.abs(high))
+        self.grid(ray, pair, np.stack([low - pad, np.maximum(high, low) + pad], axis=1), 65)
+
+    def close(self, options: Ints) -> None:
+        """Close the brackets of some options (rows of (t, ray, pair, column)) by Newton."""
+        t, ray, pair, column = options.T
+        at = (t, ray, pair, column)
+        lower, upper = newton(
+            self.rays, ray, self.value[pair], self.other[pair],
+            np.stack([t + 1, column], axis=1), self.lower[at], self.prior[at], self.epsilon,
+        )  # fmt: skip
+        self.lower[at] = np.maximum(self.lower[at], lower)
+        self.upper[at] = np.minimum(self.upper[at], upper)
+        self.closed[at] = True
+
+    def dismiss(self, options: Ints, gains: Array) -> None:
+        """Lower the upper ends of options to the given gains where a sweep certifies them."""
+        t, ray, pair, column = options.T
+        at = (t, ray, pair, column)
+        logmu = gains + self.prior[at] - pad_log(self.steps, self.prior.shape[3])
+        ok = certified(
+            self.rays, ray, self.value[pair], self.other[pair],
+            np.stack([t + 1, column], axis=1), logmu, self.epsilon,
+        )  # fmt: skip
+        self.upper[at] = np.where(ok, np.minimum(self.upper[at], gains), self.upper[at])
+
+    def attack(self, row: int, pair: int) -> Attack:
+        """Return the attack behind the lower end of a row and pair."""
+        rows, steps = self.rows, self.steps
+        options: list[tuple[int, int] | None] = []
+        gains: list[float] = []
+        for side in (0, 1):
+            ray, room = rows.ray[row, side], rows.room[row, side]
+            first, last = rows.first[row, side], min(rows.last[row, side], steps)
+            best: tuple[float, tuple[int, int] | None] = (0.0, None)
+            if rows.open[row, side] and room > 0 and (room <= steps or self.rays.ends[ray]):
+                distance = int(min(room, steps))
+                gain = float(self.lower[distance - 1, ray, pair, -1])
+                best = max(best, (gain, (distance, self.prior.shape[3] - 1)), key=lambda b: b[0])
+            if last >= first:
+                part = (
+                    self._masked(self.lower, row, first, last)[:, pair]
+                    if side == 0
+                    else self.lower[first - 1 : last, ray, pair, :-1]
+                )
+                place = np.unravel_index(int(part.argmax()), part.shape)
+                found = (float(part[place]), (int(first + place[0]), int(place[1])))
+                if found[0] > best[0] or not rows.open[row, side]:
+                    best = found
+            gains.append(best[0])
+            options.append(best[1])
+        return Attack(
+            int(rows.position[row]), (int(self.value[pair]), int(self.other[pair])),
+            (options[0], options[1]), (gains[0], gains[1]),
+            self.rays, (int(rows.ray[row, 0]), int(rows.ray[row, 1])),
+        )  # fmt: skip

@@ -1,0 +1,459 @@
+"""The Wasserstein distance of a count: how far one record's value can push it, almost surely.
+
+W is the least w such that, for every record and pair of its values x, x', the counts under x and
+under x' can be drawn together and never differ by more than w. Laplace noise of scale W / epsilon
+then hides the record from an attacker who knows no other one (Theorem 3.2 of [wang2016]).
+
+On the line the best joint drawing is monotone, so X - Y lies in [-down, up] if and only if
+F_x(j) <= F_x'(j + down) and F_x'(j) <= F_x(j + up) for all j. All laws are kept as logarithms and
+each comparison must hold with a margin larger than the rounding.
+
+*Long series.* Stop at distance d on a side and look at the state z there. Given z, what follows
+has the same law under x and x', so only the counts up to there need be matched, z by z. The chances
+of z differ a little under x and x'; that small surplus is matched across two states z, z', where
+what follows differs by at most what one side can differ in all (induction on the length). Finitely
+many comparisons thus bound W for every length (docs, theory: Wasserstein distance).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from undertow.bounds.chains.quilt import chain_pairs
+from undertow.bounds.chains.rays import Bools, Ints, visited
+from undertow.errors import MethodRefused
+from undertow.models.markov import MarkovChain
+from undertow.numerics import MAX_STEPS, Array, log_sum
+from undertow.queries import State
+
+__all__ = ["Distance", "count_distance"]
+
+DIRECT = 128
+"""Records up to which every window is compared outright at once."""
+
+STUBBORN = 512
+"""Most records that are compared outright where no cut gives the exact distance."""
+
+DEEPEST = 512
+"""Greatest distance at which a long series is cut (cost)."""
+
+MARGIN = 1e-8
+"""Log margin above which a comparison of two chances is certain; rounding stays below it."""
+
+_TILTS = tuple(float(tilt) for tilt in np.geomspace(0.005, 4.0, 24))
+"""Exponents at which moments are compared for a lower end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A certified interval around W, in counts."""
+
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a target, read outwards: laws of counts up to each depth, and their spread.
+
+    ``laws[m]`` (k, k, m + 1) is ln Pr[count of m records = j, last state = v | x]; ``down`` and
+    ``up`` (pairs of states) bound X - Y on this side for every length, ``open_down[m]`` and
+    ``open_up[m]`` for exactly m records.
+    """
+
+    laws: list[Array]
+    down: Ints
+    up: Ints
+    open_down: Ints
+    open_up: Ints
+
+
+def count_distance(
+    chain: MarkovChain,
+    counted: Bools,
+    pairs: Sequence[tuple[State, State]] | None = None,
+    records: Sequence[int] | None = None,
+) -> Distance:
+    """Return the W-infinity distance of a count of the states marked in ``counted``.
+
+    The largest over all ``records`` and ``pairs`` (all by default). Cost O(n^3 k^2) up to `DIRECT`
+    records; beyond, O(d^3 k^4) with d the distance at which the chain has mixed enough. A long
+    series needs a stationary start.
+
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
+    >>> count_distance(chain, np.array([False, True]))
+    Distance(lower=5, upper=5)
+    """
+    marks = tuple(bool(mark) for mark in counted)
+    which = None if pairs is None else tuple(pairs)
+    return _distance(chain, marks, which, None if records is None else tuple(records))
+
+
+@lru_cache(maxsize=16)  # the noise does not change it, and curves ask for it again and again
+def _distance(
+    chain: MarkovChain,
+    counted: tuple[bool, ...],
+    pairs: tuple[tuple[State, State], ...] | None,
+    records: tuple[int, ...] | None,
+) -> Distance:
+    reduced = visited(chain)
+    if reduced is None:
+        return Distance(0, 0)
+    marks = np.array([counted[chain.index(state)] for state in reduced.states])
+    wanted = chain_pairs(reduced, pairs)
+    rows = reduced.transition
+    if reduced.homogeneous and (rows == rows[0]).all():  # independent records
+        step = int((marks[wanted[:, 0]] != marks[wanted[:, 1]]).any()) if wanted.size else 0
+        return Distance(step, step)
+    if reduced.length is not None and reduced.length <= DIRECT:
+        return _direct(reduced, marks, wanted, records)
+    if not (reduced.homogeneous and isinstance(reduced.start, str)):
+        raise MethodRefused(
+            f"'wasserstein' compares every window of a chain with a given start or differing "
+            f"steps, which takes at most {DIRECT} records; use method='exact' or 'exchange'"
+        )
+    if not wanted.size:
+        return Distance(0, 0)
+    lower = _attained(reduced, marks, wanted, records)
+    upper = _long(reduced, marks, wanted, records, lower)
+    if upper > lower and reduced.length is not None and reduced.length <= STUBBORN:
+        return _direct(reduced, marks, wanted, records)
+    if math.isinf(upper):
+        raise MethodRefused(
+            "'wasserstein' could not bound how far a record reaches in this chain (it mixes too "
+            f"slowly for windows of {DEEPEST} records); use method='exact' or 'exchange'"
+        )
+    return Distance(lower, int(upper))
+
+
+def _attained(chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[int] | None) -> int:
+    """Return a lower end: E[e^{tN} | x] <= e^{|t| W} E[e^{tN} | x'], whatever t.
+
+    Looks at the middle record only. Products of tilted kernels, by repeated squaring.
+    """
+    record = MAX_STEPS if records is None else sorted(records)[len(records) // 2]
+    length = chain.length or record + MAX_STEPS + 1
+    if records is None:
+        record = length // 2
+    backward = chain.reverse().transition
+    best = 0.0
+    for tilt in (*_TILTS, *(-tilt for tilt in _TILTS)):
+        growth = np.exp(tilt * marks)
+        total = tilt * marks + _log_growth(backward * growth, record)
+        total = total + _log_growth(chain.transition * growth, length - 1 - record)
+        best = max(best, float(np.abs(total[pairs[:, 0]] - total[pairs[:, 1]]).max() / abs(tilt)))
+    return math.ceil(best - MARGIN)
+
+
+def _log_growth(kernel: Array, steps: int) -> Array:
+    """Return ln kernel^steps 1, up to a constant common to all states."""
+    vector, power = np.ones(len(kernel)), kernel
+    while steps:
+        if steps & 1:
+            vector = power @ vector
+            vector = vector / vector.max()
+        power = power @ power
+        power = power / power.max()
+        steps >>= 1
+    return np.asarray(np.log(vector))
+
+
+# --- one comparison ----------------------------------------------------------------------------
+
+
+def _spread(first: Array, second: Array, margin: float) -> tuple[int, int]:
+    """Return the least (down, up) with X - Y in [-down, up], X and Y drawn together.
+
+    ``first`` and ``second`` are log-laws on the same lattice 0, 1, ... with equal totals.
+    Comparisons within ``margin`` count as failed where it is positive.
+    """
+    down = _shift(first, second, margin)
+    return down, _shift(second, first, margin)
+
+
+def _shift(first: Array, second: Array, margin: float) -> int:
+    """Return the least w with F_first(j) <= F_second(j + w) for all j, by the smaller tail."""
+    below_1, below_2 = (np.logaddexp.accumulate(law) for law in (first, second))
+    # chance of more than j, -inf at the top
+    above_1, above_2 = (
+        np.append(np.logaddexp.accumulate(law[::-1])[::-1][1:], -np.inf) for law in (first, second)
+    )
+    places = np.arange(len(first))
+    low = np.searchsorted(below_2, below_1 + margin, side="left")
+    high = np.searchsorted(-above_2, -(above_1 - margin), side="left")
+    half = below_1[-1] - math.log(2)
+    needed = np.where(below_1 <= half, low, high) - places
+    possible = below_1 > -np.inf
+    return int(needed[possible].max())
+
+
+# --- every window outright ---------------------------------------------------------------------
+
+
+def _direct(
+    chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[int] | None
+) -> Distance:
+    """Return the distance from the laws before and after each record."""
+    length = chain.length or 0
+    before, after = _around(chain, marks, length)
+    lower = upper = 0
+    for record in range(length) if records is None else records:
+        law = chain.law(record)
+        for x, other in pairs:
+            if x > other and any((pairs == (other, x)).all(axis=1)):
+                continue  # the mirror image was looked at
+            if law[x] <= 0 or law[other] <= 0:
+                continue
+            both = [_shifted(_convolve(before[record][s], after[record][s]), bool(marks[s]))
+                    for s in (x, other)]  # fmt: skip
+            upper = max(upper, *_spread(both[0], both[1], MARGIN))
+            lower = max(lower, *_spread(both[0], both[1], -MARGIN))
+    return Distance(lower, upper)
+
+
+def _around(
+    chain: MarkovChain, marks: Bools, length: int
+) -> tuple[list[Array], list[Array]]:  # fmt: skip
+    """Return the log-laws of the counts before and after each record, given its state: (k, j)."""
+    size = chain.size
+    with np.errstate(divide="ignore"):
+        forward = np.full((size, 1), 0.0)
+        joint = np.log(np.asarray(chain.initial))[:, None]  # ln Pr[state, count before]
+        before = [forward]
+        for record in range(length - 1):
+            moved = _marked(joint[None], marks)[0]
+            kernel = np.log(chain.step(record))
+            joint = log_sum(moved[:, None, :] + kernel[:, :, None], axis=0)
+            total = log_sum(joint, axis=1)
+            before.append(joint - np.where(np.isfinite(total), total, 0.0)[:, None])
+        backward = np.zeros((size, 1))
+        after = [backward]
+        for record in reversed(range(length - 1)):
+            moved = _marked(backward[None], marks)[0]
+            kernel = np.log(chain.step(record))
+            backward = log_sum(kernel[:, :, None] + moved[None, :, :], axis=1)
+            after.append(backward)
+    return before, after[::-1]
+
+
+# --- long series ---------------------------------------------------------------------------------
+
+
+def _long(
+    chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[int] | None, lower: int
+) -> float:
+    """Return an upper end for a stationary series of any length, inf if no depth yields one."""
+    backward = chain.reverse().transition
+    upper, depth = math.inf, 16
+    while depth <= DEEPEST and (chain.length is None or 2 * depth < chain.length):
+        left, right = (_side(kernel, marks, depth) for kernel in (backward, chain.transition))
+        if left is not None and right is not None:
+            upper = min(upper, _at_depth(left, right, marks, pairs, records, chain.length, depth))
+        if upper <= lower or (math.isfinite(upper) and depth * chain.size**2 >= 2 * DEEPEST):
+            break
+        depth *= 2
+    return upper
+
+
+def _side(kernel: Array, marks: Bools, depth: int) -> _Side | None:
+    """Return one side with bounds for every length, or None if the depth does not suffice."""
+    size = len(kernel)
+    laws = [np.where(np.eye(size, dtype=bool), 0.0, -np.inf)[:, :, None]]
+    with np.errstate(divide="ignore"):
+        log_kernel = np.log(kernel)
+    for _ in range(depth):
+        step = log_sum(laws[-1][:, :, None, :] + log_kernel[None, :, :, None], axis=1)
+        laws.append(_marked(step, marks))
+    open_down = np.zeros((depth + 1, size, size), dtype=np.int64)
+    open_up = np.zeros_like(open_down)
+    for steps in range(1, depth + 1):
+        whole = log_sum(laws[steps], axis=1)
+        for x in range(size):
+            for other in range(x):
+                spread = _spread(whole[x], whole[other], MARGIN)
+                open_down[steps, x, other], open_up[steps, x, other] = spread
+                open_up[steps, other, x], open_down[steps, other, x] = spread
+    down, up = open_down.max(axis=0), open_up.max(axis=0)
+    for _ in range(4):  # the surplus needs the bounds that it helps to find: repeat until stable
+        down, up = _widened(down, up)
+        found = _labelled_bounds(laws[depth], down, up)
+        if found is None:
+            return None
+        if (found[0] <= down).all() and (found[1] <= up).all():
+            return _Side(laws, down, up, open_down, open_up)
+        down, up = np.maximum(down, found[0]), np.maximum(up, found[1])
+    return None
+
+
+def _widened(down: Ints, up: Ints) -> tuple[Ints, Ints]:
+    """Return the bounds with all intervals [-down, up] of two different states equally wide."""
+    missing = (down + up).max() - (down + up)
+    apart = ~np.eye(len(down), dtype=bool)
+    extra = np.where(apart, missing, 0)
+    lower = np.triu(extra)  # the mirror image gets its share on the other end
+    return down + lower.T, up + lower
+
+
+def _labelled_bounds(law: Array, down: Ints, up: Ints) -> tuple[Ints, Ints] | None:
+    """Return the bounds of a longer side whose remainder keeps to the given ones."""
+    size = len(law)
+    new_down, new_up = np.zeros_like(down), np.zeros_like(up)
+    for x in range(size):
+        for other in range(x):
+            # place each cross pair so that its interval falls on [-down, up] of (x, other)
+            offset = up[x, other] - up
+            spread = _matched(law[x], law[other], offset)
+            if spread is None:
+                return None
+            new_down[x, other], new_up[x, other] = spread
+            new_up[other, x], new_down[other, x] = spread
+    return new_down, new_up
+
+
+def _matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | None:
+    """Return (down, up) of two labelled log-laws (labels, j), matched label by label.
+
+    Where a label is likelier under ``first`` its surplus is moved, at one count, to a label that
+    is likelier under ``second``, at a count lower by ``offset[label, label']``.
+    """
+    masses = [log_sum(law, axis=1) for law in (first, second)]
+    if not np.array_equal(np.isfinite(masses[0]), np.isfinite(masses[1])):
+        return None
+    here = np.flatnonzero(np.isfinite(masses[0]))
+    change = np.zeros(len(first))
+    change[here] = np.exp(masses[0][here]) - np.exp(masses[1][here])
+    gives, takes = np.maximum(change, 0.0), np.maximum(-change, 0.0)
+    first, second = first.copy(), second.copy()
+    if gives.sum() > 0 and takes.sum() > 0:
+        common = np.minimum(first[here], second[here]).min(axis=0)
+        centre = int(np.argmax(common))
+        share = takes / takes.sum()
+        for label in np.flatnonzero(gives):
+            if not _remove(first, int(label), centre, gives[label]):
+                return None
+            for goal in np.flatnonzero(takes):
+                place = centre - int(offset[label, goal])
+                amount = gives[label] * share[goal] * (takes.sum() / gives.sum())
+                if not _remove(second, int(goal), place, amount):
+                    return None
+    found = [_spread(first[label], second[label], MARGIN) for label in here]
+    return max(down for down, _ in found), max(up for _, up in found)
+
+
+def _remove(law: Array, label: int, place: int, amount: float) -> bool:
+    """Take a chance away from one atom, at most half of it; return whether there was as much."""
+    if not 0 <= place < law.shape[1] or not np.isfinite(law[label, place]):
+        return False
+    ratio = amount / math.exp(law[label, place])
+    if ratio > 0.5:
+        return False
+    law[label, place] += math.log1p(-ratio)
+    return True
+
+
+def _at_depth(
+    left: _Side, right: _Side, marks: Bools, pairs: Ints, records: Sequence[int] | None,
+    length: int | None, depth: int,
+) -> float:  # fmt: skip
+    """Return an upper end over all windows, cut at ``depth`` where they are longer."""
+    worst = 0
+    done: set[tuple[int, int]] = set()
+    for rooms in _rooms(records, length, depth):
+        if rooms in done:
+            continue
+        done.add(rooms)
+        for x, other in pairs:
+            if x < other and any((pairs == (other, x)).all(axis=1)):
+                continue  # the mirror image is looked at
+            step = int(marks[x]) - int(marks[other])
+            cheap = _apart(left, right, rooms, depth, x, other, step)
+            if cheap <= worst:
+                continue
+            found = _window(left, right, rooms, depth, marks, x, other)
+            worst = max(worst, cheap if found is None else min(cheap, found))
+    return worst
+
+
+def _rooms(
+    records: Sequence[int] | None, length: int | None, depth: int
+) -> list[tuple[int, int]]:  # fmt: skip
+    """Return the windows to compare: records on either side, at most ``depth``, deepest first."""
+    if length is None:
+        sides = range(depth, -1, -1)
+        lefts = sides if records is None else sorted({min(r, depth) for r in records}, reverse=True)
+        return [(a, c) for a in lefts for c in sides]
+    if records is None:
+        ends = range(min(depth, length))
+        records = [length // 2, *ends, *(length - 1 - end for end in ends)]
+    return [(min(record, depth), min(length - 1 - record, depth)) for record in records]
+
+
+def _apart(
+    left: _Side, right: _Side, rooms: tuple[int, int], depth: int, x: int, other: int, step: int
+) -> int:
+    """Return the bound by the sides alone: their intervals add."""
+    down, up = -step, step
+    for side, room in ((left, rooms[0]), (right, rooms[1])):
+        cut = room >= depth
+        down += int(side.down[x, other] if cut else side.open_down[room, x, other])
+        up += int(side.up[x, other] if cut else side.open_up[room, x, other])
+    return max(down, up)
+
+
+def _window(
+    left: _Side, right: _Side, rooms: tuple[int, int], depth: int, marks: Bools, x: int, other: int
+) -> int | None:
+    """Return the bound by matching the counts of a whole window, cut where a side is deep."""
+    size = len(marks)
+    sides, lowest, highest = [], [], []
+    for side, room in ((left, rooms[0]), (right, rooms[1])):
+        law = side.laws[room]
+        cut = room >= depth
+        sides.append(law if cut else log_sum(law, axis=1)[:, None, :])
+        zero = np.zeros((1, 1), dtype=np.int64)
+        lowest.append(side.down if cut else zero)
+        highest.append(side.up if cut else zero)
+    laws = []
+    for state in (x, other):
+        joint = _convolve(sides[0][state][:, None, :], sides[1][state][None, :, :])
+        laws.append(_shifted(joint.reshape(-1, joint.shape[-1]), bool(marks[state])))
+    labels = len(laws[0])
+    down = (lowest[0][:, None, :, None] + lowest[1][None, :, None, :]).reshape(labels, labels)
+    up = (highest[0][:, None, :, None] + highest[1][None, :, None, :]).reshape(labels, labels)
+    if labels > size * size:
+        raise MethodRefused("a window has at most one label for each pair of states")
+    offset = (down - up) // 2  # centres [-down, up] around nought
+    cross = int(np.maximum(down - offset, up + offset).max()) if labels > 1 else 0
+    spread = _matched(laws[0], laws[1], offset)
+    return None if spread is None else max(*spread, cross)
+
+
+# --- laws as logarithms --------------------------------------------------------------------------
+
+
+def _marked(law: Array, marks: Bools) -> Array:
+    """Return (..., state, j) with the counts of marked states raised by one, one place longer."""
+    longer = np.full((*law.shape[:-1], law.shape[-1] + 1), -np.inf)
+    longer[..., ~marks, :-1] = law[..., ~marks, :]
+    longer[..., marks, 1:] = law[..., marks, :]
+    return longer
+
+
+def _shifted(law: Array, counted: bool) -> Array:
+    """Return the law with the target's own mark added, one place longer."""
+    pad = np.full((*law.shape[:-1], 1), -np.inf)
+    return np.concatenate([pad, law] if counted else [law, pad], axis=-1)
+
+
+def _convolve(left: Array, right: Array) -> Array:
+    """Return the log-law of a sum of two independent counts, along the last axis."""
+    shape = np.broadcast_shapes(left.shape[:-1], right.shape[:-1])
+    places = right.shape[-1]
+    total = np.full((*shape, left.shape[-1] + places - 1), -np.inf)
+    for count in range(left.shape[-1]):
+        window = total[..., count : count + places]
+        np.logaddexp(window, left[..., count : count + 1] + right, out=window)
+    return total

@@ -1,0 +1,1 @@
+"""Dependent differential privacy: coefficients, pair by pair and in total."""

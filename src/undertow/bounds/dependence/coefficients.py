@@ -1,0 +1,353 @@
+"""Dependence coefficients: how much of one record shows in the noise-covered value of another.
+
+The dependent perturbation mechanism of [liu2016] sums, over the records that depend on a target,
+how far each can give it away through Laplace noise of the scale in question. For two records the
+sum is a bound on the leakage; for more it is not (see `dependence_matrix`), so no guarantee of
+this package rests on it: `undertow.planning.dependent` asks for the leakage itself.
+
+The published fragment ends inside section VI-B: the coefficient is defined there, what follows is
+not. Everything here is computed from that definition.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.bounds.dependence.separation import (
+    check_laws,
+    level_separations,
+    log_laws,
+    separation_upper,
+)
+from undertow.errors import InvalidInput, NothingToProtect
+from undertow.numerics import (
+    Array,
+    check_count,
+    check_epsilon,
+    check_positive,
+    divide_up,
+    freeze,
+    up,
+)
+
+__all__ = [
+    "baseline_scale",
+    "dependence_matrix",
+    "dependent_scale",
+    "dependent_sensitivity",
+    "discrete_coefficient",
+    "fixed_point_scale",
+    "gaussian_coefficients",
+    "level_coefficient",
+    "linear_coefficient",
+    "weak_pair",
+]
+
+PRECISION = 1e-12
+"""Relative width at which the search for a scale stops; the end returned is the one that holds."""
+
+
+def discrete_coefficient(joint: Any, scale: float, values: Any = None) -> float:
+    """Return how much of record i shows in record j under noise of a scale, from 0 to 1.
+
+    rho_ij with rho_ij Delta_j / scale = sup ln Pr[s | x_i = x] / Pr[s | x_i = x'], where s is what
+    record j contributes, plus Laplace noise: section VI-B of [liu2016]. Rounded up.
+
+    Parameters
+    ----------
+    joint
+        joint[x][y], the probability that record i is x and record j is y.
+    scale
+        Of the noise: the coefficient depends on it, and may rise or fall as the noise grows.
+    values
+        What record j contributes to the answer for each y, by default 0, 1, 2, ...; Delta_j is
+        their range, over the y that can be.
+
+    >>> round(discrete_coefficient([[.4, .1], [.1, .4]], scale=1.0), 9)
+    0.569445196
+    >>> discrete_coefficient([[.25, .25], [.25, .25]], scale=1.0)
+    0.0
+    """
+    table = check_laws(joint)
+    places = np.arange(table.shape[1]) if values is None else freeze(values)
+    if places.shape != (table.shape[1],):
+        raise InvalidInput(
+            f"one value per column of the joint law is required: {table.shape[1]} columns, values "
+            f"of shape {places.shape}"
+        )
+    kept = (table > 0).any(axis=0)
+    table, places = table[:, kept], places[kept]
+    spread = float(places.max() - places.min())
+    if spread == 0:
+        return 0.0
+    apart = separation_upper(table, places, scale)
+    return min(1.0, up(apart * scale / spread)) if apart else 0.0
+
+
+def level_coefficient(joint: Any, level: float) -> float:
+    """Return the share of a DP level that an algorithm can spend on record i through record j.
+
+    Between 0 (independent records) and 1. As `discrete_coefficient`, for the worst of all
+    algorithms whose outputs are at most e^level times as probable under one value of record j as
+    under another. Rounded to nearest: no guarantee rests on it.
+
+    >>> round(level_coefficient([[.4, .1], [.1, .4]], level=1.0), 9)
+    0.569445196
+    """
+    level, table = check_positive(level, "level"), check_laws(joint)
+    return min(1.0, float(level_separations(log_laws(table), level)) / level)
+
+
+def linear_coefficient(slope: float, own: float = 1.0, other: float = 1.0) -> float:
+    """Return the coefficient of a record that follows another: |slope| own / other.
+
+    Record j is slope times record i plus something independent of it; ``own`` is the range of i's
+    contribution and ``other`` that of j's. Whatever the scale: a move of i by its whole range
+    moves the law of j rigidly, and Laplace noise shows a rigid move in its tails in full, unless
+    the independent part has tails as heavy as the noise; then less. Rounded up.
+
+    >>> linear_coefficient(0.5)
+    0.5
+    """
+    own, other = check_positive(own, "range"), check_positive(other, "range")
+    if not math.isfinite(slope):
+        raise InvalidInput(f"the slope must be finite, found {slope}")
+    return divide_up(abs(Fraction(slope)) * Fraction(own), other) if slope else 0.0
+
+
+def gaussian_coefficients(covariance: Any, ranges: Any = None) -> Array:
+    """Return the coefficients of jointly Gaussian records, rho[i, j] of record j on record i.
+
+    |beta_ji| Delta_i / Delta_j with beta_ji = Cov(X_j, X_i) / Var(X_i), the regression of j on i:
+    `linear_coefficient` with that slope. ``ranges`` are the Delta, by default all 1. A coefficient
+    may exceed 1 where record j has the larger deviation: nothing bounds its values. Rounded up.
+
+    >>> gaussian_coefficients([[1.0, 0.5], [0.5, 4.0]])
+    array([[1.   , 0.5  ],
+           [0.125, 1.   ]])
+    """
+    sigma = freeze(covariance)
+    if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1] or not sigma.size:
+        raise InvalidInput(f"a covariance must be a square matrix, found shape {sigma.shape}")
+    size = len(sigma)
+    if not np.isfinite(sigma).all() or not (np.diag(sigma) > 0).all():
+        raise InvalidInput("a covariance must be finite, with positive variances on its diagonal")
+    spans = [1.0] * size if ranges is None else _ranges(ranges, size)
+    found = np.eye(size)
+    for i in range(size):
+        for j in range(size):
+            if i != j and sigma[j, i]:
+                slope = Fraction(float(abs(sigma[j, i]))) * Fraction(spans[i]) / Fraction(spans[j])
+                found[i, j] = divide_up(slope, float(sigma[i, i]))
+    return found
+
+
+def dependence_matrix(joint: Any, scale: float, values: Any = None) -> Array:
+    """Return rho[i, j] for all pairs of records of a joint table of shape (k,) * n; rho[i, i] = 1.
+
+    ``values`` are the contributions of the states, shape (k,) or (n, k). See
+    `discrete_coefficient`.
+
+    Pairs do not tell the whole: if record 2 is record 0 xor record 1, all coefficients are 0, and
+    yet a sum of the three with noise for independent records leaks twice what it should.
+
+    >>> xor = np.zeros((2, 2, 2))
+    >>> xor[0, 0, 0] = xor[0, 1, 1] = xor[1, 0, 1] = xor[1, 1, 0] = 1 / 4
+    >>> dependence_matrix(xor, scale=1.0)
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    law = _table(joint)
+    rows, found = _contributions(values, law), np.eye(law.ndim)
+    for i in range(law.ndim):
+        for j in range(law.ndim):
+            if i != j:
+                found[i, j] = discrete_coefficient(_pair(law, i, j), scale, rows[j])
+    return found
+
+
+def dependent_sensitivity(coefficients: Any, ranges: Any) -> float:
+    """Return max over i of sum over j of rho[i, j] Delta_j, rounded up.
+
+    How far the answer moves, in the units of noise, if record i moves and takes the others along.
+
+    >>> dependent_sensitivity([[1, 0.5], [1, 1]], ranges=[1, 1])
+    2.0
+    """
+    matrix = freeze(coefficients)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise InvalidInput(f"coefficients must be a square matrix, found shape {matrix.shape}")
+    if not np.isfinite(matrix).all() or (matrix < 0).any():
+        raise InvalidInput("coefficients must be finite and not negative")
+    spans = [Fraction(span) for span in _ranges(ranges, len(matrix))]
+    totals = [
+        sum((Fraction(rho) * span for rho, span in zip(row, spans, strict=True)), Fraction(0))
+        for row in matrix.tolist()
+    ]
+    return divide_up(max(totals), 1.0)
+
+
+def dependent_scale(joint: Any, epsilon: float, values: Any = None) -> float:
+    """Return the Laplace scale of the dependent perturbation mechanism for a sum of records.
+
+    The scale b at which max over i of sum over j of rho_ij(b) Delta_j equals epsilon b: the
+    coefficients depend on the scale and the scale on them. Rounded up.
+
+    With two records the noise leaks at most epsilon against every adversary: given x_i the density
+    of the answer is that of record j's part, shifted by i's, and the shift costs Delta_i / b. With
+    more records nothing is promised (`dependence_matrix` has the counterexample).
+
+    Parameters
+    ----------
+    joint
+        The probability of every data set, shape (k,) * n.
+    epsilon
+        What is to be leaked at most.
+    values
+        The contributions of the states, shape (k,) or (n, k), by default 0, 1, 2, ...
+
+    >>> round(dependent_scale([[.4, .1], [.1, .4]], epsilon=1.0), 9)
+    1.587533097
+    """
+    law, epsilon = _table(joint), check_epsilon(epsilon)
+    rows = _contributions(values, law)
+    pairs = {(i, j): _pair(law, i, j) for i in range(law.ndim) for j in range(law.ndim) if i != j}
+    spans = []
+    for i in range(law.ndim):
+        alone = law.sum(axis=tuple(j for j in range(law.ndim) if j != i)) > 0
+        spans.append(up(float(np.ptp(rows[i][alone])), 1) if np.ptp(rows[i][alone]) else 0.0)
+    if not any(spans):
+        raise NothingToProtect("no record moves the sum: nothing can leak, and no noise is needed")
+
+    def total(scale: float) -> float:
+        losses = []
+        for i, span in enumerate(spans):
+            parts = [up(span / scale)]
+            parts += [
+                separation_upper(pairs[i, j], rows[j], scale) for j in range(law.ndim) if j != i
+            ]
+            losses.append(up(math.fsum(parts)))
+        return max(losses)
+
+    return fixed_point_scale(total, epsilon, max(spans) / epsilon)
+
+
+def fixed_point_scale(
+    total: Callable[[float], float], epsilon: float, start: float, precision: float = PRECISION
+) -> float:
+    """Return the least scale, to ``precision``, whose total loss is at most epsilon.
+
+    ``total(scale)`` falls as the noise grows: Laplace noise of a scale is that of a smaller one
+    plus more noise. The scale returned has total(scale) <= epsilon as computed, so it is as safe
+    as ``total`` is. `InvalidInput` if no scale up to 1e18 times the start will do.
+
+    >>> round(fixed_point_scale(lambda scale: 3 / scale, epsilon=2.0, start=1.0), 9)
+    1.5
+    """
+    low, high, scale = 0.0, math.inf, check_positive(start, "start")
+    last: tuple[float, float] | None = None
+    for _ in range(400):
+        loss = total(scale)
+        low, high = (low, scale) if loss <= epsilon else (scale, high)
+        if low and high / low - 1 <= precision:
+            break
+        if low > 1e18 * start:
+            raise InvalidInput("no scale brings the total loss below epsilon")
+        if high < 1e-18 * start:
+            raise NothingToProtect("no noise is needed: nothing leaks, however little there is")
+        scale, last = _next_scale(scale, loss / epsilon, last, (low, high), precision)
+    return high
+
+
+def _next_scale(
+    scale: float,
+    excess: float,
+    last: tuple[float, float] | None,
+    bracket: tuple[float, float],
+    precision: float,
+) -> tuple[float, tuple[float, float]]:
+    """Return the next scale to try, by a secant in log-log coordinates, and the point just seen."""
+    (low, high), slope = bracket, -1.0
+    here = math.log(scale), math.log(max(excess, 1e-300))
+    if last is not None and last[0] != here[0]:
+        slope = (here[1] - last[1]) / (here[0] - last[0])
+    step = here[1] / -slope if -10 < slope < -0.1 else here[1]
+    estimate = scale * math.exp(max(-3.0, min(3.0, step)))
+    aside = 0.4 * precision  # one probe just above and one just below close the bracket
+    trial = estimate * (1 + aside if high > estimate * (1 + 2 * aside) else 1 - aside)
+    if not low < trial < high:
+        trial = math.sqrt(low * high) if low and high < math.inf else (low * 4 or high / 4)
+    return trial, here
+
+
+def baseline_scale(size: int, sensitivity: float, epsilon: float) -> float:
+    """Return L * sensitivity / epsilon, the noise for L records that depend on each other anyhow.
+
+    Theorem 7 of [liu2016], and sound: L records at level epsilon / L leak at most epsilon (Theorem
+    4.2 of [lange2024]), if L is the size of the largest *group* of mutually dependent records; that
+    each record depends on L - 1 others is not enough. Rounded up.
+
+    >>> baseline_scale(2, sensitivity=1.0, epsilon=0.5)
+    4.0
+    """
+    size, epsilon = check_count(size, "dependence size", 1), check_epsilon(epsilon)
+    return divide_up(size * Fraction(check_positive(sensitivity, "sensitivity")), epsilon)
+
+
+def weak_pair(ratio: float) -> Array:
+    """Return two bits whose correlation is as small, and whose leakage is as large, as one likes.
+
+    joint[x, y] of Table 2 in [lange2024]: record 0 is 0 with probability 1 / ratio^2, and then so
+    is record 1; record 1 is 1 with probability 1 - 1 / ratio. The correlation is
+    1 / sqrt(ratio + 1), yet a noisy count at DP level epsilon leaks at least
+    2 epsilon + ln (ratio^2 - 1) / (e^epsilon (ratio - 1) + ratio^2 - ratio), which tends to the
+    bound 2 epsilon of two records that depend on each other anyhow: Theorem 4.3 of [lange2024].
+
+    >>> weak_pair(2)
+    array([[0.25, 0.  ],
+           [0.25, 0.5 ]])
+    """
+    ratio = check_positive(ratio, "ratio")
+    if ratio <= 1:
+        raise InvalidInput(f"ratio must be above 1, found {ratio}: one record is certain below")
+    rare = 1 / ratio**2
+    return freeze([[rare, 0.0], [1 / ratio - rare, 1 - 1 / ratio]])
+
+
+def _table(joint: Any) -> Array:
+    law = freeze(joint)
+    if law.ndim < 2 or len(set(law.shape)) != 1 or not law.size:
+        raise InvalidInput(f"a joint table of n >= 2 records has shape (k,) * n, found {law.shape}")
+    if not np.isfinite(law).all() or (law < 0).any() or not law.any():
+        raise InvalidInput("probabilities must be finite, not negative, and not all zero")
+    return law
+
+
+def _pair(law: Array, i: int, j: int) -> Array:
+    """Return the joint law of two records, row = the first named."""
+    rest = tuple(record for record in range(law.ndim) if record not in (i, j))
+    both: Array = law.sum(axis=rest)
+    return both if i < j else both.T
+
+
+def _contributions(values: Any, law: Array) -> list[Array]:
+    size = law.shape[0]
+    table = freeze(np.arange(size) if values is None else values)
+    if table.shape not in ((size,), (law.ndim, size)) or not np.isfinite(table).all():
+        raise InvalidInput(
+            f"values must be finite, of shape ({size},) or ({law.ndim}, {size}), found "
+            f"{table.shape}"
+        )
+    return list(np.broadcast_to(table, (law.ndim, size)))
+
+
+def _ranges(ranges: Any, size: int) -> list[float]:
+    spans: npt.NDArray[np.float64] = freeze(ranges)
+    if spans.shape != (size,) or not np.isfinite(spans).all() or not (spans > 0).all():
+        raise InvalidInput(f"ranges must be {size} positive numbers, found shape {spans.shape}")
+    return [float(span) for span in spans]

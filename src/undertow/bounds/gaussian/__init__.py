@@ -1,0 +1,1 @@
+"""Gaussian records: regression coefficients, and the worst set of known records."""

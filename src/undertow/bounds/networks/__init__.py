@@ -1,0 +1,1 @@
+"""Bayesian networks and pedigrees: counts, DP levels, quilts, distances."""

@@ -1,0 +1,202 @@
+"""Who depends on whom in a network: d-separation, and what a record can be told from."""
+
+from collections.abc import Collection, Mapping
+from itertools import permutations
+
+import numpy as np
+
+from undertow.certificate import Witness
+from undertow.errors import NotSupported
+from undertow.models.elimination import Factor, eliminate
+from undertow.models.network import BayesianNetwork
+from undertow.numerics import Array
+
+__all__ = [
+    "dependent",
+    "distinguishable",
+    "informed_attack",
+    "moral_neighbours",
+    "possible",
+    "reachable",
+]
+
+COMPLETED = 48
+"""Most records whose values are spelled out in the attack of one who knows all others."""
+
+
+def dependent(network: BayesianNetwork, source: int, given: Collection[int]) -> set[int]:
+    """Return the nodes that d-separation leaves dependent on ``source`` (itself left out).
+
+    Nodes are places in ``network.nodes``. A path is blocked by a given node, except at a collider,
+    where the two arrows meet: there it is blocked unless the collider or a descendant is given.
+    What is not returned is independent of the source given the nodes ``given``, together.
+
+    >>> coins = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    >>> xor = BayesianNetwork([(0, 2), (1, 2)], {0: [.5, .5], 1: [.5, .5], 2: coins})
+    >>> dependent(xor, 0, given=[]), dependent(xor, 0, given=[2])
+    ({2}, {1})
+    """
+    children = _children(network)
+    above = set(given)  # the given nodes and all their ancestors: colliders there are open
+    stack = list(given)
+    while stack:
+        for parent in network.parents[stack.pop()]:
+            if parent not in above:
+                above.add(parent)
+                stack.append(parent)
+    found: set[int] = set()
+    seen: set[tuple[int, bool]] = set()
+    moves = [(source, True)]  # (node, reached from one of its children)
+    while moves:
+        move = moves.pop()
+        if move in seen:
+            continue
+        seen.add(move)
+        node, from_below = move
+        if node not in given:
+            found.add(node)
+        if from_below and node not in given:
+            moves += [(parent, True) for parent in network.parents[node]]
+            moves += [(child, False) for child in children[node]]
+        elif not from_below:
+            if node not in given:
+                moves += [(child, False) for child in children[node]]
+            if node in above:
+                moves += [(parent, True) for parent in network.parents[node]]
+    return found - {source}
+
+
+def moral_neighbours(network: BayesianNetwork) -> list[set[int]]:
+    """Return, for each node, its parents, its children and their other parents.
+
+    Whoever is separated in this graph stays independent whatever else becomes known.
+
+    >>> coins = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    >>> xor = BayesianNetwork([(0, 2), (1, 2)], {0: [.5, .5], 1: [.5, .5], 2: coins})
+    >>> moral_neighbours(xor)[0]
+    {1, 2}
+    """
+    around: list[set[int]] = [set() for _ in network.nodes]
+    for child, parents in enumerate(network.parents):
+        for one, two in permutations((child, *parents), 2):
+            around[one].add(two)
+    return around
+
+
+def reachable(around: list[set[int]], source: int, given: Collection[int]) -> set[int]:
+    """Return the nodes joined to ``source`` in an undirected graph without the given nodes."""
+    found, stack = {source}, [source]
+    while stack:
+        for node in around[stack.pop()]:
+            if node not in found and node not in given:
+                found.add(node)
+                stack.append(node)
+    return found - {source}
+
+
+def distinguishable(
+    network: BayesianNetwork, target: int, value: int, other: int,
+    facts: Mapping[int, int] | None = None,
+) -> bool:  # fmt: skip
+    """Return whether all other records can be known and the target still have either value.
+
+    ``facts`` are records already known (places of nodes and of their states).
+
+    >>> twins = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[1, 0], [0, 1]]})
+    >>> distinguishable(twins, 0, 0, 1)
+    False
+    """
+    latent = {network.numbers[node] for node in network.latent}
+    count = len(network.nodes)
+    factors: list[Factor] = []
+    sizes: dict[int, int] = {}
+    for copy, state in enumerate((value, other)):
+        # records are shared by both copies, latent nodes may differ
+        name = {place: place + copy * count * (place in latent) for place in range(count)}
+        known = {**(facts or {}), target: state}
+        for place, table in enumerate(network.tables):
+            taken, axes = _support(table, (*network.parents[place], place), known)
+            factors.append((taken, tuple(name[axis] for axis in axes)))
+            sizes[name[place]] = table.shape[-1]
+    return bool(eliminate(factors, (), sizes, support=True) > 0)
+
+
+def possible(network: BayesianNetwork, facts: Mapping[int, int]) -> bool:
+    """Return whether some nodes can have these values (places of states) together.
+
+    >>> twins = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[1, 0], [0, 1]]})
+    >>> possible(twins, {0: 1, 1: 1}), possible(twins, {0: 1, 1: 0})
+    (True, False)
+    """
+    factors: list[Factor] = []
+    sizes: dict[int, int] = {}
+    for place, table in enumerate(network.tables):
+        factors.append(_support(table, (*network.parents[place], place), facts))
+        sizes[place] = table.shape[-1]
+    return bool(eliminate(factors, (), sizes, support=True) > 0)
+
+
+def informed_attack(
+    network: BayesianNetwork, worth: Mapping[tuple[int, int], float]
+) -> tuple[float, Witness | None]:
+    """Return the largest worth of a pair of values that all other records can leave open.
+
+    ``worth`` is for ordered pairs of states. The attack is None if there is nothing to learn, or if
+    the network is too large to look through; then every pair counts as open.
+
+    >>> twins = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[1, 0], [0, 1]]})
+    >>> informed_attack(twins, {(0, 1): 1.0, (1, 0): 1.0})
+    (0.0, None)
+    """
+    latent = {network.numbers[node] for node in network.latent}
+    targets = [place for place in range(len(network.nodes)) if place not in latent]
+    positive = all(bool((table > 0).all()) for table in network.tables)
+    for (value, other), amount in sorted(worth.items(), key=lambda item: -item[1]):
+        if amount <= 0:
+            break
+        for target in targets:
+            try:
+                if positive or distinguishable(network, target, value, other):
+                    facts = _completed(network, target, value, other, positive)
+                    return amount, _informed(network, target, value, other, facts)
+            except NotSupported:
+                return amount, None
+    return 0.0, None
+
+
+def _completed(
+    network: BayesianNetwork, target: int, value: int, other: int, positive: bool
+) -> dict[int, int]:
+    """Return values of all other records that leave two values of the target open."""
+    records = [network.numbers[node] for node in network.records]
+    others = [place for place in records if place != target]
+    if positive:
+        return dict.fromkeys(others, 0)
+    facts: dict[int, int] = {}
+    for place in others if len(others) < COMPLETED else ():
+        tries = ({**facts, place: state} for state in range(network.size))
+        facts = next(try_ for try_ in tries if distinguishable(network, target, value, other, try_))
+    return facts
+
+
+def _informed(
+    network: BayesianNetwork, target: int, value: int, other: int, facts: Mapping[int, int]
+) -> Witness:
+    number = {network.numbers[node]: place for place, node in enumerate(network.records)}
+    names = network.states
+    known = sorted((number[place], names[state]) for place, state in facts.items())
+    return Witness(number[target], network.length, tuple(known), names[value], names[other])
+
+
+def _support(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Factor:
+    """Return which entries of a table are positive, given some of its axes."""
+    taken = np.asarray(table[tuple(facts.get(axis, slice(None)) for axis in axes)] > 0)
+    return taken.astype(np.float64), tuple(axis for axis in axes if axis not in facts)
+
+
+def _children(network: BayesianNetwork) -> list[list[int]]:
+    children: list[list[int]] = [[] for _ in network.nodes]
+    for child, parents in enumerate(network.parents):
+        for parent in parents:
+            children[parent].append(child)
+    return children

@@ -1,0 +1,234 @@
+"""The worst allele frequency in an interval, certified.
+
+In the log-odds t = ln p / (1 - p) a founder's law is a tilt: the weight of all genotypes together
+is exp(t B) up to a factor, B the number of alleles B among the founders. For one attack, the loss
+is f(t) = ln E_t[g | x] - ln E_t[g | x'], and each term has the derivative E_g[B] - E[B] and the
+second derivative Var_g[B] - Var[B], where the expectations are those of the posteriors with and
+without the output. Of B only the u founders matter whom the attacker does not know: it varies by
+at most 2 u, so variances are at most u^2 and
+
+    f(t + h) <= f(t) + |h| |f'(t)| + h^2 u^2.
+
+Values and slopes of all attacks at a midpoint thus bound the leakage on a whole piece of the
+interval; the piece with the largest bound is halved until the bound meets what is attained.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against
+from undertow.bounds.networks.counts import ORDINARY, Finding, check_effort, found_at, rounding
+from undertow.bounds.networks.laws import Block, Spread, spread
+from undertow.bounds.networks.tally import Tally
+from undertow.errors import NotSupported
+from undertow.models.network import BayesianNetwork
+from undertow.models.pedigree import Family
+from undertow.numerics import Array
+
+__all__ = ["WIDTH", "Bracket", "frequency_bracket"]
+
+WIDTH = 1e-6
+"""Relative width at which the worst frequency counts as found (upper side)."""
+
+WORK = 4e8
+"""Most cases times outputs looked at in one search (cost; past it the bracket stays open)."""
+
+OUTWARDS = 1e-9
+"""How much further than its ends a piece reaches, so that rounded log-odds are inside."""
+
+ALLELES = np.array([2.0, 1.0, 0.0])
+"""How many alleles B each genotype has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """The worst attack found, at which frequency, and a bound for all frequencies."""
+
+    finding: Finding
+    frequency: float
+    upper: float
+    closed: bool
+
+
+def frequency_bracket(
+    family: Family, tally: Tally, rate: float, against: Against, low: float, high: float,
+    ceiling: float,
+) -> Bracket | None:  # fmt: skip
+    """Return the worst case over all allele frequencies from ``low`` to ``high``.
+
+    ``ceiling`` is a bound from elsewhere: the search ends once it is attained. None if no target
+    has two values. Refuses with `NotSupported` what is too large.
+
+    >>> from undertow.bounds.networks.tally import count_tally
+    >>> from undertow.models.pedigree import Pedigree
+    >>> trio = Pedigree({"kim": ("bob", "ann")}).families()[0]
+    >>> tally = count_tally([True, False, False], 3)
+    >>> found = frequency_bracket(trio, tally, 1.0, "any", 0.5, 0.9, ceiling=3.0)
+    >>> round(found.finding.value, 6), found.frequency, found.upper - found.finding.value < 1e-5
+    (2.869403, 0.9, True)
+    """
+    search = _Search(family, tally, rate, against)
+    first, last = (math.log(p) - math.log1p(-p) for p in (low, high))
+    everyone = search.targets()
+    for p in (low, high):
+        search.look(p, 0.0, everyone)
+    pieces: list[tuple[float, float, float, list[int]]] = []
+
+    def push(left: float, right: float, targets: list[int]) -> None:
+        centre, reach = (left + right) / 2, (right - left) / 2 + OUTWARDS
+        p = min(max(1 / (1 + math.exp(-centre)), low), high)
+        bounds = search.look(p, reach, targets)
+        heapq.heappush(pieces, (-max(bounds.values()), left, right, _open(bounds, search)))
+
+    push(first, last, everyone)
+    if search.top is None:
+        return None
+    while True:
+        negative, left, right, targets = pieces[0]
+        attained = search.top.value - search.top.pad
+        closed = min(-negative, ceiling) - attained <= WIDTH * max(1.0, attained)
+        if closed or search.work > WORK:
+            upper = min(max(-negative, search.top.value + search.top.pad), ceiling)
+            return Bracket(search.top, search.where, upper, closed)
+        heapq.heappop(pieces)
+        middle = (left + right) / 2
+        push(left, middle, targets)
+        push(middle, right, targets)
+
+
+def _open(bounds: dict[int, float], search: "_Search") -> list[int]:
+    """Return the targets that could still be worse than what was found."""
+    attained = 0.0 if search.top is None else search.top.value - search.top.pad
+    return [target for target, bound in bounds.items() if bound > attained] or [
+        max(bounds, key=lambda target: bounds[target])
+    ]
+
+
+@dataclass(slots=True)
+class _Search:
+    """The family and what was found so far."""
+
+    family: Family
+    tally: Tally
+    rate: float
+    against: Against
+    top: Finding | None = None
+    where: float = 0.5
+    work: float = 0.0
+
+    def targets(self) -> list[int]:
+        """Return the numbers of all targets: axes of one table, or one table each."""
+        network = self.family.network(0.5)
+        if self.against == "any":
+            return spread(network, self.tally).targets()
+        return [0] if isinstance(self.against, Adversary) else list(range(network.length))
+
+    def look(self, frequency: float, reach: float, targets: list[int]) -> dict[int, float]:
+        """Return the bound of each target around one frequency."""
+        network = self.family.network(frequency)
+        places = [network.numbers[node] for node in network.records]
+        founders = [place for place, parents in enumerate(network.parents) if not parents]
+        variants = [{place: network.tables[place] * ALLELES} for place in founders if reach]
+        bounds: dict[int, float] = {}
+        if self.against == "any":
+            whole = spread(network, self.tally, variants=variants)
+            check_effort(whole, self.tally)
+            bounds = self._read(whole, network, frequency, reach, targets)
+        else:
+            for target in targets:
+                known: list[int] = []
+                place = places[target]
+                if isinstance(self.against, Adversary):
+                    place = places[self.against.target]
+                    known = [places[record] for record in self.against.known]
+                whole = spread(network, self.tally, known, place, variants)
+                bounds[target] = self._read(whole, network, frequency, reach, [0])[0]
+        return bounds
+
+    def _read(
+        self, whole: Spread, network: BayesianNetwork, frequency: float, reach: float,
+        axes: list[int],
+    ) -> dict[int, float]:  # fmt: skip
+        bounds, found = _look(whole, network, self.tally, self.rate, axes, reach)
+        self.work += math.prod(whole.sizes) * len(self.tally.outputs) * len(axes)
+        if found is not None and (self.top is None or found.value > self.top.value):
+            far = found.far if self.top is None else max(found.far, self.top.far)
+            self.top, self.where = replace(found, far=far), frequency
+        elif found is not None and self.top is not None:
+            self.top = replace(self.top, far=max(self.top.far, found.far))
+        return bounds
+
+
+def _look(
+    whole: Spread, network: BayesianNetwork, tally: Tally, rate: float, axes: Sequence[int],
+    reach: float,
+) -> tuple[dict[int, float], Finding | None]:  # fmt: skip
+    """Return max |f| + |f'| h + (u h)^2 over all attacks on each axis, and the largest |f|."""
+    deepest = rate * tally.deepest
+    if deepest - whole.least > ORDINARY:
+        raise NotSupported("the noise is too small for exact arithmetic over all frequencies")
+    pad = rounding(whole, deepest)
+    # slopes are differences of ratios of two sums, each at most twice the number of founders
+    blur = pad + 8.0 * pad * (1.0 + len(network.nodes)) * reach
+    bounds = dict.fromkeys(axes, 0.0)
+    top, far = None, 0.0
+    states = range(len(tally.offsets))
+    for block in whole.blocks(axes):
+        scores, slopes = _scores(block.table, tally, rate)
+        bulge = (reach * _unknown_founders(block, network)) ** 2
+        for axis in block.targets:
+            value = [block.given(scores, axis, v)[0][tally.seen[v]] for v in states]
+            slope = [block.given(slopes, axis, v)[0][tally.seen[v]] for v in states]
+            bend = block.given(bulge, axis, 0)[0]
+            for x, y in combinations(states, 2):
+                loss = np.abs(value[x] - value[y])
+                impossible = np.isnan(loss)
+                loss[impossible] = 0.0
+                far = max(far, float(loss[tally.corners].max()))
+                peak = bound = float(loss.max())
+                if reach:
+                    steep = loss + reach * np.abs(slope[x] - slope[y]) + bend
+                    steep[impossible] = 0.0
+                    bound = float(steep.max())
+                bounds[axis] = max(bounds[axis], bound + blur)
+                if top is None or peak > top.value:
+                    output, row = np.unravel_index(int(np.argmax(loss)), loss.shape)
+                    first = value[x][output, row] >= value[y][output, row]
+                    pair = (x, y) if first else (y, x)
+                    top = found_at(block, axis, int(row), pair, int(output), peak, pad)
+    return bounds, None if top is None or top.value <= 0 else replace(top, far=far)
+
+
+def _unknown_founders(block: Block, network: BayesianNetwork) -> Array:
+    """Return how many founders are unknown in each case, in the shape of the block's table.
+
+    A target who is a founder has a value; counted as unknown it only widens the bound.
+    """
+    spread = block.spread
+    founders = {place for place, parents in enumerate(network.parents) if not parents}
+    shape = block.table.shape[2:]
+    total = np.full((1, 1, *shape), float(len(founders - {*spread.records})))
+    states = len(spread.offsets)
+    for axis, place in enumerate(spread.records):
+        if place in founders and spread.open[axis]:
+            here = [block.fixed[axis]] if axis in block.fixed else range(states + 1)
+            open_state = np.array([float(state == states) for state in here])
+            total += open_state.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    return total
+
+
+def _scores(table: Array, tally: Tally, rate: float) -> tuple[Array, Array]:
+    """Return ln Pr[output | case] and its slope in the log-odds of the frequency."""
+    prior = table.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        smooth = tally.smooth(table, rate, logs=False)
+        scores = np.log(smooth[:1] / prior[:1])
+        if len(table) == 1:
+            return scores, scores
+        slopes = smooth[1:] / smooth[:1] - prior[1:] / prior[:1]
+    return scores, slopes

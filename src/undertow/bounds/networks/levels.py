@@ -1,0 +1,159 @@
+"""What all algorithms of a DP level can leak on a network.
+
+Replacing one record changes the chance of an output by at most e^epsilon, and so replacing m
+records by at most e^{m epsilon}. Records that stay independent of the target given what is known
+may be averaged over first; m is the number of those that do not, the target included (Theorem 4.2
+of [lange2024]). d-separation finds them: given nothing, a common effect keeps its causes
+apart; once it may be known, they depend on each other.
+"""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+from typing import Literal
+
+from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.quilt import Bound
+from undertow.bounds.networks.counts import Finding, count_finding
+from undertow.bounds.networks.graph import dependent, informed_attack
+from undertow.bounds.networks.programs import programme_bounds
+from undertow.bounds.networks.quilts import network_quilt
+from undertow.bounds.networks.tally import count_tally
+from undertow.bounds.trees.leakages import tree_leakage
+from undertow.certificate import Leakage, Witness
+from undertow.errors import NotSupported
+from undertow.models.network import BayesianNetwork
+from undertow.numerics import divide_up, down, up
+
+__all__ = ["dependent_records", "level_leakage"]
+
+QUILTS = 4**5
+"""Most ways to know other records for which quilts are tried against all attackers (cost)."""
+
+TRIED = 12
+"""Most records for which quilts are tried against one who knows none of them (cost)."""
+
+LOWER = 4**8
+"""Most cases of a network on which counts are tried for a lower end (cost: a second)."""
+
+
+def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "any") -> Leakage:
+    """Return what an epsilon-DP algorithm can leak about one record of a network.
+
+    On trees the bound of `tree_leakage`; elsewhere the least of m epsilon, m the number of records
+    that depend on each other, the bound of the best quilts, and, on tiny networks, the optimum of
+    linear programs over all algorithms. The lower end is what a noisy count of the same level
+    leaks, where the network is small.
+
+    >>> coins = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    >>> xor = BayesianNetwork([(0, 2), (1, 2)], {0: [.5, .5], 1: [.5, .5], 2: coins})
+    >>> leak = level_leakage(0.5, xor)
+    >>> round(leak.upper, 6), dependent_records(xor, "any")
+    (1.0, 3)
+    """
+    if network.is_tree and len({table.shape[-1] for table in network.tables}) == 1:
+        return tree_leakage(epsilon, network, against)
+    if against == "informed":
+        return _informed(epsilon, network)
+    most = dependent_records(network, against)
+    upper = divide_up(Fraction(most) * Fraction(epsilon), 1.0)
+    lower, witness, notes = _counts(epsilon, network, against)
+    group = Leakage(
+        min(lower, upper), upper, "group", against, witness,
+        assumptions=(f"at most {most} records depend on each other, in any way", *notes),
+        citation="Theorem 4.2 of [lange2024]",
+    )  # fmt: skip
+    return _quilted(epsilon, network, _solved(epsilon, network, group))
+
+
+def _solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
+    """Return the answer of linear programs over all algorithms where the network is tiny."""
+    found = programme_bounds(epsilon, network, group.against, group.lower)
+    if found is None:
+        return group
+    if found.lower > group.lower:
+        group = replace(group, lower=min(found.lower, group.upper), witness=found.witness)
+    if found.upper >= group.upper:
+        return group
+    return replace(
+        group, upper=found.upper, method="exchange",
+        assumptions=(
+            "the records follow the stated network",
+            "linear programs over all algorithms of the level, for every attacker",
+        ),
+        citation="docs, theory: networks",
+    )  # fmt: skip
+
+
+def _quilted(epsilon: float, network: BayesianNetwork, found: Leakage) -> Leakage:
+    """Return the bound of the best quilts where it is smaller and quickly found."""
+    against = found.against
+    quick = {"any": (network.size + 1) ** (network.length - 1) <= QUILTS,
+             "ignorant": network.length <= TRIED}  # fmt: skip
+    if not isinstance(against, str) or not quick.get(against) or found.closed:
+        return found
+    form: Literal["any", "ignorant"] = "any" if against == "any" else "ignorant"
+    quilt = up(network_quilt(network, form, Bound(epsilon)).value)
+    if quilt >= found.upper:
+        return found
+    return replace(
+        found, upper=quilt, method="quilt", citation="Theorem 4.4 of [wang2016]",
+        assumptions=("the records follow the stated network", "exact max-influences"),
+    )  # fmt: skip
+
+
+def dependent_records(network: BayesianNetwork, against: Against) -> int:
+    """Return how many unknown records can depend on a target, the target included.
+
+    >>> pair = BayesianNetwork([], {0: [.5, .5], 1: [.5, .5]})
+    >>> dependent_records(pair, "any")
+    1
+    """
+    latent = {network.numbers[node] for node in network.latent}
+    places = [network.numbers[node] for node in network.records]
+    if against == "any":
+        return max(len(set(part) - latent) for part in network.components())
+    if isinstance(against, Adversary):
+        known = {places[record] for record in against.known}
+        around = dependent(network, places[against.target], known)
+        return 1 + len(around - latent)
+    return 1 + max(len(dependent(network, place, ()) - latent) for place in places)
+
+
+def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
+    states = range(network.size)
+    worth = {(x, y): epsilon for x in states for y in states if x != y}
+    amount, witness = informed_attack(network, worth)
+    if witness is not None:
+        witness = replace(witness, sets=((witness.target, (witness.value,)),))
+    return Leakage(
+        0.0 if witness is None else down(amount), amount, "informed", "informed", witness,
+        assumptions=("the algorithm is epsilon-DP, and all other records are known",),
+        citation="definition of differential privacy",
+    )  # fmt: skip
+
+
+def _counts(
+    epsilon: float, network: BayesianNetwork, against: Against
+) -> tuple[float, Witness | None, tuple[str, ...]]:
+    """Return the most that a noisy count of this level leaks, with its attack and its states."""
+    if against == "any" and (network.size + 1) ** network.length > LOWER:
+        return 0.0, None, ()
+    best: tuple[Finding, Witness, tuple[object, ...]] | None = None
+    # a count and the count of all other states leak the same: leave the last state out
+    for number in range(1, network.size):
+        for counted in combinations(range(network.size - 1), number):
+            tally = count_tally([s in counted for s in range(network.size)], network.length)
+            try:
+                found = count_finding(network, tally, epsilon, against)
+            except NotSupported:
+                continue
+            if found is not None and (best is None or found.value > best[0].value):
+                names = tuple(network.states[state] for state in counted)
+                best = found, found.witness(network, tally), names
+    if best is None:
+        return 0.0, None, ()
+    found, witness, names = best
+    shown = ", ".join(map(repr, names))
+    note = f"the lower end is attained by a count of {shown} with Laplace noise of scale 1/epsilon"
+    return max(down(found.value - found.pad), 0.0), replace(witness, sets=()), (note,)

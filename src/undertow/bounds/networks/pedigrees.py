@@ -1,0 +1,309 @@
+"""What a mechanism leaks about one person of a pedigree."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against, check_against, words
+from undertow.bounds.networks.counts import Finding, count_finding
+from undertow.bounds.networks.graph import possible
+from undertow.bounds.networks.intervals import frequency_bracket
+from undertow.bounds.networks.leakages import tally_of
+from undertow.bounds.networks.levels import dependent_records, level_leakage
+from undertow.certificate import Leakage, Witness
+from undertow.errors import InvalidInput, NotSupported
+from undertow.mechanisms import Levelled, PureDP, sensitivity_upper
+from undertow.models.network import BayesianNetwork
+from undertow.models.pedigree import GENOTYPES, Family, Pedigree
+from undertow.numerics import divide_up, down, up
+from undertow.queries import Count, Histogram
+
+__all__ = ["pedigree_leakage"]
+
+ENOUGH = 4
+"""Families looked at where one of them is too large for an exact answer anyway."""
+
+UNKNOWING = 48
+"""Most people of a large family whose leakage to one who knows none of them is computed."""
+
+
+def pedigree_leakage(mechanism: Levelled, model: Pedigree, against: Against = "any") -> Leakage:
+    """Return what a mechanism leaks about one person's genotype, as a certified interval.
+
+    Families are independent, so the leakage is that of the worst one, and families of the same
+    shape are looked at once. Counts and histograms with (discrete) Laplace noise are exact where
+    a family has up to ten people or so, childless siblings counting little; over an interval of
+    allele frequencies the worst one is searched until the bracket closes. Larger families, and all
+    other mechanisms, have the bound m epsilon for m people (Theorem 4.2 of [lange2024]), which
+    siblings nearly reach (Corollary 5.2); for `PureDP` on families of at most three, at one
+    frequency, linear programs find the optimum.
+
+    >>> from undertow.mechanisms import Laplace
+    >>> trio = Pedigree({"kim": ("bob", "ann")}, allele_frequency=0.5)
+    >>> leak = pedigree_leakage(Laplace(Count("BB"), scale=1.0), trio)
+    >>> round(leak.upper, 6), leak.method
+    (2.240229, 'exact')
+    """
+    against = check_against(against)
+    _check_adversary(model, against)
+    families = model.families()
+    if isinstance(against, Adversary):
+        family = next(f for f in families if against.target in f.records)
+        alone = len(families) == 1 or set(against.known) >= set(range(model.length)) - {
+            *family.records
+        }
+        return _Question(mechanism, model, against, alone).answer(family)
+    alone = against in ("any", "informed") or len(families) == 1
+    question = _Question(mechanism, model, against, alone)
+    found: list[Leakage] = []
+    seen: set[tuple[object, ...]] = set()
+    for family in sorted(families, key=lambda family: -family.length):
+        general = question.general(family)
+        if found and general <= max(leak.lower for leak in found):
+            break  # neither this family nor a smaller one can be the worst
+        loose = max((leak.upper for leak in found if leak.method == "group"), default=0.0)
+        if general <= loose and len(found) >= ENOUGH:
+            break  # nothing can lower the upper end any more
+        shape = family.shape()
+        if shape not in seen:
+            seen.add(shape)
+            found.append(question.answer(family))
+    top = max(found, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(found, key=lambda leak: leak.lower)
+    return replace(top, lower=shown.lower, witness=shown.witness)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One mechanism against one adversary; ``alone`` if the other families are known."""
+
+    mechanism: Levelled
+    model: Pedigree
+    against: Against
+    alone: bool
+
+    def answer(self, family: Family) -> Leakage:
+        """Return the leakage about the members of one family."""
+        query = None if isinstance(self.mechanism, PureDP) else self.mechanism.query
+        if self.against == "informed":
+            return self._informed(family)
+        if not isinstance(query, Count | Histogram):
+            return self._level(family, None)
+        try:
+            return self._exact(family, query)
+        except NotSupported as error:
+            return self._level(family, str(error))
+
+    def general(self, family: Family) -> float:
+        """Return the general bound: the family's size times the DP level."""
+        return self._times(family.length)
+
+    def _times(self, people: int) -> float:
+        if isinstance(self.mechanism, PureDP):
+            return divide_up(Fraction(people) * Fraction(self.mechanism.epsilon), 1.0)
+        moved = sensitivity_upper(self.mechanism.query, self.model.length)
+        return divide_up(Fraction(people) * Fraction(moved), self.mechanism.scale)
+
+    def _local(self, family: Family) -> Against:
+        """Return the adversary with the family's records numbered as in its network."""
+        if not isinstance(self.against, Adversary):
+            return self.against
+        place = {record: number for number, record in enumerate(self._order(family))}
+        known = [place[record] for record in self.against.known if record in place]
+        return Adversary(place[self.against.target], known)
+
+    def _order(self, family: Family) -> list[int]:
+        """Return the pedigree's number of each record of the family's network."""
+        number = {person: place for place, person in enumerate(self.model.people)}
+        return [number[node] for node in family.network(0.5).records]
+
+    def _exact(self, family: Family, query: Count | Histogram) -> Leakage:
+        mechanism = self.mechanism
+        if isinstance(mechanism, PureDP):
+            raise NotSupported("an algorithm known by its level only has no exact leakage")
+        low, high = self.model.frequencies
+        local, rate = self._local(family), 1 / mechanism.scale
+        network = family.network(low)
+        tally = tally_of(query, network, family.length)
+        notes = [_FOLLOWS, f"founders have B with frequency {_words(low, high)}"]
+        found: Finding | None
+        if low == high:
+            found = count_finding(network, tally, rate, local)
+            upper = 0.0 if found is None else up(found.value + found.pad)
+        else:
+            ceiling = self._ceiling(family, local)
+            bracket = frequency_bracket(family, tally, rate, local, low, high, ceiling)
+            found = None if bracket is None else bracket.finding
+            upper = 0.0 if bracket is None else min(up(bracket.upper), ceiling)
+            if bracket is not None:
+                notes.append(f"the worst frequency found is {bracket.frequency:.6g}")
+                if not bracket.closed:
+                    notes.append(
+                        "the family is too large to search all frequencies to the end: a narrower "
+                        "range of frequencies gives a narrower interval"
+                    )
+        if found is None:
+            return self._leakage(0.0, 0.0, "exact", None, notes)
+        value, witness = found.value, self._lifted(found.witness(network, tally), family)
+        if not self.alone:  # people of other families blur the answer, but not far answers
+            value = found.far
+            notes.append("an upper bound, attained if the other families are known")
+        lower = min(max(down(value - found.pad), 0.0), upper)
+        return self._leakage(lower, upper, "exact", witness, notes)
+
+    def _ceiling(self, family: Family, local: Against) -> float:
+        return self._times(dependent_records(family.network(0.5), local))
+
+    def _level(self, family: Family, reason: str | None) -> Leakage:
+        """Return m times the DP level, with a lower end that some count attains."""
+        local = self._local(family)
+        people = dependent_records(family.network(0.5), local)
+        upper = self._times(people)
+        notes = [f"at most {people} people depend on each other, in any way"]
+        if reason is not None:
+            notes.append(f"the general bound is in force because {reason}")
+        method, lower, witness = "group", 0.0, None
+        if self.against == "any":
+            lower, witness = max(
+                self._siblings(family), self._unknowing(family), key=lambda found: found[0]
+            )
+        if isinstance(self.mechanism, PureDP):
+            epsilon, frequencies = self.mechanism.epsilon, dict.fromkeys(self.model.frequencies)
+            for frequency in frequencies:
+                leak = level_leakage(epsilon, family.network(frequency), local)
+                if leak.lower > lower and leak.witness is not None:
+                    lower, witness = leak.lower, self._lifted(leak.witness, family)
+                if len(frequencies) == 1 and leak.upper < upper:
+                    upper, method = leak.upper, leak.method
+                    notes = [_FOLLOWS, *leak.assumptions[1:]]
+        return self._leakage(min(lower, upper), upper, method, witness, notes)
+
+    def _siblings(self, family: Family) -> tuple[float, Witness | None]:
+        """Return the lower end of Corollary 5.2 of [lange2024]: one parent moves all children.
+
+        The other parent is known to be homozygous, so the target's two homozygous genotypes fix
+        all common children; everyone else is known to be Bb. Tried for the couple with the most
+        children, and checked to be possible.
+        """
+        network = family.network(0.5)
+        couples: dict[tuple[int, ...], list[int]] = {}
+        latent = {network.numbers[node] for node in network.latent}
+        for child, parents in enumerate(network.parents):
+            if parents and not latent & {child, *parents}:
+                couples.setdefault(tuple(sorted(parents)), []).append(child)
+        for parents, children in sorted(couples.items(), key=lambda item: -len(item[1])):
+            for spouse, value, other, hit, miss in ((0, 2, 0, 1, 0), (2, 0, 2, 1, 2)):
+                moved = self._moved([(value, other), *[(hit, miss)] * len(children)])
+                facts = {
+                    place: 1
+                    for place in range(len(network.nodes))
+                    if place not in latent and place not in {*parents, *children}
+                }
+                facts[parents[0]] = spouse
+                ways = [{**facts, parents[1]: state} for state in (value, other)]
+                if moved > 0 and all(possible(network, way) for way in ways):
+                    return down(moved), self._attack(network, family, facts, parents[1], value,
+                                                     other)  # fmt: skip
+        return 0.0, None
+
+    def _unknowing(self, family: Family) -> tuple[float, Witness | None]:
+        """Return what an attacker learns who knows nobody of the family, if it is not too large."""
+        mechanism = self.mechanism
+        shown: tuple[float, Witness | None] = (0.0, None)
+        if isinstance(mechanism, PureDP) or family.length > UNKNOWING:
+            return shown
+        query = mechanism.query
+        if not isinstance(query, Count | Histogram):
+            return shown
+        for frequency in dict.fromkeys(self.model.frequencies):
+            network = family.network(frequency)
+            try:
+                tally = tally_of(query, network, family.length)
+                found = count_finding(network, tally, 1 / mechanism.scale, "ignorant")
+            except NotSupported:
+                continue
+            if found is not None and down(found.value - found.pad) > shown[0]:
+                attack = self._lifted(found.witness(network, tally), family)
+                shown = down(found.value - found.pad), attack
+        return shown
+
+    def _moved(self, changes: Sequence[tuple[int, int]]) -> float:
+        """Return how much these changes of genotype move the log-likelihood of a far answer."""
+        mechanism = self.mechanism
+        if isinstance(mechanism, PureDP):
+            return len(changes) * mechanism.epsilon
+        if not isinstance(mechanism.query, Count | Histogram):
+            return 0.0
+        tally = tally_of(mechanism.query, _ALONE, 1)
+        step = tally.points[list(tally.offsets)]
+        total = np.sum([step[one] - step[two] for one, two in changes], axis=0)
+        return float(np.abs(total).sum()) / mechanism.scale
+
+    def _attack(
+        self, network: BayesianNetwork, family: Family, facts: dict[int, int], target: int,
+        value: int, other: int,
+    ) -> Witness:  # fmt: skip
+        number = {network.numbers[node]: place for place, node in enumerate(network.records)}
+        known = sorted((number[place], GENOTYPES[state]) for place, state in facts.items())
+        return self._lifted(
+            Witness(
+                number[target], network.length, tuple(known), GENOTYPES[value], GENOTYPES[other]
+            ),
+            family,
+        )
+
+    def _informed(self, family: Family) -> Leakage:
+        """Return the level of plain DP: some person's genotype is open though all others are known.
+
+        A childless person with two heterozygous parents, or a founder without children, can have
+        any genotype; every family has such a person.
+        """
+        attained = isinstance(self.mechanism, PureDP) or isinstance(
+            self.mechanism.query, Count | Histogram
+        )
+        upper = self._times(1)
+        notes = ["all other people are known"]
+        return self._leakage(down(upper) if attained else 0.0, upper, "informed", None, notes)
+
+    def _lifted(self, witness: Witness, family: Family) -> Witness:
+        """Return a family's attack with its members numbered as in the pedigree."""
+        number = self._order(family)
+        return replace(
+            witness,
+            target=number[witness.target],
+            length=self.model.length,
+            known=tuple(sorted((number[record], value) for record, value in witness.known)),
+            sets=tuple((number[record], states) for record, states in witness.sets),
+        )
+
+    def _leakage(
+        self, lower: float, upper: float, method: str, witness: Witness | None, notes: list[str]
+    ) -> Leakage:
+        where = {
+            "exact": "docs, theory: noisy counts",
+            "exchange": "docs, theory: networks",
+            "group": "Theorem 4.2 of [lange2024]",
+            "informed": "definition of differential privacy",
+            "quilt": "Theorem 4.4 of [wang2016]",
+        }
+        return Leakage(lower, upper, method, self.against, witness, tuple(notes), where[method])
+
+
+_FOLLOWS = "genotypes follow Mendel's laws, founders the Hardy-Weinberg proportions"
+_ALONE = BayesianNetwork([], {"one": [0.25, 0.5, 0.25]}, GENOTYPES)
+
+
+def _words(low: float, high: float) -> str:
+    return f"{low:g}" if low == high else f"between {low:g} and {high:g}"
+
+
+def _check_adversary(model: Pedigree, against: Against) -> None:
+    if isinstance(against, Adversary):
+        last = max((against.target, *against.known))
+        if last >= model.length:
+            raise InvalidInput(
+                f"{words(against)}: record {last} is outside the pedigree's {model.length} "
+                "people, counted from 0"
+            )

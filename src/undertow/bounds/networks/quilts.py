@@ -1,0 +1,216 @@
+"""Markov quilts on networks: what separates a record from the rest, and how much it says about it.
+
+A quilt of record i is a set Q of other nodes that separates i from a remote part R; what is left
+is near, N, with i in it. Whoever sees the answer of a tau-DP algorithm learns at most
+
+    |N| tau + e(Q | i),        e = max over values of ln Pr[x_Q | x] / Pr[x_Q | x'],
+
+records in N counted (Theorem 4.4 of [wang2016]). Against an attacker who knows nothing else,
+d-separation decides what is remote: a quilt must not contain a collider that it would open.
+Against one who may know any records, separation must hold whatever becomes known, that is, in the
+moral graph, and e is conditional on what is known (docs, theory: quilts).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from undertow.bounds.chains.quilt import Score
+from undertow.bounds.networks.graph import dependent, moral_neighbours, reachable
+from undertow.errors import MethodRefused
+from undertow.models.network import BayesianNetwork, Node
+from undertow.numerics import ROUNDOFF, Array, log_ratio
+from undertow.queries import State
+
+__all__ = ["NetworkQuilt", "max_influence", "network_quilt"]
+
+LARGEST = 3
+"""Most nodes in a quilt that is tried."""
+
+CASES = 4**9
+"""Most ways to know some of the records for which conditional influences are computed."""
+
+RECORDS = 64
+"""Most records of a network whose quilts are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkQuilt:
+    """The worst record and its best quilt: the nodes of it, and how many records are near."""
+
+    value: float
+    record: int
+    nodes: tuple[Node, ...]
+    near: int
+    influence: float
+
+
+def network_quilt(
+    network: BayesianNetwork,
+    against: Literal["any", "ignorant"],
+    score: Score,
+    pairs: Sequence[tuple[State, State]] | None = None,
+    records: Sequence[int] | None = None,
+) -> NetworkQuilt:
+    """Return the worst record of a network and its best quilt of at most `LARGEST` nodes.
+
+    ``score`` weighs records near against influence, as for chains. Influences are rounded up.
+    Refuses with `MethodRefused` networks that are too large.
+
+    >>> from undertow.bounds.chains.quilt import Bound
+    >>> kernel = [[.9, .1], [.3, .7]]
+    >>> path = BayesianNetwork([(0, 1), (1, 2)], {0: [.75, .25], 1: kernel, 2: kernel})
+    >>> found = network_quilt(path, "ignorant", Bound(2.0))
+    >>> round(found.value, 6), found.record, found.nodes
+    (5.89182, 1, (0, 2))
+    """
+    if network.length > RECORDS:
+        raise MethodRefused(
+            f"'quilt' looks through networks of at most {RECORDS} records, found {network.length}; "
+            "use method='exchange'"
+        )
+    wanted = _pairs(network, pairs)
+    places = [network.numbers[node] for node in network.records]
+    targets = places if records is None else [places[record] for record in records]
+    worst = NetworkQuilt(0.0, 0, (), 0, 0.0)
+    for target in targets:
+        best = _best_quilt(network, target, against, score, wanted)
+        found = NetworkQuilt(best.value, places.index(target), best.nodes, best.near,
+                             best.influence)  # fmt: skip
+        worst = max(worst, found, key=lambda quilt: quilt.value)
+    return worst
+
+
+def _best_quilt(
+    network: BayesianNetwork,
+    target: int,
+    against: Literal["any", "ignorant"],
+    score: Score,
+    pairs: Sequence[tuple[int, int]],
+) -> NetworkQuilt:
+    law = network.law(network.nodes[target])
+    pairs = [(x, y) for x, y in pairs if law[x] > 0 and law[y] > 0]
+    if not pairs:
+        return NetworkQuilt(0.0, 0, (), 0, 0.0)
+    best = NetworkQuilt(math.inf, 0, (), 0, math.inf)
+    table = _odds(network, target) if against == "any" else None
+    for quilt, near in _quilts(network, target, against):
+        if float(score.value(np.array(float(near)), np.array(0.0))) >= best.value:
+            continue
+        if not quilt:
+            influence = 0.0
+        elif table is not None:
+            influence = _conditional(network, table, target, quilt, pairs)
+        else:
+            influence = max_influence(network, target, quilt, pairs)
+        value = float(score.value(np.array(float(near)), np.array(influence)))
+        if value < best.value:
+            nodes = tuple(network.nodes[place] for place in quilt)
+            best = NetworkQuilt(value, 0, nodes, near, influence)
+    return best
+
+
+def _quilts(
+    network: BayesianNetwork, target: int, against: Literal["any", "ignorant"]
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield the quilts of a target with the number of records near it."""
+    latent = {network.numbers[node] for node in network.latent}
+    around = moral_neighbours(network)
+    component = reachable(around, target, ())
+    others = sorted(component - latent)
+    for number in range(LARGEST + 1):
+        for quilt in combinations(others, number):
+            if against == "any":
+                inside = reachable(around, target, quilt)
+            else:
+                inside = dependent(network, target, quilt)
+            yield quilt, 1 + len(inside - latent - set(quilt))
+
+
+def max_influence(
+    network: BayesianNetwork,
+    target: int,
+    quilt: Sequence[int],
+    pairs: Sequence[tuple[int, int]] | None = None,
+) -> float:
+    """Return the largest ln Pr[quilt | x] / Pr[quilt | x'], Definition 4.2 of [wang2016].
+
+    Nodes are places, pairs are of states; rounded up.
+
+    >>> pair = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[.9, .1], [.3, .7]]})
+    >>> round(max_influence(pair, 0, [1]), 6)
+    1.94591
+    """
+    names = [network.nodes[place] for place in (target, *quilt)]
+    joint = network.law(names).reshape(network.size, -1)
+    own = joint.sum(axis=1)
+    listed = _pairs(network, None) if pairs is None else pairs
+    top = 0.0
+    for x, other in listed:
+        if own[x] > 0 and own[other] > 0:
+            ratio = log_ratio(joint[x], joint[other]) - math.log(own[x] / own[other])
+            top = max(top, float(np.nanmax(ratio)))
+    return top + _pad(network)
+
+
+def _odds(network: BayesianNetwork, target: int) -> Array:
+    """Return ln Pr[x, known] for every value of the target and every way to know other records.
+
+    The first axis is the target; each other record has one more state, unknown.
+    """
+    if (network.size + 1) ** (network.length - 1) > CASES:
+        raise MethodRefused(
+            f"'quilt' against all attackers goes through every known set, too many for "
+            f"{network.length} records; say against='ignorant', or use method='exchange'"
+        )
+    names = [network.nodes[target], *(n for n in network.records if n != network.nodes[target])]
+    table = network.law(names)
+    for axis in range(1, table.ndim):
+        table = np.concatenate([table, table.sum(axis=axis, keepdims=True)], axis=axis)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(table))
+
+
+def _conditional(
+    network: BayesianNetwork,
+    table: Array,
+    target: int,
+    quilt: Sequence[int],
+    pairs: Sequence[tuple[int, int]],
+) -> float:
+    """Return the largest influence on a quilt, given whatever else is known; rounded up."""
+    others = [n for n in network.records if n != network.nodes[target]]
+    axes = [others.index(network.nodes[place]) for place in quilt]
+    top = 0.0
+    for x, other in pairs:
+        with np.errstate(invalid="ignore"):
+            odds = table[x] - table[other]  # NaN where neither is possible
+        both = np.isfinite(table[x]) & np.isfinite(table[other])
+        # the largest odds once the quilt is known, in agreement with what was known of it
+        known = np.where(np.isnan(odds), -np.inf, odds)
+        for axis in axes:
+            values = np.take(known, range(network.size), axis=axis)
+            known = np.concatenate([values, values.max(axis=axis, keepdims=True)], axis=axis)
+        gain = known[both] - odds[both]
+        if gain.size:
+            top = max(top, float(gain.max()))
+    return top + _pad(network)
+
+
+def _pairs(
+    network: BayesianNetwork, pairs: Sequence[tuple[State, State]] | None
+) -> list[tuple[int, int]]:
+    states = range(network.size)
+    if pairs is None:
+        return [(x, y) for x in states for y in states if x != y]
+    named = [(network.index(x), network.index(y)) for x, y in pairs]
+    return list(dict.fromkeys([*named, *((y, x) for x, y in named)]))
+
+
+def _pad(network: BayesianNetwork) -> float:
+    """Return what rounding can do to the log of a ratio of two sums of products."""
+    return 4.0 * ROUNDOFF * (len(network.nodes) + 2) * (network.size + 4) + 4.0 * ROUNDOFF * 700

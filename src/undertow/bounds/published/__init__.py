@@ -1,0 +1,1 @@
+"""Bounds as printed in the literature: to compare with, never certified."""

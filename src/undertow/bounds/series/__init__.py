@@ -1,0 +1,1 @@
+"""Series shown record by record: flipped, correlated flips, erased."""

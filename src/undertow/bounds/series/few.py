@@ -1,0 +1,265 @@
+"""More than two states: sides read through the corners of hulls, or bounded from both sides."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol, Self
+
+import numpy as np
+
+from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.series.hulls import LEAST, TINY, Family, contraction
+from undertow.bounds.series.pairwise import Bounded, Strides
+from undertow.bounds.series.rungs import Rung, gains
+from undertow.bounds.series.watched import Ints, Option, Watched, log, primitive
+from undertow.numerics import ROUNDOFF, Array, log_sum
+
+__all__ = ["FewStates"]
+
+
+class Messages(Protocol):
+    """The messages of one option."""
+
+    def step(self, kernel: Array, channel: Array, shrink: float) -> Self:
+        """Return the messages one step inwards."""
+
+    def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
+        """Return the largest log-ratio of each pair of states, and upper ends."""
+
+    def best(self, value: int, other: int) -> int:
+        """Return the message with the largest log-ratio of a pair of states."""
+
+    def source(self, place: int) -> tuple[int, int]:
+        """Return which message one came from, and through which output."""
+
+
+class FewStates:
+    """A few states: all corners of the hull of messages, one family for each option."""
+
+    longest: int = 512
+    mirrored: bool = False
+
+    def __init__(
+        self, watched: Watched, known: bool, most: int, strides: Strides | None = None
+    ) -> None:
+        """Prepare; ``known`` says whether known records, or tails, are asked for.
+
+        At most about ``most`` messages are carried for each option. With ``strides`` they are
+        bounded pair by pair instead of by hulls.
+        """
+        self.watched, self.known, self.most, self.strides = watched, known, most, strides
+        if strides is not None:
+            self.longest = 64
+        self.value, self.other = ordered_pairs(watched.size)
+        entries = np.concatenate([watched.chain.transition.ravel(), watched.channels.ravel()])
+        self.lost = bool(entries[entries > 0].min() < LEAST)
+        if not primitive(watched.chain):
+            self.longest = min(self.longest, 64)  # nothing merges, however far one reads
+
+    def own(self, targets: Ints) -> tuple[Array, Ints]:
+        """Return the log-ratio of the target's own output and which it is, (N, 1, D)."""
+        logs = log(self.watched.channels)
+        with np.errstate(invalid="ignore"):
+            ratio = logs[:, self.value] - logs[:, self.other]  # (n, D, m)
+        ratio = np.where(np.isnan(ratio), -np.inf, ratio)
+        at = targets if len(logs) > 1 else np.zeros(len(targets), dtype=np.int64)
+        return ratio.max(axis=2)[at][:, None], ratio.argmax(axis=2)[at][:, None]
+
+    def laws(self, records: int) -> tuple[Array, Array]:
+        """Return what the laws of the first records say, (records, D), and errors (records,)."""
+        chain = self.watched.chain
+        law = log(chain.initial)
+        found = np.empty((records, len(self.value)))
+        for record in range(records):
+            if record:
+                law = log_sum(law[:, None] + log(chain.step(record - 1)), axis=0)
+                law = law - law.max()
+            with np.errstate(invalid="ignore"):
+                found[record] = law[self.value] - law[self.other]
+            same = record and np.array_equal(found[record], found[record - 1], equal_nan=True)
+            if chain.homogeneous and same:
+                found[record:] = found[record]
+                break
+        size = self.watched.size + float(np.abs(found[np.isfinite(found)]).max(initial=1.0))
+        steps = np.arange(1.0, records + 1)
+        shrink = contraction(chain.transition.T) if chain.homogeneous else 1.0
+        steps = np.minimum(steps, 1 / (1 - shrink)) if shrink < 1 else steps
+        return found, 40.0 * size * steps * ROUNDOFF
+
+    def table(self, side: int, most: int, settled: Callable[[Rung], bool]) -> Rung:
+        """Return the gains of one target by distance, where all are alike, until settled."""
+        kernel, channel = self.watched.kernel(1, side), self.watched.channel(0)
+        shrink, size = contraction(kernel), self.watched.size
+        far = self.watched.chain.initial if side < 0 else np.ones(size)
+        families = [self._single(kernel[:, v]) for v in range(size if self.known else 0)]
+        free = self._single(far)
+        plain = np.eye(size + 1)[:size]
+        plain[:, size] = far
+        rows: list[Rung] = []
+        check = 8
+        for step in range(1, most + 1):
+            if step > 1:
+                families = [family.step(kernel, channel, shrink) for family in families]
+            free = free.step(kernel, channel, shrink)
+            plain = _level(kernel @ plain)
+            rows.append(self._rung(families, free, plain, step, size))
+            if step == check and self.known:
+                if settled(_stacked(rows)):
+                    break
+                check += max(4, check // 8)
+        return _stacked(rows)
+
+    def rungs(self, side: int, targets: Ints, most: int) -> Iterator[Rung]:
+        """Yield the gains of some targets, distance by distance.
+
+        The families of a distance are those of the neighbours at one less, moved one step.
+        """
+        watched, size = self.watched, self.watched.size
+        length = watched.length or 2
+        shrinks = {
+            record: contraction(watched.kernel(record, side)) for record in self._inner(side)
+        }
+        free, plain_free = self._open(side, shrinks)
+        families: dict[int, list[Messages]] = {}
+        plain: dict[int, Array] = {}
+        for step in range(1, most + 1):
+            before, old = families, plain
+            families, plain = {}, {}
+            for record in self._needed(side, targets, most - step):
+                outer = record + side * step
+                if not 0 <= outer < length:
+                    continue
+                kernel = watched.kernel(record, side)
+                plain[record] = _level(kernel if step == 1 else kernel @ old[record + side])
+                if not self.known:
+                    continue
+                if step == 1:
+                    families[record] = [self._single(kernel[:, v]) for v in range(size)]
+                    continue
+                channel = watched.channel(record + side)
+                families[record] = [
+                    family.step(kernel, channel, shrinks[record])
+                    for family in before[record + side]
+                ]
+            yield _stacked([
+                self._row(families, plain, free, plain_free, int(target), side, step)
+                for target in targets
+            ])  # fmt: skip
+
+    def outputs(
+        self, target: int, side: int, option: Option, own: int, pair: int
+    ) -> dict[int, int]:
+        """Return the outputs behind the best gain of a side, by record."""
+        watched = self.watched
+        if not option.distance:
+            return {}
+        far = target + side * option.distance
+        read: list[Messages] = []
+        if option.value is None:
+            law = np.ones(watched.size) if side > 0 else watched.chain.law(far)
+            read.append(self._single(law))
+            inner = range(far - side, target - side, -side)
+        else:
+            read.append(self._single(watched.kernel(far - side, side)[:, option.value]))
+            inner = range(far - 2 * side, target - side, -side)
+        for record in inner:
+            kernel = watched.kernel(record, side)
+            read.append(read[-1].step(kernel, watched.channel(record + side), 1.0))
+        place = read[-1].best(int(self.value[pair]), int(self.other[pair]))
+        shown: dict[int, int] = {}
+        for record, family in zip(reversed(inner), reversed(read), strict=False):
+            place, shown[record + side] = family.source(place)
+        return shown
+
+    def _single(self, message: Array) -> Messages:
+        if self.strides is None:
+            return Family.single(message, self.most)
+        return Bounded.single(message, self.strides)
+
+    def _inner(self, side: int) -> range:
+        length = self.watched.length or 2
+        return range(length - 1) if side > 0 else range(1, length)
+
+    def _needed(self, side: int, targets: Ints, more: int) -> list[int]:
+        """Return the records whose families some target will need."""
+        records = {int(t) + side * back for t in targets for back in range(more + 1)}
+        return sorted(record for record in records if 0 <= record < (self.watched.length or 2))
+
+    def _open(
+        self, side: int, shrinks: dict[int, float]
+    ) -> tuple[dict[int, Messages], dict[int, Array]]:
+        """Return the families of open sides, to the end of the series, and their laws."""
+        watched = self.watched
+        length = watched.length or 2
+        record = length - 1 if side > 0 else 0
+        law = np.ones(watched.size) if side > 0 else watched.chain.initial
+        found, laws = {record: self._single(law)}, {record: law}
+        for inner in range(record - side, length if side < 0 else -1, -side):
+            kernel = watched.kernel(inner, side)
+            found[inner] = found[inner + side].step(
+                kernel, watched.channel(inner + side), shrinks[inner]
+            )
+            law = _level(kernel @ law)
+            laws[inner] = law
+        return found, laws
+
+    def _row(
+        self, families: dict[int, list[Messages]], plain: dict[int, Array],
+        free: dict[int, Messages], laws: dict[int, Array], target: int, side: int, step: int,
+    ) -> Rung:  # fmt: skip
+        """Return the rung of one target; an open side counts only once it is complete."""
+        size, length = self.watched.size, self.watched.length or 2
+        table = np.zeros((size, size + 1))
+        table[:, :size] = plain.get(target, 0.0)
+        table[:, size] = laws[target]
+        room = target if side < 0 else length - 1 - target
+        rung = self._rung(families.get(target, []), free[target], table, step, size)
+        if room == step:
+            return rung
+        never = np.full_like(rung.free, -np.inf)
+        return Rung(rung.known, rung.known_upper, never, never, rung.top, rung.base, rung.law)
+
+    def _ratio(self, columns: Array) -> Array:
+        """Return ln of the ratio of the entries of each pair, (D, columns); NaN for 0/0."""
+        logs = log(columns)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(logs[self.value] - logs[self.other])
+
+    def _rung(
+        self, families: list[Messages], free: Messages, plain: Array, step: int, size: int
+    ) -> Rung:
+        """Return the rung of one target from its families and from messages without outputs."""
+        pairs = len(self.value)
+        said = self._ratio(plain)
+        if families:
+            read = [family.ratios(self.value, self.other) for family in families]
+            known, upper = (np.stack(part, axis=1) for part in zip(*read, strict=True))
+        else:  # not asked for: nothing is found, and nothing is bounded
+            known, upper = np.full((pairs, size), -np.inf), np.full((pairs, size), np.inf)
+        message, most = free.ratios(self.value, self.other)
+        sizes = np.concatenate([known.ravel(), message, said.ravel()])
+        large = float(np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0))
+        slack = (4 * (step + 2) * (size + 4) + 32 * (1 + large)) * ROUNDOFF
+        rung = gains(
+            (known[None, None], upper[None, None]), (message[None, None], most[None, None]),
+            said[None, :, :size], said[None, :, size], np.array([slack]),
+        )  # fmt: skip
+        if not self.lost and plain[plain > 0].min(initial=1.0) >= TINY:
+            return rung
+        return replace(  # an entry may have underflowed: nothing is certified
+            rung,
+            known_upper=np.full_like(rung.known, np.inf),
+            free_upper=np.full_like(rung.free, np.inf),
+            top=np.full_like(rung.top, np.inf),
+        )
+
+
+def _level(columns: Array) -> Array:
+    """Return columns with 1 as largest entry, or 0 throughout."""
+    peak = columns.max(axis=0)
+    return np.asarray(columns / np.where(peak > 0, peak, 1.0))
+
+
+def _stacked(rows: list[Rung]) -> Rung:
+    """Return several rungs of one row each as one."""
+    names = ("known", "known_upper", "free", "free_upper", "top", "base", "law")
+    return Rung(*(np.concatenate([getattr(row, name) for row in rows]) for name in names))

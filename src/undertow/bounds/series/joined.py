@@ -1,0 +1,359 @@
+"""The sides of all targets joined into the worst attack.
+
+The gain of a side never depends on the other one, so the leakage is the largest sum of left side,
+own output and right side over targets and pairs of values. A side is read outwards until nothing
+beyond can matter: farther messages are mixtures of those that a known value at this distance
+would send, so the largest of these bounds them all; and what farther known values say by
+themselves lies between what those at this distance say.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.series.rungs import Reader, Rung
+from undertow.bounds.series.watched import Attack, Bools, Ints, Option, Watched
+from undertow.numerics import GAP, Array
+
+__all__ = ["Solved", "join", "nearest"]
+
+TAIL = GAP / 64
+"""How far the bound on all options beyond a distance may lie above the best one before it when a
+side is read no farther (upper side)."""
+
+SAME = GAP / 1000
+"""Options this close to the best may take its place, so that witnesses are short (lower side)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A certified upper end, and the attack found with its outputs (None: nothing to attack)."""
+
+    upper: float
+    attack: Attack | None = None
+    outputs: dict[int, int] | None = None
+
+
+def nearest(against: Against, side: int) -> int:
+    """Return the distance of an explicit attacker's nearest known record on a side, 0 for none.
+
+    >>> nearest(Adversary(3, [0, 1, 8]), -1)
+    2
+    """
+    if not isinstance(against, Adversary):
+        return 0
+    gaps = [(record - against.target) * side for record in against.known]
+    return min((gap for gap in gaps if gap > 0), default=0)
+
+
+def join(watched: Watched, reader: Reader, against: Against, wanted: Ints | None) -> Solved:
+    """Return the largest sum of left side, own output and right side over the wanted targets."""
+    rows: _Rows = (_Alike if watched.alike else _Differing)(watched, reader, against, wanted)
+    return rows.solve()
+
+
+class _Rows:
+    """Targets and what is asked about them."""
+
+    def __init__(
+        self, watched: Watched, reader: Reader, against: Against, wanted: Ints | None
+    ) -> None:
+        if isinstance(against, Adversary):
+            wanted = np.array([against.target])
+        self.watched, self.reader, self.against, self.wanted = watched, reader, against, wanted
+        self.everything, self.informed = against == "any", against == "informed"
+        self.near = {side: nearest(against, side) for side in (-1, 1)}
+        self.value, self.other = ordered_pairs(watched.size)
+
+    def solve(self) -> Solved:
+        raise NotImplementedError
+
+    def possible(self, targets: Ints, seen: Bools) -> tuple[Ints, Array]:
+        """Return the targets with two possible values, and their own weights, -inf elsewhere."""
+        targets = targets[seen[targets].sum(axis=1) > 1]
+        if not targets.size:
+            return targets, np.zeros(0)
+        both = seen[targets][:, self.value] & seen[targets][:, self.other]
+        return targets, np.where(both[:, None], self.reader.own(targets)[0], -np.inf)
+
+    def conclude(
+        self, upper: Array, target: int, length: int, left: Option, right: Option, own: int,
+        pair: int,
+    ) -> Solved:  # fmt: skip
+        """Return the attack with all that it wants to see."""
+        attack = Attack(target, length, left, right, int(self.value[pair]), int(self.other[pair]))
+        shown: dict[int, int] = {}
+        for side, option in attack.sides():
+            shown |= self.reader.outputs(target, side, option, own, pair)
+        shown[target] = int(self.reader.own(np.array([target]))[1][0, own, pair])
+        return Solved(float(upper.max()), attack, shown)
+
+
+class _Differing(_Rows):
+    """Steps or channels differ: a row for each target, read as far as any of them needs."""
+
+    def solve(self) -> Solved:
+        length = self.watched.length or 2
+        seen = self.watched.supports(length)
+        targets = np.arange(length) if self.wanted is None else self.wanted
+        targets, total = self.possible(targets, seen)
+        if not targets.size:
+            return Solved(0.0)
+        upper, options = total, []
+        for side in (-1, 1):
+            gain, ceiling, distance, value = self._side(side, targets, seen, total.shape)
+            total, upper = _sum(total, gain), _sum(upper, ceiling)
+            options.append((distance, value))
+        place = np.unravel_index(int(total.argmax()), total.shape)
+        if np.isneginf(total[place]):
+            return Solved(0.0)
+        row, own, pair = (int(axis) for axis in place)
+        left, right = (
+            Option(int(d[place]), int(v[place]) if v[place] < self.watched.size else None)
+            for d, v in options
+        )
+        return self.conclude(upper, int(targets[row]), length, left, right, own, pair)
+
+    def _side(
+        self, side: int, targets: Ints, seen: Bools, shape: tuple[int, ...]
+    ) -> tuple[Array, Array, Ints, Ints]:
+        """Return gains, certified gains, and the distance and value of the best option."""
+        near, size = self.near[side], self.watched.size
+        room = targets if side < 0 else len(seen) - 1 - targets
+        best = np.full(shape, -np.inf)
+        best[(room == 0) & (near == 0)] = 0.0
+        most = near or int(room.max())
+        if self.informed:  # who knows the neighbour on every side that has one
+            near = most = 1
+        raised = best.copy()
+        distance, value = np.zeros(shape, dtype=np.int64), np.full(shape, size)
+        going = room > 0
+        for step, rung in enumerate(self.reader.rungs(side, targets, most), start=1):
+            here = going[:, None, None, None]
+            if side < 0:
+                here = here & seen[np.maximum(targets - step, 0)][:, None, None]
+            tables = []
+            for known, free in ((rung.known, rung.free), (rung.known_upper, rung.free_upper)):
+                table = np.full((*shape, size + 1), -np.inf)
+                if self.everything or near == step:
+                    table[..., :size] = np.where(here, known, -np.inf)
+                if not near:
+                    table[..., size] = np.where(going[:, None, None], free, -np.inf)
+                tables.append(table)
+            top = tables[0].max(axis=3)
+            better = top > best + SAME
+            value = np.where(better, tables[0].argmax(axis=3), value)
+            distance = np.where(better, step, distance)
+            best = np.where(better, top, best)
+            raised = np.maximum(raised, tables[1].max(axis=3))
+            going = going & (room > step)
+            if not near:
+                with np.errstate(invalid="ignore"):
+                    beyond = rung.top - (rung.base if self.everything else rung.law)[:, None]
+                enough = going & (beyond <= raised + TAIL).all(axis=(1, 2))
+                raised[enough] = np.maximum(raised, beyond)[enough]
+                going = going & ~enough
+            if not going.any():
+                break
+        return best, raised, distance, value
+
+
+class _Alike(_Rows):
+    """All steps and channels are alike: one table of distances serves every target."""
+
+    def solve(self) -> Solved:
+        watched, length = self.watched, self.watched.length
+        self.given = not isinstance(watched.chain.start, str)
+        self.tables = {-1: self._read(-1)}
+        mirrored = self.reader.mirrored and not self.given and self.near[-1] == self.near[1]
+        self.tables[1] = self.tables[-1] if mirrored else self._read(1)
+        self.laws, self.doubt = self.reader.laws((length or 1) if self.given else 1)
+        targets, records = self._targets()
+        if self.given and length is None:
+            self.laws, self.doubt = self.reader.laws(records)
+        self.seen = watched.supports(records)
+        targets, total = self.possible(targets, self.seen)
+        if not targets.size:
+            return Solved(0.0)
+        upper = total
+        for side in (-1, 1):
+            gain, ceiling = self._side(side, targets, records)
+            total, upper = _sum(total, gain), _sum(upper, ceiling)
+        best = total.max()
+        if np.isneginf(best):
+            return Solved(0.0)
+        early = (total == best) | (total >= best - SAME)
+        row, own, pair = (int(axis) for axis in np.argwhere(early)[0])
+        target = int(targets[row])
+        left = self._option(-1, target, target, own, pair)
+        right = self._option(1, target, records - 1 - target, own, pair)
+        if length is None:
+            if not self.given and self.wanted is None:
+                target = left.distance
+            records = max(target + right.distance + 1, 2)
+        return self.conclude(upper, target, records, left, right, own, pair)
+
+    def _targets(self) -> tuple[Ints, int]:
+        """Return the targets to look at, and how many records there are for them.
+
+        Of a chain of any length, one target far from both ends stands for all of them, or with a
+        given start the last one for all later ones.
+        """
+        length = self.watched.length
+        left, right = len(self.tables[-1].law), len(self.tables[1].law)
+        if length is not None:
+            moving = np.flatnonzero((self.laws[1:] != self.laws[:-1]).any(axis=1))
+            left = max(left, int(moving[-1]) + 1 if moving.size else 0) + self.watched.size**2
+            targets = np.arange(length) if self.wanted is None else self.wanted
+            if self.wanted is None and length > left + right + 8:
+                targets = np.r_[: left + 2, length - right - 2 : length]  # the middle is all alike
+                self.doubt = np.full_like(self.doubt, self.doubt.max())
+            return targets, length
+        if self.wanted is not None:
+            return self.wanted, int(self.wanted.max()) + right + 2
+        more = 4 + self.watched.size**2
+        return np.arange(left + more) if self.given else np.array(
+            [left + 1]
+        ), left + right + 2 * more
+
+    def _read(self, side: int) -> Rung:
+        """Return the gains by distance, as far as needed."""
+        near, length = self.near[side], self.watched.length
+        most = near or (self.reader.longest if length is None else length - 1)
+        if self.informed:
+            most = 1
+        return self.reader.table(side, most, lambda rung: not near and self._settled(rung, side))
+
+    def _settled(self, table: Rung, side: int) -> bool:
+        """Return whether nothing beyond the last distance can matter.
+
+        Either what lies beyond is bounded by what was found, or all messages agree by now, and so
+        does all that a known value, or the law of the target, can say.
+        """
+        top, base = table.top[-1], table.base[-1]
+        given = side < 0 and self.given
+        with np.errstate(invalid="ignore"):
+            narrow = bool((top - table.law[-1] <= table.free_upper[-1] + TAIL).all())
+            forgotten = bool((-base[self._mirror()] - base <= TAIL).all())
+            if not self.everything:
+                return narrow and (forgotten or not given)
+            known, free = table.known_upper, table.free_upper[-1]
+            if given:
+                late = self.watched.supports(4 + self.watched.size**2)[-1]
+                known, free = np.where(late, known, -np.inf), -np.inf
+            best = np.maximum(known.max(axis=(0, 3)), free)
+            below = bool((top - base <= best + TAIL).all())
+        return below or (narrow and forgotten)
+
+    def _mirror(self) -> Ints:
+        """Return for each pair (x, x') the place of (x', x)."""
+        place = {pair: at for at, pair in enumerate(zip(self.value, self.other, strict=True))}
+        return np.array([place[y, x] for x, y in zip(self.value, self.other, strict=True)])
+
+    def _side(self, side: int, targets: Ints, records: int) -> tuple[Array, Array]:
+        """Return gains and certified gains (N, O, D) of one side of all targets."""
+        table, near = self.tables[side], self.near[side]
+        room = targets if side < 0 else records - 1 - targets
+        if near or self.informed:
+            return self._fixed(side, targets, room, near or 1)
+        steps = len(table.law)
+        constant = side > 0 or not self.given  # an open side depends on its length alone
+        reach = np.minimum(room, steps)
+        found = []
+        for known, free in ((table.known, table.free), (table.known_upper, table.free_upper)):
+            free = np.maximum.accumulate(free, axis=0) if constant else free
+            part = np.concatenate([np.zeros((1, *free.shape[1:])), free])[reach]
+            if self.everything:
+                part = np.maximum(part, self._known(known, side, targets, reach))
+            found.append(part)
+        gain, upper = found
+        far = (room > steps)[:, None, None]
+        if far.any():
+            base = np.tile(table.base[-1], (len(targets), 1))
+            if not self.everything:
+                law = table.law[[-1] * len(targets)]
+                if not constant:
+                    law = self.laws[targets] - self.doubt[targets][:, None]
+                rest = self.watched.length is None and not constant and self.wanted is None
+                base = np.concatenate([law[:-1], base[-1:]]) if rest else law
+            with np.errstate(invalid="ignore"):
+                beyond = table.top[-1] - base[:, None]
+            beyond = np.where(np.isnan(beyond), np.inf, beyond)
+            upper = np.where(far, np.maximum(upper, beyond), upper)
+            if not constant:
+                gain = np.where(far, np.minimum(beyond, upper), gain)
+        return gain, upper
+
+    def _fixed(self, side: int, targets: Ints, room: Ints, distance: int) -> tuple[Array, Array]:
+        """Return gains and certified gains where the nearest known record is given."""
+        table = self.tables[side]
+        found = []
+        for known in (table.known[distance - 1], table.known_upper[distance - 1]):
+            rows = np.broadcast_to(known, (len(targets), *known.shape))
+            if side < 0:
+                back = self.seen[np.maximum(targets - distance, 0)][:, None, None]
+                rows = np.where(back, rows, -np.inf)
+            found.append(np.where((room > 0)[:, None, None], rows.max(axis=3), 0.0))
+        return found[0], found[1]
+
+    def _known(self, known: Array, side: int, targets: Ints, reach: Ints) -> Array:
+        """Return the best gain over known records within reach, (N, O, D)."""
+        nothing = np.full((1, *known.shape[1:3]), -np.inf)
+        if side > 0 or not self.given:
+            best = np.concatenate([nothing, np.maximum.accumulate(known.max(axis=3), axis=0)])
+            return np.asarray(best[reach])
+        changes = np.flatnonzero((self.seen != self.seen[-1]).any(axis=1))
+        early = int(changes[-1]) + 1 if changes.size else 0
+        if early > 2 * self.watched.size**2 + 2:  # supports that keep changing: one by one
+            return self._masked(known, targets, reach)
+        late = np.where(self.seen[-1], known, -np.inf).max(axis=3)
+        best = np.concatenate([nothing, np.maximum.accumulate(late, axis=0)])
+        result = best[np.clip(targets - early, 0, len(known))]
+        for record in range(early):
+            step = targets - record
+            here = (step >= 1) & (step <= len(known))
+            gain = np.where(self.seen[record], known, -np.inf).max(axis=3)
+            result[here] = np.maximum(result[here], gain[step[here] - 1])
+        return np.asarray(result)
+
+    def _masked(self, known: Array, targets: Ints, reach: Ints) -> Array:
+        result = np.full((len(targets), *known.shape[1:3]), -np.inf)
+        for row, (target, far) in enumerate(zip(targets, reach, strict=True)):
+            back = self.seen[target - far : target][::-1][:, None, None]
+            result[row] = np.where(back, known[:far], -np.inf).max(axis=(0, 3), initial=-np.inf)
+        return result
+
+    def _option(self, side: int, target: int, room: int, own: int, pair: int) -> Option:
+        """Return the nearest option that attains the best gain of a side."""
+        table, near, size = self.tables[side], self.near[side], self.watched.size
+        if self.informed:
+            near = min(room, 1)
+        reach = near or min(room, len(table.law))
+        if not reach:
+            return Option(0)
+        grid = np.full((reach, size + 1), -np.inf)
+        grid[:, :size] = table.known[:reach, own, pair]
+        if side < 0 and self.given:
+            back = self.seen[target - reach : target][::-1]
+            grid[:, :size] = np.where(back, grid[:, :size], -np.inf)
+        if near:
+            return Option(near, int(grid[near - 1].argmax()))
+        if not self.everything:
+            grid[:, :size] = -np.inf
+        if side > 0 or not self.given:
+            grid[:, size] = table.free[:reach, own, pair]
+        else:
+            grid[-1, size] = table.free[reach - 1, own, pair]
+            if room > reach:
+                grid[-1, size] = table.top[-1, own, pair] - self.laws[target, pair]
+        best = grid.max()
+        step, value = np.argwhere((grid == best) | (grid >= best - SAME))[0]
+        return Option(int(step) + 1, int(value) if value < size else None)
+
+
+def _sum(one: Array, two: Array) -> Array:
+    """Return the sum; what cannot occur (-inf) stays so beside an infinite gain."""
+    never = np.isneginf(one) | np.isneginf(two)
+    return np.asarray(np.where(never, -np.inf, np.where(never, 0.0, one) + two))

@@ -1,0 +1,1 @@
+"""Trees of any size: messages along the edges."""

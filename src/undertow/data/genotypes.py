@@ -1,0 +1,194 @@
+"""Genotypes at one locus from VCF files; needs pysam, the extra ``genomics``.
+
+The genotypes are private: nothing here prints them, and no message quotes one.
+"""
+
+import gzip
+import os
+import shutil
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from undertow.data.table import Data
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.pedigree import GENOTYPES
+from undertow.queries import State
+
+__all__ = ["count_genotypes", "genotype_table", "read_genotypes"]
+
+Locus = str | tuple[str, int]
+
+
+def read_genotypes(
+    path: str | Path,
+    locus: Locus,
+    people: Sequence[Any] | None = None,
+    *,
+    allele: str | None = None,
+) -> list[State | None]:
+    """Return the genotype of each person at one locus: "BB", "Bb", "bb", or None where missing.
+
+    Parameters
+    ----------
+    path
+        A VCF or BCF file, plain or compressed; an index is not needed.
+    locus
+        A variant's identifier, "chromosome:position" or (chromosome, position), positions counted
+        from 1 as in the file.
+    people
+        Whose genotypes, in which order, by default all samples of the file; for a `Pedigree` pass
+        ``pedigree.people``.
+    allele
+        Which allele is B, by default the reference allele; all others are b.
+
+    >>> read_genotypes("cohort.vcf.gz", "22:16050075")  # doctest: +SKIP
+    ['BB', 'Bb', None]
+    """
+    with _opened(Path(path)) as file:
+        samples = list(file.header.samples)
+        wanted = samples if people is None else [str(person) for person in people]
+        known = set(samples)
+        for person in wanted:
+            if person not in known:
+                raise InvalidInput(
+                    f"person {person!r} has no genotypes in {Path(path).name}; leave them out, or "
+                    "make them latent in the pedigree"
+                )
+        record = _found(file, locus, Path(path).name)
+        alleles = tuple(record.alleles or ())
+        major = alleles[0] if allele is None and alleles else allele
+        if major not in alleles:
+            raise InvalidInput(f"the locus {_words(locus)} has no allele {allele!r}")
+        return [_genotype(record.samples[person].alleles, major) for person in wanted]
+
+
+def count_genotypes(
+    path: str | Path,
+    locus: Locus,
+    people: Sequence[Any] | None = None,
+    *,
+    allele: str | None = None,
+) -> dict[State, int]:
+    """Return how many people have each genotype at one locus; missing ones are in no count.
+
+    Arguments as in `read_genotypes`. The counts are exact and private: release them with noise.
+
+    >>> count_genotypes("cohort.vcf.gz", "22:16050075")  # doctest: +SKIP
+    {'BB': 12, 'Bb': 7, 'bb': 1}
+    """
+    found = Counter(read_genotypes(path, locus, people, allele=allele))
+    return {genotype: found[genotype] for genotype in GENOTYPES}
+
+
+def genotype_table(
+    path: str | Path,
+    locus: Locus,
+    people: Sequence[Any] | None = None,
+    *,
+    allele: str | None = None,
+) -> Data:
+    """Return the genotypes at one locus as data to be released, one record for each person.
+
+    Arguments as in `read_genotypes`.
+
+    >>> genotype_table("cohort.vcf.gz", "22:16050075")  # doctest: +SKIP
+    """
+    import polars as pl
+
+    found = read_genotypes(path, locus, people, allele=allele)
+    return Data(pl.DataFrame({"genotype": pl.Series(found, dtype=pl.String)}), value="genotype")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Yield a variant file; its library is kept quiet, since its complaints could quote it."""
+    try:
+        import pysam  # type: ignore[import-not-found,unused-ignore]
+    except ImportError as error:
+        raise NotSupported(
+            "reading VCF files needs pysam; install it with: pip install 'undertow[genomics]'"
+        ) from error
+    if not path.is_file():
+        raise InvalidInput(f"there is no file {path.name}")
+    before = pysam.set_verbosity(0)
+    try:
+        with _source(path) as source:
+            try:
+                file = pysam.VariantFile(source)
+            except (OSError, ValueError) as error:
+                raise InvalidInput(f"{path.name} is not a VCF file") from error
+            with file:
+                yield file
+    finally:
+        pysam.set_verbosity(before)
+
+
+@contextmanager
+def _source(path: Path) -> Iterator[Any]:
+    """Yield what the library can read: the file, or a pipe from one compressed by plain gzip."""
+    with path.open("rb") as file:
+        head = file.read(16)
+    if head[:2] != b"\x1f\x8b" or head[12:14] == b"BC":  # not gzip, or gzip in seekable blocks
+        yield str(path)
+        return
+    receive, send = os.pipe()
+    feeder = threading.Thread(target=_feed, args=(path, send), daemon=True)
+    with os.fdopen(receive, "rb") as stream:
+        feeder.start()
+        yield stream
+    feeder.join()
+
+
+def _feed(path: Path, send: int) -> None:
+    """Write a gzipped file into a pipe, until it ends or nobody reads any more."""
+    quiet = suppress(OSError, EOFError, zlib.error)
+    with quiet, os.fdopen(send, "wb") as out, gzip.open(path, "rb") as file:
+        shutil.copyfileobj(file, out)
+
+
+def _found(file: Iterable[Any], locus: Locus, name: str) -> Any:
+    """Return the only record at a locus."""
+    matches = list(_matching(file, locus, name))
+    if not matches:
+        raise InvalidInput(f"{name} has no locus {_words(locus)}")
+    if len(matches) > 1:
+        raise InvalidInput(
+            f"{name} has {len(matches)} variants at {_words(locus)}; name one by its identifier"
+        )
+    return matches[0]
+
+
+def _matching(file: Iterable[Any], locus: Locus, name: str) -> Iterator[Any]:
+    place = _place(locus)
+    try:
+        for record in file:
+            named = record.id is not None and record.id == locus
+            if named or (place is not None and (record.chrom, record.pos) == place):
+                yield record.copy()
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{name} is damaged: its variants cannot all be read") from error
+
+
+def _place(locus: Locus) -> tuple[str, int] | None:
+    if isinstance(locus, tuple):
+        if len(locus) != 2:
+            raise InvalidInput("a locus is (chromosome, position), 'chromosome:position' or a name")
+        return str(locus[0]), int(locus[1])
+    chromosome, colon, position = locus.rpartition(":")
+    return (chromosome, int(position)) if colon and position.isdigit() else None
+
+
+def _words(locus: Locus) -> str:
+    return locus if isinstance(locus, str) else f"{locus[0]}:{locus[1]}"
+
+
+def _genotype(alleles: Any, major: str | None) -> State | None:
+    """Return a genotype by its number of alleles B; anything but two known alleles is missing."""
+    if alleles is None or len(alleles) != 2 or None in alleles:
+        return None
+    return GENOTYPES[2 - sum(1 for allele in alleles if allele == major)]

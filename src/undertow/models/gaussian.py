@@ -1,0 +1,343 @@
+"""Gaussian records: real numbers whose dependence is a covariance matrix."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
+from undertow.models.definite import exponents, least_eigenvalue_lower
+from undertow.numerics import SYMMETRY, Array, check_count, check_positive, freeze
+
+__all__ = ["GaussianClass", "MultivariateGaussian"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultivariateGaussian:
+    """Records X_0 .. X_{n-1} that are jointly Gaussian with a known mean and covariance.
+
+    Parameters
+    ----------
+    mean
+        n numbers, or one for all records. No leakage of a linear statistic depends on it.
+    covariance
+        A symmetric positive definite matrix (n, n). Records that determine each other exactly make
+        it singular, which is refused.
+    spread
+        The largest difference of two values of one record that an attacker compares, for
+        mechanisms that do not say so themselves (`MetricDP`); None means any difference.
+
+    >>> family = MultivariateGaussian([100, 86.8], [[225, 137.2], [137.2, 416.6]])
+    >>> family.correlations.round(3)
+    array([[1.   , 0.448],
+           [0.448, 1.   ]])
+    """
+
+    mean: Array
+    covariance: Array
+    spread: float | None
+
+    def __init__(self, mean: Any, covariance: Any, spread: float | None = None) -> None:
+        """Validate, make exactly symmetric, and freeze."""
+        matrix = _covariance(covariance)
+        set_ = object.__setattr__
+        set_(self, "covariance", matrix)
+        set_(self, "mean", _mean(mean, len(matrix)))
+        set_(self, "spread", None if spread is None else check_positive(spread, "spread"))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both describe the same law and spread."""
+        return isinstance(other, MultivariateGaussian) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a hash that agrees with equality."""
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return self.mean.tobytes(), self.covariance.tobytes(), self.spread
+
+    @property
+    def length(self) -> int:
+        """The number of records."""
+        return len(self.covariance)
+
+    @property
+    def states(self) -> tuple[()]:
+        """Empty: the records are numbers, not states."""
+        return ()
+
+    @property
+    def sds(self) -> Array:
+        """The standard deviations, rounded to nearest."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def correlations(self) -> Array:
+        """The correlation matrix, rounded to nearest."""
+        return _correlations(self.covariance)
+
+    @property
+    def largest_correlation(self) -> float:
+        """The largest correlation of two records in absolute value, rounded to nearest.
+
+        >>> MultivariateGaussian(0, [[1, -.5], [-.5, 1]]).largest_correlation
+        0.5
+        """
+        return float(np.abs(self.correlations - np.eye(self.length)).max())
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        limit = "" if self.spread is None else f", two values at most {self.spread:g} apart"
+        return (
+            f"{self.length} jointly Gaussian records with correlations up to "
+            f"{self.largest_correlation:.4g} in absolute value{limit}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "kind": "gaussian",
+            "mean": self.mean.tolist(),
+            "covariance": self.covariance.tolist(),
+            "spread": self.spread,
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> "MultivariateGaussian":
+        """Return the model described by `to_dict`."""
+        _require(description, "a Gaussian model", ("mean", "covariance"))
+        return cls(description["mean"], description["covariance"], description.get("spread"))
+
+    @staticmethod
+    def bounded(
+        n: int, rho: float, sds: Any = None, spread: float | None = None
+    ) -> "GaussianClass":
+        """Return the class of all Gaussian models with correlations of at most ``rho``.
+
+        ``sds`` are the standard deviations of the n records, by default all equal.
+
+        >>> MultivariateGaussian.bounded(3, .275).describe()
+        'any 3 jointly Gaussian records of equal variance, correlations up to 0.275'
+        """
+        return GaussianClass(n, rho, sds, spread)
+
+    @classmethod
+    def fit(
+        cls, rows: Any, *, spread: float | None = None, public: bool = False
+    ) -> "MultivariateGaussian":
+        """Return the model with the mean and covariance of independent rows of n numbers.
+
+        Each row is one draw of all n records, such as one family; more than n rows are needed.
+        The covariance has the divisor (rows - 1). The fit itself is not private: it warns, unless
+        the rows are ``public``.
+
+        >>> rows = [[1.0, 2.1], [2.0, 3.9], [3.0, 6.2], [4.0, 7.7]]
+        >>> MultivariateGaussian.fit(rows, public=True).mean
+        array([2.5  , 4.975])
+        """
+        table = _rows(rows)
+        centred = table - table.mean(axis=0)
+        constant = np.flatnonzero((table == table[0]).all(axis=0))
+        if constant.size:
+            raise InvalidModel(
+                f"column {int(constant[0])} is the same in all rows: its record has no variance; "
+                "leave it out"
+            )
+        covariance = centred.T @ centred / (len(table) - 1)
+        try:
+            model = cls(table.mean(axis=0), covariance, spread)
+        except InvalidModel:  # its message would tell what the rows are like
+            raise InvalidModel(
+                "the columns of the rows determine each other, or nearly so: no covariance of "
+                "independent rows can be inverted; leave a column out, or add rows"
+            ) from None
+        if not public:
+            warnings.warn(
+                "a model fitted to private records is itself a disclosure, which no noise "
+                "protects; fit it to public or older records, and say public=True where they are",
+                DisclosureWarning,
+                stacklevel=2,
+            )
+        return model
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianClass:
+    """All jointly Gaussian models of n records whose correlations are at most ``rho``.
+
+    Correlations may have either sign; only positive definite matrices count. ``sds`` are the
+    standard deviations, None where they are equal and otherwise unknown. ``spread`` as in
+    `MultivariateGaussian`.
+
+    >>> GaussianClass(2, .4483, sds=[15.0, 20.41]).sds
+    (15.0, 20.41)
+    """
+
+    length: int
+    rho: float
+    sds: tuple[float, ...] | None
+    spread: float | None
+
+    def __init__(self, n: int, rho: float, sds: Any = None, spread: float | None = None) -> None:
+        """Check that such models exist."""
+        size = check_count(n, "n (records)", 1)
+        try:
+            limit = float(rho)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"rho must be a number, found {type(rho).__name__}") from error
+        if not 0 <= limit < 1:
+            raise InvalidModel(
+                f"rho bounds correlations in absolute value and lies in [0, 1), found {limit}; "
+                "for records that may be copies of each other use Groups(n)"
+            )
+        deviations = None
+        if sds is not None:
+            listed = freeze(sds)
+            if listed.shape != (size,):
+                raise InvalidModel(f"{size} records need {size} sds, found shape {listed.shape}")
+            deviations = tuple(check_positive(sd, f"sd of record {i}")
+                               for i, sd in enumerate(listed.tolist()))  # fmt: skip
+        set_ = object.__setattr__
+        set_(self, "length", size)
+        set_(self, "rho", limit)
+        set_(self, "sds", deviations)
+        set_(self, "spread", None if spread is None else check_positive(spread, "spread"))
+
+    @property
+    def states(self) -> tuple[()]:
+        """Empty: the records are numbers, not states."""
+        return ()
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        variance = "equal variance" if self.sds is None else "known variances"
+        limit = "" if self.spread is None else f", two values at most {self.spread:g} apart"
+        return (
+            f"any {self.length} jointly Gaussian records of {variance}, correlations up to "
+            f"{self.rho:g}{limit}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "kind": "gaussian-class",
+            "n": self.length,
+            "rho": self.rho,
+            "sds": None if self.sds is None else list(self.sds),
+            "spread": self.spread,
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> "GaussianClass":
+        """Return the class described by `to_dict`."""
+        _require(description, "a class of Gaussian models", ("n", "rho"))
+        return cls(
+            description["n"],
+            description["rho"],
+            description.get("sds"),
+            description.get("spread"),
+        )
+
+
+def _covariance(values: Any) -> Array:
+    """Return an exactly symmetric copy, or say which entry is wrong."""
+    matrix = freeze(values)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise InvalidModel(
+            f"covariance must be a square matrix, one row for each record, found {matrix.shape}"
+        )
+    for i, j in np.argwhere(~np.isfinite(matrix)):
+        raise InvalidModel(f"entry ({i}, {j}) of the covariance is not a finite number")
+    variances = np.diag(matrix)
+    for i in np.flatnonzero(variances <= 0):
+        raise InvalidModel(
+            f"the variance of record {i} is {variances[i]}; it must be positive: leave out records "
+            "that are certain"
+        )
+    if not 1e-280 < variances.min() <= variances.max() < 1e280:
+        raise InvalidModel("variances beyond 1e-280 .. 1e280: measure the records in other units")
+    sds = np.sqrt(variances)
+    units = sds[:, None] * sds
+    for i, j in np.argwhere(np.abs(matrix - matrix.T) > SYMMETRY * units):
+        raise InvalidModel(
+            f"the covariance is not symmetric: entry ({i}, {j}) is {matrix[i, j]}, entry "
+            f"({j}, {i}) is {matrix[j, i]}"
+        )
+    even = freeze((matrix + matrix.T) / 2)
+    for i, j in np.argwhere(np.triu(np.abs(even) >= units, 1)):
+        raise InvalidModel(_too_close(even, int(i), int(j)))
+    scaled = np.ldexp(even, -_units(variances))
+    if not least_eigenvalue_lower(scaled):
+        least = float(np.linalg.eigvalsh(_correlations(even))[0])
+        nearly = (
+            "it is singular, or closer to singular than rounding can tell: some record is a "
+            "linear function of others; leave it out, or use Groups"
+        )
+        raise InvalidModel(
+            "the covariance is not positive definite: "
+            + (nearly if least > -1e-9 else "the least eigenvalue of its correlation matrix is "
+               f"{least:.6g}; no records have these correlations together")
+        )  # fmt: skip
+    return even
+
+
+def _too_close(matrix: Array, i: int, j: int) -> str:
+    rho = matrix[i, j] / math.sqrt(matrix[i, i]) / math.sqrt(matrix[j, j])
+    if abs(rho) > 1 + SYMMETRY:
+        return (
+            f"entry ({i}, {j}) of the covariance is a correlation of {rho:.6g}; correlations lie "
+            "between -1 and 1"
+        )
+    return (
+        f"entry ({i}, {j}) of the covariance is a correlation of {rho:.0f}: records {i} and {j} "
+        "determine each other; leave one out, or use Groups"
+    )
+
+
+def _units(variances: Array) -> Any:
+    """Return the exponents k_i + k_j of the exact change of units."""
+    halves = exponents(variances).astype(np.int64)
+    return halves[:, None] + halves
+
+
+def _correlations(matrix: Array) -> Array:
+    sds = np.sqrt(np.diag(matrix))
+    found = matrix / sds[:, None] / sds
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(found)
+
+
+def _mean(values: Any, size: int) -> Array:
+    mean = freeze(values)
+    if mean.ndim == 0:
+        mean = freeze(np.full(size, float(mean)))
+    if mean.shape != (size,) or not np.isfinite(mean).all():
+        raise InvalidModel(
+            f"mean must be one finite number, or {size} of them, one for each record; found shape "
+            f"{mean.shape}"
+        )
+    return mean
+
+
+def _rows(rows: Any) -> Array:
+    table = freeze(rows)
+    if table.ndim != 2 or not table.size:
+        raise InvalidInput("rows must be a table: one row for each draw of all records")
+    if len(table) <= table.shape[1]:
+        raise InvalidInput(
+            f"{table.shape[1]} records need at least {table.shape[1] + 1} rows for a covariance "
+            f"that can be inverted, found {len(table)}"
+        )
+    for i, j in np.argwhere(~np.isfinite(table)):
+        raise InvalidInput(
+            f"row {i} has no finite number in column {j}; leave the row out or fill it in"
+        )
+    return table
+
+
+def _require(description: Any, what: str, keys: tuple[str, ...]) -> None:
+    for key in keys:
+        if not isinstance(description, dict) or key not in description:
+            raise InvalidModel(f"{what} needs {key!r}; none was found")

@@ -1,0 +1,363 @@
+"""Families at one locus: who is whose child, and Mendel's laws."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from undertow.errors import InvalidModel, UnknownState
+from undertow.models.descent import canonical_order, check_descent, check_parents, check_sexes
+from undertow.models.network import BayesianNetwork, Node
+from undertow.numerics import Array, freeze
+from undertow.queries import State
+
+__all__ = ["GENOTYPES", "MENDEL", "Family", "Pedigree", "hardy_weinberg"]
+
+GENOTYPES: tuple[State, ...] = ("BB", "Bb", "bb")
+"""The states of every person, by the number of alleles B."""
+
+
+def _inheritance() -> Array:
+    passed = np.array([1.0, 0.5, 0.0])  # the chance that a parent passes B on
+    father, mother = passed[:, None], passed[None, :]
+    both, none = father * mother, (1 - father) * (1 - mother)
+    return freeze(np.stack([both, 1 - both - none, none], axis=-1))
+
+
+MENDEL = _inheritance()
+"""Pr[child | father, mother], Table 3 of [lange2024]; all entries are exact."""
+
+
+def hardy_weinberg(frequency: float) -> Array:
+    """Return the law of a founder: two independent alleles, each B with the given frequency.
+
+    >>> hardy_weinberg(0.5)
+    array([0.25, 0.5 , 0.25])
+    """
+    other = 1.0 - frequency
+    law = np.array([frequency * frequency, 2.0 * frequency * other, other * other])
+    return np.asarray(law / law.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """People who are related to each other, and nobody else.
+
+    ``parents[i]`` are the places of a member's father and mother, empty for founders; ``latent``
+    members are not in the data. ``records`` numbers the others as in the pedigree.
+    """
+
+    members: tuple[Node, ...]
+    parents: tuple[tuple[int, ...], ...]
+    latent: tuple[bool, ...]
+    records: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        """The number of people in the data."""
+        return len(self.records)
+
+    @property
+    def founders(self) -> tuple[int, ...]:
+        """The places of the members without parents."""
+        return tuple(place for place, parents in enumerate(self.parents) if not parents)
+
+    def network(self, frequency: float) -> BayesianNetwork:
+        """Return the network of the family's genotypes, given the frequency of B in founders.
+
+        >>> trio = Pedigree({"kim": ("ann", "bob")}).families()[0]
+        >>> trio.network(0.5).law("kim")
+        array([0.25, 0.5 , 0.25])
+        """
+        founder = hardy_weinberg(frequency)
+        cpds = {
+            member: MENDEL if parents else founder
+            for member, parents in zip(self.members, self.parents, strict=True)
+        }
+        edges = [
+            (self.members[parent], self.members[child])
+            for child, parents in enumerate(self.parents)
+            for parent in parents
+        ]
+        latent = [m for m, hidden in zip(self.members, self.latent, strict=True) if hidden]
+        return BayesianNetwork(edges, cpds, GENOTYPES, latent)
+
+    def shape(self) -> tuple[object, ...]:
+        """Return a description of who is whose child, without names.
+
+        Equal descriptions mean equal families up to names and sexes; unequal ones nearly always
+        mean different families. Members are told apart by their relatives, step by step; where
+        several remain alike one is taken, since in families they are interchangeable.
+
+        >>> one, two = Pedigree({"a": ("b", "c"), "x": ("z", "y")}).families()
+        >>> one.shape() == two.shape()
+        True
+        """
+        order = canonical_order(self.parents, self.latent)
+        place = {member: rank for rank, member in enumerate(order)}
+        rows = [
+            (self.latent[member], tuple(sorted(place[parent] for parent in self.parents[member])))
+            for member in order
+        ]
+        return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pedigree:
+    """Genotypes at one locus of people of known descent.
+
+    Children follow Mendel's laws, founders (people without parents here) are in Hardy-Weinberg
+    proportions with the given frequency of allele B; Definition 5.1 of [lange2024]. A missing
+    parent is a latent founder: not counted, never a target, never known. Families that are not
+    related to each other are independent. One release is about one locus; linked loci of a family
+    depend on each other in ways that are not modelled here: use `Groups` for them.
+
+    Parameters
+    ----------
+    parents
+        For each child its father and mother; None stands for an unknown one.
+    allele_frequency
+        How frequent B is among founders: a number, or (low, high) for a leakage that holds for
+        every frequency in between. The leakage depends on it.
+    people
+        Further people, or all of them to fix the order of the records: by default children and
+        parents in the order in which they are named.
+    sexes
+        "male" or "female" (or 1, 2) for some people; blank and 0 mean unknown.
+    latent
+        People who are not in the data.
+
+    >>> trio = Pedigree({"kim": ("bob", "ann")}, allele_frequency=(.05, .5))
+    >>> trio.people, trio.length, trio.states
+    (('kim', 'bob', 'ann'), 3, ('BB', 'Bb', 'bb'))
+    """
+
+    parents: Mapping[Node, tuple[Node | None, Node | None]]
+    allele_frequency: float | tuple[float, float]
+    people: tuple[Node, ...]
+    sexes: Mapping[Node, str] = field(repr=False)
+    latent: tuple[Node, ...]
+
+    def __init__(
+        self,
+        parents: Any,
+        allele_frequency: Any = 0.5,
+        people: Iterable[Node] = (),
+        sexes: Mapping[Node, Any] | None = None,
+        latent: Iterable[Node] = (),
+    ) -> None:
+        """Check the descent and freeze."""
+        if not isinstance(parents, Mapping):
+            raise InvalidModel(
+                "parents must be a dictionary {child: (father, mother)}, found "
+                f"{type(parents).__name__}"
+            )
+        table = {child: check_parents(child, named) for child, named in parents.items()}
+        hidden = tuple(dict.fromkeys(latent))
+        named = [person for child, pair in table.items() for person in (child, *pair)]
+        listed = list(people)
+        everyone = list(dict.fromkeys(p for p in [*listed, *named] if p is not None))
+        if len(set(listed)) != len(listed):
+            twice = next(p for place, p in enumerate(listed) if p in listed[:place])
+            raise InvalidModel(f"person {twice!r} is listed twice; list everyone once")
+        for person in hidden:
+            if person not in everyone:
+                raise InvalidModel(f"latent person {person!r} is nobody's parent or child")
+        if not set(everyone) - set(hidden):
+            raise InvalidModel("a pedigree needs at least one person in the data")
+        set_ = object.__setattr__
+        set_(self, "parents", table)
+        set_(self, "allele_frequency", _frequency(allele_frequency))
+        set_(self, "people", tuple(person for person in everyone if person not in set(hidden)))
+        set_(self, "sexes", check_sexes(table, sexes or {}, set(everyone)))
+        set_(self, "latent", hidden)
+        check_descent(table)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both describe the same people and frequencies."""
+        return isinstance(other, Pedigree) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a hash that agrees with equality."""
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return (
+            tuple(self.parents.items()), self.allele_frequency, self.people,
+            tuple(sorted(self.sexes.items(), key=repr)), self.latent,
+        )  # fmt: skip
+
+    @property
+    def length(self) -> int:
+        """The number of people in the data."""
+        return len(self.people)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The genotypes."""
+        return GENOTYPES
+
+    @property
+    def size(self) -> int:
+        """The number of genotypes."""
+        return len(GENOTYPES)
+
+    @property
+    def frequencies(self) -> tuple[float, float]:
+        """The least and the largest frequency of B."""
+        if isinstance(self.allele_frequency, tuple):
+            return self.allele_frequency
+        return self.allele_frequency, self.allele_frequency
+
+    def index(self, state: State) -> int:
+        """Return the place of a genotype.
+
+        >>> Pedigree({"kim": ("bob", "ann")}).index("bb")
+        2
+        """
+        if state in GENOTYPES:
+            return GENOTYPES.index(state)
+        raise UnknownState(f"a pedigree has no state {state!r}; genotypes are 'BB', 'Bb' and 'bb'")
+
+    def families(self) -> list[Family]:
+        """Return the families, in the order of their first members.
+
+        >>> len(Pedigree({"a": ("b", "c")}, people=["a", "d"]).families())
+        2
+        """
+        everyone, parents = self._completed()
+        leader = {person: person for person in everyone}
+
+        def find(person: Node) -> Node:
+            while leader[person] != person:
+                leader[person] = leader[leader[person]]
+                person = leader[person]
+            return person
+
+        for child, pair in parents.items():
+            for parent in pair:
+                leader[find(parent)] = find(child)
+        groups: dict[Node, list[Node]] = {}
+        for person in everyone:
+            groups.setdefault(find(person), []).append(person)
+        number = {person: place for place, person in enumerate(self.people)}
+        return [
+            _family(members, parents, number)
+            for members in groups.values()
+            if any(member in number for member in members)
+        ]
+
+    @classmethod
+    def read(
+        cls, path: str | Path, allele_frequency: Any = 0.5, latent: Iterable[Node] = ()
+    ) -> "Pedigree":
+        """Return the pedigree of a PED or FAM file (plain or gzipped, with or without a header).
+
+        The columns are family, person, father, mother, sex (1 or M, 2 or F, anything else
+        unknown) and whatever follows; 0 or a blank stands for an unknown parent. A parent without
+        a line of their own is not in the data: latent. People are named by their own identifier
+        where that is unique in the file, otherwise by "family/person".
+
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "trio.ped"
+        ...     _ = path.write_text("f bob 0 0 1 0\\nf ann 0 0 2 0\\nf kim bob ann 0 0\\n")
+        ...     Pedigree.read(path).people
+        ('bob', 'ann', 'kim')
+        """
+        from undertow.models.pedfiles import read_pedigree
+
+        return read_pedigree(path, allele_frequency, latent)
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        families = self.families()
+        largest = max(family.length for family in families)
+        low, high = self.frequencies
+        hidden = sum(sum(family.latent) for family in families)
+        missing = f" ({hidden} latent)" if hidden else ""
+        kin = "one family" if len(families) == 1 else f"{len(families)} families"
+        size = "" if len(families) == 1 else f" of at most {largest}"
+        frequency = f"of {low:g}" if low == high else f"between {low:g} and {high:g}"
+        return (
+            f"pedigree of {self.length} people{missing} in {kin}{size}, founders with a frequency "
+            f"of B {frequency}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        low, high = self.frequencies
+        return {
+            "kind": "pedigree",
+            "people": list(self.people),
+            "parents": [[child, *pair] for child, pair in self.parents.items()],
+            "sexes": [[person, sex] for person, sex in self.sexes.items()],
+            "latent": list(self.latent),
+            "allele_frequency": low if low == high else [low, high],
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> "Pedigree":
+        """Return the pedigree described by `to_dict`."""
+        try:
+            rows = [tuple(row) for row in description["parents"]]
+            parents = {row[0]: row[1:] for row in rows}
+            sexes = dict(description.get("sexes", ()))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise InvalidModel(
+                "a pedigree needs 'parents', rows of child, father and mother"
+            ) from error
+        if len(parents) != len(rows):
+            raise InvalidModel("a child has two rows of parents; give one")
+        frequency = description.get("allele_frequency", 0.5)
+        return cls(
+            parents, tuple(frequency) if isinstance(frequency, list) else frequency,
+            description.get("people", ()), sexes, description.get("latent", ()),
+        )  # fmt: skip
+
+    def _completed(self) -> tuple[list[Node], dict[Node, tuple[Node, Node]]]:
+        """Return everyone and all parents, with a latent founder for each missing parent."""
+        everyone: list[Node] = [*self.people, *self.latent]
+        parents: dict[Node, tuple[Node, Node]] = {}
+        for child, (father, mother) in self.parents.items():
+            if father is None and mother is None:
+                continue
+            pair = []
+            for role, parent in (("father", father), ("mother", mother)):
+                if parent is None:
+                    parent = (role, "of", child)  # a name that nobody else can have
+                    everyone.append(parent)
+                pair.append(parent)
+            parents[child] = (pair[0], pair[1])
+        return everyone, parents
+
+
+def _family(
+    members: list[Node], parents: Mapping[Node, tuple[Node, Node]], number: Mapping[Node, int]
+) -> Family:
+    place = {member: rank for rank, member in enumerate(members)}
+    return Family(
+        tuple(members),
+        tuple(tuple(place[parent] for parent in parents.get(member, ())) for member in members),
+        tuple(member not in number for member in members),
+        tuple(number[member] for member in members if member in number),
+    )
+
+
+def _frequency(value: Any) -> float | tuple[float, float]:
+    form = (
+        "allele_frequency must be a number between 0 and 1, both excluded, or a pair (low, high) "
+        "of such numbers"
+    )
+    pair = isinstance(value, tuple | list)
+    if pair and len(value) != 2:
+        raise InvalidModel(f"{form}; found {len(value)} numbers")
+    try:
+        low, high = (float(value[0]), float(value[1])) if pair else (float(value), float(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(form) from error
+    if not 0 < low <= high < 1:
+        raise InvalidModel(f"{form}; found {value}")
+    return (low, high) if low < high else low

@@ -1,0 +1,276 @@
+"""The methods of calibration on Markov chains, and on the classes of chains.
+
+Each answers a `undertow.planning.questions.Question`: the noise, and a function that proves its
+leakage.
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from undertow.bounds.chains.lipschitz import enumerable, query_distance
+from undertow.bounds.chains.quilt import (
+    Bound,
+    Quilt,
+    Scale,
+    Score,
+    approximate_influence,
+    pruned_search,
+    quilt_search,
+    spectral_gap,
+)
+from undertow.bounds.chains.rays import visited
+from undertow.bounds.chains.wasserstein import count_distance
+from undertow.bounds.engine import leakage
+from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
+from undertow.certificate import Leakage
+from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
+from undertow.mechanisms import DiscreteLaplace, PureDP
+from undertow.models.classes import MixingClass
+from undertow.models.markov import MarkovChain
+from undertow.models.sets import members
+from undertow.numerics import divide_up, up
+from undertow.planning.budget import largest_level
+from undertow.planning.questions import CERTAIN, Question, Solution
+from undertow.queries import Count
+
+__all__ = [
+    "solve_exact",
+    "solve_exchange",
+    "solve_lange",
+    "solve_quilt",
+    "solve_quilt_approx",
+    "solve_wasserstein",
+    "solve_zhao",
+    "solve_zhao_multistep",
+]
+
+
+def solve_exact(question: Question) -> Solution:
+    """Return the least noise for a count, by its exact leakage."""
+    query, model, against = question.query, question.model, question.against
+    if not isinstance(query, Count):
+        raise MethodRefused(
+            f"'exact' knows counts on chains, not {type(query).__name__}; use method='exchange'"
+        )
+    question.chains("exact")
+
+    def measure(rate: float) -> Leakage:
+        return leakage(DiscreteLaplace(query, 1 / rate), model, against)
+
+    rate = largest_level(measure, model, question.epsilon, question.search)
+    if math.isinf(rate):
+        raise NothingToProtect(CERTAIN)
+    mechanism = DiscreteLaplace(query, up(1 / rate))
+
+    def prove() -> Leakage:
+        leak = leakage(mechanism, model, against)
+        if leak.method != "exact":
+            raise MethodRefused(
+                "'exact' cannot enumerate the windows of this chain; use method='exchange'"
+            )
+        return leak
+
+    return mechanism, prove
+
+
+def solve_exchange(question: Question) -> Solution:
+    """Return the noise for any query: what all algorithms of its DP level could leak."""
+    model, length = question.model, question.length
+    if any(isinstance(member, MixingClass) for member in members(model)):
+        raise MethodRefused(
+            "'exchange' needs the chain, not only how fast it mixes; use method='quilt-approx'"
+        )
+    budget = largest_level(
+        lambda level: leakage(PureDP(level), model, question.against),
+        model, question.epsilon, question.search,
+    )  # fmt: skip
+    if math.isinf(budget):
+        raise NothingToProtect(CERTAIN)
+    mechanism = question.noise(up(question.query.sensitivity(length) / budget, 16))
+
+    def prove() -> Leakage:
+        leak = leakage(PureDP(up(mechanism.dp_epsilon(length))), model, question.against)
+        whose = "the lower end and the witness are those of the worst algorithm of this DP level"
+        return replace(leak, assumptions=(*leak.assumptions, whose))
+
+    return mechanism, prove
+
+
+def solve_quilt(question: Question) -> Solution:
+    """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
+    chains = question.chains("quilt")
+    form: Literal["any", "ignorant"] = "ignorant" if question.against == "ignorant" else "any"
+    secrets = question.secrets
+    if all(visited(chain) is None for chain in chains):
+        raise NothingToProtect(CERTAIN)
+
+    def search(score: Score) -> Quilt:
+        found = [quilt_search(c, form, score, secrets.pairs, secrets.records) for c in chains]
+        return max(found, key=lambda quilt: quilt.value)
+
+    conditional = " (conditional on whatever else is known)" if form == "any" else ""
+    assumptions = (
+        "the records follow the stated Markov chain",
+        f"exact max-influences{conditional}",
+    )
+    return _by_quilts(question, "quilt", search, assumptions)
+
+
+def solve_quilt_approx(question: Question) -> Solution:
+    """Return the noise of quilts known by how fast the chain mixes, Lemma 4.7 of [wang2016]."""
+    classes: list[tuple[float, float]] = []
+    notes: list[str] = []
+    for member in members(question.model):
+        if isinstance(member, MixingClass):
+            classes.append((member.pi_min, member.gap))
+        elif isinstance(member, MarkovChain):
+            classes.append(_mixing(member, notes))
+        else:
+            raise MethodRefused(
+                "'quilt-approx' needs a MarkovChain, or a class of chains known by how fast they "
+                f"mix, found {member.describe()}; use method='best'"
+            )
+
+    def search(score: Score) -> Quilt:
+        found = [
+            pruned_search(
+                partial(approximate_influence, pi_min, gap), question.length, score,
+                question.secrets.records,
+            )
+            for pi_min, gap in classes
+        ]  # fmt: skip
+        return max(found, key=lambda quilt: quilt.value)
+
+    said = (
+        "the records follow a chain with at least this least stationary probability and gap: "
+        + "; ".join(f"{pi_min:.6g}, {gap:.6g}" for pi_min, gap in classes),
+        *notes,
+    )
+    return _by_quilts(question, "quilt-approx", search, said)
+
+
+def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
+    """Return the least stationary probability and the gap of a chain, or refuse it."""
+    reduced = visited(chain)
+    if reduced is None:
+        raise NothingToProtect(CERTAIN)
+    if not reduced.homogeneous:
+        raise MethodRefused(
+            "'quilt-approx' is stated for one transition matrix, this chain has one for each step; "
+            "use method='quilt'"
+        )
+    least, gap, reversible = 0.0, 0.0, True
+    with suppress(InvalidModel):  # several closed classes: no gap
+        settled = MarkovChain(reduced.transition, reduced.states)
+        least = float(settled.initial.min())
+        if least > 0:
+            gap, reversible = spectral_gap(settled)
+    if gap <= 0:
+        raise MethodRefused(
+            "'quilt-approx' needs a chain that forgets where it was (irreducible and aperiodic, a "
+            "spectral gap above 0); use method='exchange'"
+        )
+    if not reversible:
+        notes.append(
+            f"the chain is not reversible: the gap is half that of P P*, {gap:.6g}, instead of "
+            "1 - |lambda_2|"
+        )
+    return least, gap
+
+
+def _by_quilts(
+    question: Question, method: str, search: Callable[[Score], Quilt], assumptions: tuple[str, ...]
+) -> Solution:
+    """Return the noise for the best quilts, and the leakage they prove for it."""
+    found = search(Scale(question.epsilon))
+    if found.value == 0:
+        raise NothingToProtect(CERTAIN)
+    if math.isinf(found.value):
+        raise MethodRefused(
+            f"'{method}' finds no quilt that a record influences by less than "
+            f"{question.epsilon:g}; give the chain a length, raise epsilon, or use "
+            "method='exchange'"
+        )
+    scale = up(question.query.sensitivity(question.length) * found.value, 16)
+    for _ in range(8):
+        mechanism = question.noise(scale)
+        level = up(mechanism.dp_epsilon(question.length))
+        upper = up(search(Bound(level)).value)
+        if upper <= question.epsilon:
+            break
+        scale = up(scale, 64)
+    inside = found.inside(question.length)
+    leak = Leakage(
+        0.0, upper, method, question.against,
+        assumptions=(*assumptions, f"the worst record's quilt has {inside} records inside"),
+        citation="Theorem 4.4 of [wang2016]",
+        secrets=question.secrets,
+    )  # fmt: skip
+    return mechanism, lambda: leak
+
+
+def solve_wasserstein(question: Question) -> Solution:
+    """Return the noise for how far one record moves the answer, Theorem 3.2 of [wang2016]."""
+    query, secrets = question.query, question.secrets
+    distance = 0.0
+    for chain in question.chains("wasserstein"):
+        if isinstance(query, Count):
+            counted = np.isin(np.arange(chain.size), [chain.index(s) for s in query.states])
+            found = count_distance(chain, counted, secrets.pairs, secrets.records)
+            reach = float(found.upper)
+            if found.lower < found.upper and enumerable(chain):  # two chances may tie exactly
+                reach = query_distance(chain, query, secrets.pairs, secrets.records)
+        else:
+            reach = query_distance(chain, query, secrets.pairs, secrets.records)
+        distance = max(distance, reach)
+    if distance == 0:
+        raise NothingToProtect(CERTAIN)
+    mechanism = question.noise(divide_up(distance, question.epsilon))
+    leak = Leakage(
+        0.0, min(up(distance / mechanism.scale, 1), question.epsilon), "wasserstein",
+        question.against,
+        assumptions=(
+            "the records follow the stated Markov chain",
+            f"two values of a record move the answer by at most {distance:g}",
+        ),
+        citation="Theorem 3.2 of [wang2016]",
+        secrets=secrets,
+    )  # fmt: skip
+    return mechanism, lambda: leak
+
+
+def _published(
+    method: str, constant: Callable[[MarkovChain], float], question: Question
+) -> Solution:
+    """Return the noise of a bound epsilon + constant, and the leakage we certify for it."""
+    largest = max(constant(chain) for chain in question.chains(method))
+    level = question.epsilon - largest
+    if level <= 0:
+        raise Infeasible(
+            f"'{method}' adds {largest:.6f} to the DP level, whatever the noise: it needs an "
+            f"epsilon above {largest:.6f}, found {question.epsilon:g}; use method='exchange'",
+            largest,
+        )
+    return _at_level(question, level)
+
+
+def solve_zhao_multistep(question: Question) -> Solution:
+    """Return the noise of the multi-step bound, Proposition 1 of [chakrabarti2022]."""
+    chains = question.chains("zhao-multistep")
+    return _at_level(question, min(zhao_budget(chain, question.epsilon) for chain in chains))
+
+
+def _at_level(question: Question, level: float) -> Solution:
+    """Return the noise of a DP level, and what it leaks in truth."""
+    mechanism = question.noise(question.query.sensitivity(question.length) / level)
+    return mechanism, lambda: leakage(mechanism, question.model, question.against)
+
+
+solve_lange = partial(_published, "lange", lange_constant)
+solve_zhao = partial(_published, "zhao", zhao_constant)

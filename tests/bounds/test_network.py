@@ -1,0 +1,455 @@
+"""Leakage on small networks, against enumeration of all values, known sets and outputs."""
+
+import itertools
+import math
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.contracts import network_oracles as oracle
+from undertow.adversaries import Adversary
+from undertow.bounds.chains.quilt import Bound, Scale
+from undertow.bounds.networks.graph import dependent, moral_neighbours, reachable
+from undertow.bounds.networks.leakages import network_leakage
+from undertow.bounds.networks.levels import dependent_records
+from undertow.bounds.networks.quilts import max_influence, network_quilt
+from undertow.bounds.networks.wasserstein import network_distance
+from undertow.errors import InvalidInput, MethodRefused, UnknownState
+from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
+from undertow.models.contagion import household
+from undertow.models.network import BayesianNetwork
+from undertow.queries import Count, Histogram, Query, Sum
+
+QUIET = settings(deadline=None, derandomize=True, database=None)
+FEW = settings(QUIET, max_examples=30)
+NAMED: list[Any] = ["any", "ignorant", "informed"]
+WHOM: list[Any] = ["any", "ignorant"]
+COIN = [0.5, 0.5]
+XOR = BayesianNetwork([(0, 2), (1, 2)], {0: COIN, 1: COIN, 2: [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]})
+
+
+def adversary(network):
+    """Named adversaries, and explicit ones of this network."""
+    return st.one_of(
+        st.sampled_from(NAMED),
+        st.integers(0, network.length - 1).flatmap(
+            lambda target: st.sets(
+                st.sampled_from([r for r in range(network.length) if r != target] or [-1])
+            ).map(lambda known: Adversary(target, known - {-1}))
+        ),
+    )
+
+
+rates = st.sampled_from([0.1, 0.5, 1.0, 3.0])
+
+
+@QUIET
+@given(oracle.networks(), st.data(), rates)
+def test_counts_are_exact(network, data, rate):
+    against = data.draw(adversary(network))
+    counted = data.draw(st.sets(st.integers(0, network.size - 1), min_size=1))
+    leak = network_leakage(Laplace(Count(sorted(counted)), 1 / rate), network, against)
+    truth = oracle.count_leakage(oracle.joint_of(network), counted, rate, against, fine=True)
+    assert leak.method == "exact"
+    assert leak.lower <= truth * (1 + 1e-9) + 1e-9
+    assert truth <= leak.upper * (1 + 1e-9) + 1e-9
+    assert leak.closed
+
+
+@FEW
+@given(oracle.networks(), st.data(), rates)
+def test_the_witness_attains_the_lower_end(network, data, rate):
+    against = data.draw(adversary(network))
+    leak = network_leakage(DiscreteLaplace(Count(0), 1 / rate), network, against)
+    if leak.witness is None:
+        assert leak.lower == 0
+        return
+    if against == "informed":
+        assert len(leak.witness.known) == network.length - 1
+        assert leak.lower == pytest.approx(rate)
+        return
+    seen = oracle.count_attack(
+        oracle.joint_of(network), leak.witness, network.states, [network.states[0]], rate
+    )
+    assert seen == pytest.approx(leak.lower, abs=1e-9)
+    if isinstance(against, Adversary):
+        assert leak.witness.target == against.target
+        assert {record for record, _ in leak.witness.known} == set(against.known)
+
+
+@FEW
+@given(oracle.networks(most=3), st.data(), rates)
+def test_histograms_are_exact(network, data, rate):
+    against = data.draw(adversary(network))
+    leak = network_leakage(Laplace(Histogram(), 1 / rate), network, against)
+    truth = oracle.histogram_leakage(oracle.joint_of(network), network.size, rate, against)
+    assert leak.lower - 1e-9 <= truth <= leak.upper + 1e-9
+    assert leak.closed
+
+
+@FEW
+@given(oracle.networks(most=3, zeros=False), st.data(), st.sampled_from([0.3, 1.0]))
+def test_levels_are_bounded(network, data, epsilon):
+    """All DP algorithms: m epsilon or the tree's bound above, a count's leakage below."""
+    against = data.draw(adversary(network))
+    joint = oracle.joint_of(network)
+    assume(min(joint.values()) > 1e-4)  # what the solver can resolve
+    leak = network_leakage(PureDP(epsilon), network, against)
+    truth = oracle.level_leakage(joint, network.size, epsilon, against)
+    assert leak.lower <= truth + 1e-7
+    assert truth <= leak.upper + 1e-7
+    assert leak.upper <= epsilon * network.length * (1 + 1e-12)
+
+
+def test_xor_of_liu2016():
+    """Pairwise independent and yet leaking: epsilon 1 leaks 1.433781 and 2."""
+    count = Laplace(Count(1), 1.0)
+    assert network_leakage(count, XOR, "ignorant").upper == pytest.approx(1.433781, abs=1e-6)
+    assert network_leakage(count, XOR, "any").upper == pytest.approx(2.0, abs=1e-12)
+    assert network_leakage(count, XOR, "informed").upper == 0.0
+    joint = oracle.joint_of(XOR)
+    for against in ("any", "ignorant", Adversary(0, [2]), Adversary(0)):
+        leak = network_leakage(PureDP(1.0), XOR, cast("Any", against))
+        assert leak.closed
+        assert leak.upper == pytest.approx(oracle.level_leakage(joint, 2, 1.0, against), abs=1e-7)
+
+
+def test_flu_in_a_household():
+    """The more contagious, the more one person's flu says about the others'."""
+    count = Laplace(Count("ill"), 1.0)
+    grid = [household(4, 0.1, passed) for passed in (0.0, 0.1, 0.25, 0.5)]
+    any_, none = (
+        [network_leakage(count, model, against).upper for model in grid] for against in WHOM
+    )
+    assert any_ == sorted(any_)
+    assert none == sorted(none)
+    assert any_[0] == pytest.approx(1.0, abs=1e-12)  # independent: plain DP
+    assert 1.5 < none[-1] <= any_[-1] + 1e-9 < 4
+    for model, value in zip(grid, any_, strict=True):
+        truth = oracle.count_leakage(oracle.joint_of(model), [1], 1.0, "any")
+        assert value == pytest.approx(truth, abs=1e-9)
+
+
+def test_flu_clique_with_a_given_number_of_patients():
+    """Four exchangeable people; .1 .15 .5 .15 .1 of 0 to 4 patients: W is 2, not 4."""
+    patients = [0.1, 0.15, 0.5, 0.15, 0.1]
+    joint = np.zeros((2,) * 4)
+    for values in itertools.product((0, 1), repeat=4):
+        joint[values] = patients[sum(values)] / math.comb(4, sum(values))
+    cpds, edges = {}, []
+    for person in range(4):
+        law = joint.sum(axis=tuple(range(person + 1, 4)))
+        cpds[person] = law / law.sum(axis=-1, keepdims=True)
+        edges += [(before, person) for before in range(person)]
+    clique = BayesianNetwork(edges, cpds)
+    assert network_distance(clique, Count(1)) == 2
+    assert network_leakage(Laplace(Count(1), 2.0), clique, "ignorant").upper <= 1.0
+
+
+def test_parts_of_a_network_are_independent():
+    trio = [(0, 2), (1, 2)]
+    both = BayesianNetwork(
+        [*trio, (3, 4)],
+        {0: COIN, 1: COIN, 2: XOR.cpds[2], 3: COIN, 4: [[0.9, 0.1], [0.2, 0.8]]},
+    )
+    count = Laplace(Count(1), 1.0)
+    alone = network_leakage(count, XOR)
+    together = network_leakage(count, both)
+    assert together.upper == alone.upper
+    truth = oracle.count_leakage(oracle.joint_of(both), [1], 1.0, "ignorant")
+    assert network_leakage(count, both, "ignorant").upper == pytest.approx(truth, abs=1e-9)
+    assert dependent_records(both, "any") == 3
+
+
+def test_many_parts_for_an_attacker_who_knows_nothing():
+    """Beyond 64 records the other parts only blur: the part alone bounds, far answers attain."""
+    pairs = 40
+    edges = [(2 * pair, 2 * pair + 1) for pair in range(pairs)]
+    kernel = [[0.9, 0.1], [0.2, 0.8]]
+    cpds = {node: kernel if node % 2 else COIN for node in range(2 * pairs)}
+    many = BayesianNetwork(edges, cpds)
+    one = BayesianNetwork(edges[:1], {0: COIN, 1: kernel})
+    count = Laplace(Count(1), 1.0)
+    whole, part = (network_leakage(count, model, "ignorant") for model in (many, one))
+    assert whole.upper == part.upper
+    assert whole.lower == pytest.approx(part.upper, abs=1e-9)  # positive correlation: in the tails
+    fixed = network_leakage(count, many, Adversary(3, [2]))
+    assert fixed.upper == pytest.approx(1.0, abs=1e-9)
+
+
+def test_other_parts_blur_what_lies_between():
+    """X = 0 makes two of a part's three records 1, X = 1 one or all: the answer 2 tells most.
+
+    With unknown parts around it no single answer tells as much; far answers tell less.
+    """
+    tables = [COIN, [[0.0, 1.0], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]]
+    parts = 27
+    edges = [(n, n + 1) for n in range(3 * parts) if n % 3 < 2]
+    many = BayesianNetwork(edges, {n: tables[n % 3] for n in range(3 * parts)})
+    one = BayesianNetwork(edges[:2], {n: tables[n] for n in range(3)})
+    count = Laplace(Count(1), 1.0)
+    others = np.ones(1)
+    for _ in range(parts - 1):
+        others = np.convolve(others, [0.0, 0.25, 0.5, 0.25])
+    answers = np.arange(-5, 3 * parts + 6)[:, None]
+    laws: dict[int, Any] = {}
+    for values, chance in oracle.joint_of(one).items():
+        laws.setdefault(values[0], np.zeros(4))[sum(values)] += 2 * chance
+    noise = np.exp(-np.abs(answers - np.arange(len(others) + 3)))
+    seen = [noise @ np.convolve(law, others) for law in laws.values()]
+    truth = float(np.abs(np.log(seen[0] / seen[1])).max())
+    leak, alone = (network_leakage(count, model, Adversary(0)) for model in (many, one))
+    assert leak.lower <= truth + 1e-9
+    assert truth <= leak.upper + 1e-9
+    assert leak.upper == alone.upper
+    assert leak.lower < alone.lower - 0.01
+
+
+def test_too_large_networks_have_the_general_bound_and_say_why():
+    rng = np.random.default_rng(0)
+    count = 16
+    cpds = {0: COIN, 1: rng.dirichlet([1, 1], size=2)}
+    edges = [(0, 1)]
+    for node in range(2, count):
+        cpds[node] = rng.dirichlet([1, 1], size=(2, 2))
+        edges += [(node - 2, node), (node - 1, node)]
+    network = BayesianNetwork(edges, cpds)
+    leak = network_leakage(Laplace(Count(1), 1.0), network)
+    assert leak.method == "group"
+    assert leak.upper == 16.0
+    assert any("not exact, because" in note for note in leak.assumptions)
+    weaker = network_leakage(Laplace(Count(1), 1.0), network, "ignorant")
+    assert weaker.method == "exact"
+    assert weaker.upper <= leak.upper
+    assert leak.lower >= weaker.lower - 1e-12
+
+
+def test_noise_so_small_that_likelihoods_underflow():
+    """Scale 1/400: exp(-2000) is no float, its logarithm is."""
+    network = BayesianNetwork(
+        [(0, n) for n in range(1, 5)],
+        {node: [[0.9, 0.1], [0.3, 0.7]] if node else COIN for node in range(5)},
+    )
+    leak = network_leakage(Laplace(Count(1), 1 / 400), network)
+    # far answers: each child adds ln (.1 + .9 e^-400) / (.7 + ...), up to e^-400
+    odds = 4 * max(math.log(0.7 / 0.1), math.log(0.9 / 0.3))
+    assert leak.upper == pytest.approx(400 + odds, abs=1e-6)
+    assert leak.closed
+    histogram = network_leakage(Laplace(Histogram(), 1 / 200), network)
+    assert histogram.upper == pytest.approx(400 + odds, abs=1e-6)
+
+
+@FEW
+@given(oracle.networks(most=4), st.permutations(range(3)), rates)
+def test_names_and_order_of_states_do_not_matter(network, order, rate):
+    """Relabelling states relabels nothing else."""
+    order = [state for state in order if state < network.size]
+    latent = set(network.latent)
+    cpds = {}
+    for node, table in network.cpds.items():
+        for axis in range(table.ndim):
+            table = np.take(table, order, axis=axis)
+        cpds[f"n{node}"] = table
+    edges = [(f"n{a}", f"n{b}") for a, b in network.edges]
+    renamed = BayesianNetwork(edges, cpds, latent=[f"n{node}" for node in latent])
+    one = network_leakage(Laplace(Count(order[0]), 1 / rate), network)
+    two = network_leakage(Laplace(Count(0), 1 / rate), renamed)
+    assert one.upper == pytest.approx(two.upper, abs=1e-9)
+
+
+@FEW
+@given(oracle.networks(most=4), rates)
+def test_laws_of_every_model(network, rate):
+    """any is the worst adversary; more noise leaks less; the level's bound is above the count's."""
+    count = Laplace(Count(0), 1 / rate)
+    leaks = {against: network_leakage(count, network, against) for against in NAMED}
+    assert leaks["any"].upper >= max(leaks["ignorant"].lower, leaks["informed"].lower)
+    assert network_leakage(Laplace(Count(0), 2 / rate), network).lower <= leaks["any"].upper
+    level = network_leakage(PureDP(rate), network)
+    assert level.upper >= leaks["any"].lower
+    if network.size > 1:
+        assert leaks["any"].upper <= rate * network.length * (1 + 1e-9)
+
+
+def test_other_queries_have_the_bound_of_their_level():
+    network = BayesianNetwork([(0, 1)], {0: COIN, 1: [[0.9, 0.1], [0.2, 0.8]]})
+    for query in (Sum(0, 1), Query(max, sensitivity=1.0)):
+        leak = network_leakage(Laplace(query, 1.0), network)
+        assert leak.lower == 0
+        assert leak.upper == pytest.approx(network_leakage(PureDP(1.0), network).upper)
+
+
+def test_latent_causes_with_other_states():
+    """A tree in which a latent cause has three values is no tree of `trees`, but still bounded."""
+    network = BayesianNetwork(
+        [("h", "a"), ("h", "b")],
+        {"h": [0.2, 0.3, 0.5], "a": [[0.9, 0.1], COIN, [0.2, 0.8]],
+         "b": [[0.7, 0.3], COIN, [0.1, 0.9]]},
+        latent=["h"],
+    )  # fmt: skip
+    joint = oracle.joint_of(network)
+    for against in NAMED:
+        level = network_leakage(PureDP(1.0), network, against)
+        assert level.upper == pytest.approx(oracle.level_leakage(joint, 2, 1.0, against), abs=1e-7)
+        count = network_leakage(Laplace(Count(1), 1.0), network, against)
+        assert count.upper == pytest.approx(
+            oracle.count_leakage(joint, [1], 1.0, against), abs=1e-9
+        )
+
+
+def test_bad_questions():
+    with pytest.raises(InvalidInput, match="record 7"):
+        network_leakage(PureDP(1.0), XOR, Adversary(7))
+    with pytest.raises(UnknownState):
+        network_leakage(Laplace(Count("ill"), 1.0), XOR)
+    with pytest.raises(InvalidInput):
+        network_leakage(PureDP(1.0), XOR, cast("Any", "everyone"))
+
+
+# --- separation, quilts, distances ----------------------------------------------------------------
+
+
+@QUIET
+@given(oracle.networks(most=5, states=2, latent=False, parents=3), st.data())
+def test_separated_records_are_independent(network, data):
+    """d-separation never calls dependent records separated, colliders included."""
+    joint = oracle.joint_of(network)
+    target = data.draw(st.integers(0, network.length - 1))
+    given_ = data.draw(st.sets(st.integers(0, network.length - 1)).map(lambda s: s - {target}))
+    apart = set(range(network.length)) - dependent(network, target, given_) - given_ - {target}
+    for other in apart:
+        assert oracle.independent(joint, target, other, sorted(given_), 1e-9)
+    # whatever else is known, separation in the moral graph stays
+    moral = set(range(network.length)) - reachable(moral_neighbours(network), target, given_)
+    for other in moral - given_ - {target}:
+        more = data.draw(st.sets(st.integers(0, network.length - 1)))
+        assert oracle.independent(
+            joint, target, other, sorted((given_ | more) - {target, other}), 1e-9
+        )
+
+
+def test_colliders():
+    """Two causes are independent until their effect, or what follows from it, is known."""
+    rng = np.random.default_rng(1)
+    tables = {
+        "a": [0.3, 0.7], "b": [0.6, 0.4], "c": rng.dirichlet([1, 1], size=(2, 2)),
+        "d": rng.dirichlet([1, 1], size=2),
+    }  # fmt: skip
+    network = BayesianNetwork([("a", "c"), ("b", "c"), ("c", "d")], tables)
+    a, b, c, d = (network.numbers[node] for node in "abcd")
+    assert dependent(network, a, []) == {c, d}
+    assert dependent(network, a, [c]) == {b}
+    assert dependent(network, a, [d]) == {b, c}
+    assert dependent(network, a, [b]) == {c, d}
+    joint = oracle.joint_of(network)
+    assert oracle.independent(joint, a, b, [], 1e-12)
+    assert not oracle.independent(joint, a, b, [d], 1e-6)
+
+
+@FEW
+@given(oracle.networks(most=4, latent=False), st.data())
+def test_influence(network, data):
+    assume(network.length > 1)
+    joint = oracle.joint_of(network)
+    target = data.draw(st.integers(0, network.length - 1))
+    quilt = sorted(data.draw(st.sets(st.integers(0, network.length - 1), min_size=1)) - {target})
+    assume(quilt)
+    truth = oracle.influence(joint, target, quilt)
+    found = max_influence(network, target, quilt)
+    assert found == pytest.approx(truth, abs=1e-9) if math.isfinite(truth) else found == math.inf
+
+
+@FEW
+@given(oracle.networks(most=4, states=2, zeros=False), st.sampled_from([0.2, 1.0, 2.0]))
+def test_quilts_bound_what_levels_leak(network, tau):
+    joint = oracle.joint_of(network)
+    assume(min(joint.values()) > 1e-4)
+    for against in WHOM:
+        truth = oracle.level_leakage(joint, 2, tau, against)
+        found = network_quilt(network, against, Bound(tau))
+        assert truth <= found.value + 1e-7
+        assert found.value <= tau * network.length * (1 + 1e-12)
+        # the noise that the quilts ask for keeps their own promise
+        if found.value:
+            scale = network_quilt(network, against, Scale(1.0)).value
+            assert oracle.count_leakage(joint, [0], 1 / scale, against) <= 1 + 1e-9
+
+
+def test_quilts_against_any_do_not_trust_colliders():
+    """C = A xor B, D a copy of B: to one who knows C, A decides B and D; otherwise it does not."""
+    network = BayesianNetwork(
+        [("A", "C"), ("B", "C"), ("B", "D")],
+        {"A": COIN, "B": COIN, "C": XOR.cpds[2], "D": [[1, 0], [0, 1]]},
+    )
+    joint = oracle.joint_of(network)
+    target = network.records.index("A")
+    truth = oracle.count_leakage(joint, [1], 1.0, Adversary(target, [network.records.index("C")]))
+    assert truth == pytest.approx(3.0)
+    assert network_quilt(network, "any", Bound(1.0), records=[target]).value >= 3.0
+    assert network_quilt(network, "ignorant", Bound(1.0), records=[target]).value == 2.0
+
+
+def test_conditional_influence_is_what_enumeration_finds():
+    """Against any attacker the influence is the largest over all that may be known."""
+    rng = np.random.default_rng(3)
+    kernel = rng.dirichlet([2, 2], size=2)
+    path = BayesianNetwork([(0, 1), (1, 2), (2, 3)], {0: COIN, 1: kernel, 2: kernel, 3: kernel})
+    joint = oracle.joint_of(path)
+    truth = min(
+        near + max(
+            oracle.influence(joint, 1, [q for q in quilt if q not in known], known)
+            for size in range(4)
+            for known in itertools.combinations([0, 2, 3], size)
+            if set(quilt) - set(known)
+        )
+        for quilt, near in [((2,), 2), ((0, 2), 1), ((0,), 3), ((0, 3), 2), ((3,), 3)]
+    )  # fmt: skip
+    found = network_quilt(path, "any", Bound(1.0), records=[1])
+    assert found.value == pytest.approx(min(truth, 4.0), abs=1e-9)
+
+
+def test_quilts_with_secrets_and_limits():
+    kernel = [[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]]
+    network = BayesianNetwork(
+        [(0, 1), (1, 2)], {0: [0.2, 0.5, 0.3], 1: kernel, 2: kernel}, states=("a", "b", "c")
+    )
+    whole = network_quilt(network, "ignorant", Bound(0.9))
+    some = network_quilt(network, "ignorant", Bound(0.9), pairs=[("a", "b")], records=[0])
+    assert some.value <= whole.value
+    assert some.record == 0
+    long = BayesianNetwork(
+        [(n, n + 1) for n in range(79)],
+        {n: [[0.9, 0.1], [0.2, 0.8]] if n else COIN for n in range(80)},
+    )
+    with pytest.raises(MethodRefused, match="at most 64 records"):
+        network_quilt(long, "ignorant", Bound(1.0))
+    with pytest.raises(MethodRefused, match="against='ignorant'"):
+        network_quilt(long.part(range(40)), "any", Bound(1.0))
+
+
+@QUIET
+@given(oracle.networks(most=4), st.data())
+def test_wasserstein_distance(network, data):
+    counted = data.draw(st.sets(st.integers(0, network.size - 1), min_size=1))
+    found = network_distance(network, Count(sorted(counted)))
+    assert found == oracle.distance(oracle.joint_of(network), counted)
+    # the mechanism of wang2016 keeps its promise
+    if found:
+        leak = network_leakage(Laplace(Count(sorted(counted)), float(found)), network, "ignorant")
+        assert leak.lower <= 1.0 + 1e-12
+
+
+def test_wasserstein_with_secrets_and_limits():
+    twins = BayesianNetwork([("a", "b")], {"a": COIN, "b": [[1, 0], [0, 1]], "c": COIN})
+    assert network_distance(twins, Count(1)) == 2
+    assert network_distance(twins, Count(1), records=[2]) == 1
+    assert network_distance(twins, Count(1), pairs=[(0, 1)]) == 2
+    path = BayesianNetwork(
+        [(n, n + 1) for n in range(29)],
+        {n: [[0.9, 0.1], [0.2, 0.8]] if n else COIN for n in range(30)},
+    )
+    with pytest.raises(MethodRefused, match="at most 24"):
+        network_distance(path, Count(1))

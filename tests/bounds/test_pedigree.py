@@ -1,0 +1,331 @@
+"""Leakage of genotype counts, against enumeration of alleles, and the numbers of the theory."""
+
+import math
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.contracts import network_oracles as oracle
+from undertow.adversaries import Adversary
+from undertow.bounds.networks.intervals import WIDTH, _Search
+from undertow.bounds.networks.leakages import tally_of
+from undertow.bounds.networks.pedigrees import _Question, pedigree_leakage
+from undertow.errors import InvalidInput
+from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
+from undertow.models.pedigree import GENOTYPES, Pedigree
+from undertow.queries import Count, Histogram, Query
+
+QUIET = settings(deadline=None, derandomize=True, database=None)
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
+COUNT = Laplace(Count("BB"), 1.0)
+WHOM: list[Any] = ["any", "ignorant", "informed"]
+
+SMALL: dict[str, Any] = {
+    "single": ({}, ["kim"]),
+    "duo": ({"kim": (None, "ann")}, ["kim", "ann"]),
+    "trio": ({"kim": ("bob", "ann")}, ["kim", "bob", "ann"]),
+    "siblings": ({"kim": ("bob", "ann"), "lee": ("bob", "ann")}, ["kim", "lee", "bob", "ann"]),
+    "half-siblings": ({"kim": ("bob", None), "lee": ("bob", None)}, ["kim", "lee", "bob"]),
+    "generations": ({"bob": ("dad", None), "kim": ("bob", "ann")}, ["bob", "dad", "kim", "ann"]),
+}
+
+
+def nuclear(people, frequency=0.5):
+    """Two parents and their children."""
+    return Pedigree({f"child{n}": ("bob", "ann") for n in range(people - 2)}, frequency)
+
+
+def core_families(steps, frequency=0.5):
+    """Two founders have a child; each child has one child with a new founder."""
+    parents = {"c0": ("f0", "m0")}
+    for step in range(1, steps + 1):
+        parents[f"c{step}"] = (
+            (f"c{step - 1}", f"s{step}") if step % 2 else (f"s{step}", f"c{step - 1}")
+        )
+    return Pedigree(parents, frequency)
+
+
+def real(name):
+    path = FOLDER / name
+    if not path.is_file():
+        pytest.skip(f"no {name}: set UNDERTOW_DATA to the folder that holds it")
+    return path
+
+
+def values(pedigree, **more):
+    leak = pedigree_leakage(more.pop("mechanism", COUNT), pedigree, **more)
+    assert leak.closed
+    return leak.upper
+
+
+@pytest.mark.parametrize(
+    ("people", "frequency", "leakage"),
+    [(3, 0.5, 2.240229), (4, 0.5, 3), (5, 0.5, 4), (6, 0.5, 5),
+     (3, 0.9, 2.869403), (4, 0.9, 3.545930), (5, 0.9, 4.214570), (6, 0.9, 5)],
+)  # fmt: skip
+def test_reference_nuclear_families(people, frequency, leakage):
+    """Theory section 7: two parents and m - 2 children, epsilon 1."""
+    assert values(nuclear(people, frequency)) == pytest.approx(leakage, abs=1e-6)
+
+
+def test_reference_larger_families():
+    """Theory section 7: chains of core families, grandparents, cousins, a duo."""
+    for steps, leakage in ((1, 3.240229), (2, 3.990372), (3, 4.791382)):
+        assert values(core_families(steps)) == pytest.approx(leakage, abs=1e-6)
+    three = {"bob": ("a", "b"), "ann": ("c", "d"), "kim": ("bob", "ann")}
+    assert values(Pedigree(three)) == pytest.approx(3.740516, abs=1e-6)
+    cousins = {"x": ("a", "b"), "y": ("a", "b"), "k": ("x", "s"), "l": ("t", "y")}
+    assert values(Pedigree(cousins)) == pytest.approx(4.486509, abs=1e-6)
+    assert values(Pedigree({"kim": ("bob", None)})) == pytest.approx(1.620115, abs=1e-6)
+
+
+def test_the_general_bound_is_tight_for_trios_of_frequent_alleles():
+    """m epsilon as p -> 1 at m = 3; (m - 1) epsilon is always reached (Corollary 5.2)."""
+    assert 2.99 < values(nuclear(3, 0.999)) <= 3
+    for people in (4, 7, 12):
+        for frequency in (0.05, 0.5, 0.8):
+            assert values(nuclear(people, frequency)) >= people - 1 - 1e-12
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("frequency", [0.5, 0.2])
+def test_counts_are_exact(name, frequency):
+    """Every adversary, three counted genotypes, two noise levels, against alleles."""
+    parents, people = SMALL[name]
+    pedigree = Pedigree(parents, frequency, people)
+    joint = oracle.genotype_joint(parents, people, frequency)
+    explicit = [Adversary(target, [r for r in range(len(people)) if r > target])
+                for target in range(len(people))]  # fmt: skip
+    for counted in range(3):
+        for rate in (0.5, 2.0):
+            mechanism = DiscreteLaplace(Count(GENOTYPES[counted]), 1 / rate)
+            for against in (*WHOM, *explicit):
+                leak = pedigree_leakage(mechanism, pedigree, against)
+                truth = oracle.count_leakage(joint, [counted], rate, against)
+                assert leak.lower - 1e-9 <= truth <= leak.upper + 1e-9
+                assert leak.closed
+                if leak.witness is not None and against != "informed":
+                    seen = oracle.count_attack(
+                        joint, leak.witness, GENOTYPES, mechanism.query.states, rate
+                    )
+                    assert seen == pytest.approx(leak.lower, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["duo", "trio", "half-siblings"])
+def test_histograms_are_exact(name):
+    parents, people = SMALL[name]
+    pedigree = Pedigree(parents, 0.3, people)
+    joint = oracle.genotype_joint(parents, people, 0.3)
+    for against in WHOM:
+        leak = pedigree_leakage(Laplace(Histogram(), 2.0), pedigree, against)
+        truth = oracle.histogram_leakage(joint, 3, 0.5, against)
+        assert leak.lower - 1e-9 <= truth <= leak.upper + 1e-9
+        assert leak.closed
+
+
+def test_all_algorithms_on_a_trio():
+    """Theory section 7: the linear program finds no more than the BB count, at p = .5."""
+    parents, people = SMALL["trio"]
+    truth = oracle.level_leakage(oracle.genotype_joint(parents, people, 0.5), 3, 1.0, "any")
+    assert truth == pytest.approx(2.240229, abs=1e-6)
+    leak = pedigree_leakage(PureDP(1.0), Pedigree(parents, 0.5, people))
+    assert leak.lower == pytest.approx(truth, abs=1e-6)
+    assert leak.upper == pytest.approx(truth, abs=1e-6)
+    assert leak.closed
+    assert leak.method == "exchange"
+    wide = pedigree_leakage(PureDP(1.0), Pedigree(parents, (0.3, 0.5), people))
+    assert wide.upper == 3.0
+    assert wide.method == "group"
+    assert "at most 3 people" in wide.assumptions[0]
+    assert wide.lower > truth + 0.3  # a rarer B: the count of bb leaks more
+
+
+def test_other_mechanisms_have_m_times_their_level():
+    pedigree = nuclear(4)
+    assert pedigree_leakage(PureDP(0.5), pedigree).upper == 2.0
+    assert pedigree_leakage(PureDP(0.5), pedigree, "informed").upper == 0.5
+    assert pedigree_leakage(Laplace(Query(len), 2.0), pedigree).upper == 2.0
+    assert pedigree_leakage(Laplace(Query(len), 2.0), pedigree).lower >= 0.0
+    # with everyone known but one parent of a childless couple nothing else depends on her
+    apart = Pedigree({"kim": ("bob", "ann")}, latent=["kim"], people=["bob", "ann"])
+    assert pedigree_leakage(PureDP(0.5), apart, "ignorant").upper == 0.5
+
+
+# --- intervals of frequencies ---------------------------------------------------------------------
+
+
+@settings(QUIET, max_examples=20)
+@given(
+    st.sampled_from(["duo", "trio", "half-siblings", "generations", "siblings"]),
+    st.floats(0.02, 0.9), st.floats(0.01, 0.6), st.sampled_from([0.5, 1.0, 3.0]),
+    st.integers(0, 2), st.sampled_from(WHOM[:2]),
+)  # fmt: skip
+def test_no_frequency_in_the_interval_leaks_more(name, low, width, rate, counted, against):
+    parents, people = SMALL[name]
+    high = min(low + width, 0.98)
+    mechanism = Laplace(Count(GENOTYPES[counted]), 1 / rate)
+    leak = pedigree_leakage(mechanism, Pedigree(parents, (low, high), people), against)
+    inside = [low + (high - low) * share for share in (0, 0.1, 0.25, 0.5, 0.6, 0.75, 0.9, 1)]
+    found = [values(Pedigree(parents, p, people), mechanism=mechanism, against=against)
+             for p in inside]  # fmt: skip
+    assert max(found) <= leak.upper + 1e-12
+    assert leak.upper - leak.lower <= 4 * WIDTH * max(1, leak.upper)
+    assert leak.lower <= max(
+        values(Pedigree(parents, p, people), mechanism=mechanism, against=against)
+        for p in [low + (high - low) * step / 200 for step in range(201)]
+    ) + 1e-3  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["duo", "trio", "half-siblings", "generations", "siblings"])
+@pytest.mark.parametrize("genotype", GENOTYPES)
+@pytest.mark.parametrize("against", WHOM[:2])
+def test_the_bound_of_a_piece_holds_all_over_it(name, genotype, against):
+    """Value, slope and curvature at a midpoint bound the leakage on a wide piece around it."""
+    parents, people = SMALL[name]
+    mechanism = Laplace(Count(genotype), 1.0)
+    family = Pedigree(parents, 0.5, people).families()[0]
+    tally = tally_of(Count(genotype), family.network(0.5), family.length)
+    for centre in (0.1, 0.5, 0.8):
+        odds = math.log(centre / (1 - centre))
+        for reach in (0.05, 0.5, 1.5):
+            search = _Search(family, tally, 1.0, against)
+            bound = max(search.look(centre, reach, search.targets()).values())
+            for share in (-1.0, -0.7, -0.3, 0.4, 1.0):
+                p = 1 / (1 + math.exp(-odds - share * reach))
+                inside = Pedigree(parents, p, people)
+                assert values(inside, mechanism=mechanism, against=against) <= bound + 1e-12
+
+
+def test_curvature_matters():
+    """At p = .5 the slope of some attack vanishes while others grow to both sides."""
+    family = Pedigree({"kim": ("bob", "ann")}).families()[0]
+    tally = tally_of(Count("Bb"), family.network(0.5), 3)
+    search = _Search(family, tally, 1.0, "any")
+    flat = max(search.look(0.5, 1e-9, search.targets()).values())
+    wide = max(search.look(0.5, 0.5, search.targets()).values())
+    assert wide >= flat + 0.05
+
+
+def test_an_interval_with_its_worst_frequency_inside():
+    """Heterozygotes: the leakage of the Bb count of a trio peaks between the ends."""
+    parents, people = SMALL["trio"]
+    mechanism = Laplace(Count("Bb"), 1.0)
+    ends = [values(Pedigree(parents, p, people), mechanism=mechanism) for p in (0.02, 0.98)]
+    grid = [values(Pedigree(parents, p / 100, people), mechanism=mechanism) for p in range(2, 99)]
+    leak = pedigree_leakage(mechanism, Pedigree(parents, (0.02, 0.98), people))
+    assert leak.upper >= max(*ends, *grid) - 1e-12
+    assert leak.upper <= max(*ends, *grid) + 1e-3
+    assert any("worst frequency found" in note for note in leak.assumptions)
+
+
+def test_a_bound_that_does_not_depend_on_the_frequency_closes_at_once():
+    leak = pedigree_leakage(COUNT, nuclear(12, (0.05, 0.5)))
+    assert leak.lower <= 11 <= leak.upper
+    assert leak.closed
+
+
+# --- many families, large families ----------------------------------------------------------------
+
+
+def test_the_worst_family_counts():
+    parents = {"kim": ("bob", "ann"), "c1": ("f", "m"), "c2": ("f", "m")}
+    pedigree = Pedigree(parents, 0.5, people=["zoe"])
+    leak = pedigree_leakage(COUNT, pedigree)
+    assert leak.upper == pytest.approx(3.0)
+    assert leak.witness is not None
+    assert pedigree.people[leak.witness.target] in ("f", "m")
+    one = Adversary(pedigree.people.index("kim"))
+    assert pedigree_leakage(COUNT, pedigree, one).upper == pytest.approx(2.240229, abs=1e-6)
+    joint = oracle.genotype_joint(parents, [*parents, "bob", "ann", "f", "m"], 0.5)
+    truth = oracle.count_leakage(joint, [0], 1.0, "ignorant")
+    known_nothing = pedigree_leakage(COUNT, pedigree, "ignorant")
+    assert known_nothing.lower - 1e-9 <= truth <= known_nothing.upper + 1e-9
+
+
+def test_families_too_large_have_the_general_bound_and_say_why():
+    """Nine children, each married with two children: 38 people."""
+    parents = {}
+    for child in range(9):
+        parents[f"c{child}"] = ("bob", "ann")
+        for grandchild in range(2):
+            parents[f"g{child}{grandchild}"] = (f"c{child}", f"s{child}")
+    pedigree = Pedigree(parents)
+    leak = pedigree_leakage(COUNT, pedigree)
+    assert leak.method == "group"
+    assert leak.upper == pedigree.length == 38
+    assert any("the general bound is in force because" in note for note in leak.assumptions)
+    assert leak.lower >= 10  # one grandparent moves nine children
+    small = {person: pair for person, pair in parents.items() if person.startswith("c")}
+    assert pedigree_leakage(COUNT, Pedigree(small)).upper == pytest.approx(10.0)
+
+
+def test_the_attack_on_siblings_is_real():
+    """The lower end of large families, tried on small ones: it must be attained, never exceeded."""
+    parents = {"c1": ("f", "m"), "c2": ("f", "m"), "g": ("c1", "s"), "f": ("x", None)}
+    people = ["c1", "c2", "f", "m", "g", "s"]
+    joint = oracle.genotype_joint(parents, people, 0.5)
+    pedigree = Pedigree(parents, 0.5, people, latent=["x"])
+    for genotype in GENOTYPES:
+        mechanism = Laplace(Count(genotype), 1.0)
+        question = _Question(mechanism, pedigree, "any", True)
+        lower, attack = question._siblings(pedigree.families()[0])
+        truth = oracle.count_leakage(joint, [GENOTYPES.index(genotype)], 1.0, "any")
+        assert attack is not None
+        assert 0 < lower <= truth + 1e-9
+        seen = max(
+            oracle.count_attack(joint, replaced(attack, output), GENOTYPES, [genotype], 1.0)
+            for output in (-9, 9)
+        )
+        assert abs(seen) == pytest.approx(lower, abs=1e-9)
+
+
+def replaced(attack, output):
+    return replace(attack, output=output)
+
+
+def test_bad_questions():
+    with pytest.raises(InvalidInput, match="record 9"):
+        pedigree_leakage(COUNT, nuclear(3), Adversary(9))
+
+
+@pytest.mark.parametrize(("pedigree", "seconds"), [(nuclear(12), 1.0), (core_families(3), 3.0)])
+def test_speed(pedigree, seconds):
+    """Best of three; a busy machine is given three times as long."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        pedigree_leakage(COUNT, pedigree)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 3 * seconds
+
+
+def test_a_thousand_families():
+    """Five shapes two hundred times each, over an interval of frequencies: well under a minute."""
+    parents = {}
+    for number in range(200):
+        shapes = [nuclear(3), nuclear(5), core_families(1), core_families(2), nuclear(4)]
+        for kind, shape in enumerate(shapes):
+            for child, pair in shape.parents.items():
+                parents[child, kind, number] = tuple((p, kind, number) for p in pair)
+    pedigree = Pedigree(parents, (0.1, 0.5))
+    assert len(pedigree.families()) == 1000
+    start = time.perf_counter()
+    leak = pedigree_leakage(COUNT, pedigree)
+    assert time.perf_counter() - start < 60
+    assert leak.upper == pytest.approx(4.0, abs=1e-5)
+
+
+def test_real_pedigrees():
+    """HapMap's trios and the 1000 Genomes pedigree."""
+    trios = Pedigree.read(real("genomes/hapmap_samples.csv"), 0.5)
+    assert values(trios) == pytest.approx(2.240229, abs=1e-6)
+    ceph = Pedigree.read(real("pedigree/ceph1463.ped"), 0.5)
+    assert values(ceph, against="ignorant") == pytest.approx(12.839353, abs=1e-6)
+    assert values(ceph) == pytest.approx(13.240229, abs=1e-6)

@@ -1,0 +1,582 @@
+"""Leakages and plans on Gaussian records, judged by fractions and by quadrature of densities.
+
+Fractions are exact: an interval must hold them with no tolerance. Quadrature on a grid is right to
+QUADRATURE (relative, either side): kinks of clipped answers cost the trapezoid rule that much.
+"""
+
+import csv
+import math
+import os
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from tests.contracts.gaussian_oracles import (
+    adversaries,
+    apart_factor,
+    linear_factor,
+    quadrature_leakage,
+    threshold_leakage,
+)
+from undertow.adversaries import EVERYTHING, Adversary
+from undertow.bounds.gaussian.leakages import asked, gaussian_leakage
+from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported
+from undertow.models.gaussian import MultivariateGaussian
+from undertow.models.sets import ModelSet
+from undertow.planning import gaussian as planning
+from undertow.planning.questions import Question
+
+QUADRATURE = 2e-3
+LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=20)
+NAMED: tuple[Any, ...] = ("any", "ignorant", "informed")
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
+
+R3 = [[1.0, 0.9, 0.0], [0.9, 1.0, 0.3], [0.0, 0.3, 1.0]]
+GALTON = [[1.0, 0.275, 0.202], [0.275, 1.0, 0.074], [0.202, 0.074, 1.0]]
+
+
+def summed(size, spread=1.0, scale=1.0):
+    """An unclipped sum with noise: its leakage is the factor where spread and scale are 1."""
+    return ut.Laplace(ut.Linear(np.ones(size), spread), scale)
+
+
+def random_covariance(seed, size, extra=2):
+    rng = np.random.default_rng(seed)
+    draws = rng.standard_normal((size + extra, size)) * rng.uniform(0.3, 3, size)
+    covariance = draws.T @ draws / (size + extra)
+    return (covariance + covariance.T) / 2
+
+
+# --- against fractions ----------------------------------------------------------------------------
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 4), scale=st.floats(0.1, 9))
+def test_linear_queries_leak_the_exact_coefficient(seed, size, scale):
+    covariance = random_covariance(seed, size)
+    rng = np.random.default_rng(seed)
+    model = MultivariateGaussian(rng.standard_normal(size), covariance)
+    for weights in (rng.standard_normal(size), rng.standard_normal((3, size))):
+        query = ut.Linear(weights, spread=2.5)
+        for against in (*NAMED, Adversary(0, range(1, size, 2))):
+            leak = gaussian_leakage(ut.Laplace(query, scale), model, against)
+            factor, _ = linear_factor(covariance, np.atleast_2d(weights), against)
+            value = factor * Fraction(2.5) / Fraction(scale)
+            assert Fraction(leak.lower) <= value <= Fraction(leak.upper)
+            assert leak.closed
+            assert leak.method == "exact"
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 4), rate=st.floats(0.01, 3))
+def test_metric_privacy_leaks_one_plus_the_slopes(seed, size, rate):
+    covariance = random_covariance(seed, size)
+    model = MultivariateGaussian(0, covariance, spread=3.0)
+    for against in (*NAMED, Adversary(0, range(1, size, 2))):
+        leak = gaussian_leakage(ut.MetricDP(rate), model, against)
+        factor, _ = apart_factor(covariance, np.ones(size), against, clipped=False)
+        value = factor * 3 * Fraction(rate)
+        assert Fraction(leak.lower) <= value <= Fraction(leak.upper)
+        assert leak.closed
+    wider = gaussian_leakage(ut.MetricDP(rate), model, spread=6.0)
+    assert wider.upper == pytest.approx(2 * gaussian_leakage(ut.MetricDP(rate), model).upper)
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 5))
+def test_noise_on_every_record_attains_what_its_rate_allows(seed, size):
+    """Proposition 6.1 of the thesis is tight: the identity query leaks all of it."""
+    model = MultivariateGaussian(0, random_covariance(seed, size), spread=2.0)
+    each = gaussian_leakage(ut.Laplace(ut.Linear(np.eye(size), 2.0), 4.0), model)
+    rate = gaussian_leakage(ut.MetricDP(0.25), model)
+    assert each.lower == pytest.approx(rate.lower, rel=1e-9)
+    assert each.upper == pytest.approx(rate.upper, rel=1e-9)
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 4))
+def test_clipped_sums_are_held_by_their_own_bound(seed, size):
+    covariance = random_covariance(seed, size)
+    model = MultivariateGaussian(5.0, covariance)
+    for against in (*NAMED, Adversary(0, range(1, size, 2))):
+        factor, _ = apart_factor(covariance, np.ones(size), against, clipped=True)
+        leak = gaussian_leakage(ut.Laplace(ut.Sum(0, 10), 10.0), model, against)
+        assert factor <= Fraction(leak.upper) <= min(factor + Fraction(size, 2**22), Fraction(size))
+        assert 0 <= leak.lower <= leak.upper
+        mean = gaussian_leakage(ut.Laplace(ut.Mean(0, 10), 10.0 / size), model, against)
+        assert mean.upper == pytest.approx(leak.upper, rel=1e-12)
+        assert mean.lower == pytest.approx(leak.lower, rel=1e-9, abs=1e-9)
+
+
+# --- against quadrature ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_densities_of_noisy_sums_differ_by_the_exact_leakage(seed):
+    covariance = random_covariance(seed, 3)
+    mean, scale, spread = [1.0, -2.0, 0.5], 2.0, 3.0
+    weights = [1.0, 0.7, -1.2]
+    model = MultivariateGaussian(mean, covariance)
+    mechanism = ut.Laplace(ut.Linear(weights, spread), scale)
+    for target, known in adversaries(3, "any"):
+        leak = gaussian_leakage(mechanism, model, Adversary(target, known))
+        truth = quadrature_leakage(covariance, mean, weights, (-spread / 2, spread / 2), scale,
+                                   (target, known), known=(-3.0, 4.0))  # fmt: skip
+        assert truth == pytest.approx(leak.upper, rel=QUADRATURE, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("scale", [10.0, 3.0])
+def test_densities_of_clipped_sums_stay_below_the_bound(seed, scale):
+    rng = np.random.default_rng(seed)
+    covariance = random_covariance(seed, 3, extra=1) * rng.choice([0.3, 3.0])
+    mean = rng.uniform(-2, 12, 3)
+    model = MultivariateGaussian(mean, covariance)
+    mechanism = ut.Laplace(ut.Sum(0, 10), scale)
+    worst = 0.0
+    for target, known in adversaries(3, "any"):
+        leak = gaussian_leakage(mechanism, model, Adversary(target, known))
+        truth = quadrature_leakage(
+            covariance, mean, np.ones(3), (0.0, 10.0), scale, (target, known), clip=(0, 10),
+            known=(-9.0, 2.0, 5.0, 19.0),
+        )  # fmt: skip
+        assert truth <= leak.upper * (1 + QUADRATURE)
+        worst = max(worst, truth)
+    whole = gaussian_leakage(mechanism, model)
+    assert worst <= whole.upper * (1 + QUADRATURE)
+    assert whole.lower >= 10 / scale * (1 - 1e-9)  # at least what plain DP leaks
+
+
+@pytest.mark.parametrize(("sd", "factor"), [(1.0, 1.499898), (3.0, 1.451642), (10.0, 1.206202)])
+def test_two_clipped_records(sd, factor):
+    """Reference: rho .5, range [0, 10], means 5: the exact clipped factor at M / b = 1."""
+    covariance = np.array([[1.0, 0.5], [0.5, 1.0]]) * sd**2
+    model = MultivariateGaussian(5.0, covariance)
+    leak = gaussian_leakage(ut.Laplace(ut.Sum(0, 10), 10.0), model)
+    truth = quadrature_leakage(covariance, [5.0, 5.0], [1.0, 1.0], (0.0, 10.0), 10.0, (0, ()),
+                               clip=(0, 10), points=4001)  # fmt: skip
+    assert leak.lower == pytest.approx(factor, abs=2e-6)
+    assert truth == pytest.approx(factor, abs=1e-4)
+    assert leak.upper == pytest.approx(1.5, abs=1e-6)
+    assert leak.lower <= leak.upper
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_attack_on_clipped_sums_attains_its_lower_end(seed):
+    rng = np.random.default_rng(seed)
+    covariance = random_covariance(seed, 3)
+    model = MultivariateGaussian(rng.uniform(0, 10, 3), covariance)
+    leak = gaussian_leakage(ut.Laplace(ut.Sum(0, 10), 8.0), model)
+    witness = leak.witness
+    fixed = dict(witness.known)
+    truth = quadrature_leakage(covariance, model.mean, np.ones(3), (witness.value, witness.other),
+                               8.0, (witness.target, tuple(fixed)), clip=(0, 10),
+                               known=tuple(fixed.values()), points=2001)  # fmt: skip
+    assert truth >= leak.lower * (1 - QUADRATURE)
+
+
+def test_almost_no_noise_is_no_trouble():
+    """Exponentials of thousands: the attack falls back on an adversary who knows the rest."""
+    model = MultivariateGaussian(5.0, [[1.0, 0.5], [0.5, 1.0]])
+    leak = gaussian_leakage(ut.Laplace(ut.Sum(0, 10), 0.001), model)
+    assert leak.lower == pytest.approx(10_000, rel=1e-9)
+    assert leak.upper == pytest.approx(15_000, rel=1e-6)
+
+
+def frozen_third():
+    """Two dependent records, and a third that cancels them unclipped and is constant clipped."""
+    correlations = np.array([[1.0, 0.24, -0.47], [0.24, 1.0, -0.55], [-0.47, -0.55, 1.0]])
+    return correlations * np.outer([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]), [5.0, 5.0, 1000.0]
+
+
+def test_the_unclipped_factor_is_no_bound_for_clipped_sums():
+    covariance, mean = frozen_third()
+    model = MultivariateGaussian(mean, covariance)
+    unclipped = gaussian_leakage(ut.Laplace(ut.Linear(np.ones(3), 10.0), 10.0), model)
+    truth = quadrature_leakage(covariance, mean, np.ones(3), (0.0, 10.0), 10.0, (0, ()),
+                               clip=(0, 10))  # fmt: skip
+    clipped = gaussian_leakage(ut.Laplace(ut.Sum(0, 10), 10.0), model)
+    assert unclipped.upper == pytest.approx(1.0)
+    assert truth > 1.4
+    assert truth <= clipped.upper
+
+
+def test_a_linear_query_with_a_range_is_clipped_when_released_and_judged_so():
+    covariance, mean = frozen_third()
+    model = MultivariateGaussian(mean, covariance)
+    ranged = gaussian_leakage(ut.Laplace(ut.Linear(np.ones(3), 10.0, lower=0.0), 10.0), model)
+    clipped = gaussian_leakage(ut.Laplace(ut.Sum(0, 10), 10.0), model)
+    assert ranged.method == clipped.method == "clipped"
+    assert ranged.upper == pytest.approx(clipped.upper, abs=1e-6)
+    assert ranged.lower == pytest.approx(clipped.lower, abs=1e-9)
+    weighed = gaussian_leakage(
+        ut.Laplace(ut.Linear([1.0, -2.0, 0.5], 10.0, lower=0.0), 20.0), model
+    )
+    factor, _ = apart_factor(covariance, [1.0, 2.0, 0.5], clipped=True)
+    assert factor / 2 <= Fraction(weighed.upper) <= factor / 2 + Fraction(1, 10**5)
+
+
+# --- differential privacy alone -------------------------------------------------------------------
+
+
+def test_a_dp_algorithm_may_leak_more_than_a_sum_of_its_level():
+    """rho .275, n = 2: a 1-DP algorithm with thresholds leaks 1.845, not 1.275."""
+    model = MultivariateGaussian(0, [[1, 0.275], [0.275, 1]])
+    general = gaussian_leakage(ut.PureDP(1.0), model)
+    attack = threshold_leakage(0.275, 1.0, spread=10.5)
+    assert attack >= 1.845
+    assert attack <= general.upper == 2.0
+    assert gaussian_leakage(summed(2), model).upper == pytest.approx(1.275)
+    assert general.method == "group"
+    assert "a DP level alone" in general.assumptions[0]
+    far = threshold_leakage(0.275, 1.0, spread=60.0)
+    assert far >= 1.9999
+    assert general.lower >= 1.9999
+
+
+def test_the_general_bound_counts_dependent_records():
+    covariance = np.eye(5)
+    covariance[0, 1] = covariance[1, 0] = covariance[1, 2] = covariance[2, 1] = 0.4
+    model = MultivariateGaussian(0, covariance)
+    assert gaussian_leakage(ut.PureDP(0.5), model).upper == 1.5
+    assert gaussian_leakage(ut.PureDP(0.5), model, "ignorant").upper == 1.5
+    assert gaussian_leakage(ut.PureDP(0.5), model, "informed").upper == 0.5
+    assert gaussian_leakage(ut.PureDP(0.5), model, Adversary(0, [1])).upper == 1.0
+    assert gaussian_leakage(ut.PureDP(0.5), model, Adversary(4)).upper == 0.5
+    limited = MultivariateGaussian(0, covariance, spread=1.0)
+    assert gaussian_leakage(ut.PureDP(0.5), limited).lower <= 0.5
+    any_function = ut.Laplace(ut.Query(max, sensitivity=2.0), 4.0)
+    assert gaussian_leakage(any_function, model).upper == pytest.approx(1.5)
+    assert gaussian_leakage(any_function, model).lower == 0
+    bounded = MultivariateGaussian.bounded(4, 0.1)
+    assert gaussian_leakage(ut.PureDP(0.5), bounded).upper == 2.0
+    assert gaussian_leakage(ut.PureDP(0.5), MultivariateGaussian.bounded(4, 0.0)).upper == 0.5
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+def mechanisms(size):
+    rng = np.random.default_rng(size)
+    return [
+        ut.Laplace(ut.Linear(rng.standard_normal(size), 2.0), 3.0),
+        ut.Laplace(ut.Linear(rng.standard_normal((2, size)), 2.0), 3.0),
+        ut.Laplace(ut.Sum(-2, 2), 4.0),
+        ut.Laplace(ut.Mean(-2, 2), 1.0),
+        ut.MetricDP(0.3),
+        ut.PureDP(0.7),
+    ]
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(2, 5))
+def test_knowing_whatever_is_worst_is_worst(seed, size):
+    model = MultivariateGaussian(0, random_covariance(seed, size), spread=1.0)
+    for mechanism in mechanisms(size):
+        most = gaussian_leakage(mechanism, model)
+        for against in ("ignorant", "informed", Adversary(0, [1])):
+            some = gaussian_leakage(mechanism, model, against)
+            assert some.upper <= most.upper * (1 + 1e-9)
+            assert some.lower <= most.upper
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(2, 5))
+def test_the_order_of_the_records_does_not_matter(seed, size):
+    covariance = random_covariance(seed, size)
+    order = np.random.default_rng(seed).permutation(size)
+    weights = np.random.default_rng(seed + 1).standard_normal(size)
+    first = gaussian_leakage(
+        ut.Laplace(ut.Linear(weights, 1.0), 1.0), MultivariateGaussian(0, covariance)
+    )
+    second = gaussian_leakage(
+        ut.Laplace(ut.Linear(weights[order], 1.0), 1.0),
+        MultivariateGaussian(0, covariance[np.ix_(order, order)]),
+    )
+    assert first.upper == pytest.approx(second.upper, rel=1e-9)
+    assert order[second.witness.target] == first.witness.target
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 5))
+def test_independent_records_leak_the_dp_loss(seed, size):
+    rng = np.random.default_rng(seed)
+    model = MultivariateGaussian(rng.standard_normal(size), np.diag(rng.uniform(0.1, 9, size)),
+                                 spread=2.0)  # fmt: skip
+    for mechanism in mechanisms(size):
+        level = (
+            mechanism.dp_epsilon(size) if isinstance(mechanism, ut.Laplace)
+            else mechanism.epsilon if isinstance(mechanism, ut.PureDP)
+            else mechanism.dp_epsilon(2.0)
+        )  # fmt: skip
+        leak = gaussian_leakage(mechanism, model)
+        assert leak.upper == pytest.approx(level, rel=1e-6)
+        assert leak.lower == pytest.approx(level, rel=1e-6)
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(2, 5), factor=st.floats(1.01, 9))
+def test_more_noise_leaks_less_in_proportion(seed, size, factor):
+    model = MultivariateGaussian(1.0, random_covariance(seed, size))
+    for query in (ut.Linear(np.ones(size), 2.0), ut.Sum(0, 2), ut.Mean(0, 2)):
+        little = gaussian_leakage(ut.Laplace(query, 1.0), model)
+        much = gaussian_leakage(ut.Laplace(query, factor), model)
+        assert much.upper == pytest.approx(little.upper / factor, rel=1e-12)
+        assert much.lower <= little.lower
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(2, 5), power=st.integers(-40, 40))
+def test_units_and_means_do_not_matter(seed, size, power):
+    covariance = random_covariance(seed, size)
+    first = gaussian_leakage(summed(size), MultivariateGaussian(0, covariance))
+    scaled = MultivariateGaussian(7.0, covariance * 4.0**power)
+    assert gaussian_leakage(summed(size), scaled).upper == pytest.approx(first.upper, rel=1e-12)
+    units = np.random.default_rng(seed).uniform(1e-6, 1e6, size)
+    uneven = covariance * np.outer(units, units)
+    changed = ut.Laplace(ut.Linear(1 / units, 1.0), 1.0)
+    target = gaussian_leakage(changed, MultivariateGaussian(0, (uneven + uneven.T) / 2))
+    # the same statistic in other units: coefficients are those of X_i / unit_i
+    truth, _ = linear_factor((uneven + uneven.T) / 2, [1 / units])
+    assert target.upper == pytest.approx(float(truth), rel=1e-9)
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(2, 4))
+def test_an_independent_record_changes_nothing(seed, size):
+    covariance = random_covariance(seed, size)
+    larger = np.zeros((size + 1, size + 1))
+    larger[:size, :size] = covariance
+    larger[size, size] = 4.0
+    for query, wider in (
+        (ut.Linear(np.ones(size), 1.0), ut.Linear(np.ones(size + 1), 1.0)),
+        (ut.Sum(0, 3), ut.Sum(0, 3)),
+    ):
+        few = gaussian_leakage(ut.Laplace(query, 1.0), MultivariateGaussian(0, covariance))
+        many = gaussian_leakage(ut.Laplace(wider, 1.0), MultivariateGaussian(0, larger))
+        assert many.upper == pytest.approx(max(few.upper, query.sensitivity()), rel=1e-9)
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(2, 4))
+def test_bounds_are_ordered(seed, size):
+    """This very sum, any d-private algorithm of its rate, the class, the general bound."""
+    covariance = random_covariance(seed, size, extra=30)
+    model = MultivariateGaussian(0, covariance, spread=1.0)
+    exact = gaussian_leakage(summed(size), model).upper
+    metric = gaussian_leakage(ut.MetricDP(1.0), model).upper
+    clipped = gaussian_leakage(ut.Laplace(ut.Sum(0, 1), 1.0), model).upper
+    limits = MultivariateGaussian.bounded(size, model.largest_correlation, model.sds, spread=1.0)
+    bounded = gaussian_leakage(ut.MetricDP(1.0), limits).upper
+    assert exact <= metric * (1 + 1e-9)
+    assert clipped <= min(metric, size) + 1e-5
+    assert metric <= bounded * (1 + 1e-9)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def test_what_has_no_leakage_is_refused():
+    model = MultivariateGaussian(0, R3)
+    with pytest.raises(NotSupported, match="how far two values of a record may differ"):
+        gaussian_leakage(ut.MetricDP(1.0), model)
+    with pytest.raises(NotSupported, match="asks for states"):
+        gaussian_leakage(ut.Laplace(ut.Count("tall"), 1.0), model)
+    with pytest.raises(NotSupported, match="real numbers"):
+        gaussian_leakage(ut.DiscreteLaplace(ut.Count("tall"), 1.0), model)
+    with pytest.raises(NotSupported, match="XorNoise has no leakage on Gaussian"):
+        gaussian_leakage(ut.XorNoise(0.1, 0.1), model)
+    with pytest.raises(InvalidInput, match="2 weights do not fit 3 records"):
+        gaussian_leakage(summed(2), model)
+    with pytest.raises(InvalidInput, match="the adversary names record 3, but the model has 3"):
+        gaussian_leakage(summed(3), model, Adversary(0, [3]))
+    with pytest.raises(InvalidInput, match="against must be"):
+        gaussian_leakage(summed(3), model, "everyone")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="spread must be positive"):
+        gaussian_leakage(ut.MetricDP(1.0), model, spread=-1)
+
+
+# --- reference numbers ----------------------------------------------------------------------------
+
+
+def test_three_records_where_knowing_one_helps():
+    leak = gaussian_leakage(summed(3), MultivariateGaussian(0, R3))
+    assert leak.upper == pytest.approx(2.578947368, abs=1e-9)
+    assert leak.witness.target == 1
+    assert leak.witness.known == ((0, 0.0),)
+    assert (leak.witness.value, leak.witness.other) == (0.5, -0.5)
+    ignorant = gaussian_leakage(summed(3), MultivariateGaussian(0, R3), "ignorant")
+    assert ignorant.upper == pytest.approx(2.2, abs=1e-12)
+
+
+def test_the_table_of_galton():
+    model = MultivariateGaussian(0, GALTON)
+    assert gaussian_leakage(summed(3), model).upper == pytest.approx(1.477, abs=1e-12)
+    bounded = MultivariateGaussian.bounded(3, 0.275)
+    assert gaussian_leakage(summed(3), bounded).upper == pytest.approx(1.55, abs=1e-12)
+    assert gaussian_leakage(summed(3), bounded).lower == pytest.approx(1.55, abs=1e-12)
+    assert gaussian_leakage(ut.PureDP(1.0), model).upper == 3.0
+
+
+def read_rows(name, file, columns):
+    path = FOLDER / name / file
+    if not path.is_file():
+        pytest.skip(f"no {name} data: set UNDERTOW_DATA to the folder that holds {name}/")
+    with path.open(newline="") as source:
+        return [[float(row[column]) for column in columns] for row in csv.DictReader(source)]
+
+
+def judge_heights(rows, factor, tolerance):
+    model = MultivariateGaussian.fit(rows, public=True)
+    leak = gaussian_leakage(summed(3), model)
+    assert leak.upper == pytest.approx(factor, abs=tolerance)
+    assert leak.closed
+    assert (leak.witness.target, leak.witness.known) == (1, ())  # the father, nothing known
+    published = Question(ut.Sum(0, 100), model, 1.0, "any", EVERYTHING)
+    ours, proof = planning.exchange(published)
+    theirs, _ = planning.gaussian_bound(published)
+    assert ours.scale < theirs.scale < 3 * 100
+    assert proof().proves(1.0)
+
+
+def test_heights_of_galtons_families():
+    rows = read_rows("galton", "galton.csv", ("height", "father", "mother"))
+    assert len(rows) == 898
+    judge_heights(rows, 1.468178, 1e-6)
+
+
+def test_heights_of_simulated_families():
+    sds = np.array([3.583, 2.470, 2.307])
+    covariance = np.array(GALTON) * np.outer(sds, sds)
+    rows = np.random.default_rng(14).multivariate_normal([66.8, 69.2, 64.1], covariance, 898)
+    judge_heights(rows, 1.468178, 0.15)
+
+
+def judge_scores(rows, factor, tolerance):
+    """The published factor on mothers and children: unequal variances, too little noise."""
+    model = MultivariateGaussian.fit(rows, public=True)
+    unclipped = gaussian_leakage(ut.Laplace(ut.Linear([1, 1], 200.0), 200.0), model)
+    assert unclipped.upper == pytest.approx(factor, abs=tolerance)
+    assert (unclipped.witness.target, unclipped.witness.known) == (1, ())  # the mother
+    question = Question(ut.Sum(0, 200), model, 1.0, "any", EVERYTHING)
+    noise, prove = planning.gaussian_bound(question)
+    rho = model.largest_correlation
+    assert noise.scale == pytest.approx(200 * (1 + rho))
+    leak = prove()
+    assert leak.lower > 1.0  # a proof that the published noise under-protects
+    assert not leak.proves(1.0)
+    safe, proof = planning.exchange(question)
+    assert safe.scale > noise.scale
+    assert proof().proves(1.0)
+    return leak, gaussian_leakage(ut.Laplace(ut.Linear([1, 1], 200.0), noise.scale), model)
+
+
+def test_scores_of_mothers_and_children():
+    rows = read_rows("kidiq", "kidiq.csv", ("kid_score", "mom_iq"))
+    assert len(rows) == 434
+    clipped, unclipped = judge_scores(rows, 1.609975, 1e-6)
+    assert clipped.lower == pytest.approx(1.1096, abs=5e-5)
+    assert unclipped.upper == pytest.approx(1.1116, abs=5e-5)
+
+
+def test_scores_of_simulated_mothers_and_children():
+    covariance = [[416.6, 137.25], [137.25, 225.0]]
+    rows = np.random.default_rng(7).multivariate_normal([86.8, 100.0], covariance, 434)
+    judge_scores(rows, 1.61, 0.2)
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+def question(query, model, epsilon=1.0, against="any"):
+    return Question(query, model, epsilon, against, EVERYTHING)
+
+
+@LAWS
+@given(seed=st.integers(0, 10**6), size=st.integers(2, 4), epsilon=st.floats(0.05, 5))
+def test_plans_spend_the_promise_and_no_more(seed, size, epsilon):
+    model = MultivariateGaussian(1.0, random_covariance(seed, size))
+    for query, solve in (
+        (ut.Linear(np.ones(size), 2.0), planning.exact),
+        (ut.Linear(np.ones((2, size)), 2.0), planning.exact),
+        (ut.Linear(np.ones(size), 2.0), planning.exchange),
+        (ut.Sum(0, 2), planning.exchange),
+        (ut.Mean(0, 2), planning.exchange),
+    ):
+        noise, prove = solve(question(query, model, epsilon))
+        leak = prove()
+        assert leak.proves(epsilon)
+        assert leak.upper == pytest.approx(epsilon, rel=1e-9)
+        assert gaussian_leakage(noise, model).upper <= leak.upper * (1 + 1e-12)
+
+
+def test_plans_for_sets_of_models_protect_all_of_them():
+    one = MultivariateGaussian(0, [[1, 0.2], [0.2, 1]])
+    two = MultivariateGaussian(0, [[1, 0.6], [0.6, 1]])
+    noise, prove = planning.exact(question(ut.Linear([1, 1], 1.0), ModelSet([one, two])))
+    assert noise.scale == pytest.approx(1.6)
+    assert prove().proves(1.0)
+    assert prove().lower == pytest.approx(1.0)
+
+
+def test_plans_for_a_class():
+    model = MultivariateGaussian.bounded(3, 0.275)
+    noise, prove = planning.exact(question(ut.Linear([1, 1, 1], 100.0), model))
+    assert noise.scale == pytest.approx(155.0)
+    assert prove().proves(1.0)
+    assert prove().method == "bounded"
+    published, proof = planning.gaussian_bound(question(ut.Sum(0, 100), model))
+    assert published.scale == pytest.approx(185.3448276)
+    assert proof().proves(1.0)
+    with pytest.raises(MethodRefused, match="finds no finite factor"):
+        planning.exact(question(ut.Linear([1, 1, 1, 1], 1.0), MultivariateGaussian.bounded(4, 0.7)))
+
+
+def test_methods_refuse_what_they_do_not_know():
+    model = MultivariateGaussian(0, R3)
+    with pytest.raises(MethodRefused, match="unclipped Gaussian records"):
+        planning.exact(question(ut.Sum(0, 1), model))
+    with pytest.raises(MethodRefused, match="unclipped Gaussian records"):
+        planning.exact(question(ut.Linear([1, 1, 1], 1.0, lower=0.0), model))
+    with pytest.raises(MethodRefused, match="not Count"):
+        planning.exchange(question(ut.Count("tall"), model))
+    with pytest.raises(MethodRefused, match="not Query"):
+        planning.gaussian_bound(question(ut.Query(max), model))
+    with pytest.raises(MethodRefused, match="a Groups"):
+        planning.exchange(question(ut.Sum(0, 1), ut.Groups(2)))
+    with pytest.raises(NothingToProtect, match="does not depend on the target"):
+        planning.exact(
+            question(ut.Linear([0.0, 1.0], 1.0), MultivariateGaussian(0, np.eye(2)),
+                     against=Adversary(0))
+        )  # fmt: skip
+
+
+def test_a_class_answers_every_adversary():
+    model = MultivariateGaussian.bounded(4, 0.2, spread=1.0)
+    values = {
+        against: gaussian_leakage(ut.MetricDP(1.0), model, against).upper
+        for against in ("any", "ignorant", "informed", Adversary(0, [1]), Adversary(0, [1, 2, 3]))
+    }
+    assert values["any"] == pytest.approx(1.6)
+    assert values["ignorant"] == pytest.approx(1.6)
+    assert values["informed"] == pytest.approx(1.0)
+    assert values[Adversary(0, [1])] == pytest.approx(1 + 2 * 0.2 / 0.8)
+    assert values[Adversary(0, [1, 2, 3])] == pytest.approx(1.0)
+
+
+def test_many_records_without_closing_still_plan():
+    """Whatever the search leaves open, a plan keeps its promise by the upper end."""
+    rng = np.random.default_rng(2)
+    places = rng.uniform(0, 6, (26, 2))
+    apart = ((places[:, None] - places[None]) ** 2).sum(-1)
+    model = MultivariateGaussian(0, np.exp(-apart / 6) + 0.02 * np.eye(26))
+    found = asked(ut.Sum(0, 1), model, "any", effort=-6)
+    assert found.factor.lower <= found.factor.upper <= 26
+    assert math.isfinite(found.factor.upper)

@@ -1,0 +1,112 @@
+"""Genotypes from VCF files: every kind of entry, and every refusal; no genotype in a message."""
+
+import gzip
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from undertow.data.genotypes import count_genotypes, read_genotypes
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.pedigree import Pedigree
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
+HEAD = """##fileformat=VCFv4.2
+##contig=<ID=22,length=51304566>
+##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">
+#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\tbob\tann\tkim\tlee\tmo
+"""
+ROWS = [
+    "22\t100\trs1\tA\tG\t.\t.\t.\tGT\t0/0\t0|1\t1/1\t./.\t0/.",
+    "22\t200\trs2\tA\tG,T\t.\t.\t.\tGT\t0/0\t0/2\t1/2\t2/2\t1",
+    "22\t300\trs3\tC\tT\t.\t.\t.\tGT\t1/1\t1/1\t1/1\t1/1\t1/1",
+    "22\t300\trs4\tC\tG\t.\t.\t.\tGT\t0/1\t0/1\t0/1\t0/1\t0/1",
+]
+
+
+@pytest.fixture
+def cohort(tmp_path):
+    pytest.importorskip("pysam", reason="needs the extra genomics")
+    path = tmp_path / "cohort.vcf"
+    path.write_text(HEAD + "\n".join(ROWS) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("locus", ["rs1", "22:100", ("22", 100)])
+def test_genotypes(cohort, locus):
+    assert read_genotypes(cohort, locus) == ["BB", "Bb", "bb", None, None]
+    assert read_genotypes(cohort, locus, ["kim", "bob"]) == ["bb", "BB"]
+    assert count_genotypes(cohort, locus) == {"BB": 1, "Bb": 1, "bb": 1}
+
+
+def test_plain_gzip(cohort, tmp_path):
+    zipped = tmp_path / "zipped.vcf.gz"
+    zipped.write_bytes(gzip.compress(cohort.read_bytes()))
+    assert read_genotypes(zipped, "rs1") == read_genotypes(cohort, "rs1")
+    with pytest.raises(InvalidInput, match="no locus"):
+        read_genotypes(zipped, "rs9")
+    with pytest.raises(InvalidInput, match="'zoe'"):  # while the file is still being fed
+        read_genotypes(zipped, "rs1", ["zoe"])
+
+
+def test_several_alleles(cohort):
+    assert read_genotypes(cohort, "rs2") == ["BB", "Bb", "bb", "bb", None]
+    assert read_genotypes(cohort, "rs2", allele="T") == ["bb", "Bb", "Bb", "BB", None]
+    assert read_genotypes(cohort, "rs4")[0] == "Bb"
+
+
+def test_in_the_order_of_a_pedigree(cohort):
+    trio = Pedigree({"kim": ("bob", "ann")})
+    assert read_genotypes(cohort, "rs1", trio.people) == ["bb", "BB", "Bb"]
+
+
+@pytest.mark.parametrize(
+    ("locus", "options", "message"),
+    [
+        ("rs9", {}, "no locus rs9"),
+        ("22:999", {}, "no locus 22:999"),
+        (("21", 100), {}, "no locus 21:100"),
+        ("22:300", {}, "2 variants at 22:300"),
+        ("rs1", {"people": ["zoe"]}, "'zoe' has no genotypes"),
+        ("rs1", {"allele": "T"}, "no allele 'T'"),
+        (("22", 1, 2), {}, "a locus is"),
+    ],
+)
+def test_refusals_do_not_quote_genotypes(cohort, locus, options, message):
+    with pytest.raises(InvalidInput, match=message) as found:
+        read_genotypes(cohort, locus, **options)
+    assert "/" not in str(found.value).replace(cohort.name, "")
+    assert "|" not in str(found.value)
+
+
+def test_files_that_are_no_vcf(tmp_path, capfd):
+    pytest.importorskip("pysam", reason="needs the extra genomics")
+    for name, content in (
+        ("a.txt", b"kim BB\n"), ("b.vcf", b""), ("c.vcf.gz", b"\x1f\x8b\x08nonsense"),
+        ("d.vcf", b"##fileformat=VCFv4.2\nbroken\n"), ("e.bcf", bytes(range(256))),
+    ):  # fmt: skip
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(InvalidInput, match=r"VCF|damaged|no locus"):
+            read_genotypes(path, "rs1")
+    with pytest.raises(InvalidInput, match="no file"):
+        read_genotypes(tmp_path / "none.vcf", "rs1")
+    assert "BB" not in capfd.readouterr().err
+
+
+def test_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pysam", None)
+    with pytest.raises(NotSupported, match=r"pip install 'undertow\[genomics\]'"):
+        read_genotypes(tmp_path / "cohort.vcf", "rs1")
+
+
+def test_thousand_genomes():
+    pytest.importorskip("pysam", reason="needs the extra genomics")
+    path = FOLDER / "genomes" / "1000g_phase3_chr22_16.05-16.64Mb.vcf.gz"
+    if not path.is_file():
+        pytest.skip("no 1000 Genomes excerpt: set UNDERTOW_DATA to the folder that holds genomes/")
+    found = count_genotypes(path, ("22", 16050075))
+    assert sum(found.values()) == 2504
+    assert found["BB"] > found["Bb"] > found["bb"] - 1

@@ -1,0 +1,162 @@
+"""Noise for networks and pedigrees: every method keeps its promise, and the best is exact."""
+
+from typing import Any
+
+import pytest
+
+from tests.contracts import network_oracles as oracle
+from undertow.adversaries import Adversary, Secrets
+from undertow.bounds.networks.leakages import network_leakage
+from undertow.bounds.networks.pedigrees import pedigree_leakage
+from undertow.errors import MethodRefused, NothingToProtect
+from undertow.mechanisms import DiscreteLaplace, Laplace
+from undertow.models.contagion import Contagion, household
+from undertow.models.groups import Groups
+from undertow.models.network import BayesianNetwork
+from undertow.models.pedigree import Pedigree
+from undertow.planning import networks
+from undertow.planning.methods import METHODS
+from undertow.planning.questions import Question
+from undertow.queries import Count, Histogram, Sum
+
+WHOM: list[Any] = ["any", "ignorant", "informed", Adversary(0)]
+COIN = [0.5, 0.5]
+KERNEL = [[0.8, 0.2], [0.3, 0.7]]
+TREE = BayesianNetwork(
+    [(0, 1), (0, 2), (2, 3)], {n: KERNEL if n else COIN for n in range(4)}, states=("well", "ill")
+)
+TRIO = Pedigree({"kim": ("bob", "ann")})
+
+
+FLU = Contagion(3, 0.1, (0.1, 0.5))
+HOUSES = [household(3, 0.1, passed) for passed in (0.1, 0.2, 0.3, 0.4, 0.5)]
+
+
+def ask(query, model, epsilon=1.0, against="any", secrets=None):
+    return Question(query, model, epsilon, against, secrets or Secrets())
+
+
+def solved(method, question):
+    mechanism, prove = METHODS[method].solve(question)
+    leak = prove()
+    assert leak.proves(question.epsilon)
+    return mechanism, leak
+
+
+@pytest.mark.parametrize("against", WHOM)
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_exact_noise_is_the_least(against, epsilon):
+    """What it promises is true, and hardly less noise would break it."""
+    joint = oracle.joint_of(TREE)
+    mechanism, leak = solved("exact", ask(Count("ill"), TREE, epsilon, against))
+    assert isinstance(mechanism, DiscreteLaplace)
+    assert leak.method == "exact"
+    assert oracle.count_leakage(joint, [1], 1 / mechanism.scale, against) <= epsilon + 1e-9
+    less = 1.001 / mechanism.scale
+    assert oracle.count_leakage(joint, [1], less, against) > epsilon
+
+
+@pytest.mark.parametrize("method", ["exact", "exchange", "quilt"])
+@pytest.mark.parametrize("query", [Count("ill"), Histogram()])
+def test_every_method_keeps_its_promise(method, query):
+    for against in WHOM[:2]:
+        mechanism, leak = solved(method, ask(query, TREE, 1.0, against))
+        truth = network_leakage(mechanism, TREE, against)
+        assert truth.upper <= 1.0 + 1e-9
+        assert leak.upper <= 1.0
+
+
+def test_exact_needs_no_more_noise_than_the_others():
+    scales = {}
+    for method in ("exact", "exchange", "quilt", "wasserstein"):
+        mechanism, _ = solved(method, ask(Count("ill"), TREE, 1.0, "ignorant"))
+        scales[method] = mechanism.scale
+    # a count attains what any algorithm of its level leaks on a two-state tree
+    assert scales["exact"] == pytest.approx(min(scales.values()), rel=1e-9)
+    assert scales["wasserstein"] == pytest.approx(
+        max(1, round(scales["wasserstein"]))
+    )  # a whole number over epsilon = 1
+
+
+def test_flu_with_an_interval_of_transmission_probabilities():
+    """The noise protects every household of the interval, and the most contagious decides."""
+    mechanism, leak = solved("exact", ask(Count("ill"), FLU))
+    worst = [network_leakage(mechanism, model).upper for model in HOUSES]
+    assert max(worst) <= 1.0
+    alone, _ = solved("exact", ask(Count("ill"), HOUSES[-1]))
+    assert alone.scale < mechanism.scale == pytest.approx(alone.scale, rel=1e-3)
+    assert leak.upper == pytest.approx(max(worst), abs=1e-3)
+    with pytest.raises(MethodRefused, match="needs one network, found an interval"):
+        solved("wasserstein", ask(Count("ill"), FLU, against="ignorant"))
+    point = Contagion(3, 0.1, (0.5, 0.5))
+    far, _ = solved("wasserstein", ask(Count("ill"), point, against="ignorant"))
+    assert alone.scale <= far.scale <= 3.0
+
+
+def test_pedigrees():
+    mechanism, leak = solved("exact", ask(Count("BB"), TRIO))
+    assert leak.upper <= 1.0
+    assert pedigree_leakage(mechanism, TRIO).upper <= 1.0
+    assert pedigree_leakage(Laplace(Count("BB"), mechanism.scale / 1.001), TRIO).lower > 1.0
+    level, proof = solved("exchange", ask(Count("BB"), TRIO))
+    assert proof.method == "exchange"
+    assert mechanism.scale <= level.scale * (1 + 1e-9) < 3.0
+    group, proof = solved("exchange", ask(Count("BB"), Pedigree(dict(TRIO.parents), (0.2, 0.5))))
+    assert group.scale == pytest.approx(3.0)
+    assert proof.method == "group"
+    for method in ("quilt", "wasserstein"):
+        other, _ = solved(method, ask(Count("BB"), TRIO, against="ignorant"))
+        assert other.scale <= 3.0 + 1e-9
+    explicit, _ = solved("exchange", ask(Count("BB"), TRIO, against=Adversary(0, [1])))
+    assert 1.0 < explicit.scale < 2.0
+    assert solved("exchange", ask(Count("BB"), TRIO, against="informed"))[0].scale == pytest.approx(
+        1
+    )
+
+
+def test_an_interval_of_frequencies():
+    wide = Pedigree({"kim": ("bob", "ann")}, (0.3, 0.7))
+    mechanism, leak = solved("exact", ask(Count("BB"), wide))
+    assert leak.upper <= 1.0
+    for p in (0.3, 0.45, 0.6, 0.7):
+        one = Pedigree({"kim": ("bob", "ann")}, p)
+        assert pedigree_leakage(mechanism, one).lower <= 1.0
+    narrow, _ = solved("exact", ask(Count("BB"), Pedigree({"kim": ("bob", "ann")}, 0.7)))
+    assert mechanism.scale >= narrow.scale * (1 - 1e-6)
+    assert mechanism.scale == pytest.approx(narrow.scale, rel=1e-5)
+    for method in ("quilt", "wasserstein"):
+        with pytest.raises(MethodRefused, match="needs one network, found an interval"):
+            METHODS[method].solve(ask(Count("BB"), wide, against="ignorant"))
+
+
+def test_secrets_lower_the_noise_of_quilts_and_distances():
+    twins = BayesianNetwork([("a", "b")], {"a": COIN, "b": [[1, 0], [0, 1]], "c": COIN})
+    whole, _ = solved("wasserstein", ask(Count(1), twins, against="ignorant"))
+    some, leak = solved(
+        "wasserstein", ask(Count(1), twins, against="ignorant", secrets=Secrets(records=[2]))
+    )
+    assert (whole.scale, some.scale) == (2.0, 1.0)
+    assert leak.secrets == Secrets(records=[2])
+    loud = Pedigree({"kim": ("bob", "ann")}, people=["kim", "bob", "ann", "zoe"])
+    far, _ = solved(
+        "wasserstein", ask(Count("BB"), loud, against="ignorant", secrets=Secrets(records=[3]))
+    )
+    near, _ = solved("quilt", ask(Count("BB"), loud, secrets=Secrets(records=[3])))
+    assert far.scale == pytest.approx(1.0)
+    assert near.scale == pytest.approx(1.0)
+
+
+def test_refusals():
+    with pytest.raises(MethodRefused, match="not Sum"):
+        networks.solve_exact(ask(Sum(0, 1), TREE))
+    with pytest.raises(MethodRefused, match="not Histogram"):
+        networks.solve_wasserstein(ask(Histogram(), TREE, against="ignorant"))
+    with pytest.raises(MethodRefused, match="networks and pedigrees only"):
+        networks.solve_exact(ask(Count("ill"), Groups(3)))
+    big = Pedigree({f"c{n}": (f"c{n - 1}", f"s{n}") if n else ("f", "m") for n in range(9)})
+    with pytest.raises(MethodRefused, match="'exact' does not apply: the general bound"):
+        networks.solve_exact(ask(Count("BB"), big))
+    certain = BayesianNetwork([], {"a": [1.0, 0.0]})
+    for method in ("exact", "exchange", "quilt", "wasserstein"):
+        with pytest.raises(NothingToProtect):
+            METHODS[method].solve(ask(Count(0), certain, against="ignorant"))
