@@ -17,7 +17,9 @@ from undertow.errors import InvalidInput
 __all__ = [
     "GAP",
     "GRAIN",
+    "LEAST_LEVEL",
     "MAX_STEPS",
+    "RAREST",
     "ROUNDOFF",
     "ROW_SUM",
     "SYMMETRY",
@@ -45,6 +47,13 @@ ROW_SUM = 1e-12
 SYMMETRY = 1e-12
 """Difference of two mirrored covariances, in units of the two standard deviations, that counts as
 rounding (either side); their mean is then used."""
+
+LEAST_LEVEL = 1e-300
+"""Least privacy level: noise for less would have an infinite scale (either side)."""
+
+RAREST = 1e-100
+"""Least positive probability that a table of a network may hold (either side): products of a few
+are ordinary floats, so that what is rare is never taken for impossible."""
 
 GAP = 1e-10
 """Width, relative to max(1, value), at which a certified interval counts as closed (upper side)."""
@@ -164,7 +173,10 @@ def check_epsilon(value: float) -> float:
     >>> check_epsilon(1)
     1.0
     """
-    return check_positive(value, "epsilon")
+    level = check_positive(value, "epsilon")
+    if level < LEAST_LEVEL:
+        raise InvalidInput(f"epsilon must be at least {LEAST_LEVEL:g}, found {level:g}")
+    return level
 
 
 def check_count(value: int, name: str, least: int) -> int:

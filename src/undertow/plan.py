@@ -178,6 +178,10 @@ class Plan(Generic[M]):
                 )
         try:
             return json.dumps({**body, "checksum": _checksum(body)}, indent=2, allow_nan=False)
+        except TypeError as error:
+            raise InvalidInput(
+                "names in a model must be texts, numbers or tuples of these to be written to a file"
+            ) from error
         except ValueError as error:
             raise InvalidInput(
                 "an infinite or undefined number cannot be written to a plan file; plans with a "

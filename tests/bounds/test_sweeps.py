@@ -6,6 +6,7 @@ import pytest
 from tests.contracts import network_oracles as oracle
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.networks import sweeps
+from undertow.bounds.networks.leakages import network_leakage
 from undertow.bounds.networks.sweeps import contagion_leakage
 from undertow.mechanisms import Laplace, PureDP
 from undertow.models.contagion import Contagion
@@ -21,7 +22,7 @@ def test_no_probability_leaks_more(passed, against):
     leak = contagion_leakage(Laplace(Count("ill"), 1.0), flu, against)
     truths = [
         oracle.count_leakage(oracle.joint_of(flu.network(p)), [1], 1.0, against)
-        for p in np.linspace(*passed, 41)
+        for p in np.linspace(passed[0], passed[1], 41)
     ]
     assert max(truths) <= leak.upper
     assert leak.lower <= max(truths) + 1e-3
@@ -34,7 +35,7 @@ def test_a_drift_bounds_what_a_change_of_the_tables_does():
     noise = Laplace(Count("ill"), 0.7)
     for one, two in ((0.2, 0.21), (0.5, 0.4), (0.1, 0.6)):
         first, second = flu.network(one), flu.network(two)
-        a, b = (sweeps.network_leakage(noise, net).upper for net in (first, second))
+        a, b = (network_leakage(noise, net).upper for net in (first, second))
         assert abs(a - b) <= 2 * sweeps._drift(first, second)
         assert sweeps._drift(first, second) > 0
 
@@ -42,8 +43,8 @@ def test_a_drift_bounds_what_a_change_of_the_tables_does():
 def test_what_is_not_a_count_has_the_general_bound():
     flu = Contagion(3, 0.1, (0.1, 0.5))
     leak = contagion_leakage(PureDP(0.5), flu)
-    assert (leak.method, leak.upper) == ("group", pytest.approx(1.5))
-    assert leak.upper >= 1.5
+    assert leak.method == "group"
+    assert 1.5 <= leak.upper <= 1.5 + 1e-12
     histogram = contagion_leakage(Laplace(Histogram(), 2.0), flu)
     assert histogram.method == "exact"
     assert histogram.closed or histogram.upper - histogram.lower < 1e-3
@@ -57,4 +58,4 @@ def test_impossible_ends_leave_the_general_bound():
 def test_one_probability_is_one_network():
     flu = Contagion(2, 0.1, (0.3, 0.3))
     noise = Laplace(Count("ill"), 1.0)
-    assert contagion_leakage(noise, flu) == sweeps.network_leakage(noise, flu.network(0.3))
+    assert contagion_leakage(noise, flu) == network_leakage(noise, flu.network(0.3))

@@ -40,9 +40,9 @@ from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
 from undertow.numerics import divide_up, down, up
-from undertow.queries import Count, Histogram
+from undertow.queries import Count, Histogram, Linear
 
-__all__ = ["group_leakage", "leakage"]
+__all__ = ["check_fit", "group_leakage", "leakage"]
 
 
 EFFORT = 2
@@ -89,7 +89,9 @@ def leakage(
         if isinstance(mechanism, RandomizedResponse | XorNoise | Redaction):
             return _local(mechanism, model, against, effort)
         if isinstance(mechanism, PureDP) and mechanism.unit == "person":
-            return _person(mechanism, against)
+            return _person(mechanism, model, against)
+        if isinstance(mechanism, Laplace | DiscreteLaplace):
+            check_fit(mechanism.query, model)
         if isinstance(model, MultivariateGaussian | GaussianClass):
             return gaussian_leakage(mechanism, model, against)
         if isinstance(model, BayesianNetwork):
@@ -148,9 +150,34 @@ def _levelled(mechanism: Levelled | MetricDP) -> Levelled:
     return mechanism
 
 
+def check_fit(query: object, model: SingleModel) -> None:
+    """Refuse a linear statistic of other records than the model's.
+
+    >>> from undertow.queries import Linear
+    >>> check_fit(Linear([1, 1], spread=5), MarkovChain([[.5, .5], [.5, .5]], (0, 5), length=2))
+    """
+    if not isinstance(query, Linear) or isinstance(model, Groups | MixingClass):
+        return
+    if model.length not in (None, query.records):
+        raise InvalidInput(f"{query.records} weights do not fit {model.length} records")
+    numbers = [state for state in model.states if isinstance(state, int | float)]
+    apart = max(numbers) - min(numbers) if numbers else 0
+    if apart > query.spread:
+        raise InvalidInput(
+            f"spread says that two values of a record differ by at most {query.spread:g}, but the "
+            f"model's states lie {apart:g} apart; say spread={apart:g}"
+        )
+
+
 def _local(mechanism: LocalMechanism, model: SingleModel, against: Against, effort: int) -> Leakage:
     if isinstance(model, MarkovChain):
         return chain_leakage(mechanism, model, against, effort)
+    states = 0 if isinstance(model, Groups) else len(model.states)
+    if isinstance(mechanism, RandomizedResponse) and states not in (0, len(mechanism.matrix)):
+        raise InvalidInput(
+            f"the mechanism is for {len(mechanism.matrix)} states, the model has {states}; they "
+            "must agree"
+        )
     bound = leakage(level_of(mechanism, model), model, against)
     return bound if isinstance(model, Groups) else replace(bound, lower=0.0, witness=None)
 
@@ -265,7 +292,12 @@ def _histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain
     return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)
 
 
-def _person(mechanism: PureDP, against: Against) -> Leakage:
+def _person(mechanism: PureDP, model: SingleModel, against: Against) -> Leakage:
+    if isinstance(model, Pedigree | Contagion):
+        raise NotSupported(
+            "unit='person' takes persons to be independent, and in this model every record is a "
+            "person: relatives and housemates are not; use unit='record'"
+        )
     return Leakage(
         mechanism.epsilon, mechanism.epsilon, "person", against,
         assumptions=(

@@ -64,7 +64,8 @@ class Contagion:
     def __post_init__(self) -> None:
         """Check both ends."""
         ends = self.passed
-        if not isinstance(ends, Sequence) or len(ends) != 2:
+        listed: object = ends
+        if not isinstance(listed, Sequence) or len(listed) != 2:
             raise InvalidModel(f"passed must be two probabilities (low, high), found {ends!r}")
         for end in ends:
             household(self.size, self.outside, end)

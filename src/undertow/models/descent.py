@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from undertow.errors import InvalidModel
-from undertow.models.network import Node
+from undertow.models.network import Node, plain_name
 
 __all__ = ["canonical_order", "check_descent", "check_parents", "check_sexes"]
 
@@ -30,9 +30,17 @@ def check_parents(child: Node, named: Any) -> tuple[Node | None, Node | None]:
         raise InvalidModel(
             f"person {child!r} has {len(named)} parents; name two, with None for an unknown one"
         )
-    father, mother = named
+    father, mother = (plain_name(parent) for parent in named)
     if child is None:
         raise InvalidModel("a child needs a name; None stands for an unknown parent")
+    for person in (child, father, mother):
+        try:
+            hash(person)
+        except TypeError:
+            raise InvalidModel(
+                f"a parent of {child!r} is named by a {type(person).__name__}; name people by "
+                "texts or numbers"
+            ) from None
     if father is not None and father == mother:
         raise InvalidModel(f"person {father!r} is both father and mother of {child!r}")
     return father, mother

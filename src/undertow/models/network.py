@@ -9,10 +9,10 @@ import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.elimination import Factor, eliminate
-from undertow.numerics import ROUNDOFF, ROW_SUM, Array, check_count, freeze
+from undertow.numerics import RAREST, ROUNDOFF, ROW_SUM, Array, check_count, freeze
 from undertow.queries import State
 
-__all__ = ["BayesianNetwork", "Node"]
+__all__ = ["BayesianNetwork", "Node", "plain_name", "read_name"]
 
 Node = Hashable
 
@@ -65,6 +65,7 @@ class BayesianNetwork:
         listed = _edges(edges)
         if not isinstance(cpds, Mapping) or not cpds:
             raise InvalidModel("a network needs a dictionary of tables, one for each node")
+        cpds = {plain_name(node): table for node, table in cpds.items()}
         order, parents = _ordered(listed, cpds)
         numbers = {node: place for place, node in enumerate(order)}
         hidden = _latent(latent, numbers)
@@ -275,9 +276,9 @@ class BayesianNetwork:
     def from_dict(cls, description: dict[str, Any]) -> "BayesianNetwork":
         """Return the network described by `to_dict`."""
         try:
-            nodes = [_name(node) for node in description["nodes"]]
+            nodes = [read_name(node) for node in description["nodes"]]
             tables = list(description["tables"])
-            edges = [(_name(parent), _name(child)) for parent, child in description["edges"]]
+            edges = [read_name(list(edge)) for edge in description["edges"]]
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidModel(
                 "a network needs 'nodes', 'edges' (pairs of parent and child) and 'tables', one "
@@ -288,7 +289,7 @@ class BayesianNetwork:
                 f"{len(nodes)} nodes need as many tables and different names, found "
                 f"{len(tables)} tables"
             )
-        latent = [_name(node) for node in description.get("latent", ())]
+        latent = [read_name(node) for node in description.get("latent", ())]
         named = dict(zip(nodes, tables, strict=True))
         return cls(edges, named, description.get("states"), latent)
 
@@ -319,8 +320,25 @@ def _given(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Fac
     return np.asarray(table[where]), tuple(axis for axis in axes if axis not in facts)
 
 
-def _name(node: Any) -> Node:
-    return tuple(_name(part) for part in node) if isinstance(node, list) else node
+def plain_name(node: Any) -> Node:
+    """Return a name as it is kept: plain numbers for those of arrays.
+
+    >>> plain_name(("f1", np.int64(3)))
+    ('f1', 3)
+    """
+    if isinstance(node, np.generic):
+        plain: Node = node.item()
+        return plain
+    return tuple(plain_name(part) for part in node) if type(node) is tuple else node
+
+
+def read_name(node: Any) -> Node:
+    """Return a name from a file, where tuples have become lists.
+
+    >>> read_name(["f1", [3]])
+    ('f1', (3,))
+    """
+    return tuple(read_name(part) for part in node) if isinstance(node, list) else node
 
 
 def _edges(edges: Any) -> list[tuple[Node, Node]]:
@@ -336,7 +354,7 @@ def _edges(edges: Any) -> list[tuple[Node, Node]]:
         parent, child = edge
         if parent == child:
             raise InvalidModel(f"node {parent!r} is its own parent; a network has no cycles")
-        pairs.append((parent, child))
+        pairs.append((plain_name(parent), plain_name(child)))
     try:
         distinct = len(set(pairs))
     except TypeError as error:
@@ -399,7 +417,7 @@ def _latent(latent: Any, numbers: Mapping[Node, int]) -> set[Node]:
     if isinstance(latent, str):
         raise InvalidModel("latent must be a list of nodes, found one string")
     try:
-        hidden = set(latent)
+        hidden = {plain_name(node) for node in latent}
     except TypeError as error:
         raise InvalidModel("latent must be a list of nodes; found something else") from error
     for node in hidden:
@@ -445,6 +463,13 @@ def _table(values: Any, node: Node) -> Array:
         raise InvalidModel(
             f"entry {place} of the table of node {node!r} is {table[place]}; probabilities lie in "
             "[0, 1]"
+        )
+    rare = np.argwhere((table > 0) & (table < RAREST))
+    if rare.size:
+        place = tuple(int(axis) for axis in rare[0])
+        raise InvalidModel(
+            f"entry {place} of the table of node {node!r} is {table[place]:g}, rarer than "
+            f"{RAREST:g}: write 0 for what is impossible, or a larger number for what is not"
         )
     sums = table.sum(axis=-1, keepdims=True)
     if (np.abs(sums - 1) > ROW_SUM).any():

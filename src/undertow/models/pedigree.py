@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow.errors import InvalidModel, UnknownState
 from undertow.models.descent import canonical_order, check_descent, check_parents, check_sexes
-from undertow.models.network import BayesianNetwork, Node
+from undertow.models.network import BayesianNetwork, Node, plain_name, read_name
 from undertow.numerics import Array, freeze
 from undertow.queries import State
 
@@ -17,6 +17,10 @@ __all__ = ["GENOTYPES", "MENDEL", "Family", "Pedigree", "hardy_weinberg"]
 
 GENOTYPES: tuple[State, ...] = ("BB", "Bb", "bb")
 """The states of every person, by the number of alleles B."""
+
+
+RAREST_ALLELE = 1e-40
+"""Least allele frequency (either side): its square is still an ordinary probability."""
 
 
 def _inheritance() -> Array:
@@ -39,6 +43,14 @@ def hardy_weinberg(frequency: float) -> Array:
     other = 1.0 - frequency
     law = np.array([frequency * frequency, 2.0 * frequency * other, other * other])
     return np.asarray(law / law.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A parent of whom nothing is known but the child: a name that nobody else can have."""
+
+    role: str
+    child: Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +166,15 @@ class Pedigree:
                 "parents must be a dictionary {child: (father, mother)}, found "
                 f"{type(parents).__name__}"
             )
-        table = {child: check_parents(child, named) for child, named in parents.items()}
-        hidden = tuple(dict.fromkeys(latent))
+        table = {
+            plain_name(child): check_parents(plain_name(child), named)
+            for child, named in parents.items()
+        }
+        hidden = tuple(dict.fromkeys(plain_name(person) for person in latent))
         named = [person for child, pair in table.items() for person in (child, *pair)]
-        listed = list(people)
+        if isinstance(people, str):
+            raise InvalidModel("people must be a list of names, found one text")
+        listed = [plain_name(person) for person in people]
         everyone = list(dict.fromkeys(p for p in [*listed, *named] if p is not None))
         if len(set(listed)) != len(listed):
             twice = next(p for place, p in enumerate(listed) if p in listed[:place])
@@ -302,9 +319,9 @@ class Pedigree:
     def from_dict(cls, description: dict[str, Any]) -> "Pedigree":
         """Return the pedigree described by `to_dict`."""
         try:
-            rows = [tuple(row) for row in description["parents"]]
+            rows = [[read_name(name) for name in row] for row in description["parents"]]
             parents = {row[0]: row[1:] for row in rows}
-            sexes = dict(description.get("sexes", ()))
+            sexes = {read_name(person): sex for person, sex in description.get("sexes", ())}
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise InvalidModel(
                 "a pedigree needs 'parents', rows of child, father and mother"
@@ -314,7 +331,8 @@ class Pedigree:
         frequency = description.get("allele_frequency", 0.5)
         return cls(
             parents, tuple(frequency) if isinstance(frequency, list) else frequency,
-            description.get("people", ()), sexes, description.get("latent", ()),
+            map(read_name, description.get("people", ())), sexes,
+            map(read_name, description.get("latent", ())),
         )  # fmt: skip
 
     def _completed(self) -> tuple[list[Node], dict[Node, tuple[Node, Node]]]:
@@ -327,7 +345,7 @@ class Pedigree:
             pair = []
             for role, parent in (("father", father), ("mother", mother)):
                 if parent is None:
-                    parent = (role, "of", child)  # a name that nobody else can have
+                    parent = Missing(role, child)
                     everyone.append(parent)
                 pair.append(parent)
             parents[child] = (pair[0], pair[1])
@@ -360,4 +378,6 @@ def _frequency(value: Any) -> float | tuple[float, float]:
         raise InvalidModel(form) from error
     if not 0 < low <= high < 1:
         raise InvalidModel(f"{form}; found {value}")
+    if low < RAREST_ALLELE:
+        raise InvalidModel(f"{form}, and not below {RAREST_ALLELE:g}; found {value}")
     return (low, high) if low < high else low

@@ -94,7 +94,7 @@ def _largest(
         else:
             bad = min(bad, level)
         if 0 < leak.upper < math.inf:
-            trail.append((math.log(level), math.log(leak.upper / epsilon)))
+            trail.append((math.log(level), math.log(leak.upper) - math.log(epsilon)))
         if good is None and level < 1e-9 * epsilon:
             return None
         if math.isinf(bad) and level > 1e6 * max(1.0, epsilon):

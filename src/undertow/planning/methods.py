@@ -11,16 +11,17 @@ from fractions import Fraction
 
 from undertow.bounds.dependence.sizes import dependence_size
 from undertow.bounds.engine import group_leakage
+from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
 from undertow.mechanisms import sensitivity_upper
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
-from undertow.models.sets import AnyModel, members
+from undertow.models.sets import AnyModel, ModelSet, SingleModel, members
 from undertow.numerics import divide_up
 from undertow.planning import chains, gaussian, networks
 from undertow.planning.dependent import CITATION, dependent
 from undertow.planning.questions import Kind, Method, Question, Solution, kind_of
-from undertow.queries import Linear
+from undertow.queries import Count, Histogram, Linear
 
 __all__ = ["METHODS", "methods_for"]
 
@@ -30,15 +31,37 @@ Solve = Callable[[Question], Solution]
 def _for_each(**solvers: Solve) -> Solve:
     """Return a solver that hands each question to the one for its kind of model.
 
-    Where the kinds are mixed, or one has no solver, the one for chains answers or refuses.
+    Where kinds are mixed, each is asked by itself, and the largest noise serves them all; where one
+    has no solver, the one for chains answers or refuses.
     """
 
     def solve(question: Question) -> Solution:
-        kinds = {kind_of(member) for member in members(question.model)}
-        kind = kinds.pop() if len(kinds) == 1 else "chain"
-        return solvers.get(kind, solvers["chain"])(question)
+        by_kind: dict[Kind, list[SingleModel]] = {}
+        for member in members(question.model):
+            by_kind.setdefault(kind_of(member), []).append(member)
+        if len(by_kind) == 1:
+            (kind,) = by_kind
+            return solvers.get(kind, solvers["chain"])(question)
+        parts = [
+            solvers.get(kind, solvers["chain"])(replace(question, model=ModelSet(found)))
+            for kind, found in by_kind.items()
+        ]
+        return _loudest(parts)
 
     return solve
+
+
+def _loudest(parts: list[Solution]) -> Solution:
+    """Return the largest noise of several, which serves them all: more noise never leaks more."""
+    mechanism = max((noise for noise, _ in parts), key=lambda noise: noise.scale)
+
+    def prove() -> Leakage:
+        found = [proof() for _, proof in parts]
+        worst = max(found, key=lambda leak: leak.upper)
+        notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
+        return replace(worst, lower=0.0, witness=None, assumptions=tuple(notes))
+
+    return mechanism, prove
 
 
 def _group(question: Question) -> Solution:
@@ -47,6 +70,13 @@ def _group(question: Question) -> Solution:
     if any(size is None for size in sizes):
         raise MethodRefused(
             "'group' multiplies by the number of dependent records; give the chain a length"
+        )
+    if isinstance(question.query, Count | Histogram) and any(
+        isinstance(member, MultivariateGaussian | GaussianClass) for member in found
+    ):
+        raise MethodRefused(
+            f"{type(question.query).__name__} asks for states, and Gaussian records are real "
+            "numbers; ask for a Sum, a Mean or a Linear statistic"
         )
     if (
         isinstance(question.query, Linear)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, overload
 
 from undertow.adversaries import Against, Secrets, check_against
+from undertow.bounds.engine import check_fit
 from undertow.channels import Flips, Redaction
 from undertow.errors import (
     InvalidInput,
@@ -14,14 +15,16 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.mechanisms import Unit
-from undertow.models.sets import AnyModel
+from undertow.models.contagion import Contagion
+from undertow.models.pedigree import Pedigree
+from undertow.models.sets import AnyModel, members
 from undertow.numerics import check_epsilon
 from undertow.plan import Plan, model_length, model_states
 from undertow.planning.flip_aims import Objective
 from undertow.planning.local import calibrate_series
 from undertow.planning.methods import METHODS
-from undertow.planning.questions import Question
-from undertow.queries import AnyQuery, Count, Linear, LocalQuery, Redacted, Series
+from undertow.planning.questions import Question, kind_of
+from undertow.queries import AnyQuery, Count, LocalQuery, Redacted, Series
 
 __all__ = ["METHODS", "calibrate", "check_question", "least_error"]
 
@@ -123,6 +126,11 @@ def _person(question: Question, method: str, unit: str) -> Plan:
     """Return the plan that hides all records of a person: noise for as many as there may be."""
     if unit != "person":
         raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
+    if any(isinstance(member, Pedigree | Contagion) for member in members(question.model)):
+        raise MethodRefused(
+            "unit='person' takes persons to be independent, and in this model every record is a "
+            "person: relatives and housemates are not; use unit='record'"
+        )
     if method not in ("best", "group") or not question.secrets.everything:
         raise MethodRefused(
             "unit='person' hides all records of a person, whatever they are: leave method, pairs "
@@ -160,6 +168,7 @@ def _best(question: Question) -> Plan:
     coefficients never beat the exchange rate unless they may leave some values or records out.
     """
     plans: dict[str, Plan] = {}
+    kinds = {kind_of(member) for member in members(question.model)}
     reasons: dict[str, list[str]] = {}
     for name, method in METHODS.items():
         if not method.certified or not method.covers(question.against):
@@ -169,7 +178,9 @@ def _best(question: Question) -> Plan:
         if question.secrets.everything:
             if "exact" in plans and plans["exact"].leakage.closed:
                 break
-            if name in ("quilt", "quilt-approx", "dependent") and "exchange" in plans:
+            if len(kinds) > 1:
+                pass
+            elif name in ("quilt", "quilt-approx", "dependent") and "exchange" in plans:
                 continue
         try:
             plans[name] = _solved(question, name)
@@ -223,8 +234,8 @@ def check_question(
         if known and state not in known:
             shown = ", ".join(map(repr, known[:12]))
             raise UnknownState(f"the model has no state {state!r}; its states are {shown}")
-    if isinstance(query, Linear) and length not in (None, query.records):
-        raise InvalidInput(f"{query.records} weights do not fit {length} records")
+    for member in members(model):
+        check_fit(query, member)
     last = max(secrets.records or (0,))
     if length is not None and last >= length:
         raise InvalidInput(

@@ -22,6 +22,10 @@ _NEGLIGIBLE = 1e-9
 """Entries of the inverse covariance, in units of its diagonal, that may as well be rounding."""
 
 
+_WORST = 1e5
+"""Largest condition number of the correlations at which plain inverses are believed to `_ERROR`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attack:
     """Target, known values, the two values compared, and the leakage that they attain."""
@@ -49,6 +53,10 @@ def clipped_attack(
     who leave more than one record unknown.
     """
     covariance, size = model.covariance, model.length
+    if np.linalg.cond(covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))) > (
+        _WORST
+    ):
+        return None
     inverse: Array = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
     units = np.sqrt(np.diag(inverse))
     found: list[Attack] = []

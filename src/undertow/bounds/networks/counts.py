@@ -118,11 +118,15 @@ def worst_of(whole: Spread, tally: Tally, rate: float, axes: Sequence[int]) -> F
     deepest = rate * tally.deepest
     tiny = deepest - whole.least > ORDINARY
     pad = rounding(whole, deepest)
-    top, far, found = 0.0, 0.0, None
+    top, far, found = -1.0, 0.0, None
+    if not tally.deepest:  # every answer is the same
+        return None
     for block in whole.blocks(axes):
         table = chances(block.table, tally, rate, tiny)
         for axis in block.targets:
             scores = [block.given(table, axis, v)[0][tally.seen[v]] for v in states]
+            if not (sum(~np.isnan(score) for score in scores) > 1).any():
+                continue  # nobody's record can have two values
             most, least = reduce(np.fmax, scores), reduce(np.fmin, scores)
             loss = most - least if tiny else most / least
             loss[np.isnan(loss)] = 0.0  # no value is possible

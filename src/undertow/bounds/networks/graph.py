@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from itertools import permutations
 
 import numpy as np
+import numpy.typing as npt
 
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
@@ -18,6 +19,7 @@ __all__ = [
     "moral_neighbours",
     "possible",
     "reachable",
+    "uncertain_records",
 ]
 
 COMPLETED = 48
@@ -200,3 +202,20 @@ def _children(network: BayesianNetwork) -> list[list[int]]:
         for parent in parents:
             children[parent].append(child)
     return children
+
+
+def uncertain_records(network: BayesianNetwork) -> list[int]:
+    """Return the records that may have two values, judged by which parents allow which values.
+
+    Some of them may be certain all the same, where causes exclude each other.
+
+    >>> uncertain_records(BayesianNetwork([("a", "b")], {"a": [1, 0], "b": [[.5, .5], [0, 1]]}))
+    [1]
+    """
+    supports: list[npt.NDArray[np.intp]] = []
+    for table, parents in zip(network.tables, network.parents, strict=True):
+        own = np.arange(table.shape[-1])
+        allowed = table[np.ix_(*(supports[parent] for parent in parents), own)]
+        supports.append(np.flatnonzero((allowed > 0).reshape(-1, table.shape[-1]).any(axis=0)))
+    places = [network.numbers[node] for node in network.records]
+    return [record for record, place in enumerate(places) if len(supports[place]) > 1]

@@ -201,7 +201,7 @@ def _look(
                     first = value[x][output, row] >= value[y][output, row]
                     pair = (x, y) if first else (y, x)
                     top = found_at(block, axis, int(row), pair, int(output), peak, pad)
-    return bounds, None if top is None or top.value <= 0 else replace(top, far=far)
+    return bounds, None if top is None or not tally.deepest else replace(top, far=far)
 
 
 def _unknown_founders(block: Block, network: BayesianNetwork) -> Array:

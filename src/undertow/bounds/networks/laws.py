@@ -24,7 +24,7 @@ from undertow.errors import NotSupported
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import Array
 
-__all__ = ["BLOCK", "Block", "Siblings", "Spread", "exact_law", "spread"]
+__all__ = ["BLOCK", "VANISHING", "Block", "Siblings", "Spread", "exact_law", "rarest", "spread"]
 
 BLOCK = 2**21
 """Most entries that are looked at together (memory)."""
@@ -185,7 +185,7 @@ def spread(
     >>> spread(pair, count_tally([False, True], 2)).base.shape
     (1, 3, 2, 2)
     """
-    least = _rarest(network)
+    least = _check_rarest(network)
     hidden = {network.numbers[node] for node in network.latent}
     everyone = [place for place in range(len(network.nodes)) if place not in hidden]
     held = everyone if target is None else [target, *(known or ())]
@@ -238,9 +238,17 @@ def exact_law(network: BayesianNetwork, tally: Tally, target: int) -> list[list[
     return [list(row) for row in law.tolist()]
 
 
-def _rarest(network: BayesianNetwork) -> float:
-    """Return the log of a product of probabilities below which none can fall."""
-    least = sum(math.log(float(table[table > 0].min())) for table in network.tables)
+def rarest(network: BayesianNetwork) -> float:
+    """Return the log of a product of probabilities below which none can fall.
+
+    >>> round(rarest(BayesianNetwork([], {0: [.5, .5], 1: [.25, .75]})), 6) == -2.079442
+    True
+    """
+    return sum(math.log(float(table[table > 0].min())) for table in network.tables)
+
+
+def _check_rarest(network: BayesianNetwork) -> float:
+    least = rarest(network)
     if least < VANISHING:
         raise NotSupported(
             f"the rarest combination of the {network.length} records is too improbable for exact "

@@ -1,6 +1,7 @@
 """What a mechanism leaks on a Bayesian network."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def _whole(mechanism: Noise, model: BayesianNetwork, against: Against) -> Leakag
         found = count_finding(model, tally, 1 / mechanism.scale, against)
     except NotSupported as error:
         return _fallback(mechanism, model, against, str(error))
-    return _exact(found, model, tally, against)
+    return _exact(found, model, tally, against, mechanism)
 
 
 def _apart(
@@ -121,7 +122,7 @@ def _apart(
         found = count_finding(part, tally, 1 / mechanism.scale, local)
     except NotSupported as error:
         return _lifted(_fallback(mechanism, part, local, str(error)), part, model, against)
-    leak = _lifted(_exact(found, part, tally, local), part, model, against)
+    leak = _lifted(_exact(found, part, tally, local, mechanism), part, model, against)
     if against == "any" or found is None or part.length == model.length:
         return leak
     far = max(down(found.far - found.pad), 0.0)
@@ -132,12 +133,16 @@ def _apart(
 
 
 def _exact(
-    found: Finding | None, model: BayesianNetwork, tally: Tally, against: Against
+    found: Finding | None, model: BayesianNetwork, tally: Tally, against: Against,
+    mechanism: Noise,
 ) -> Leakage:  # fmt: skip
+    """Return the leakage of an attack, never above the general bound."""
     if found is None:
         return _leakage(0.0, 0.0, against, None)
-    lower = max(down(found.value - found.pad), 0.0)
-    return _leakage(lower, up(found.value + found.pad), against, found.witness(model, tally))
+    moved = Fraction(model.length) * Fraction(mechanism.query.sensitivity(model.length))
+    upper = min(up(found.value + found.pad), divide_up(moved, mechanism.scale))
+    lower = min(max(down(found.value - found.pad), 0.0), upper)
+    return _leakage(lower, upper, against, found.witness(model, tally))
 
 
 def _fallback(mechanism: Noise, model: BayesianNetwork, against: Against, reason: str) -> Leakage:
@@ -150,7 +155,7 @@ def _fallback(mechanism: Noise, model: BayesianNetwork, against: Against, reason
         try:
             tally = tally_of(_counted(mechanism), model, model.length)
             found = count_finding(model, tally, 1 / mechanism.scale, "ignorant")
-            weaker.append(_exact(found, model, tally, against))
+            weaker.append(_exact(found, model, tally, against, mechanism))
         except NotSupported:
             pass
         shown = max(weaker, key=lambda leak: leak.lower)

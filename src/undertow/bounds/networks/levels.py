@@ -7,6 +7,8 @@ of [lange2024]). d-separation finds them: given nothing, a common effect keeps i
 apart; once it may be known, they depend on each other.
 """
 
+import math
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
@@ -15,7 +17,8 @@ from typing import Literal
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.quilt import Bound
 from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.graph import dependent, informed_attack
+from undertow.bounds.networks.graph import dependent, informed_attack, uncertain_records
+from undertow.bounds.networks.laws import VANISHING, rarest
 from undertow.bounds.networks.programs import programme_bounds
 from undertow.bounds.networks.quilts import network_quilt
 from undertow.bounds.networks.tally import count_tally
@@ -32,6 +35,10 @@ QUILTS = 4**5
 
 TRIED = 12
 """Most records for which quilts are tried against one who knows none of them (cost)."""
+
+SOLVABLE = 1e-20
+"""Least product of probabilities of a network for which programs are solved: solvers drop smaller
+coefficients, and what they then return proves nothing."""
 
 LOWER = 4**8
 """Most cases of a network on which counts are tried for a lower end (cost: a second)."""
@@ -52,9 +59,15 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
     (1.0, 3)
     """
     if network.is_tree and len({table.shape[-1] for table in network.tables}) == 1:
-        return tree_leakage(epsilon, network, against)
+        with suppress(NotSupported):  # values too rare for it
+            return tree_leakage(epsilon, network, against)
     if against == "informed":
         return _informed(epsilon, network)
+    if not uncertain_records(network):
+        return Leakage(
+            0.0, 0.0, "exact", against, assumptions=("every record is certain under the network",),
+            citation="docs, theory: networks",
+        )  # fmt: skip
     most = dependent_records(network, against)
     upper = divide_up(Fraction(most) * Fraction(epsilon), 1.0)
     lower, witness, notes = _counts(epsilon, network, against)
@@ -68,6 +81,8 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
 
 def _solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
     """Return the answer of linear programs over all algorithms where the network is tiny."""
+    if rarest(network) < math.log(SOLVABLE):
+        return group
     found = programme_bounds(epsilon, network, group.against, group.lower)
     if found is None:
         return group
@@ -91,6 +106,8 @@ def _quilted(epsilon: float, network: BayesianNetwork, found: Leakage) -> Leakag
     quick = {"any": (network.size + 1) ** (network.length - 1) <= QUILTS,
              "ignorant": network.length <= TRIED}  # fmt: skip
     if not isinstance(against, str) or not quick.get(against) or found.closed:
+        return found
+    if rarest(network) < VANISHING:
         return found
     form: Literal["any", "ignorant"] = "any" if against == "any" else "ignorant"
     quilt = up(network_quilt(network, form, Bound(epsilon)).value)

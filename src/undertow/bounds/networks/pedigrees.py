@@ -131,7 +131,8 @@ class _Question:
         found: Finding | None
         if low == high:
             found = count_finding(network, tally, rate, local)
-            upper = 0.0 if found is None else up(found.value + found.pad)
+            most = self._times(family.length)
+            upper = 0.0 if found is None else min(up(found.value + found.pad), most)
         else:
             ceiling = self._ceiling(family, local)
             bracket = frequency_bracket(family, tally, rate, local, low, high, ceiling)
@@ -260,10 +261,12 @@ class _Question:
         A childless person with two heterozygous parents, or a founder without children, can have
         any genotype; every family has such a person.
         """
-        attained = isinstance(self.mechanism, PureDP) or isinstance(
+        worth = [self._moved([pair]) for pair in ((0, 1), (1, 2), (0, 2))]
+        counted = isinstance(self.mechanism, PureDP) or isinstance(
             self.mechanism.query, Count | Histogram
         )
-        upper = self._times(1)
+        attained = counted and max(worth) > 0
+        upper = 0.0 if counted and not attained else self._times(1)
         notes = ["all other people are known"]
         return self._leakage(down(upper) if attained else 0.0, upper, "informed", None, notes)
 

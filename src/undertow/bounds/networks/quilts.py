@@ -21,6 +21,7 @@ import numpy as np
 
 from undertow.bounds.chains.quilt import Score
 from undertow.bounds.networks.graph import dependent, moral_neighbours, reachable
+from undertow.bounds.networks.laws import VANISHING, rarest
 from undertow.errors import MethodRefused
 from undertow.models.network import BayesianNetwork, Node
 from undertow.numerics import ROUNDOFF, Array, log_ratio
@@ -72,6 +73,11 @@ def network_quilt(
         raise MethodRefused(
             f"'quilt' looks through networks of at most {RECORDS} records, found {network.length}; "
             "use method='exchange'"
+        )
+    if rarest(network) < VANISHING:
+        raise MethodRefused(
+            "'quilt' sums over all records, and some combination of values is too improbable for "
+            "that; use method='exact' or 'group'"
         )
     wanted = _pairs(network, pairs)
     places = [network.numbers[node] for node in network.records]

@@ -14,9 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.bounds.trees.steps import step
+from undertow.errors import NotSupported
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["Branches", "Worst", "filled", "neighbours"]
+
+_MOST = 700.0
+"""Largest level whose exponential is an ordinary float; an algorithm of a smaller level is one of
+the larger level too."""
+
+_FAINT = 1e-250
+"""Least weight of a value given what is known, relative to the likeliest (either side)."""
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -205,7 +213,7 @@ class Branches:
         pair: tuple[int, int], ratio: float,
     ) -> dict[int, tuple[int, ...]]:  # fmt: skip
         """Return the sets of one sweep of signed weights outwards, at one lambda = e^ratio."""
-        gain = math.exp(self.epsilon)
+        gain = math.exp(min(self.epsilon, _MOST))
         signed: dict[int, Array] = {}
         sets = {}
         for node, before in order:
@@ -227,7 +235,7 @@ class Branches:
     ) -> float:  # fmt: skip
         """Return ln E[phi | x] / E[phi | x'] on one branch for phi = exp(epsilon #{x_t in S_t})."""
         states = self.down.shape[-1]
-        gain = math.exp(self.epsilon)
+        gain = math.exp(min(self.epsilon, _MOST))
         beyond: dict[int, Array] = {}
         message = np.ones(states)
         for node, before in reversed(order):
@@ -264,6 +272,9 @@ class Branches:
                 beyond = weights.pop(node, np.ones((1, states)))
                 joint = kernel[None] * beyond[:, None, :]
                 weight = joint.sum(axis=2)
+                possible = (kernel[None] * (beyond > 0)[:, None, :]).sum(axis=2) > 0
+                if (possible & (weight < _FAINT)).any():
+                    raise NotSupported("some values are too rare, given what is known")
                 with np.errstate(invalid="ignore"):
                     rows = joint / weight[:, :, None]
                 rows = np.where(np.isnan(rows), 1.0 / states, rows)

@@ -48,6 +48,9 @@ SWEPT = 10_000
 THIN = 16
 """Nodes on an average level below which two-state trees are swept node by node."""
 
+FAINT = 1e-250
+"""Least probability of a value (either side): products with it are still ordinary floats."""
+
 SMALL = 7
 """Most records of a tree for which every known set is gone through."""
 
@@ -367,6 +370,9 @@ def _trunk(network: BayesianNetwork) -> Trunk:
     laws[roots] = np.array([network.tables[place] for place in roots.tolist()])
     for level in levels[1:]:
         laws[level] = np.einsum("ny,nyx->nx", laws[parent[level]], kernels[level])
+        possible = np.einsum("ny,nyx->nx", laws[parent[level]] > 0, kernels[level] > 0)
+        if (possible & (laws[level] < FAINT)).any():
+            raise NotSupported("some values of the records are too rare for exact arithmetic")
     back = np.zeros_like(kernels)
     if inner.size:
         joint = laws[parent[inner]][:, :, None] * kernels[inner]

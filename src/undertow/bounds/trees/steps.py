@@ -179,7 +179,7 @@ def _rays_of(logs: Array, bound: Array, combos: Array) -> Array:
     ratios = np.where(
         allowed[:, :, None, None], mixes[..., :, None] - mixes[..., None, :], -np.inf
     )  # fmt: skip
-    best = ratios.max(axis=1)
+    best: Array = ratios.max(axis=1)
     best[:, range(states), range(states)] = -np.inf
     best[endless] = np.inf
     return best

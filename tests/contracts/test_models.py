@@ -1,0 +1,312 @@
+"""What every model must do, through the public names only: one suite, one list of models.
+
+`model_cases` holds the models with their judges, which share no code with the package. Adding a
+model to the package means adding a case there.
+"""
+
+import itertools
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from tests.contracts import model_oracles
+from tests.contracts.model_cases import CASES, Case, network_case
+from tests.contracts.network_oracles import networks
+from undertow.errors import MethodRefused, NothingToProtect, NotSupported
+from undertow.models.sets import model_from_dict
+from undertow.planning.methods import METHODS, methods_for
+
+ROUNDING = 1e-12  # of the judges, relative beyond 1
+SEARCH = 1e-6  # relative, of a search over allele frequencies
+SAME = 1e-9  # two computations of one number
+LEVEL = 0.7
+LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=15)
+RARE = settings(deadline=None, derandomize=True, database=None, max_examples=30)
+
+COUNTS = {name: case for name, case in CASES.items() if case.noise is ut.DiscreteLaplace}
+every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def slack(value: float) -> float:
+    return ROUNDING * max(1.0, value)
+
+
+def held(leak: ut.Leakage, bracket: tuple[float, float]) -> None:
+    """The interval contains the truth, which lies in the judge's bracket."""
+    attained, most = bracket
+    assert leak.lower <= leak.upper
+    assert leak.upper >= attained - slack(attained)
+    assert leak.lower <= most + slack(most)
+
+
+# --- the truth ------------------------------------------------------------------------------------
+
+
+@every
+def test_the_interval_holds_the_truth(case: Case) -> None:
+    for against in case.adversaries():
+        leak = ut.leakage(case.mechanism(), case.model, against)
+        held(leak, case.judge(case.mechanism(), against))
+        assert leak.against == against
+        assert leak.assumptions
+        assert leak.citation
+
+
+@every
+@pytest.mark.parametrize("scale", [0.05, 30.0])
+def test_the_interval_holds_the_truth_for_little_and_much_noise(case: Case, scale: float) -> None:
+    mechanism = case.mechanism(scale * case.scale)
+    held(ut.leakage(mechanism, case.model), case.judge(mechanism, "any"))
+
+
+@every
+def test_all_algorithms_of_a_level(case: Case) -> None:
+    for against in case.adversaries():
+        leak = ut.leakage(ut.PureDP(LEVEL), case.model, against)
+        held(leak, case.level(LEVEL, against))
+        assert leak.method in {*case.bounds, "informed"}
+        assert leak.upper >= LEVEL * (1 - SAME) or leak.upper == 0
+
+
+@pytest.mark.parametrize("case", COUNTS.values(), ids=COUNTS)
+def test_a_level_holds_for_its_mechanism(case: Case) -> None:
+    """No count leaks more than the bound of its DP level."""
+    level = ut.PureDP(case.query.sensitivity() / case.scale)
+    for against in ("any", "ignorant", "informed"):
+        truth = ut.leakage(case.mechanism(), case.model, against)
+        assert truth.lower <= ut.leakage(level, case.model, against).upper + SAME
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+@every
+def test_nobody_learns_more_than_the_worst(case: Case) -> None:
+    for mechanism in (case.mechanism(), ut.PureDP(LEVEL)):
+        worst = ut.leakage(mechanism, case.model)
+        for against in case.adversaries()[1:5]:
+            leak = ut.leakage(mechanism, case.model, against)
+            assert leak.lower <= worst.upper + slack(worst.upper)
+            if leak.closed and worst.closed:
+                assert leak.upper <= worst.upper + SAME * max(1.0, worst.upper)
+
+
+@every
+def test_more_noise_never_leaks_more(case: Case) -> None:
+    for against in ("any", "ignorant"):
+        leaks = [ut.leakage(case.mechanism(case.scale * s), case.model, against)
+                 for s in (0.3, 0.9, 1.0, 2.7, 10.0)]  # fmt: skip
+        for less, more in itertools.pairwise(leaks):
+            assert more.upper <= less.upper * (1 + 1e-5)
+            assert more.lower <= less.upper
+    levels = [ut.leakage(ut.PureDP(e), case.model).upper for e in (0.1, 0.5, 1.0, 2.0)]
+    assert levels == sorted(levels)
+
+
+@every
+def test_twins_agree(case: Case) -> None:
+    for twin in case.twins:
+        for against in ("any", *case.adversaries()[3:]):
+            mechanism = case.noise(twin.query, case.scale * twin.stretch)
+            same(ut.leakage(case.mechanism(), case.model, against),
+                 ut.leakage(mechanism, twin.model, twin.against(against)))  # fmt: skip
+            same(ut.leakage(ut.PureDP(LEVEL), case.model, against),
+                 ut.leakage(ut.PureDP(LEVEL), twin.model, twin.against(against)))  # fmt: skip
+        plan = ut.calibrate(case.query, case.model, 1.0)
+        other = ut.calibrate(twin.query, twin.model, 1.0)
+        assert other.mechanism.scale == pytest.approx(twin.stretch * plan.mechanism.scale, rel=1e-5)
+
+
+def same(one: ut.Leakage, two: ut.Leakage) -> None:
+    """Equal up to rounding; searches over frequencies and programs stop within 1e-5."""
+    assert two.upper == pytest.approx(one.upper, rel=1e-5, abs=1e-9)
+    assert one.lower <= two.upper + SAME
+    assert two.lower <= one.upper + SAME
+
+
+@every
+def test_models_survive_their_description(case: Case) -> None:
+    again = model_from_dict(json.loads(json.dumps(case.model.to_dict())))
+    assert again == case.model
+    assert hash(again) == hash(case.model)
+    assert again.describe() == case.model.describe()
+    for mechanism in (case.mechanism(), ut.PureDP(LEVEL)):
+        assert ut.leakage(mechanism, again) == ut.leakage(mechanism, case.model)
+
+
+@every
+def test_a_set_of_one_is_that_one(case: Case) -> None:
+    for against in ("any", "informed"):
+        for mechanism in (case.mechanism(), ut.PureDP(LEVEL), *case.others):
+            try:
+                alone = ut.leakage(mechanism, case.model, against)
+            except NotSupported:
+                with pytest.raises(NotSupported):
+                    ut.leakage(mechanism, ut.ModelSet([case.model]), against)
+                continue
+            inside = ut.leakage(mechanism, ut.ModelSet([case.model, case.model]), against)
+            assert (inside.lower, inside.upper, inside.method, inside.witness) == (
+                alone.lower, alone.upper, alone.method, alone.witness
+            )  # fmt: skip
+
+
+INDEPENDENT: dict[str, Any] = {
+    "chain": ut.MarkovChain([[0.3, 0.7], [0.3, 0.7]], length=3),
+    "network": ut.BayesianNetwork([], {"a": [0.3, 0.7], "b": [0.9, 0.1], "c": [1e-9, 1 - 1e-9]}),
+    "edges that do not matter": ut.BayesianNetwork(
+        [(0, 2), (1, 2)], {0: [0.3, 0.7], 1: [0.2, 0.8], 2: np.full((2, 2, 2), 0.5)}
+    ),
+    "strangers": ut.Pedigree({}, 0.3, people=["ann", "bob", "cy"]),
+    "groups of one": ut.Groups(1),
+    "gaussian": ut.MultivariateGaussian(0, np.diag([1.0, 4.0, 9.0])),
+    "bounded": ut.MultivariateGaussian.bounded(3, 0.0),
+}
+
+
+@pytest.mark.parametrize("model", INDEPENDENT.values(), ids=INDEPENDENT)
+def test_independent_records_leak_the_dp_loss(model: Any) -> None:
+    gaussian = isinstance(model, ut.MultivariateGaussian | ut.GaussianClass)
+    state = "BB" if isinstance(model, ut.Pedigree) else 1
+    query: Any = ut.Linear([1.0] * 3, 2.0) if gaussian else ut.Count(state)
+    noise = ut.Laplace(query, 4.0)
+    for against in ("any", "ignorant", "informed", ut.Adversary(0, [1])):
+        leak = ut.leakage(noise, model, against)
+        assert leak.upper == pytest.approx((2.0 if gaussian else 1.0) / 4.0, rel=1e-9)
+        assert ut.leakage(ut.PureDP(LEVEL), model, against).upper == pytest.approx(LEVEL, rel=1e-9)
+    assert ut.dp_budget(model, 0.5) == pytest.approx(0.5, rel=1e-9)
+    assert ut.calibrate(query, model, 0.5).mechanism.scale == pytest.approx(
+        4.0 if gaussian else 2.0, rel=1e-6
+    )
+
+
+# --- methods --------------------------------------------------------------------------------------
+
+
+@every
+def test_every_method_keeps_its_promise_or_refuses(case: Case) -> None:
+    questions: list[tuple[Any, float]] = [("any", 0.5), ("ignorant", 3.0), ("informed", 1.0)]
+    for against, epsilon in [*questions, (ut.Adversary(case.records - 1), 1.0)]:
+        plans = {}
+        for method in methods_for(case.model):
+            try:
+                plan = ut.calibrate(case.query, case.model, epsilon, against, method)
+            except MethodRefused:
+                continue
+            except NothingToProtect:
+                certain(case, against)
+                continue
+            assert (plan.method, plan.epsilon, plan.against) == (method, epsilon, against)
+            attained, most = case.judge(plan.mechanism, against)
+            assert plan.leakage.upper >= attained - slack(attained)
+            if not any("worst algorithm" in note for note in plan.leakage.assumptions):
+                assert plan.leakage.lower <= most + slack(most)
+            if METHODS[method].certified:
+                assert plan.leakage.proves(epsilon)
+                assert attained <= epsilon + slack(epsilon)
+                plans[method] = plan
+        try:
+            best = ut.calibrate(case.query, case.model, epsilon, against)
+        except NothingToProtect:
+            certain(case, against)
+            continue
+        least = min(plan.expected_error for plan in plans.values())
+        assert best.expected_error <= least * (1 + SEARCH)
+        assert best.leakage.proves(epsilon)
+
+
+def certain(case: Case, against: Any) -> None:
+    """Nothing leaks, however little the noise."""
+    assert case.judge(case.mechanism(0.01), against)[0] <= SAME
+
+
+@every
+def test_plans_survive_json(case: Case) -> None:
+    plan = ut.calibrate(case.query, case.model, 1.0)
+    again = ut.Plan.from_json(plan.to_json())
+    assert again == plan
+    assert again.to_json() == plan.to_json()
+    assert ut.leakage(again.mechanism, again.model) == ut.leakage(plan.mechanism, plan.model)
+    assert again.accuracy(0.05) == plan.accuracy(0.05)
+
+
+@every
+def test_the_table_of_methods(case: Case) -> None:
+    table = ut.compare(case.query, case.model, 1.0)
+    assert [row.method for row in table] == methods_for(case.model)
+    for row in table:
+        assert (row.plan is None) == (row.reason is not None)
+        if row.plan is not None and row.leakage is not None:
+            held(row.leakage, case.judge(row.plan.mechanism, "any"))
+    errors = [row.plan.expected_error for row in table if row.plan and row.certified and row.meets]
+    assert table.best is not None
+    assert table.best.expected_error == pytest.approx(min(errors), rel=1e-8)
+    assert str(table)
+    json.dumps(table.to_dict())
+
+
+@every
+def test_the_budget_is_the_inverse(case: Case) -> None:
+    questions: list[tuple[Any, float]] = [("any", 0.3), ("ignorant", 2.0), ("informed", 1.0)]
+    for against, epsilon in questions:
+        level = ut.dp_budget(case.model, epsilon, against)
+        if math.isinf(level):
+            assert case.level(5.0, against)[1] <= 1e-6
+            continue
+        assert ut.leakage(ut.PureDP(level), case.model, against).proves(epsilon)
+        assert not ut.leakage(ut.PureDP(level * (1 + SEARCH)), case.model, against).proves(epsilon)
+        attained, _ = case.level(level, against)
+        assert attained <= epsilon + slack(epsilon)
+
+
+@every
+def test_people_may_be_protected_as_a_whole(case: Case) -> None:
+    """A plan for persons has noise for all records of the model at once."""
+    try:
+        plan = ut.calibrate(case.query, case.model, 1.0, unit="person")
+    except MethodRefused as refusal:
+        relatives = "relatives and housemates are not" in str(refusal)
+        assert relatives or case.noise is ut.Laplace  # unclipped records
+        return
+    assert plan.leakage.proves(1.0)
+    assert case.judge(plan.mechanism, "any")[0] <= 1 + ROUNDING
+
+
+# --- random networks, with zeros and rare values --------------------------------------------------
+
+
+@RARE
+@given(network=networks(most=3, zeros=True), data=st.data())
+def test_networks_of_every_kind(network: ut.BayesianNetwork, data: Any) -> None:
+    case = network_case(network, ut.Count(network.states[-1]))
+    against = data.draw(st.sampled_from(case.adversaries()))
+    mechanism = case.mechanism(data.draw(st.floats(0.02, 20)))
+    held(ut.leakage(mechanism, network, against), case.judge(mechanism, against))
+    held(ut.leakage(ut.PureDP(LEVEL), network, against), case.level(LEVEL, against))
+    for twin in case.twins:
+        again = case.noise(twin.query, mechanism.scale)
+        same(ut.leakage(mechanism, network, against),
+             ut.leakage(again, twin.model, twin.against(against)))  # fmt: skip
+
+
+@LAWS
+@given(network=networks(most=3, latent=True), epsilon=st.floats(0.05, 6))
+def test_plans_on_networks_of_every_kind(network: ut.BayesianNetwork, epsilon: float) -> None:
+    case = network_case(network, ut.Count(network.states[0]))
+    for method in [*methods_for(network), "best"]:
+        try:
+            plan = ut.calibrate(case.query, network, epsilon, "ignorant", method)
+        except MethodRefused:
+            assert method != "best"
+            continue
+        except NothingToProtect:
+            truth = model_oracles.truth(network, ut.Laplace(case.query, 0.01), "ignorant")
+            assert truth <= SAME
+            continue
+        truth = model_oracles.truth(network, plan.mechanism, "ignorant")
+        assert truth <= epsilon + slack(epsilon)
