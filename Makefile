@@ -47,6 +47,8 @@ bench: $(DEV)  ## time the main calls
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.gaussian
 	$(BIN)/python -m benchmarks.networks
+	$(BIN)/python -m benchmarks.attacks
+	$(BIN)/python -m benchmarks.lstm --data synthetic
 	$(BIN)/python -m benchmarks.flips
 	$(BIN)/python -m benchmarks.reports
 	$(BIN)/python -m benchmarks.ledger
@@ -70,5 +72,5 @@ $(PLOT): $(DEPS) | $(BIN)/python
 	@touch $@
 
 $(DEV): $(DEPS) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,genomics,plot]'
+	$(INSTALL) --editable '.[dev,fast,genomics,neural,plot]'
 	@touch $(PLOT) $@

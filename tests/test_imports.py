@@ -31,7 +31,7 @@ PLACES = {
     "jinja2": ["reporting/"],
     "matplotlib": ["figures/"],
     "narwhals": ["data/"],
-    "numba": [],
+    "numba": ["auditing/kernels.py"],
     "opendp": ["mechanisms.py", "sampling/integers.py"],
     "pandas": [],
     "polars": ["data/"],
@@ -41,7 +41,7 @@ PLACES = {
     "pyspark": ["data/spark.py"],
     "rich": ["cli/"],
     "sqlalchemy": ["ledger/"],
-    "torch": ["audit/lstm.py"],
+    "torch": ["auditing/lstm.py"],
     "typer": ["cli/"],
     "uvicorn": ["studio/"],
 }

@@ -11,6 +11,9 @@ from undertow._version import __version__
 
 if TYPE_CHECKING:
     from undertow.adversaries import Adversary
+    from undertow.auditing.attacking import attack
+    from undertow.auditing.auditor import Audit, audit
+    from undertow.auditing.verdicts import Attack
     from undertow.bounds.engine import leakage
     from undertow.certificate import Leakage, Witness
     from undertow.channels import RandomizedResponse, Redaction, XorNoise
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Adversary": "adversaries",
+    "Attack": "auditing.verdicts",
+    "Audit": "auditing.auditor",
     "BayesianNetwork": "models.network",
     "ChainBox": "models.classes",
     "Comparison": "planning.comparison",
@@ -68,6 +73,8 @@ _HOMES = {
     "Sum": "queries",
     "Witness": "certificate",
     "XorNoise": "channels",
+    "attack": "auditing.attacking",
+    "audit": "auditing.auditor",
     "calibrate": "planning.search",
     "compare": "planning.comparison",
     "dp_budget": "planning.budget",
@@ -81,6 +88,8 @@ _HOMES = {
 
 __all__ = [
     "Adversary",
+    "Attack",
+    "Audit",
     "BayesianNetwork",
     "ChainBox",
     "Comparison",
@@ -114,6 +123,8 @@ __all__ = [
     "Witness",
     "XorNoise",
     "__version__",
+    "attack",
+    "audit",
     "calibrate",
     "compare",
     "dp_budget",

@@ -16,7 +16,7 @@ from tests.cli.calls import CHAIN, call, start
 
 COMMANDS = (
     "leakage", "plan", "compare", "fit", "validate", "release", "sanitize", "redact", "estimate",
-    "ledger", "demo",
+    "attack", "audit", "ledger", "demo",
 )  # fmt: skip
 LEAKAGE = ("leakage", *CHAIN, "--epsilon", "1")
 PROBE = """
@@ -94,6 +94,17 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
     records = chain.simulate(300, seed=1)
     table = "\n".join(["steps,stage,night", *(f"{state},{state},0" for state in records)])
     Path("activity.csv.gz").write_bytes(gzip.compress(table.encode()))
+    families = undertow.Pedigree({"kim": ("bob", "ann")})
+    counts = undertow.calibrate(undertow.Count("BB"), families, 1.0)
+    Path("families.json").write_text(counts.to_json())
+    Path("family.ped").write_text("f kim bob ann 2 0\nf bob 0 0 1 0\nf ann 0 0 2 0\n")
+    people = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\tkim\tbob\tann\n"
+    kinds = '##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">\n##contig=<ID=22>\n'
+    variant = "22\t16050075\t.\tA\tG\t.\t.\t.\tGT\t0/1\t0/0\t1/1\n"
+    cohort = "##fileformat=VCFv4.2\n" + kinds + people + variant
+    Path("cohort.vcf.gz").write_bytes(gzip.compress(cohort.encode()))
+    heights = [f"{70 + i % 3},{64 + i % 2},{66 + i % 5}" for i in range(20)]
+    Path("heights.csv").write_text("\n".join(["father,mother,child", *heights]))
     import polars
 
     polars.read_csv(table.encode()).write_parquet("nights.parquet")
@@ -108,11 +119,13 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
             if words[1:3] == ["ledger", "create"]:
                 Path("year.db").unlink()
             if words and words[1] != "demo":
-                written = {"--output", "--report"} & set(words)
-                done = call(*words[1:], *(["--force"] if written else []))
+                written = {"--output", "--report", "--figure"} & set(words)
+                more = ["--force"] if written else []
+                more += ["--seed", "1"] if words[1] == "audit" else []  # one in twenty errs
+                done = call(*words[1:], *more)
                 assert done.exit_code == 0, line
                 ran += 1
-    assert ran == 39
+    assert ran == 48
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from undertow._version import __version__
+from undertow.cli.attack_command import attack
+from undertow.cli.audit_command import audit
 from undertow.cli.compare_command import compare
 from undertow.cli.demo_command import demo
 from undertow.cli.estimate_command import estimate
@@ -63,6 +65,11 @@ def undertow(
       undertow sanitize activity.csv.gz --plan flips.json --value steps --state 'steps > 0' \\
         --output flipped.csv
       undertow estimate flipped.csv --plan flips.json --value steps
+    What would attackers make of it? (needs the truth)
+      undertow attack flipped.csv --plan flips.json --truth activity.csv.gz --value steps \\
+        --state 'steps > 0'
+    Does the code that carries out my plan keep its promise?
+      undertow audit plan.json
     How is one record hidden, and the rest of the series shown?
       undertow plan --model chain.json --length 300 --redacted --protect 150 --epsilon 1 \\
         --output erasures.json
@@ -80,11 +87,13 @@ def undertow(
 app.command(short_help="What an algorithm reveals about one record.")(leakage)
 app.command(short_help="The least noise for a promise.")(plan)
 app.command(short_help="What every method costs, side by side.")(compare)
-app.command(short_help="A chain from a file of records.")(fit)
+app.command(short_help="A model from a file of records.")(fit)
 app.command(short_help="What is odd about a table.")(validate)
 app.command(short_help="A private answer, accounted and written.")(release)
 app.command(short_help="A series, every record flipped.")(sanitize)
 app.command(short_help="A series, records erased.")(redact)
 app.command(short_help="What a randomised series says of the true one.")(estimate)
+app.command(short_help="What attackers make of a release.")(attack)
+app.command(short_help="Does the code keep a plan's promise?")(audit)
 app.add_typer(ledger_app, short_help="What was released, and what is left.")
 app.command(short_help="Show me, on simulated activity.")(demo)

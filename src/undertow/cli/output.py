@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "above",
     "below",
+    "counting",
     "interval",
     "leakage_fields",
     "meaning",
@@ -139,3 +140,15 @@ def waiting(words: str) -> Iterator[None]:
         late.cancel()
         late.join()
         spinner.stop()
+
+
+@contextmanager
+def counting(words: str) -> Iterator[Callable[[int, int], object]]:
+    """Show a bar on stderr, on a terminal only; tell it how much is done, and of how much."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(words, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,0 +1,152 @@
+"""Attackers on noisy counts and sums, and the answers that they attack."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.auditing.attackers import Guess, best, between_neighbours, prior_law
+from undertow.auditing.counting import answer_posteriors, totals
+from undertow.auditing.promises import odds_shift
+from undertow.data.codes import Coded
+from undertow.errors import InvalidInput
+from undertow.models.markov import MarkovChain
+from undertow.numerics import Array
+from undertow.plan import Plan
+from undertow.queries import Histogram
+
+__all__ = ["Answered", "answered", "read_answers"]
+
+
+def read_answers(sanitised: Any, plan: Plan[Any], series: int) -> Array:
+    """Return released answers, a row for each: one for each series, or one for all together.
+
+    Takes a number, a list of numbers, or what `release` returned; a histogram is a mapping from
+    states to numbers, or a list of them in the order of the states.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), epsilon=1.0)
+    >>> read_answers([3, 5], plan, series=2).tolist()
+    [[3.0], [5.0]]
+    """
+    value = getattr(sanitised, "value", sanitised)
+    if isinstance(plan.query, Histogram):
+        value = _histograms(value, plan)
+    elif isinstance(value, Mapping):  # one for each group
+        value = list(value.values())
+    width = plan.numbers
+    try:
+        numbers = np.asarray(value, dtype=np.float64).reshape(-1, width)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            "a released answer is required: a number, a list of numbers, or what release returned"
+        ) from error
+    if not np.isfinite(numbers).all():
+        row = int(np.flatnonzero(~np.isfinite(numbers).all(axis=1))[0])
+        raise InvalidInput(f"answer {row} (counting from 0) is not a finite number")
+    if len(numbers) not in (1, series):
+        raise InvalidInput(
+            f"there are {len(numbers)} answers and {series} series; pass one answer for each "
+            "series, or one for all of them together"
+        )
+    return numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answered:
+    """Answers about series of which some records are known, and the truth."""
+
+    answers: Array
+    plan: Plan[Any]
+    chain: MarkovChain
+    true: Coded
+    known: npt.NDArray[np.int64]
+    prior: Array
+
+    @property
+    def together(self) -> list[npt.NDArray[np.int64]]:
+        """The series behind each answer."""
+        series = np.arange(len(self.true.lengths))
+        return [series] if len(self.answers) == 1 else list(series[:, None])
+
+    def guess(self, attacker: str) -> Guess:
+        """Return what an attacker guesses for every record."""
+        if attacker == "prior":
+            return Guess(best(self.prior), self.prior, np.zeros(len(self.prior)))
+        prior, found = (
+            self._informed() if attacker == "informed" else (self.prior, self._posteriors())
+        )
+        return Guess(best(found), prior, odds_shift(found, prior))
+
+    def _posteriors(self) -> Array:
+        """Return the law of every record given its answer and what is known."""
+        lengths, ends = self.true.lengths, np.cumsum(self.true.lengths)
+        found = np.empty((self.true.codes.size, self.chain.size))
+        for answer, series in zip(self.answers, self.together, strict=True):
+            first, last = int(ends[series[0]] - lengths[series[0]]), int(ends[series[-1]])
+            known = {
+                int(place - first): self.chain.states[self.true.codes[place]]
+                for place in self.known
+                if first <= place < last
+            }
+            found[first:last] = answer_posteriors(
+                answer, self.plan.noise, self.chain, lengths[series].tolist(), known=known
+            )[0]
+        return found
+
+    def _informed(self) -> tuple[Array, Array]:
+        """Return the law of each record given all others, without and with the answer."""
+        truth, lengths = self.true.codes.astype(np.intp), self.true.lengths
+        steps = self.chain.transition
+        steps = steps if steps.ndim == 3 else steps[None]
+        ends = np.cumsum(lengths[lengths > 0])
+        around = between_neighbours(self.chain.initial, steps, truth, ends)
+        found = np.empty_like(around)
+        ends = np.cumsum(lengths)
+        for answer, series in zip(self.answers, self.together, strict=True):
+            first, last = int(ends[series[0]] - lengths[series[0]]), int(ends[series[-1]])
+            made = totals(self.plan.noise, self.chain.states, last - first)
+            adds = np.array(made.adds)
+            own = adds[truth[first:last]]
+            rest = own.sum() - own
+            units = made.units(answer, last - first)
+            apart = np.abs(units[0][:, None, None] - (rest[:, None] + adds)).sum(axis=0)
+            weight = np.exp(-(apart - apart.min(axis=1, keepdims=True)) / made.scale)
+            found[first:last] = around[first:last] * weight
+        return around, found / found.sum(axis=1, keepdims=True)
+
+
+def answered(
+    answers: Array, plan: Plan[Any], chain: MarkovChain, true: Coded, known: npt.NDArray[np.int64]
+) -> Answered:
+    """Return the scene of an attack on answers.
+
+    >>> from undertow import Count, calibrate
+    >>> from undertow.data.codes import Rule, coded
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]])
+    >>> plan = calibrate(Count(1), chain, epsilon=1.0)
+    >>> true = coded([0, 1, 1], Rule((0, 1)))
+    >>> scene = answered(np.array([[9.0]]), plan, chain, true, np.array([0]))
+    >>> scene.guess("bayes").states.tolist()
+    [0, 0, 0]
+    """
+    if chain.length is not None and int(true.lengths.max()) > chain.length:
+        raise InvalidInput(
+            f"the model is for at most {chain.length} records of a series, and one has "
+            f"{int(true.lengths.max())}"
+        )
+    law = prior_law(chain, true.lengths, known, true.codes[known])
+    return Answered(answers, plan, chain, true, known, law)
+
+
+def _histograms(value: Any, plan: Plan[Any]) -> Any:
+    """Return the numbers of histograms in the order of the states."""
+    if not isinstance(value, Mapping):
+        return value
+    listed = [value] if all(state in value for state in plan.states) else list(value.values())
+    try:
+        return [[one[state] for state in plan.states] for one in listed]
+    except (KeyError, TypeError, IndexError) as error:
+        raise InvalidInput("a histogram needs a number for each state of the plan") from error

@@ -1,0 +1,173 @@
+"""Attackers on flipped and erased series, from the simple to the all-knowing.
+
+Each takes a `Scene` and returns a `Guess` of every record. *prior* sees nothing. *single-bit* looks
+at one output at a time and knows no model. *correlation-aware* takes the likeliest state of each
+record given all outputs, which no other guess beats on average. *viterbi* takes the likeliest
+series as a whole. *informed* knows all other records. The first four of them, but for the prior,
+are those of section 4 of [chakrabarti2022].
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.auditing.hidden import Watched, blank
+from undertow.auditing.posteriors import smoothed
+from undertow.auditing.promises import odds_shift
+from undertow.auditing.viterbi import decoded
+from undertow.errors import NotSupported
+from undertow.models.markov import MarkovChain
+from undertow.numerics import Array
+
+__all__ = ["ATTACKERS", "Attacker", "Guess", "Scene", "between_neighbours", "prior_law"]
+
+Codes = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """What there is to attack: series of outputs, the model, what is known, and the truth.
+
+    ``outputs`` are the bare outputs, ``watched`` the same with the known records as evidence.
+    ``prior`` is the law of each record before any output is seen, given what is known. ``truth``
+    has the number of each record's state: attackers read of it what they are said to know.
+    """
+
+    chain: MarkovChain
+    outputs: Watched
+    watched: Watched
+    prior: Array
+    truth: Codes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guess:
+    """The state that an attacker guesses for each record, and what its outputs told of it.
+
+    ``prior`` is the law of each record by all that this attacker knows without outputs.
+    ``shifts`` says how far the outputs moved the odds of each record (None: not computed).
+    """
+
+    states: Codes
+    prior: Array
+    shifts: npt.NDArray[np.float64] | None = None
+
+
+Attacker = Callable[[Scene], Guess]
+
+
+def prior(scene: Scene) -> Guess:
+    """Guess the likeliest state without any output."""
+    return Guess(best(scene.prior), scene.prior, np.zeros(len(scene.prior)))
+
+
+def single_bit(scene: Scene) -> Guess:
+    """Guess the state that makes the record's own output most likely.
+
+    Where the output says nothing (an erasure that is as likely in every state), the prior.
+    """
+    own, codes = scene.outputs.hidden.own, scene.outputs.there(scene.outputs.codes)
+    high, low = own.max(axis=1), own.min(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shifts = np.where(high == low, 0.0, np.log(high) - np.log(low))
+    silent = (high == low)[codes]
+    guessed = own.argmax(axis=1)[codes]
+    if silent.any():
+        guessed = np.where(silent, best(scene.prior), guessed)
+    return Guess(guessed, scene.prior, shifts[codes])
+
+
+def correlation_aware(scene: Scene) -> Guess:
+    """Guess the likeliest state of each record given all outputs and known records."""
+    found = smoothed(scene.watched)
+    return Guess(best(found), scene.prior, odds_shift(found, scene.prior))
+
+
+def viterbi(scene: Scene) -> Guess:
+    """Guess the series that is likeliest as a whole."""
+    return Guess(decoded(scene.watched), scene.prior)
+
+
+def informed(scene: Scene) -> Guess:
+    """Guess each record knowing all others: its neighbours and its own output are what matters.
+
+    Noise that is a chain is known beside the known records, so it tells of the noise in between.
+    """
+    watched = scene.outputs
+    if watched.present is not None:
+        raise NotSupported(
+            "an attacker who knows all other records needs series without absent steps"
+        )
+    model, truth = watched.hidden, scene.truth.astype(np.intp)
+    around = between_neighbours(scene.chain.initial, _steps(scene.chain), truth, watched.ends)
+    law = around
+    if model.start.size != scene.chain.size:  # noise that is a chain: what a record hides
+        pair = 2 * truth + (truth ^ watched.codes)
+        law = between_neighbours(model.start, model.steps, pair, watched.ends)
+    law = model.records(law * model.emission[watched.codes])
+    law /= law.sum(axis=1, keepdims=True)
+    return Guess(best(law), around, odds_shift(law, around))
+
+
+ATTACKERS: Mapping[str, Attacker] = MappingProxyType(
+    {
+        "prior": prior,
+        "single-bit": single_bit,
+        "correlation-aware": correlation_aware,
+        "viterbi": viterbi,
+        "informed": informed,
+    }
+)
+"""The attackers on series, by name."""
+
+
+def best(law: Array) -> Codes:
+    """Return the likeliest state of each record, the first of those that are equally likely."""
+    if law.shape[1] == 2:
+        return np.asarray(law[:, 1] > law[:, 0]).astype(np.uint8)
+    return np.asarray(law.argmax(axis=1))
+
+
+def prior_law(
+    chain: MarkovChain, lengths: npt.NDArray[np.int64], places: npt.NDArray[np.int64], states: Codes
+) -> Array:
+    """Return the law of every record of some series, given the states of those at some places.
+
+    >>> chain = MarkovChain([[.9, .1], [.1, .9]])
+    >>> prior_law(chain, np.array([3]), np.array([0]), np.array([1])).round(2).tolist()
+    [[0.0, 1.0], [0.1, 0.9], [0.18, 0.82]]
+    """
+    if not places.size and isinstance(chain.start, str):
+        return np.broadcast_to(chain.initial, (int(lengths.sum()), chain.size))
+    return smoothed(blank(chain, lengths[lengths > 0]).knowing(places, states))
+
+
+def between_neighbours(
+    start: Array, steps: Array, truth: Codes, ends: npt.NDArray[np.int64]
+) -> Array:
+    """Return the law of each record given its two neighbours, which stand for all others.
+
+    >>> rows = np.array([[[.9, .1], [.1, .9]]])
+    >>> law = between_neighbours(np.array([.5, .5]), rows, np.array([0, 1, 0]), np.array([3]))
+    >>> law.round(3).tolist()
+    [[0.1, 0.9], [0.988, 0.012], [0.1, 0.9]]
+    """
+    law = np.ones((truth.size, start.size))
+    begins = np.concatenate([[0], ends[:-1]])
+    inner = np.ones(truth.size, dtype=np.bool_)
+    inner[begins] = False
+    later = np.flatnonzero(inner)
+    step = later - np.repeat(begins, np.diff(ends, prepend=0))[later] - 1
+    step *= len(steps) > 1
+    law[begins] = start
+    law[later] = steps[step, truth[later - 1]]
+    law[later - 1] *= steps[step, :, truth[later]]
+    return np.asarray(law / law.sum(axis=1, keepdims=True))
+
+
+def _steps(chain: MarkovChain) -> Array:
+    return chain.transition if chain.transition.ndim == 3 else chain.transition[None]

@@ -1,0 +1,294 @@
+"""`attack`: what was released, attacked by all who know how, and judged by the truth."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.auditing.answers import answered, read_answers
+from undertow.auditing.attackers import ATTACKERS, Attacker, Guess, Scene, prior_law
+from undertow.auditing.hidden import read_outputs, watch
+from undertow.auditing.intervals import share_interval
+from undertow.auditing.lstm import lstm_attacker
+from undertow.auditing.matching import as_data, check_match, check_possible
+from undertow.auditing.promises import average_bound, covers
+from undertow.auditing.verdicts import Attack, Verdict
+from undertow.channels import LocalMechanism, Redaction
+from undertow.data.codes import Coded, Rule, coded
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.markov import MarkovChain
+from undertow.numerics import Array, check_count, check_positive
+from undertow.plan import Plan
+from undertow.queries import State
+from undertow.rounding import above
+
+__all__ = ["attack"]
+
+Codes = npt.NDArray[Any]
+
+
+def attack(
+    sanitised: Any,
+    plan: "Plan[Any]",
+    truth: Any,
+    attackers: Iterable[str | Attacker] | None = None,
+    known: Iterable[int] = (),
+    targets: Iterable[int] | None = None,
+    model: MarkovChain | None = None,
+    confidence: float = 0.95,
+    foreign: State | None = None,
+) -> Attack:
+    """Return how attackers fare against what a plan released, judged by the truth.
+
+    Each guesses the state of every target from what was released, the model and the known
+    records; the truth says how often it is right. Attackers on series: "prior", "single-bit",
+    "correlation-aware", "viterbi", "informed", "lstm"; on noisy counts and sums: "prior", "bayes",
+    "informed". What they find depends on the truth: it is for those who may see it.
+
+    Parameters
+    ----------
+    sanitised
+        What `sanitize` or `redact` returned; or a released answer, or a list with one for each
+        series.
+    plan
+        The plan that was carried out.
+    truth
+        The true records, in the form of the outputs: a list, an array, a column, or `Data`.
+    attackers
+        Names of attackers, by default all but "informed"; or functions that take a `Scene` and
+        return a `Guess`.
+    known
+        Records (0-based, in every series the same) that the attacker knows; their states are
+        taken from the truth. "single-bit" does not use them, "informed" knows all but the target.
+    targets
+        Records to guess; by default those that the plan protects. Known ones are left out.
+    model
+        The chain that the attacker believes in; by default that of the plan.
+    confidence
+        The chance that an interval holds.
+    foreign
+        The state that missing and foreign records of the truth were counted as when they were
+        randomised; by default there must be none.
+
+    >>> from undertow import Plan, RandomizedResponse
+    >>> from undertow.certificate import Leakage
+    >>> from undertow.sanitizing import sanitize
+    >>> chain = MarkovChain([[.95, .05], [.05, .95]])
+    >>> flips = RandomizedResponse.binary(.25, .25)
+    >>> plan = Plan(flips, chain, 1.1, Leakage(1.1, 1.1, "exact", "informed"), "exact")
+    >>> truth = chain.simulate(2000, seed=1)
+    >>> found = attack(sanitize(plan, truth, insecure_seed=2), plan, truth)
+    >>> [(one.attacker, round(one.accuracy, 2), one.exceeds()) for one in found.verdicts[1:]]
+    [('single-bit', 0.75, False), ('correlation-aware', 0.9, True), ('viterbi', 0.89, True)]
+    """
+    chain = _chain(plan, model)
+    share = check_positive(confidence, "confidence")
+    if share >= 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, found {share}")
+    facts = tuple(sorted({check_count(record, "known record", 0) for record in known}))
+    wanted = None if targets is None else tuple(check_count(t, "target", 0) for t in targets)
+    if isinstance(plan.mechanism, LocalMechanism):
+        staged = _series(sanitised, plan, truth, chain, facts, attackers, foreign)
+    else:
+        staged = _answers(sanitised, plan, truth, chain, facts, attackers, foreign)
+    return _judged(staged, plan, chain, facts, _wanted(plan, wanted), share)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Staged:
+    """The true records of each series, and every attacker as a function without arguments."""
+
+    truth: Codes
+    lengths: npt.NDArray[np.int64]
+    guesses: dict[str, Callable[[], Guess]]
+
+
+def _series(
+    sanitised: Any, plan: "Plan[Any]", truth: Any, chain: MarkovChain, known: tuple[int, ...],
+    attackers: Iterable[str | Attacker] | None, foreign: State | None,
+) -> _Staged:  # fmt: skip
+    mechanism = plan.mechanism
+    named = _named(attackers, ("prior", "single-bit", "correlation-aware", "viterbi"))
+    sanitised = as_data(sanitised, truth)
+    read = read_outputs(sanitised, mechanism, chain)
+    true = coded(truth, _rule(chain, foreign))
+    check_match(read, true, sanitised, truth)
+    check_possible(read, true, mechanism)
+    outputs = watch(read, mechanism, chain)
+    records = _places(true, known, "known")
+    states = true.codes[records]
+    places = records if outputs.present is None else outputs.present[records]
+    watched = outputs.knowing(places, states)
+    law = prior_law(chain, read.spans, places, states)
+    scene = Scene(chain, outputs, watched, outputs.there(law), true.codes)
+    return _Staged(
+        true.codes, true.lengths, {name: partial(one, scene) for name, one in named.items()}
+    )
+
+
+def _answers(
+    sanitised: Any, plan: "Plan[Any]", truth: Any, chain: MarkovChain, known: tuple[int, ...],
+    attackers: Iterable[str | Attacker] | None, foreign: State | None,
+) -> _Staged:  # fmt: skip
+    names = ["prior", "bayes"] if attackers is None else list(attackers)
+    for name in names:
+        if name not in ("prior", "bayes", "informed"):
+            raise InvalidInput(
+                f"attackers on noisy answers are 'prior', 'bayes' and 'informed', found {name!r}"
+            )
+    true = coded(truth, _rule(chain, foreign))
+    if true.places is not None:
+        raise NotSupported("attacks on answers need series without absent steps")
+    answers = read_answers(sanitised, plan, len(true.lengths))
+    records = _places(true, known, "known")
+    scene = answered(answers, plan, chain, true, records)
+    return _Staged(
+        true.codes, true.lengths, {str(name): partial(scene.guess, str(name)) for name in names}
+    )
+
+
+def _judged(
+    staged: _Staged, plan: "Plan[Any]", chain: MarkovChain, known: tuple[int, ...],
+    wanted: tuple[int, ...] | None, confidence: float,
+) -> Attack:  # fmt: skip
+    lengths, epsilon = staged.lengths, plan.leakage.upper
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    chosen = _chosen(lengths, known, wanted)
+    sizes = np.bincount(owner[chosen], minlength=len(lengths)).astype(np.int64)
+    begins = np.cumsum(lengths) - lengths
+    verdicts: list[Verdict] = []
+    laws: tuple[tuple[float, tuple[float, ...]], ...] = ()
+    for name, attacker in staged.guesses.items():
+        guess = attacker()
+        right = (guess.states == staged.truth)[chosen]
+        worst = place = None
+        if guess.shifts is not None:
+            at = int(chosen[np.argmax(guess.shifts[chosen])])
+            worst = float(guess.shifts[at])
+            place = int(owner[at]), int(at - begins[owner[at]])
+        law, times = _laws(guess.prior, chosen)
+        bound = None
+        if plan.leakage.secrets.pairs is None:
+            bound = float(np.average(average_bound(law, epsilon), weights=times))
+        found = Verdict(
+            name, float(right.mean()), share_interval(right, sizes, confidence),
+            float(np.average(law.max(axis=1), weights=times)), worst, place, bound,
+            covers(plan, attacker=name, known=known, targets=wanted, model=chain), len(chosen),
+        )  # fmt: skip
+        verdicts.append(found)
+        laws = laws or _shares(law, times)
+    return Attack(
+        tuple(verdicts), epsilon, plan.against, int(lengths.sum()), len(lengths), known,
+        confidence, laws,
+    )  # fmt: skip
+
+
+def _laws(prior: Array, chosen: npt.NDArray[np.int64]) -> tuple[Array, npt.NDArray[np.int64]]:
+    """Return the priors of the chosen records, and how often each stands for one."""
+    if prior.strides[0] == 0:  # one law for all
+        return prior[:1], np.array([len(chosen)])
+    return prior[chosen], np.ones(len(chosen), dtype=np.int64)
+
+
+def _shares(
+    law: Array, times: npt.NDArray[np.int64]
+) -> tuple[tuple[float, tuple[float, ...]], ...]:
+    """Return the different priors, to nine digits, and the share of targets that has each."""
+    ordered = np.sort(law, axis=1).round(9)
+    different, place = np.unique(ordered, axis=0, return_inverse=True)
+    shares = np.bincount(place.reshape(-1), weights=times) / times.sum()
+    return tuple(
+        (share, tuple(one)) for share, one in zip(shares.tolist(), different.tolist(), strict=True)
+    )
+
+
+def _chosen(
+    lengths: npt.NDArray[np.int64], known: tuple[int, ...], wanted: tuple[int, ...] | None
+) -> npt.NDArray[np.int64]:
+    """Return the places of the targets: in every series, those wanted that are not known."""
+    begins = np.cumsum(lengths) - lengths
+    record = np.arange(int(lengths.sum())) - np.repeat(begins, lengths)
+    chosen = np.ones(record.size, dtype=np.bool_) if wanted is None else np.isin(record, wanted)
+    if wanted is not None and max(wanted, default=0) >= lengths.min():
+        raise InvalidInput(
+            f"record {max(wanted)} is wanted, but a series has {lengths.min()} records, counted "
+            "from 0"
+        )
+    chosen &= ~np.isin(record, known)
+    if not chosen.any():
+        raise InvalidInput("no record is left to guess: all targets are known")
+    return np.flatnonzero(chosen)
+
+
+def _places(true: Coded, records: tuple[int, ...], what: str) -> npt.NDArray[np.int64]:
+    """Return the places of some records, in every series."""
+    if not records:
+        return np.empty(0, dtype=np.int64)
+    if max(records) >= true.lengths.min():
+        raise InvalidInput(
+            f"record {max(records)} is said to be {what}, but a series has {true.lengths.min()} "
+            "records, counted from 0"
+        )
+    begins = np.cumsum(true.lengths) - true.lengths
+    return np.asarray((begins[:, None] + np.array(records)).reshape(-1))
+
+
+def _wanted(plan: "Plan[Any]", targets: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return the records to guess, None for all."""
+    if targets is not None:
+        if not targets:
+            raise InvalidInput("targets is empty: name at least one record, or leave it out")
+        return tuple(sorted(set(targets)))
+    if isinstance(plan.mechanism, Redaction):
+        return plan.mechanism.protect
+    return plan.leakage.secrets.records
+
+
+def _named(
+    attackers: Iterable[str | Attacker] | None, default: Sequence[str]
+) -> dict[str, Attacker]:
+    found: dict[str, Attacker] = {}
+    for one in default if attackers is None else attackers:
+        if callable(one):
+            found[getattr(one, "__name__", type(one).__name__)] = one
+        elif one in ATTACKERS:
+            found[one] = ATTACKERS[one]
+        elif one == "lstm":
+            found[one] = lstm_attacker()
+        else:
+            known = ", ".join(map(repr, (*ATTACKERS, "lstm")))
+            raise InvalidInput(f"attackers on series are {known}, found {one!r}")
+    if not found:
+        raise InvalidInput("name at least one attacker, or leave attackers out")
+    return found
+
+
+def _rule(chain: MarkovChain, foreign: State | None) -> Rule:
+    """Return how true records become states: foreign ones as they were sanitised."""
+    if foreign is not None and foreign not in chain.states:
+        raise InvalidInput(
+            "foreign records are to count as a state that is not among the model's; name one of "
+            f"{', '.join(map(repr, chain.states[:12]))}"
+        )
+    return Rule(chain.states, foreign=None if foreign is None else chain.states.index(foreign))
+
+
+def _chain(plan: Any, model: Any) -> MarkovChain:
+    if not isinstance(plan, Plan):
+        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    if model is not None and not isinstance(model, MarkovChain):
+        raise InvalidInput(f"the attacker's model must be a MarkovChain, found a "
+                           f"{type(model).__name__}")  # fmt: skip
+    chain = plan.model if model is None else model
+    if not isinstance(chain, MarkovChain):
+        raise NotSupported(
+            f"the plan is for {plan.model.describe()} and names no single chain to attack with; "
+            f"say which one the attacker believes in: model=MarkovChain(...) (promised: "
+            f"{above(plan.leakage.upper)})"
+        )
+    if plan.states and chain.states != plan.states:
+        raise InvalidInput("the attacker's model must have the states of the plan, in their order")
+    return chain

@@ -1,0 +1,180 @@
+"""The code on trial: by default what a release uses, many series at once.
+
+An audit sees nothing of it but answers. Records go in as numbers of states (in the order of the
+plan's states) or as real values, a row for each series. Answers come out with a row for each
+series: a released number (for a histogram one for each state), or the numbers of the outputs shown
+(after all states, one more number stands for an erased record).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.errors import InvalidInput, NotSupported
+from undertow.plan import Plan
+from undertow.queries import AnyQuery, Count, Histogram, Lattice, Query, State
+from undertow.sampling.apply import lattice_scale, randomise
+from undertow.sampling.bits import Insecure, Randomness, Secure
+from undertow.sampling.flips import Table, erase, flip, noise
+from undertow.sampling.streams import draws
+
+__all__ = ["Batch", "BlackBox", "checked", "release_code"]
+
+Batch = npt.NDArray[Any]
+BlackBox = Callable[[Batch], Batch]
+"""Series in, answers out."""
+
+
+def release_code(
+    plan: "Plan[Any]", states: tuple[State, ...], seed: np.random.SeedSequence | None = None
+) -> BlackBox:
+    """Return the randomisation that a release of the plan runs, for batches of series.
+
+    With a seed it is repeatable: flips and erasures run the same code on other bits, discrete
+    noise comes from another sampler of the same law.
+
+    >>> from undertow.certificate import Leakage
+    >>> from undertow.models.markov import MarkovChain
+    >>> chain = MarkovChain([[.9, .1], [.1, .9]])
+    >>> flips = RandomizedResponse.binary(.25, .25)
+    >>> plan = Plan(flips, chain, 6.0, Leakage(5.6, 5.6, "exact", "any"), "exact")
+    >>> release_code(plan, chain.states)(np.zeros((3, 4), dtype=np.uint8)).shape
+    (3, 4)
+    """
+    randomness = _bits(seed)
+    mechanism = plan.mechanism
+    match mechanism:
+        case RandomizedResponse():
+            return _flips(Table.of(mechanism), randomness)
+        case XorNoise():
+            return _xor(mechanism, randomness)
+        case Redaction():
+            return _erasures(mechanism, len(states), randomness)
+    return _answers(plan, states, randomness)
+
+
+def _bits(seed: np.random.SeedSequence | None) -> Callable[[], Randomness]:
+    """Return where the bits of the next batch come from."""
+    if seed is None:
+        return Secure
+    numbers = np.random.default_rng(seed)
+    return lambda: Insecure(int(numbers.integers(2**62)))
+
+
+def _flips(table: Table, randomness: Callable[[], Randomness]) -> BlackBox:
+    def run(series: Batch) -> Batch:
+        # records are flipped one by one, so any order of them will do: here, as they lie
+        lying = np.ascontiguousarray(series.T)
+        return flip(table, lying.ravel(), draws(randomness())).reshape(lying.shape).T
+
+    return run
+
+
+def _xor(mechanism: XorNoise, randomness: Callable[[], Randomness]) -> BlackBox:
+    def run(series: Batch) -> Batch:
+        lengths = [series.shape[1]] * len(series)
+        flips = noise(mechanism, lengths, draws(randomness()))
+        return np.asarray(series ^ flips.reshape(series.shape))
+
+    return run
+
+
+def _erasures(
+    mechanism: Redaction, states: int, randomness: Callable[[], Randomness]
+) -> BlackBox:  # fmt: skip
+    table = Table.of_erasures(mechanism)
+
+    def run(series: Batch) -> Batch:
+        flat = np.ascontiguousarray(series).ravel()
+        erased = erase(table, flat, mechanism.length, draws(randomness())).reshape(series.shape)
+        erased[:, list(mechanism.protect)] = True
+        return np.where(erased, states, series)
+
+    return run
+
+
+def _answers(
+    plan: "Plan[Any]", states: tuple[State, ...], randomness: Callable[[], Randomness]
+) -> BlackBox:
+    lattice_scale(plan.noise, plan.length)  # refuses what has no lattice
+    exact, told = _exact(plan.noise.query, states)
+
+    def run(series: Batch) -> Batch:
+        numbers = exact(series)
+        flat = numbers.ravel().tolist()
+        noisy = randomise(plan.noise, flat, randomness(), plan.length)
+        return told(np.array(noisy, dtype=np.float64).reshape(numbers.shape), series.shape[1])
+
+    return run
+
+
+def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callable[..., Batch]]:
+    """Return the whole-number answer of each series, and how it is told."""
+    if isinstance(query, Count | Histogram):
+        wanted = [query.states] if isinstance(query, Count) else [(state,) for state in states]
+        bins = np.array([[state in some for state in states] for some in wanted])
+        return (
+            lambda series: np.stack([row[series].sum(axis=1) for row in bins], axis=1),
+            lambda numbers, _: numbers,
+        )
+    if isinstance(query, Query):
+        raise NotSupported("a Python function's answer has no declared lattice")
+    lattice = query.lattice()
+    places = np.array([lattice.place(state) for state in states], dtype=np.int64)
+
+    def total(series: Batch) -> Batch:
+        placed = places[series] if states else _placed(lattice, series)
+        if lattice.weights is not None:
+            weights = np.array(lattice.weights, dtype=np.int64)
+            placed = (2 * placed * weights + lattice.steps) // (2 * lattice.steps)
+        return np.asarray(placed.sum(axis=1, keepdims=True))
+
+    def told(numbers: Batch, rows: int) -> Batch:
+        base = query.answer(0, rows)
+        return float(base) + numbers * float(query.answer(1, rows) - base)
+
+    return total, told
+
+
+def _placed(lattice: Lattice, values: Batch) -> Batch:
+    """Return the steps of many real values: `Lattice.place`, all at once."""
+    share = (np.clip(values, lattice.lower, lattice.upper) - lattice.lower) / (
+        lattice.upper - lattice.lower
+    )
+    return np.clip(np.floor(share * lattice.steps + 0.5), 0, lattice.steps).astype(np.int64)
+
+
+def checked(answers: Any, series: Batch, outputs: int | None) -> Batch:
+    """Return the answers of a black box with a row for each series, or refuse them.
+
+    ``outputs`` is the number of different outputs of a series, None where numbers are released.
+
+    >>> checked([3, 5], np.zeros((2, 9)), None).tolist()
+    [[3.0], [5.0]]
+    """
+    found = np.asarray(answers)
+    if found.ndim == 1 and outputs is None:
+        found = found[:, None]
+    if found.ndim != 2 or len(found) != len(series) or found.dtype.kind not in "biuf":
+        raise InvalidInput(
+            f"the mechanism was given {len(series)} series and must return a row of numbers for "
+            f"each; it returned an array of shape {found.shape} and type {found.dtype}"
+        )
+    if outputs is None:
+        if not np.isfinite(found).all():
+            raise InvalidInput(
+                "the mechanism returned an answer that is no finite number; return finite numbers"
+            )
+        return found.astype(np.float64)
+    whole = found.dtype.kind in "biu"
+    inside = bool(found.size) and found.shape == series.shape and whole
+    if not inside or found.min() < 0 or found.max() >= outputs:
+        raise InvalidInput(
+            f"the mechanism must return an output for each of {series.shape[1]} records, a whole "
+            f"number from 0 to {outputs - 1} (the last one stands for an erased record, where "
+            "records are erased)"
+        )
+    return found

@@ -1,0 +1,228 @@
+"""Data drawn from a model, given the target's value and what the attacker knows.
+
+An audit compares answers on data with X_i = x with answers on data with X_i = x', both given the
+known records. The laws are those of the model, conditioned exactly; many series are drawn at once.
+Series come as an array with a row for each draw and a column for each record: numbers of states,
+or real values for Gaussian records.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.gaussian import MultivariateGaussian
+from undertow.models.markov import MarkovChain
+from undertow.models.network import BayesianNetwork, Node
+from undertow.numerics import Array
+
+__all__ = ["ChainSource", "Draw", "GaussianSource", "NetworkSource", "Source"]
+
+Draw = Callable[[int, np.random.Generator], npt.NDArray[Any]]
+"""So many series, drawn with this generator."""
+
+MOST_CONFIGURATIONS = 2**20
+"""Joint states of the records that hang together in a network: their law is listed in full."""
+
+_IMPOSSIBLE = (
+    "these values of the target and the known records cannot occur together under the model; "
+    "choose values that can"
+)
+
+
+class Source(Protocol):
+    """Where series come from."""
+
+    @property
+    def length(self) -> int:
+        """The number of records of a series."""
+        ...
+
+    def given(self, fixed: Mapping[int, Any]) -> Draw:
+        """Return how to draw series in which some records have these values."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSource:
+    """Records ``first`` .. ``first + length - 1`` of a Markov chain.
+
+    Conditioning runs backwards once: h_t(s) is the chance of all fixed values after record t given
+    X_t = s, and then X_{t+1} follows X_t = s with chance P(s, s') h_{t+1}(s') / h_t(s) (h including
+    the indicator of a value fixed at t + 1). Linear in records and draws.
+
+    >>> chain = MarkovChain([[.9, .1], [.2, .8]])
+    >>> draw = ChainSource(chain, 5).given({0: 1, 4: 0})
+    >>> series = draw(1000, np.random.default_rng(1))
+    >>> series.shape, set(series[:, 0].tolist()), set(series[:, 4].tolist())
+    ((1000, 5), {1}, {0})
+    """
+
+    chain: MarkovChain
+    length: int
+    first: int = 0
+
+    def given(self, fixed: Mapping[int, Any]) -> Draw:
+        """Return how to draw; values are numbers of states, records counted within the series."""
+        start, steps = self.laws(fixed)
+        cuts = [np.cumsum(start)[None, :-1], *(np.cumsum(step, axis=1)[:, :-1] for step in steps)]
+        certain = [_certain(law) for law in (start[None, :], *steps)]
+        kind = np.uint8 if self.chain.size <= 256 else np.uint16
+
+        template = np.array([0 if sure is None else sure for sure in certain], dtype=kind)
+        unsure = [record for record, sure in enumerate(certain) if sure is None]
+
+        def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
+            made = np.empty((self.length, draws), dtype=kind)
+            made[:] = template[:, None]
+            for record in unsure:  # the first one has no record before it, and one row of cuts
+                _step(cuts[record], made[record - 1], generator.random(draws), made[record])
+            return made.T
+
+        return draw
+
+    def laws(self, fixed: Mapping[int, int]) -> tuple[Array, list[Array]]:
+        """Return the law of the first record and all transitions, given the fixed values."""
+        size, chain = self.chain.size, self.chain
+        seen = np.ones((self.length, size))
+        for record, state in fixed.items():
+            if not 0 <= record < self.length:
+                raise InvalidInput(f"record {record} is outside the {self.length} records drawn")
+            seen[record] = np.arange(size) == state
+        ahead = seen[-1].copy()
+        steps: list[Array] = []
+        for record in reversed(range(self.length - 1)):
+            weights = chain.step(self.first + record) * ahead
+            total = weights.sum(axis=1)
+            # states that cannot lead to the fixed values are never entered: any row will do
+            rows = np.where(total[:, None] > 0, weights, 1.0)
+            steps.append(np.asarray(rows / rows.sum(axis=1, keepdims=True)))
+            ahead = seen[record] * total
+            if ahead.max() <= 0:
+                raise InvalidInput(_IMPOSSIBLE)
+            ahead = ahead / ahead.max()
+        start = chain.law(self.first) * ahead
+        if start.sum() <= 0:
+            raise InvalidInput(_IMPOSSIBLE)
+        return start / start.sum(), steps[::-1]
+
+
+def _certain(law: Array) -> int | None:
+    """Return the state that follows for certain, whatever came before; None if there is none."""
+    likely = law.argmax(axis=1)
+    same = (likely == likely[0]).all() and (law[:, likely[0]] == 1).all()
+    return int(likely[0]) if same else None
+
+
+def _step(cuts: Array, before: npt.NDArray[Any], uniforms: Array, out: npt.NDArray[Any]) -> None:
+    """Fill in the next states: the number of cuts of the row that a uniform number has passed."""
+    if cuts.shape[1] == 1:
+        border = cuts[:, 0].take(before) if len(cuts) > 1 else cuts[0, 0]
+        np.greater_equal(uniforms, border, out=out, casting="unsafe")
+        return
+    out[:] = 0
+    for column in range(cuts.shape[1]):
+        border = cuts[:, column].take(before) if len(cuts) > 1 else cuts[0, column]
+        out += uniforms >= border
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianSource:
+    """Jointly Gaussian records; the law of the rest is Gaussian whatever is fixed.
+
+    >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]])
+    >>> series = GaussianSource(pair).given({0: 2.0})(4000, np.random.default_rng(1))
+    >>> float(series[0, 0]), round(float(series[:, 1].mean()), 1)
+    (2.0, 1.0)
+    """
+
+    model: MultivariateGaussian
+
+    @property
+    def length(self) -> int:
+        """The number of records."""
+        return self.model.length
+
+    def given(self, fixed: Mapping[int, Any]) -> Draw:
+        """Return how to draw; values are real numbers."""
+        known = sorted(fixed)
+        free = [record for record in range(self.length) if record not in fixed]
+        mean, covariance = self.model.mean, self.model.covariance
+        values = np.array([float(fixed[record]) for record in known])
+        gain = np.linalg.solve(
+            covariance[np.ix_(known, known)], covariance[np.ix_(known, free)]
+        ).T  # fmt: skip
+        centre = mean[free] + gain @ (values - mean[known])
+        rest = covariance[np.ix_(free, free)] - gain @ covariance[np.ix_(known, free)]
+        root = np.linalg.cholesky((rest + rest.T) / 2) if free else rest
+
+        def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
+            made = np.empty((draws, self.length))
+            made[:, known] = values
+            made[:, free] = centre + generator.standard_normal((draws, len(free))) @ root.T
+            return made
+
+        return draw
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSource:
+    """The records of a Bayesian network; each part that hangs together is listed in full.
+
+    Columns are the nodes of ``order``, by default in the network's own order.
+
+    >>> flu = BayesianNetwork([("ann", "bob")], {"ann": [.9, .1], "bob": [[.9, .1], [.5, .5]]})
+    >>> series = NetworkSource(flu).given({1: 1})(4000, np.random.default_rng(1))
+    >>> round(float(series[:, 0].mean()), 1), int(series[0, 1])
+    (0.4, 1)
+    """
+
+    network: BayesianNetwork
+    order: tuple[Node, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """The number of records."""
+        return self.network.length
+
+    def given(self, fixed: Mapping[int, Any]) -> Draw:
+        """Return how to draw; values are numbers of states."""
+        numbers = {node: place for place, node in enumerate(self.order or self.network.records)}
+        parts = [(part, [numbers[node] for node in part.records]) for part in self.network.parts()]
+        laws = [(records, *_listed(part, records, fixed)) for part, records in parts]
+
+        def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
+            made = np.empty((draws, self.length), dtype=np.uint8)
+            for records, states, bounds in laws:
+                chosen = np.searchsorted(bounds, generator.random(draws), side="right")
+                made[:, records] = states[np.minimum(chosen, len(states) - 1)]
+            return made
+
+        return draw
+
+
+def _listed(
+    part: BayesianNetwork, records: list[int], fixed: Mapping[int, Any]
+) -> tuple[npt.NDArray[np.uint8], Array]:
+    """Return all states of a part that fit the fixed values, and their cumulative chances."""
+    size = part.size ** len(records)
+    if size > MOST_CONFIGURATIONS:
+        raise NotSupported(
+            f"{len(records)} records of the network hang together: they have "
+            f"{part.size}^{len(records)} joint states, and an audit draws from at most "
+            f"2^{round(math.log2(MOST_CONFIGURATIONS))}; audit the plan on a smaller network"
+        )
+    joint = part.joint()
+    where = tuple(fixed.get(record, slice(None)) for record in records)
+    law = np.zeros_like(joint)
+    law[where] = joint[where]
+    chances = law.ravel()
+    if chances.sum() <= 0:
+        raise InvalidInput(_IMPOSSIBLE)
+    kept = np.flatnonzero(chances)
+    states = np.stack(np.unravel_index(kept, joint.shape), axis=1).astype(np.uint8)
+    return states, np.cumsum(chances[kept] / chances[kept].sum())

@@ -1,0 +1,288 @@
+"""What an attacker sees: a hidden chain, and what each output says of it.
+
+Flips and erasures leave the chain of the records itself hidden. Noise that is a chain is hidden
+with it: the hidden states are then pairs of a record and a flip, and an output is their sum modulo
+two, with certainty.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.data.codes import Coded, Lookup, Rule, coded
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.markov import MarkovChain
+from undertow.numerics import Array, check_count
+from undertow.queries import State
+
+__all__ = [
+    "Hidden",
+    "Watched",
+    "blank",
+    "hidden",
+    "impossible",
+    "output_names",
+    "read_known",
+    "read_outputs",
+    "watch",
+]
+
+Codes = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hidden:
+    """A hidden chain and the chance of each output in each hidden state.
+
+    ``steps`` has one transition matrix, or one for each step. A row of ``emission`` is an output;
+    row ``nothing`` stands for a record of which nothing is seen. ``owner`` is the state of the
+    record in each hidden state, ``own`` the chance of each output in each state of its record
+    alone, ``erased`` the row that an erasure means, by place.
+    """
+
+    start: Array
+    steps: Array
+    emission: Array
+    owner: npt.NDArray[np.intp]
+    own: Array
+    nothing: int
+    erased: npt.NDArray[np.intp] | None = None
+
+    @property
+    def moving(self) -> int:
+        """Whether the steps differ (1) or not (0)."""
+        return int(len(self.steps) > 1)
+
+    def records(self, law: Array) -> Array:
+        """Return a law of hidden states as one of the records' states."""
+        states = int(self.owner[-1]) + 1
+        if states == law.shape[-1]:
+            return law
+        return np.asarray(law.reshape(*law.shape[:-1], states, -1).sum(axis=-1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """Outputs of series that stand one after the other, as rows of the emission.
+
+    Absent steps are records of which nothing is seen; ``present`` has the places of the others
+    (None: all are there). ``ends`` says where each series ends.
+    """
+
+    hidden: Hidden
+    codes: Codes
+    ends: npt.NDArray[np.int64]
+    present: npt.NDArray[np.int64] | None
+
+    @property
+    def begins(self) -> npt.NDArray[np.int64]:
+        """Where each series begins."""
+        return np.concatenate([[0], self.ends[:-1]])
+
+    def there(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the values of the records that are there."""
+        return values if self.present is None else values[self.present]
+
+    def knowing(self, places: npt.NDArray[np.int64], states: Codes) -> "Watched":
+        """Return what is seen by one who knows the states of the records at some places."""
+        if not places.size:
+            return self
+        hidden, owner = self.hidden, self.hidden.owner
+        seen = self.codes[places].astype(np.int64)
+        size = int(owner[-1]) + 1
+        pairs, rows = np.unique(seen * size + states.astype(np.int64), return_inverse=True)
+        told = hidden.emission[pairs // size] * (owner[None, :] == (pairs % size)[:, None])
+        emission = np.concatenate([hidden.emission, told])
+        codes = self.codes.astype(_width(len(emission)))
+        codes[places] = len(hidden.emission) + rows
+        return replace(self, hidden=replace(hidden, emission=emission), codes=codes)
+
+
+def hidden(channel: LocalMechanism, chain: MarkovChain) -> Hidden:
+    """Return the hidden chain of a channel on a chain of records.
+
+    >>> flips = RandomizedResponse.binary(.1, .2)
+    >>> hidden(flips, MarkovChain([[.9, .1], [.3, .7]])).emission.tolist()
+    [[0.9, 0.2], [0.1, 0.8], [1.0, 1.0]]
+    """
+    _check(channel, chain)
+    size = chain.size
+    start = np.array(chain.initial)
+    steps = np.array(chain.transition if chain.transition.ndim == 3 else chain.transition[None])
+    owner = np.arange(size)
+    if isinstance(channel, RandomizedResponse):
+        outputs = channel.matrix.shape[1]
+        rows = np.vstack([channel.matrix.T, np.ones(size)])
+        return Hidden(start, steps, rows, owner, rows, outputs)
+    if isinstance(channel, XorNoise):
+        a, b, rate = channel.rho0, channel.rho1, channel.flip_rate
+        noise = np.array([[1 - a, a], [b, 1 - b]])
+        start = np.asarray(np.kron(start, np.array([1 - rate, rate])), dtype=np.float64)
+        steps = np.stack([np.kron(step, noise) for step in steps])
+        rows = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1]])
+        own = np.array([[1 - rate, rate], [rate, 1 - rate], [1, 1]])
+        return Hidden(start, steps, rows, np.array([0, 0, 1, 1]), own, 2)
+    chances, places = np.unique(channel.probabilities, axis=0, return_inverse=True)
+    rows = np.vstack([np.eye(size), np.ones(size), chances])
+    return Hidden(start, steps, rows, owner, rows, size, size + 1 + places.reshape(-1))
+
+
+def blank(chain: MarkovChain, lengths: npt.NDArray[np.int64]) -> Watched:
+    """Return series of a chain of which nothing is seen.
+
+    >>> blank(MarkovChain([[.9, .1], [.3, .7]]), np.array([2, 3])).codes.size
+    5
+    """
+    steps = np.array(chain.transition if chain.transition.ndim == 3 else chain.transition[None])
+    ones = np.ones((1, chain.size))
+    nothing = Hidden(np.array(chain.initial), steps, ones, np.arange(chain.size), ones, 0)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return Watched(nothing, np.zeros(int(ends[-1]), dtype=np.uint8), ends, None)
+
+
+def output_names(channel: LocalMechanism, chain: MarkovChain) -> tuple[State, ...]:
+    """Return what the outputs of a channel are called: by default like the states.
+
+    >>> output_names(RandomizedResponse([[1, 0, 0], [0, 0, 1]]), MarkovChain([[.9, .1], [.3, .7]]))
+    (0, 1, 2)
+    """
+    if not isinstance(channel, RandomizedResponse):
+        return chain.states
+    if channel.outputs is not None:
+        return channel.outputs
+    columns = channel.matrix.shape[1]
+    return chain.states if columns == chain.size else tuple(range(columns))
+
+
+def watch(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Watched:
+    """Return series of outputs as what a hidden chain emits; an erased one has the last number.
+
+    >>> flips, chain = RandomizedResponse.binary(.1, .2), MarkovChain([[.9, .1], [.3, .7]])
+    >>> watch(coded([1, 1, 0], Rule((0, 1))), flips, chain).codes.tolist()
+    [1, 1, 0]
+    """
+    made = hidden(channel, chain)
+    _check_lengths(read, channel, chain)
+    codes = read.codes
+    if isinstance(channel, Redaction) and made.erased is not None:
+        length, size = channel.length, chain.size
+        places = np.tile(np.arange(length), len(read.lengths))
+        _check_shown(codes, channel, places)
+        codes = np.where(codes == size, made.erased[places], codes)
+    codes = np.ascontiguousarray(codes, dtype=_width(len(made.emission)))
+    spans = read.spans[read.spans > 0]
+    ends = np.cumsum(spans, dtype=np.int64)
+    if read.places is None:
+        return Watched(made, codes, ends, None)
+    begins = np.cumsum(read.spans) - read.spans
+    present = np.repeat(begins, read.lengths) + read.places
+    filled = np.full(int(ends[-1]), made.nothing, dtype=codes.dtype)
+    filled[present] = codes
+    return Watched(made, filled, ends, present)
+
+
+def read_outputs(outputs: Any, channel: LocalMechanism, chain: MarkovChain) -> Coded:
+    """Return outputs as numbers; an erased one has the number after all states."""
+    _check(channel, chain)
+    names = output_names(channel, chain)
+    erased = len(names) if isinstance(channel, Redaction) else None
+    return coded(outputs, Rule(names, missing=erased, outputs=True))
+
+
+def read_known(
+    known: Mapping[int, State] | None, watched: Watched, chain: MarkovChain
+) -> tuple[npt.NDArray[np.int64], Codes]:
+    """Return the places and states of records that are known in every series."""
+    if not known:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if not isinstance(known, Mapping):
+        raise InvalidInput(
+            f"known must say the state of each known record, as in {{5: 'active'}}; found "
+            f"{type(known).__name__}"
+        )
+    if watched.present is not None:
+        raise NotSupported("known records of series with absent steps: fill the steps first")
+    records = np.array([check_count(record, "known record", 0) for record in known])
+    lookup = Lookup(Rule(chain.states))
+    states = np.array(
+        [
+            lookup.settled(state, f"what is known of record {record}")
+            for record, state in known.items()
+        ]
+    )
+    shortest = int(np.diff(watched.ends, prepend=0).min())
+    if records.max() >= shortest:
+        raise InvalidInput(
+            f"record {records.max()} is said to be known, but a series has {shortest} records, "
+            "counted from 0"
+        )
+    places = (watched.begins[:, None] + records).reshape(-1)
+    return places, np.tile(states, len(watched.ends))
+
+
+def impossible(watched: Watched, place: int) -> InvalidInput:
+    """Return the error about outputs that the model rules out, by place."""
+    series = int(np.searchsorted(watched.ends, place, side="right"))
+    record = place - int(watched.begins[series])
+    where = f"record {record}" + (f" of series {series}" if len(watched.ends) > 1 else "")
+    return InvalidInput(
+        f"the outputs up to {where} (counting from 0) have probability 0 under the model and what "
+        "is known; check that file, plan and model belong together"
+    )
+
+
+def _check(channel: Any, chain: Any) -> None:
+    if not isinstance(chain, MarkovChain):
+        raise InvalidInput(f"a MarkovChain is required, found {type(chain).__name__}")
+    if not isinstance(channel, LocalMechanism):
+        raise InvalidInput(
+            "a RandomizedResponse, XorNoise or Redaction is required, found "
+            f"{type(channel).__name__}"
+        )
+    states = 2
+    if isinstance(channel, RandomizedResponse):
+        states = channel.matrix.shape[0]
+    elif isinstance(channel, Redaction):
+        states = channel.probabilities.shape[1]
+    if states != chain.size:
+        raise InvalidInput(f"the channel is for {states} states, the chain has {chain.size}")
+
+
+def _check_lengths(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> None:
+    longest = int(read.spans.max())
+    if chain.length is not None and longest > chain.length:
+        raise InvalidInput(
+            f"the model is for at most {chain.length} records of a series, and one has {longest}"
+        )
+    if not isinstance(channel, Redaction):
+        return
+    wrong = np.flatnonzero((read.spans != channel.length) | (read.lengths != read.spans))
+    if wrong.size:
+        raise InvalidInput(
+            f"the redaction is for series of exactly {channel.length} records, and series "
+            f"{int(wrong[0])} (counting from 0) has {int(read.lengths[wrong[0]])}; pass whole "
+            "series, erased records included"
+        )
+
+
+def _check_shown(codes: Codes, channel: Redaction, places: npt.NDArray[np.intp]) -> None:
+    """Refuse a record that is shown where its state is always erased."""
+    size = channel.probabilities.shape[1]
+    shown = np.flatnonzero(codes < size)
+    never = channel.probabilities[places[shown], codes[shown]] >= 1
+    if never.any():
+        place = int(shown[np.argmax(never)])
+        raise InvalidInput(
+            f"record {place % channel.length} of series {place // channel.length} (counting from "
+            "0) is shown, which has probability 0 under the redaction; check that file and plan "
+            "belong together"
+        )
+
+
+def _width(rows: int) -> npt.DTypeLike:
+    """Return a type that holds so many codes; few types mean few compilations."""
+    return np.uint8 if rows <= 256 else np.int32

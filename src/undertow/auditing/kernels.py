@@ -1,0 +1,262 @@
+"""The loops under the attackers: compiled where numba is installed, plain Python elsewhere.
+
+Each loop walks over series that stand one after the other in ``codes``; ``ends`` says where each
+ends. ``emission`` has the chance of each code (row) in each hidden state (column). ``steps`` holds
+one transition matrix, or with ``moving`` = 1 one for each step. A loop returns -1, or the place of
+the first record at which the outputs so far have probability 0. Both ways do the same operations
+in the same order.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+__all__ = ["UNDERFLOW", "compiled", "decode", "smooth", "smooth_logs", "smooth_pair"]
+
+TINY = 1e-290
+"""Below it a product may lose digits (lower side): the sweep starts again with logarithms."""
+
+UNDERFLOW = -2
+"""What a sweep returns when a chance has become too small for it."""
+
+
+@cache
+def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loop of this module compiled, or as it is where numba is absent.
+
+    What was compiled is kept on the disk, where there is a place that can be written to.
+
+    >>> compiled(smooth_pair) is compiled(smooth_pair)
+    True
+    """
+    try:
+        from numba import njit  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        return loop
+    made: Callable[..., Any]
+    try:
+        made = njit(cache=True, nogil=True)(loop)
+    except RuntimeError:  # nowhere to keep it
+        made = njit(nogil=True)(loop)
+    return made
+
+
+def smooth_pair(
+    codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
+) -> int:
+    """Fill ``out`` (records, 2) with the posteriors of two hidden states.
+
+    The way forth keeps Pr[state | outputs so far] in ``out``; the way back multiplies it by the
+    chance of the outputs still to come. Both are rescaled at every record, so nothing but ``out``
+    grows with the records. Returns `UNDERFLOW` where a chance that is not 0 becomes too small.
+    """
+    first = 0
+    for end in ends:
+        a, b = start[0] * emission[codes[first], 0], start[1] * emission[codes[first], 1]
+        for t in range(first, end):
+            if t > first:
+                step = (t - first - 1) * moving
+                a, b = (
+                    (a * steps[step, 0, 0] + b * steps[step, 1, 0]) * emission[codes[t], 0],
+                    (a * steps[step, 0, 1] + b * steps[step, 1, 1]) * emission[codes[t], 1],
+                )
+            total = a + b
+            if total < TINY:
+                return t if total == 0.0 else UNDERFLOW
+            scale = 1.0 / total
+            a *= scale
+            b *= scale
+            if (0.0 < a < TINY) or (0.0 < b < TINY):
+                return UNDERFLOW
+            out[t, 0] = a
+            out[t, 1] = b
+        c, d = 1.0, 1.0
+        for t in range(end - 2, first - 1, -1):
+            step = (t - first) * moving
+            c *= emission[codes[t + 1], 0]
+            d *= emission[codes[t + 1], 1]
+            c, d = (
+                steps[step, 0, 0] * c + steps[step, 0, 1] * d,
+                steps[step, 1, 0] * c + steps[step, 1, 1] * d,
+            )
+            scale = 1.0 / (c + d)
+            c *= scale
+            d *= scale
+            if (0.0 < c < TINY) or (0.0 < d < TINY):
+                return UNDERFLOW
+            a = out[t, 0] * c
+            b = out[t, 1] * d
+            total = a + b
+            if total < TINY:
+                return UNDERFLOW
+            scale = 1.0 / total
+            out[t, 0] = a * scale
+            out[t, 1] = b * scale
+        first = end
+    return -1
+
+
+def smooth(
+    codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
+) -> int:
+    """Fill ``out`` (records, states) with the posteriors of any number of hidden states."""
+    size = start.size
+    now = np.empty(size)
+    new = np.empty(size)
+    first = 0
+    for end in ends:
+        for t in range(first, end):
+            total = 0.0
+            step = (t - first - 1) * moving
+            for y in range(size):
+                mass = start[y]
+                if t > first:
+                    mass = 0.0
+                    for x in range(size):
+                        mass += now[x] * steps[step, x, y]
+                new[y] = mass * emission[codes[t], y]
+                total += new[y]
+            if total < TINY:
+                return t if total == 0.0 else UNDERFLOW
+            for y in range(size):
+                now[y] = new[y] / total
+                if 0.0 < now[y] < TINY:
+                    return UNDERFLOW
+                out[t, y] = now[y]
+        for x in range(size):
+            now[x] = 1.0
+        for t in range(end - 2, first - 1, -1):
+            step = (t - first) * moving
+            for y in range(size):
+                now[y] *= emission[codes[t + 1], y]
+            whole = 0.0
+            for x in range(size):
+                mass = 0.0
+                for y in range(size):
+                    mass += steps[step, x, y] * now[y]
+                new[x] = mass
+                whole += mass
+            total = 0.0
+            for x in range(size):
+                now[x] = new[x] / whole
+                if 0.0 < now[x] < TINY:
+                    return UNDERFLOW
+                total += out[t, x] * now[x]
+            if total < TINY:
+                return UNDERFLOW
+            for x in range(size):
+                out[t, x] = out[t, x] * now[x] / total
+        first = end
+    return -1
+
+
+def smooth_logs(
+    codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
+) -> int:
+    """Do what `smooth` does where chances are too small for it: all inputs are logarithms."""
+    size = start.size
+    now = np.empty(size)
+    new = np.empty(size)
+    first = 0
+    for end in ends:
+        for t in range(first, end):
+            top = -np.inf
+            step = (t - first - 1) * moving
+            for y in range(size):
+                peak = start[y]
+                if t > first:
+                    peak = -np.inf
+                    for x in range(size):
+                        peak = max(peak, now[x] + steps[step, x, y])
+                    if peak > -np.inf:
+                        mass = 0.0
+                        for x in range(size):
+                            mass += math.exp(now[x] + steps[step, x, y] - peak)
+                        peak += math.log(mass)
+                new[y] = peak + emission[codes[t], y]
+                top = max(top, new[y])
+            if top == -np.inf:
+                return t
+            for y in range(size):
+                now[y] = new[y] - top
+                out[t, y] = now[y]
+        for x in range(size):
+            now[x] = 0.0
+        for t in range(end - 1, first - 1, -1):
+            if t < end - 1:
+                step = (t - first) * moving
+                for y in range(size):
+                    now[y] += emission[codes[t + 1], y]
+                top = -np.inf
+                for x in range(size):
+                    peak = -np.inf
+                    for y in range(size):
+                        peak = max(peak, steps[step, x, y] + now[y])
+                    if peak > -np.inf:
+                        mass = 0.0
+                        for y in range(size):
+                            mass += math.exp(steps[step, x, y] + now[y] - peak)
+                        peak += math.log(mass)
+                    new[x] = peak
+                    top = max(top, peak)
+                for x in range(size):
+                    now[x] = new[x] - top
+            best = -np.inf
+            for x in range(size):
+                best = max(best, out[t, x] + now[x])
+            total = 0.0
+            for x in range(size):
+                out[t, x] = math.exp(out[t, x] + now[x] - best)
+                total += out[t, x]
+            for x in range(size):
+                out[t, x] /= total
+        first = end
+    return -1
+
+
+def decode(
+    codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, back: Any, path: Any
+) -> int:
+    """Fill ``path`` with the most likely hidden series; all inputs are logarithms.
+
+    ``back`` (records, states) keeps where the best way to each state came from. Of ways that are
+    equally likely, the one that comes from the lower state is taken.
+    """
+    size = start.size
+    now = np.empty(size)
+    new = np.empty(size)
+    first = 0
+    for end in ends:
+        for t in range(first, end):
+            top = -np.inf
+            step = (t - first - 1) * moving
+            for y in range(size):
+                best = start[y]
+                if t > first:
+                    came = 0
+                    best = now[0] + steps[step, 0, y]
+                    for x in range(1, size):
+                        way = now[x] + steps[step, x, y]
+                        if way > best:
+                            best = way
+                            came = x
+                    back[t, y] = came
+                new[y] = best + emission[codes[t], y]
+                top = max(top, new[y])
+            if top == -np.inf:
+                return t
+            for y in range(size):
+                now[y] = new[y] - top
+        last = 0
+        for y in range(1, size):
+            if now[y] > now[last]:
+                last = y
+        path[end - 1] = last
+        for t in range(end - 1, first, -1):
+            last = back[t, last]
+            path[t - 1] = last
+        first = end
+    return -1

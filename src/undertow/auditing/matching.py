@@ -1,0 +1,107 @@
+"""Whether outputs and truth belong together: as many series, as long, of the same persons."""
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+
+from undertow.channels import LocalMechanism, RandomizedResponse, Redaction
+from undertow.data.codes import Coded
+from undertow.data.grid import PERSON, TIME
+from undertow.errors import InvalidInput
+
+__all__ = ["as_data", "check_match", "check_possible"]
+
+
+def as_data(outputs: Any, truth: Any) -> Any:
+    """Return a sanitised frame as `Data` with the roles that the truth has; all else as it is.
+
+    >>> as_data([0, 1], [0, 1])
+    [0, 1]
+    """
+    frame = hasattr(type(outputs), "columns") and not hasattr(type(outputs), "answers")
+    if not frame or not hasattr(type(truth), "answers"):
+        return outputs
+    from undertow.data.rewriting import column_of, is_frame
+    from undertow.data.table import Data
+
+    if not is_frame(outputs):
+        return outputs
+    grid = truth.grid
+    every = grid.step
+    if every is not None and grid.clock:
+        every = dt.timedelta(microseconds=every)
+    return Data(
+        outputs, value=column_of(outputs).name, person=grid.person, time=grid.time, every=every
+    )
+
+
+def check_match(read: Coded, true: Coded, outputs: Any, truth: Any) -> None:
+    """Refuse a truth that is not of the records whose outputs these are.
+
+    >>> from undertow.data.codes import Rule, coded
+    >>> rule = Rule((0, 1))
+    >>> check_match(coded([0, 1], rule), coded([0, 1], rule), [0, 1], [0, 1])
+    """
+    if len(read.lengths) != len(true.lengths):
+        raise InvalidInput(
+            f"there are outputs of {len(read.lengths)} series, and the truth has "
+            f"{len(true.lengths)}; pass the records that were randomised"
+        )
+    wrong = np.flatnonzero((read.lengths != true.lengths) | (read.spans != true.spans))
+    if wrong.size:
+        series = int(wrong[0])
+        raise InvalidInput(
+            f"series {series} (counting from 0) has {int(read.lengths[series])} outputs and "
+            f"{int(true.lengths[series])} true records over {int(read.spans[series])} and "
+            f"{int(true.spans[series])} steps of time; pass the records that were randomised"
+        )
+    if all(hasattr(type(one), "answers") for one in (outputs, truth)):
+        _check_rows(outputs, truth)
+
+
+def check_possible(read: Coded, true: Coded, mechanism: LocalMechanism) -> None:
+    """Refuse a truth that cannot have led to the outputs, by place.
+
+    >>> from undertow.data.codes import Rule, coded
+    >>> sure, rule = RandomizedResponse([[1, 0], [0, 1]]), Rule((0, 1))
+    >>> check_possible(coded([0, 1], rule), coded([0, 1], rule), sure)
+    """
+    if isinstance(mechanism, RandomizedResponse):
+        never = mechanism.matrix[true.codes, read.codes] <= 0
+    elif isinstance(mechanism, Redaction):
+        chances = mechanism.probabilities
+        place = np.arange(true.codes.size) % mechanism.length
+        if true.codes.size != len(true.lengths) * mechanism.length:
+            return  # said by who reads the series
+        erased = read.codes == chances.shape[1]
+        never = np.where(erased, chances[place, true.codes] <= 0, read.codes != true.codes)
+    else:
+        return
+    if never.any():
+        at = int(np.argmax(never))
+        series = int(np.searchsorted(np.cumsum(true.lengths), at, side="right"))
+        record = at - int(true.lengths[:series].sum())
+        raise InvalidInput(
+            f"the output of record {record} of series {series} (counting from 0) cannot come from "
+            "the true record there; pass the records that were randomised"
+        )
+
+
+def _check_rows(outputs: Any, truth: Any) -> None:
+    """Refuse tables whose rows are of different persons or times, by row."""
+    frames = []
+    for data in (outputs, truth):
+        names = [PERSON] if data.moment is None else [PERSON, TIME]
+        (found,) = data.source.collect(data.grid.windowed(data.rows()).select(names))
+        frames.append([found[name].to_list() for name in names])
+    first, second = frames
+    if len(first) != len(second):
+        raise InvalidInput("outputs and truth must both have a column of times, or neither")
+    for ours, theirs in zip(first, second, strict=True):
+        for row, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            if str(one) != str(other):
+                raise InvalidInput(
+                    f"row {row} (counting from 0) of the outputs is not of the person and time of "
+                    "that row of the truth; pass both with the rows in the same order"
+                )

@@ -1,0 +1,333 @@
+"""Where an audit looks: models that data can be drawn from, and the attacks to try on them.
+
+The first attack is the plan's own witness, where it has one. The others know nothing, or the
+records a few steps from the target on both sides. None of them leaves what the plan promises
+to protect from: its adversary, its secrets, its lengths.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, islice, product, zip_longest
+from typing import Any
+
+import numpy as np
+
+from undertow.adversaries import Adversary
+from undertow.certificate import Witness
+from undertow.channels import Redaction
+from undertow.errors import NotSupported, UnknownState
+from undertow.mechanisms import DiscreteLaplace, Laplace
+from undertow.models.classes import ChainBox
+from undertow.models.contagion import Contagion
+from undertow.models.gaussian import GaussianClass, MultivariateGaussian
+from undertow.models.groups import Groups
+from undertow.models.markov import MarkovChain
+from undertow.models.network import BayesianNetwork, Node
+from undertow.models.pedigree import Pedigree
+from undertow.models.sets import members
+from undertow.plan import Plan
+from undertow.queries import Count, Linear, Mean, State, Sum
+
+__all__ = ["MOST_ATTACKS", "Scene", "attacks", "scenes"]
+
+MOST_ATTACKS = 24
+"""Attacks that are tried at most."""
+
+DISTANCES = (8, 6, 4, 3, 2, 1)
+"""How far from the target the nearest known records are."""
+
+LENGTH = 41
+"""Records of a series whose length neither the plan nor its witness fixes."""
+
+_MOST_SCENES = 4
+"""Models that are drawn from at most, where the plan is for a set of them."""
+
+Drawable = MarkovChain | MultivariateGaussian | BayesianNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One model that the plan is for, and how many records are drawn from it.
+
+    ``order`` names the nodes of a network in the order of the records, where it is not its own.
+
+    >>> scene = Scene(MarkovChain([[.9, .1], [.1, .9]], states=("a", "b")), 9)
+    >>> scene.fixed(Witness(4, 9, ((2, "b"),), "a", "b"), "a")
+    {2: 1, 4: 0}
+    """
+
+    model: Drawable
+    length: int
+    order: tuple[Node, ...] = ()
+
+    def code(self, value: Any) -> Any:
+        """Return a value as it is drawn: the number of a state, or the number that it is."""
+        if isinstance(self.model, MultivariateGaussian):
+            return float(value)
+        return self.model.index(value)
+
+    def fixed(self, attack: Witness, value: Any) -> dict[int, Any]:
+        """Return the records whose values are given, the target among them."""
+        known = {record: self.code(state) for record, state in attack.known}
+        return known | {attack.target: self.code(value)}
+
+
+def scenes(plan: "Plan[Any]") -> list[Scene]:
+    """Return the models to draw from: all the plan is for, or a few of them.
+
+    A set is represented by its members, a box of chains by its corners, an interval of chances by
+    its ends, groups by copies of one record, bounded correlations by equal ones. Whatever leaks on
+    one of them leaks. Models without a law to draw from are refused.
+
+    >>> from undertow.certificate import Leakage
+    >>> chain, proved = MarkovChain([[.9, .1], [.1, .9]]), Leakage(1, 1, "exact", "any")
+    >>> scenes(Plan(Laplace(Count(1), 4.0), chain, 1.0, proved, "exact"))[0].length
+    41
+    """
+    found: list[Drawable] = []
+    refused: list[str] = []
+    order: tuple[Node, ...] = ()
+    for model in members(plan.model):
+        if isinstance(model, MarkovChain | MultivariateGaussian | BayesianNetwork):
+            found.append(model)
+        elif isinstance(model, Groups):
+            found += _copies(plan, model)
+        elif isinstance(model, ChainBox):
+            found += model.corners()
+        elif isinstance(model, GaussianClass):
+            found.append(_equal(plan, model))
+        elif isinstance(model, Contagion):
+            found += [model.network(passed) for passed in dict.fromkeys(model.passed)]
+        elif isinstance(model, Pedigree):
+            found += [_relatives(model, one) for one in dict.fromkeys(model.frequencies)]
+            order = model.people
+        else:
+            refused.append(type(model).__name__)
+    if not found:
+        raise NotSupported(
+            f"an audit draws data from the plan's model, and a {refused[0]} is no law that data "
+            "could be drawn from; audit a plan for a model of the class, such as a MarkovChain"
+        )
+    return [Scene(model, _length(plan, model), order) for model in found[:_MOST_SCENES]]
+
+
+def _relatives(pedigree: Pedigree, frequency: float) -> BayesianNetwork:
+    """Return the network of all families at one frequency of the allele."""
+    families = [family.network(frequency) for family in pedigree.families()]
+    return BayesianNetwork(
+        [edge for family in families for edge in family.edges],
+        {node: table for family in families for node, table in family.cpds.items()},
+        pedigree.states,
+        [node for family in families for node in family.latent],
+    )
+
+
+def _length(plan: "Plan[Any]", model: Drawable) -> int:
+    if isinstance(plan.mechanism, Redaction):
+        return plan.mechanism.length
+    if model.length is not None:
+        return int(model.length)
+    if isinstance(plan.query, Linear):
+        return plan.query.records
+    witness, against = plan.leakage.witness, plan.against
+    named = [0] if witness is None else [witness.length]
+    if isinstance(against, Adversary):
+        named += [1 + max((against.target, *against.known))]
+    return max(named) if max(named) > 1 else LENGTH
+
+
+def _copies(plan: "Plan[Any]", groups: Groups) -> list[Drawable]:
+    """Return one group whose records are copies of each other, and one without dependence."""
+    query, size = plan.query, max(groups.size, 2)
+    states: tuple[State, ...]
+    if isinstance(query, Count):
+        states = (query.states[0], ("other than", query.states))
+    elif isinstance(query, Sum | Mean):
+        states = (query.lower, query.upper)
+    else:
+        raise NotSupported(
+            f"groups name no states, so no data can be drawn for a {type(query).__name__}; audit "
+            "a plan for a Count or a Sum, or one for a MarkovChain"
+        )
+    even, start = [[0.5, 0.5], [0.5, 0.5]], [0.5, 0.5]
+    copied = np.eye(2) if groups.size > 1 else even
+    return [
+        MarkovChain(copied, states, start, length=size),
+        MarkovChain(even, states, start, length=size),
+    ]
+
+
+def _equal(plan: "Plan[Any]", model: GaussianClass) -> MultivariateGaussian:
+    low, high = _ends(plan)
+    sds = np.array(model.sds or [(high - low) / 4] * model.length)
+    correlations = np.full((model.length, model.length), model.rho)
+    np.fill_diagonal(correlations, 1.0)
+    return MultivariateGaussian((low + high) / 2, correlations * sds[:, None] * sds, model.spread)
+
+
+def attacks(plan: "Plan[Any]", scene: Scene, most: int = MOST_ATTACKS) -> list[Witness]:
+    """Return the attacks to try on a scene, the plan's witness first, each once.
+
+    >>> from undertow.certificate import Leakage
+    >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=9)
+    >>> plan = Plan(Laplace(Count(1), 4.0), chain, 1.0, Leakage(1, 1, "exact", "ignorant"), "exact")
+    >>> [attack.words() for attack in attacks(plan, Scene(chain, 9))]
+    ['target record 4 of 9, nothing known: 0 against 1']
+    """
+    found: dict[Any, Witness] = {}
+    for attack in islice(_tried(plan, scene), 4 * most):
+        key = (attack.target, attack.known, frozenset((attack.value, attack.other)))
+        found.setdefault(key, attack)
+    return list(found.values())[:most]
+
+
+def _tried(plan: "Plan[Any]", scene: Scene) -> Iterator[Witness]:
+    witness = plan.leakage.witness
+    if witness is not None and witness.length <= scene.length and _fits(witness, scene):
+        bare = Witness(
+            witness.target, scene.length, witness.known, witness.value, witness.other
+        )  # fmt: skip
+        yield _filled(plan, scene, bare)
+        yield bare
+    by_question = [
+        _question(plan, scene, target, value, other)
+        for value, other in _pairs(plan, scene)
+        for target in _targets(plan, scene)
+    ]
+    for row in zip_longest(*by_question):
+        for attack in row:
+            if attack is not None:
+                yield _filled(plan, scene, attack)
+
+
+def _question(
+    plan: "Plan[Any]", scene: Scene, target: int, value: Any, other: Any
+) -> Iterator[Witness]:
+    for known in _known(plan, scene, target, value, other):
+        yield Witness(target, scene.length, tuple(sorted(known.items())), value, other)
+
+
+def _fits(witness: Witness, scene: Scene) -> bool:
+    """Return whether the scene has the witness's states."""
+    try:
+        scene.fixed(witness, witness.value), scene.fixed(witness, witness.other)
+    except (UnknownState, TypeError, ValueError):
+        return False
+    return True
+
+
+def _targets(plan: "Plan[Any]", scene: Scene) -> list[int]:
+    """Return the records to attack: the secret ones, else the middle, and ends that differ."""
+    against, secret = plan.against, plan.leakage.secrets.records
+    if isinstance(against, Adversary):
+        return [against.target]
+    if isinstance(plan.mechanism, Redaction):
+        return list(plan.mechanism.protect[:4])
+    if secret is not None:
+        return [record for record in secret if record < scene.length][:4]
+    model, last = scene.model, scene.length - 1
+    if isinstance(model, MarkovChain):
+        even = model.homogeneous and isinstance(model.start, str)
+        return [scene.length // 2] if even else sorted({scene.length // 2, 0, last})
+    return list(range(min(scene.length, 8)))
+
+
+def _pairs(plan: "Plan[Any]", scene: Scene) -> list[tuple[Any, Any]]:
+    """Return the values to tell apart, in one order each: events look both ways."""
+    if isinstance(scene.model, MultivariateGaussian):
+        return [_ends(plan)[::-1]]
+    if plan.leakage.secrets.pairs is not None:
+        return list(plan.leakage.secrets.pairs)
+    return list(combinations(scene.model.states, 2))
+
+
+def _ends(plan: "Plan[Any]") -> tuple[float, float]:
+    """Return the two values of a real record that are furthest apart."""
+    query = plan.query
+    if isinstance(query, Sum | Mean):
+        return float(query.lower), float(query.upper)
+    if isinstance(query, Linear):
+        low = -query.spread / 2 if query.lower is None else float(query.lower)
+        return low, low + query.spread
+    raise NotSupported(
+        f"Gaussian records have no states, so a {type(query).__name__} of them has no data to be "
+        "drawn; audit a plan for a Sum, Mean or Linear"
+    )
+
+
+def _known(
+    plan: "Plan[Any]", scene: Scene, target: int, value: Any, other: Any
+) -> Iterator[dict[int, Any]]:
+    """Yield what the attacker may know, nothing first."""
+    against, model = plan.against, scene.model
+    everyone = [record for record in range(scene.length) if record != target]
+    if isinstance(against, Adversary):
+        everyone = list(against.known)
+    if against == "ignorant" or not everyone:
+        yield {}
+        return
+    if isinstance(against, Adversary) or against == "informed":
+        if isinstance(model, MultivariateGaussian):
+            yield {record: float(model.mean[record]) for record in everyone}
+        else:
+            for state in (other, value, *model.states):
+                yield dict.fromkeys(everyone, state)
+            for path in _paths(scene, target, other, value):
+                yield {record: path[record] for record in everyone}
+        return
+    yield {}
+    if isinstance(model, MarkovChain):
+        for distance, state in product(DISTANCES, (other, value)):
+            near = (target - distance, target + distance)
+            yield {record: state for record in near if 0 <= record < scene.length}
+        return
+    for record in everyone[:8]:
+        if isinstance(model, MultivariateGaussian):
+            yield {record: float(model.mean[record])}
+        else:
+            yield from ({record: state} for state in model.states)
+
+
+def _paths(scene: Scene, target: int, *states: Any) -> Iterator[Mapping[int, Any]]:
+    """Yield likely series in which the target's neighbours have each state."""
+    if not isinstance(scene.model, MarkovChain):
+        return
+    for state in states:
+        near = {target - 1: state, target + 1: state}
+        bare = {record: s for record, s in near.items() if 0 <= record < scene.length}
+        yield _outwards(scene.model, bare, target, scene.length)
+
+
+def _filled(plan: "Plan[Any]", scene: Scene, attack: Witness) -> Witness:
+    """Return the attack with all records beyond the nearest known ones known too.
+
+    What is unknown out there would only blur an answer about all records. A series shows the
+    records one by one, and those beyond a known one do not matter.
+    """
+    curator = isinstance(plan.mechanism, Laplace | DiscreteLaplace)
+    chain = scene.model
+    if plan.against != "any" or not curator or not isinstance(chain, MarkovChain):
+        return attack
+    known = _outwards(chain, dict(attack.known), attack.target, scene.length)
+    return Witness(
+        attack.target, attack.length, tuple(sorted(known.items())), attack.value, attack.other
+    )  # fmt: skip
+
+
+def _outwards(
+    chain: MarkovChain, known: Mapping[int, Any], target: int, length: int
+) -> dict[int, Any]:
+    """Return the known records and, beyond the outermost on each side, a likely continuation."""
+    found = dict(known)
+    right = max((record for record in known if record > target), default=None)
+    left = min((record for record in known if record < target), default=None)
+    if right is not None:
+        for record in range(right + 1, length):
+            row = chain.step(record - 1)[chain.index(found[record - 1])]
+            found[record] = chain.states[int(row.argmax())]
+    if left is not None:
+        laws = chain.marginals(left + 1)
+        for record in reversed(range(left)):
+            column = chain.step(record)[:, chain.index(found[record + 1])]
+            found[record] = chain.states[int((laws[record] * column).argmax())]
+    return found

@@ -1,0 +1,117 @@
+"""One attack made ready to run: how to draw, what to run, and how to score an answer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from undertow.auditing.blackbox import BlackBox
+from undertow.auditing.draws import ChainSource, Draw, GaussianSource, NetworkSource, Source
+from undertow.auditing.scenes import Scene
+from undertow.auditing.scores import Score, answer_score, count_score, hidden_chain, series_score
+from undertow.auditing.statistical import Event
+from undertow.certificate import Witness
+from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.errors import NotSupported
+from undertow.models.gaussian import MultivariateGaussian
+from undertow.models.markov import MarkovChain
+from undertow.plan import Plan
+from undertow.queries import Count, Histogram
+
+__all__ = ["REACH", "Trial", "prepare"]
+
+REACH = 16
+"""Records of a flipped series that are looked at on a side where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An attack with the two laws of the data, the code on trial and the score of its answers."""
+
+    attack: Witness
+    length: int
+    draws: tuple[Draw, Draw]
+    mechanism: BlackBox
+    outputs: int | None
+    score: Score
+    scored: str
+
+    def describe(self, event: Event) -> str:
+        """Return an event in words."""
+        name = self.scored if event.score == 0 else "the released number"
+        if event.score > 1:
+            name = f"score {event.score} of the released numbers"
+        return f"{name} at {'least' if event.above else 'most'} {event.threshold:.6g}"
+
+
+def prepare(plan: "Plan[Any]", scene: Scene, attack: Witness, mechanism: BlackBox) -> Trial:
+    """Return an attack on a scene, ready to run; refuse values that cannot occur together."""
+    fixed = scene.fixed(attack, attack.value), scene.fixed(attack, attack.other)
+    if isinstance(plan.mechanism, RandomizedResponse | XorNoise | Redaction):
+        return _local(plan, scene, attack, mechanism, fixed)
+    source = _source(scene)
+    query = plan.noise.query
+    score: Score = answer_score
+    scored = "the released number"
+    if isinstance(query, Count | Histogram) and isinstance(source, ChainSource):
+        states = source.chain.states
+        counted = [query.states] if isinstance(query, Count) else [(state,) for state in states]
+        bins = np.array([[state in some for state in states] for some in counted])
+        score = count_score(source, fixed, bins, plan.noise.scale)
+        scored = "the log-likelihood ratio of the answer"
+    draws = source.given(fixed[0]), source.given(fixed[1])
+    return Trial(attack, source.length, draws, mechanism, None, score, scored)
+
+
+def _source(scene: Scene) -> Source:
+    if isinstance(scene.model, MarkovChain):
+        return ChainSource(scene.model, scene.length)
+    if isinstance(scene.model, MultivariateGaussian):
+        return GaussianSource(scene.model)
+    return NetworkSource(scene.model, scene.order)
+
+
+def _local(
+    plan: "Plan[Any]", scene: Scene, attack: Witness, box: BlackBox,
+    fixed: tuple[dict[int, Any], dict[int, Any]],
+) -> Trial:  # fmt: skip
+    """Return an attack on a series that is shown record by record."""
+    chain, mechanism = scene.model, plan.mechanism
+    if not isinstance(chain, MarkovChain):
+        raise NotSupported(
+            f"a series is audited on a Markov chain, and the plan's model is a "
+            f"{type(chain).__name__}; audit a plan for a MarkovChain"
+        )
+    first, last = _window(plan, scene, attack)
+    redacted = isinstance(mechanism, Redaction)
+    # erasures go by place, so they need the whole series; flips do not
+    begin, length = (0, scene.length) if redacted else (first, last - first + 1)
+    source = ChainSource(chain, length, begin)
+    inside = [{r - begin: v for r, v in some.items() if 0 <= r - begin < length} for some in fixed]
+    hidden = hidden_chain(mechanism, chain, first, last - first + 1, offset=first)
+    known = {r - first: chain.index(v) for r, v in attack.known if first <= r <= last}
+    pair = chain.index(attack.value), chain.index(attack.other)
+    ratio = series_score(hidden, known, attack.target - first, pair)
+
+    def score(outputs: Any) -> Any:
+        return ratio(outputs[:, first - begin : last - begin + 1])
+
+    outputs = mechanism.matrix.shape[1] if isinstance(mechanism, RandomizedResponse) else 2
+    return Trial(
+        attack, length, (source.given(inside[0]), source.given(inside[1])), box,
+        chain.size + 1 if redacted else outputs, score, "the log-likelihood ratio of the series",
+    )  # fmt: skip
+
+
+def _window(plan: "Plan[Any]", scene: Scene, attack: Witness) -> tuple[int, int]:
+    """Return the records that matter: up to the nearest known or surely shown one, or a few."""
+    edges = {record for record, _ in attack.known}
+    reach = REACH
+    if isinstance(plan.mechanism, Redaction):
+        edges |= set(np.flatnonzero(~plan.mechanism.probabilities.any(axis=1)).tolist())
+        reach = scene.length
+    left = [record for record in edges if record < attack.target]
+    right = [record for record in edges if record > attack.target]
+    first = max(left, default=max(attack.target - reach, 0))
+    last = min(right, default=min(attack.target + reach, scene.length - 1))
+    return first, last

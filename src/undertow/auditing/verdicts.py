@@ -1,0 +1,188 @@
+"""How attackers fared: what was right, what that charges, and what was promised."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from undertow.adversaries import Against, words
+from undertow.auditing.promises import average_bound
+from undertow.rounding import above
+
+__all__ = ["Attack", "Verdict"]
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one attacker fared against the targets.
+
+    ``accuracy`` is the share of targets guessed right and ``interval`` what it says about the
+    chance to be right; ``prior`` the chance without any output (by the model and what is known).
+    ``worst`` is the furthest that the outputs moved the odds between two states of one target, as
+    a logarithm, at ``place`` (series and record; None for attackers who give no odds): whatever
+    is drawn, it stays below the leakage of a plan that ``covers`` the attacker. ``bound`` is what
+    the plan promises for the accuracy, on average over data and outputs; None where it promises
+    nothing about these secrets.
+
+    >>> print(Verdict("viterbi", .8, (.75, .85), .5, None, None, .88, True, 200))
+    viterbi: 0.8 right (0.75 to 0.85), 0.3 more than the prior, charges 1.386; at most 0.88 promised
+    """
+
+    attacker: str
+    accuracy: float
+    interval: Interval
+    prior: float
+    worst: float | None
+    place: tuple[int, int] | None
+    bound: float | None
+    covers: bool
+    targets: int
+
+    @property
+    def advantage(self) -> float:
+        """How much more often than by the prior alone the guess is right."""
+        return self.accuracy - self.prior
+
+    @property
+    def advantage_interval(self) -> Interval:
+        """What the interval of the accuracy says about the advantage."""
+        return self.interval[0] - self.prior, self.interval[1] - self.prior
+
+    @property
+    def charged(self) -> float:
+        """The epsilon that the success charges: ln of its odds over the odds of the prior.
+
+        Nothing (0) where the prior alone is right as often. A promise of epsilon that covers the
+        attacker keeps it below epsilon, on average. Section 4.1 of [chakrabarti2022].
+        """
+        return _charge(self.accuracy, self.prior)
+
+    @property
+    def charged_interval(self) -> Interval:
+        """What the interval of the accuracy says about the epsilon charged."""
+        low, high = self.interval
+        return _charge(low, self.prior), _charge(high, self.prior)
+
+    def exceeds(self) -> bool:
+        """Return whether even the lower end of the interval is beyond the bound."""
+        return self.bound is not None and self.interval[0] > self.bound
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "attacker": self.attacker,
+            "accuracy": self.accuracy,
+            "interval": list(self.interval),
+            "prior": self.prior,
+            "advantage": self.advantage,
+            "advantage_interval": list(self.advantage_interval),
+            "charged": self.charged,
+            "charged_interval": list(self.charged_interval),
+            "worst": self.worst,
+            "place": None if self.place is None else list(self.place),
+            "bound": self.bound,
+            "covered": self.covers,
+            "exceeds": self.exceeds(),
+            "targets": self.targets,
+        }
+
+    def promise(self) -> str:
+        """Return the bound in a few words."""
+        if self.bound is None:
+            return "nothing promised"
+        if not self.covers:
+            return f"{above(self.bound, 3)} promised, but not against this attacker"
+        return f"at most {above(self.bound, 3)} promised"
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        more = f"{abs(self.advantage):.3g} {'more' if self.advantage >= 0 else 'less'}"
+        return (
+            f"{self.attacker}: {self.accuracy:.3g} right ({low:.3g} to {high:.3g}), {more} than "
+            f"the prior, charges {self.charged:.4g}; {self.promise()}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """How all attackers fared against what one plan released.
+
+    What they guess follows from what was released; how often they are right follows from the
+    truth, so a report of it is for those who may see the truth.
+
+    >>> one = Verdict("viterbi", .8, (.75, .85), .5, None, None, .88, True, 200)
+    >>> Attack((one,), 2.0, "any", 200, 1).verdict("viterbi").accuracy
+    0.8
+    """
+
+    verdicts: tuple[Verdict, ...]
+    epsilon: float
+    against: Against
+    records: int
+    series: int
+    known: tuple[int, ...] = ()
+    confidence: float = 0.95
+    laws: tuple[tuple[float, tuple[float, ...]], ...] = field(default=(), repr=False)
+
+    def bound(self, epsilon: float) -> float:
+        """Return how often a guess could be right at most, had this epsilon been promised.
+
+        ``laws`` are the different priors of the targets, each with its share of them.
+        """
+        shares = np.array([share for share, _ in self.laws])
+        bounds = average_bound(np.array([law for _, law in self.laws]), epsilon)
+        return float(np.average(bounds, weights=shares))
+
+    def verdict(self, attacker: str) -> Verdict:
+        """Return how one attacker fared."""
+        return next(one for one in self.verdicts if one.attacker == attacker)
+
+    def broken(self) -> tuple[Verdict, ...]:
+        """Return the attackers whom the promise covers and who beat it all the same.
+
+        Beaten it is where the accuracy is surely (at the confidence asked for) beyond the bound,
+        or where the odds of one target moved further than the promise allows.
+        """
+        return tuple(one for one in self.verdicts if one.covers and self._beats(one))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        against = self.against
+        return {
+            "epsilon": self.epsilon,
+            "against": against
+            if isinstance(against, str)
+            else {"target": against.target, "known": list(against.known)},
+            "records": self.records,
+            "series": self.series,
+            "known": list(self.known),
+            "confidence": self.confidence,
+            "broken": [one.attacker for one in self.broken()],
+            "verdicts": [one.to_dict() for one in self.verdicts],
+        }
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.records} records, leakage {above(self.epsilon)} promised against "
+            f"{words(self.against)}"
+        )
+        return "\n".join([head, *(f"  {one}" for one in self.verdicts)])
+
+    def _beats(self, one: Verdict) -> bool:
+        far = one.worst is not None and one.worst > self.epsilon * (1 + _SLACK) + _SLACK
+        return one.exceeds() or far
+
+
+_SLACK = 1e-9
+"""What rounding may add to the odds that an attacker computes (towards the plan's favour)."""
+
+
+def _charge(share: float, prior: float) -> float:
+    if share <= prior:
+        return 0.0
+    if share >= 1 or prior <= 0:
+        return math.inf
+    return math.log(share / (1 - share)) - math.log(prior / (1 - prior))

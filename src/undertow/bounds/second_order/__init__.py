@@ -1,0 +1,1 @@
+"""Chains of order two: certified bounds, and attacks that are played out."""

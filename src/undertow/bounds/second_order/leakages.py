@@ -1,0 +1,333 @@
+"""What a mechanism planned for a first-order chain leaks where two records matter.
+
+`second_order_leakage` brackets it: the lower end by an attack that is carried out to the last
+digit, the upper end by `second_order_upper`, which holds for attackers who know any records.
+Nothing is known of what stands between. Knowing one record does not separate the records before
+it from those after it, so the exact methods for chains do not apply.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain as joined
+from itertools import combinations
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against, check_against
+from undertow.bounds.second_order.attacks import Found, Scene, Symbol, search_attack
+from undertow.bounds.second_order.spreads import Own, Side, joined_upper
+from undertow.certificate import Leakage, Witness
+from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.errors import InvalidInput, NotSupported
+from undertow.mechanisms import Levelled, Mechanism, MetricDP, PureDP, dp_epsilon_upper
+from undertow.models.second_order import SecondOrderChain
+from undertow.numerics import Array, check_count, down, up
+from undertow.queries import Count, Histogram, State
+
+__all__ = ["REACH", "second_order_leakage"]
+
+REACH = 24
+"""How far from the target the search for an attack looks (cost)."""
+
+MOST_STATES = 6
+"""States up to which the upper end is computed (cost k^8)."""
+
+FAR = 24
+"""Records beyond the touched ones that are walked one by one; past them the limit holds (cost)."""
+
+LOWER_ERROR = 1e-10
+"""What is taken off a value found by the search (lower side): a few hundred roundings."""
+
+ASSUMED = "the records follow the stated chain of order two, stationary"
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a mechanism shows: weights (records or 1, outputs, k), and how far one record moves it.
+
+    ``tied`` outputs are the same in every record: far answers of a count look alike everywhere.
+    """
+
+    weights: Array
+    own: Array
+    names: tuple[State, ...]
+    tied: bool = False
+
+
+def second_order_leakage(
+    mechanism: Mechanism, chain: SecondOrderChain, against: Against = "any", reach: int = REACH
+) -> Leakage:
+    """Return what a mechanism leaks on a chain of order two, between an attack and a bound.
+
+    The lower end is attained by the witness. The upper end is proved for series of every length
+    and for attackers who know any records; it may be twice the truth, and is inf where a
+    transition is impossible. Supports flips by `RandomizedResponse`, counts and histograms,
+    `PureDP`, other queries by their DP level, and `Redaction` (about its protected records).
+
+    Parameters
+    ----------
+    mechanism
+        What is released.
+    chain
+        The truth.
+    against
+        ``"any"`` (default), ``"ignorant"`` or ``"informed"``.
+    reach
+        How far from the target attacks are looked for.
+
+    >>> from undertow import MarkovChain
+    >>> chain = SecondOrderChain.of(MarkovChain([[.9, .1], [.1, .9]]))
+    >>> leak = second_order_leakage(RandomizedResponse.binary(.3437, .3437), chain)
+    >>> leak.lower <= 4.0 <= leak.upper  # the exact value is that of the first-order chain
+    True
+    >>> round(leak.lower, 3), round(leak.upper, 3)
+    (3.999, 4.693)
+    """
+    against = check_against(against)
+    if isinstance(against, Adversary):
+        raise NotSupported("on chains of order two ask against 'any', 'ignorant' or 'informed'")
+    check_count(reach, "reach", 2)
+    if chain.size > MOST_STATES:
+        raise NotSupported(
+            f"chains of order two are treated up to {MOST_STATES} states, found {chain.size}; "
+            "merge states"
+        )
+    if isinstance(mechanism, Redaction):
+        return _redaction(mechanism, chain, against, reach)
+    view = _view(mechanism, chain)
+    if against == "informed":
+        level = float(view.own.max())
+        attained = level if (chain.transition > 0).all() and view.weights.size else 0.0
+        return _leakage(min(down(attained, 16), level), level, against, None)
+    best: tuple[float, Witness | None] = (0.0, None)
+    for target in _targets(chain.length, reach):
+        for outputs in _choices(view):
+            found = search_attack(_scene(view, chain, against, outputs, target), reach)
+            if found is not None and found.value > best[0]:
+                best = found.value, _witness(found, view, chain, target)
+    upper = _upper(chain, lambda _: view.own) if (chain.transition > 0).all() else math.inf
+    return _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
+
+
+def _targets(length: int | None, reach: int) -> list[int | None]:
+    """Return the records to attack: the middle one, all of a short series, None for no ends."""
+    if length is None:
+        return [None]
+    return [length // 2] if length > reach else list(range(length))
+
+
+def _upper(chain: SecondOrderChain, own: Own) -> float:
+    """Return the bound for a mechanism that treats all records alike."""
+    right = Side(chain.transition).limit(own(0))
+    left = Side(chain.reverse().transition).limit(own(0))
+    return float(joined_upper(chain, own, lambda _: left, lambda _: right).max())
+
+
+def _view(
+    mechanism: RandomizedResponse | XorNoise | Levelled | MetricDP, chain: SecondOrderChain
+) -> _View:
+    """Return what a mechanism shows of each record."""
+    size = chain.size
+    if isinstance(mechanism, XorNoise | MetricDP):
+        raise NotSupported(
+            f"what {type(mechanism).__name__} leaks on a chain of order two is not known; use "
+            "RandomizedResponse, a count, or PureDP"
+        )
+    if isinstance(mechanism, RandomizedResponse):
+        if mechanism.matrix.shape[0] != size:
+            raise InvalidInput(
+                f"the mechanism is for {mechanism.matrix.shape[0]} states, the chain has {size}; "
+                "they must agree"
+            )
+        names = mechanism.outputs or (
+            chain.states if mechanism.matrix.shape[1] == size else range(mechanism.matrix.shape[1])
+        )
+        return _View(mechanism.matrix.T[None], _channel_own(mechanism.matrix), tuple(names))
+    if isinstance(mechanism, PureDP):
+        if mechanism.unit != "record":
+            raise NotSupported("a level for whole persons does not depend on their records' chain")
+        level = mechanism.epsilon
+        own = np.where(np.eye(size, dtype=bool), 0.0, level)
+        return _View(np.exp(level * _subsets(size))[None], own, _subset_names(chain))
+    level = dp_epsilon_upper(mechanism, chain.length)
+    own = np.where(np.eye(size, dtype=bool), 0.0, level)
+    if isinstance(mechanism.query, Count):
+        wanted = [_index(chain, state) for state in mechanism.query.states]
+        counted = np.isin(np.arange(size), wanted).astype(np.float64)
+        apart = np.abs(counted[:, None] - counted[None, :])
+        tilts = np.exp(np.stack([counted, -counted]) / mechanism.scale)
+        return _View(tilts[None], apart * up(1 / mechanism.scale), ("high", "low"), tied=True)
+    if isinstance(mechanism.query, Histogram):
+        tilts = np.exp(2 / mechanism.scale * _subsets(size))
+        return _View(tilts[None], own, _subset_names(chain), tied=True)
+    return _View(np.empty((1, 0, size)), own, ())
+
+
+def _index(chain: SecondOrderChain, state: State) -> int:
+    if state not in chain.states:
+        raise InvalidInput(f"the chain has no state {state!r}; its states are {chain.states!r}")
+    return chain.states.index(state)
+
+
+def _subsets(size: int) -> Array:
+    """Return the proper subsets of the states as rows of 0 and 1."""
+    sizes = range(1, size)
+    members = joined.from_iterable(combinations(range(size), count) for count in sizes)
+    return np.array([np.isin(np.arange(size), chosen) for chosen in members], dtype=np.float64)
+
+
+def _subset_names(chain: SecondOrderChain) -> tuple[State, ...]:
+    names = np.arange(chain.size)
+    return tuple(
+        tuple(chain.states[place] for place in names[row > 0]) for row in _subsets(chain.size)
+    )
+
+
+def _channel_own(matrix: Array) -> Array:
+    """Return max_z ln B(x, z) / B(x', z), rounded up."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.log(matrix)[:, None] - np.log(matrix)[None]
+    worst = np.where(np.isnan(ratios), -np.inf, ratios).max(axis=2)
+    largest = np.abs(np.log(matrix[matrix > 0])).max()
+    return np.asarray(np.where(worst > 0, worst + 8 * np.finfo(float).eps * (1 + largest), 0.0))
+
+
+def _choices(view: _View) -> list[list[int]]:
+    """Return the sets of outputs from which each record may choose."""
+    outputs = list(range(view.weights.shape[1]))
+    if not outputs:
+        return []
+    return [[output] for output in outputs] if view.tied else [outputs]
+
+
+def _scene(
+    view: _View, chain: SecondOrderChain, against: Against, outputs: Sequence[int],
+    target: int | None,
+) -> Scene:  # fmt: skip
+    ones, unit = np.ones(chain.size), np.eye(chain.size)
+    shown = [Symbol(view.weights[0, z], ones, output=z) for z in outputs]
+    known = [Symbol(unit[v], unit[v], known=v) for v in range(chain.size)]
+    others = shown if against == "ignorant" else [*shown, *known]
+
+    def look(distance: int) -> list[Symbol] | None:
+        inside = target is None or 0 <= target + distance < (chain.length or 0)
+        return None if not inside else others if distance else shown
+
+    if not view.tied or target is None:
+        return Scene(chain, look)
+    tilt = view.weights[0, outputs[0]]
+    sizes = {-1: target, 1: (chain.length or 0) - 1 - target}
+    steps = {-1: chain.reverse().transition * tilt, 1: chain.transition * tilt}
+    rests = {side: _messages(steps[side], sizes[side]) for side in (-1, 1)}
+    return Scene(chain, look, lambda side, far: rests[side][max(sizes[side] - far, 0)])
+
+
+def _messages(step: Array, records: int) -> list[Array]:
+    """Return the message of 0, 1, .. records that all weigh in, each up to a factor."""
+    found = [np.ones(step.shape[:2])]
+    for _ in range(records):
+        message = (step * found[-1][None]).sum(axis=2)
+        found.append(message / message.max())
+    return found
+
+
+def _redaction(
+    mechanism: Redaction, chain: SecondOrderChain, against: Against, reach: int
+) -> Leakage:
+    """Return the worst protected record: an attack on each, and a bound walked from far away."""
+    table = mechanism.probabilities
+    if table.shape[1] != chain.size or chain.length not in (None, mechanism.length):
+        raise InvalidInput(
+            f"the redaction is for {mechanism.length} records of {table.shape[1]} states, the "
+            f"chain has {chain.length or 'any number'} of {chain.size}; they must agree"
+        )
+    names: tuple[State, ...] = (*chain.states, None)
+    best: tuple[float, Witness | None] = (0.0, None)
+    upper = 0.0
+    for target in mechanism.protect:
+        stack = np.concatenate(
+            [(1 - table)[:, None] * np.eye(chain.size), table[:, :, None].transpose(0, 2, 1)],
+            axis=1,
+        )  # (records, outputs, k)
+        view = _View(stack, np.zeros((chain.size, chain.size)), names)
+        found = search_attack(Scene(chain, _erased_look(view, chain, against, target)), reach)
+        if found is not None and found.value > best[0]:
+            best = found.value, _witness(found, view, chain, target, mechanism.length)
+        if against == "informed" or not (chain.transition > 0).all():
+            upper = 0.0 if against == "informed" else math.inf
+            continue
+        upper = max(upper, _erased_upper(chain, stack, target))
+    return _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
+
+
+def _erased_look(
+    view: _View, chain: SecondOrderChain, against: Against, target: int
+) -> Callable[[int], list[Symbol] | None]:
+    ones, unit = np.ones(chain.size), np.eye(chain.size)
+    known = [Symbol(unit[v], unit[v], known=v) for v in range(chain.size)]
+
+    def look(distance: int) -> list[Symbol] | None:
+        record = target + distance
+        if not 0 <= record < len(view.weights):
+            return None
+        shown = [
+            Symbol(weights, ones, output=z)
+            for z, weights in enumerate(view.weights[record])
+            if weights.any()
+        ]
+        if against == "informed" and distance:
+            return known
+        return shown if against == "ignorant" or not distance else [*shown, *known]
+
+    return look
+
+
+def _erased_upper(chain: SecondOrderChain, stack: Array, target: int) -> float:
+    none = np.zeros((chain.size, chain.size))
+
+    def own(distance: int) -> Array:
+        record = target + distance
+        return _channel_own(stack[record].T) if 0 <= record < len(stack) else none
+
+    def walked(side: int, step: Array) -> list[Array]:
+        touched = [r for r in range(len(stack)) if stack[r, -1].any()]
+        last = max((side * (r - target) for r in touched), default=0)
+        records = min(max(last, 0) + FAR, target if side < 0 else len(stack) - 1 - target)
+        inside = target + side * (records + 1)
+        rest = np.zeros((chain.size,) * 4)
+        if 0 <= inside < len(stack):
+            shown = np.where(np.eye(chain.size, dtype=bool), 0.0, np.inf)
+            rest = Side(step).limit(shown)
+        bounds = Side(step).recursion(lambda distance: own(side * distance), records, rest)
+        return [*bounds, rest, rest, rest]
+
+    left, right = walked(-1, chain.reverse().transition), walked(1, chain.transition)
+    return float(joined_upper(chain, own, left.__getitem__, right.__getitem__).max())
+
+
+def _witness(
+    found: Found, view: _View, chain: SecondOrderChain, target: int | None,
+    length: int | None = None,
+) -> Witness:  # fmt: skip
+    first = min(0, *(distance for distance, _ in found.seen))
+    last = max(0, *(distance for distance, _ in found.seen))
+    place = -first if target is None else target
+    known = [(place + d, chain.states[s.known]) for d, s in found.seen if s.known is not None]
+    shown = [(place + d, view.names[s.output]) for d, s in found.seen if s.output is not None]
+    length = length or chain.length or last - first + 1
+    return Witness(
+        place, length, tuple(known),
+        chain.states[found.first], chain.states[found.other], outputs=tuple(shown),
+    )  # fmt: skip
+
+
+def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
+    return Leakage(
+        min(lower, upper), upper, "second-order", against, witness,
+        assumptions=(
+            ASSUMED,
+            "the upper end holds for attackers who know any records; it may be twice the truth",
+        ),
+        citation="two records at a time on a chain of order two (docs, robustness)",
+    )  # fmt: skip

@@ -1,0 +1,287 @@
+"""``undertow attack``: what attackers make of a release, judged by the truth."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from undertow.cli.data_options import (
+    DataText,
+    EveryOption,
+    PersonOption,
+    StateOption,
+    TimeOption,
+    ValueOption,
+    WindowOption,
+)
+from undertow.cli.local_files import figure_kind
+from undertow.cli.local_options import ForceOption, ForeignOption, PlanOption
+from undertow.cli.local_output import is_local
+from undertow.cli.options import (
+    JsonOption,
+    ModelOption,
+    find_state,
+    misuse,
+    names,
+    numbers,
+    read_records,
+)
+from undertow.cli.output import above, counting, refusals, show, strict_json, waiting
+from undertow.cli.tables import show_table
+
+if TYPE_CHECKING:
+    from undertow.auditing.verdicts import Attack, Verdict
+    from undertow.models.markov import MarkovChain
+    from undertow.plan import Plan
+
+__all__ = ["attack"]
+
+_POINTS = 120
+"""Points of the curve of the bound."""
+
+_APART = 1e-6
+"""Priors that differ by more have bounds of their own in the figure."""
+
+
+def attack(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RELEASED",
+            help="What 'undertow sanitize', 'redact' or 'release --output' (.json) wrote.",
+        ),
+    ],
+    plan: PlanOption,
+    truth: Annotated[
+        Path, typer.Option("--truth", metavar="DATA", help="The table that was randomised.")
+    ],
+    value: ValueOption = None,
+    shown: Annotated[
+        str | None,
+        typer.Option(
+            "--shown", metavar="COLUMN", help="The column of outputs; by default that of --value."
+        ),
+    ] = None,
+    person: PersonOption = None,
+    time: TimeOption = None,
+    state: StateOption = None,
+    every: EveryOption = None,
+    window: WindowOption = None,
+    foreign: ForeignOption = None,
+    known: Annotated[
+        str | None,
+        typer.Option(
+            "--known", metavar="I,J", help="Records that the attacker knows, in every series."
+        ),
+    ] = None,
+    targets: Annotated[
+        str | None,
+        typer.Option("--targets", metavar="I,J", help="Records to guess; by default all."),
+    ] = None,
+    attackers: Annotated[
+        str | None,
+        typer.Option(
+            "--attackers",
+            metavar="NAMES",
+            help="Of single-bit, correlation-aware, viterbi, informed, lstm, prior; else bayes.",
+        ),
+    ] = None,
+    model: ModelOption = None,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="P", help="The chance that an interval holds.")
+    ] = 0.95,
+    epsilons: Annotated[
+        str | None,
+        typer.Option(
+            "--epsilons",
+            metavar="E,E",
+            help="Of --figure: attack plans for these too, carried out on the truth in memory.",
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            "--figure", metavar="FILE", help="Draw success against epsilon (.png or .svg)."
+        ),
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What attackers make of a release: how often they are right, and what was promised.
+
+    Needs the truth, so it is for those who may see it, and so is what it prints. Options that say
+    how to read the table are those of 'undertow sanitize'.
+
+    \b
+    Examples:
+      undertow attack flipped.csv --plan flips.json --truth activity.csv.gz --value steps \\
+        --state 'steps > 0' --figure attack.png
+      undertow attack flipped.csv --plan flips.json --truth activity.csv.gz --value steps \\
+        --state 'steps > 0' --known 3,9 --attackers correlation-aware --json
+    """
+    with refusals(as_json):
+        if figure is None and (force or epsilons is not None):
+            raise misuse(f"{'--force' if force else '--epsilons'} goes with --figure")
+        if figure is not None:
+            figure_kind(figure)
+        others = [] if epsilons is None else numbers(epsilons, "--epsilons")
+        options = DataText(value, person, time, state, every, window=window)
+        from undertow.cli.files import check_output, read_plan
+
+        read: Plan[Any] = read_plan(plan)
+        if figure is not None:
+            from undertow.figures.canvas import check_drawing
+
+            check_output(figure, force=force)
+            check_drawing()
+        how: dict[str, Any] = {
+            "attackers": None if attackers is None else names(attackers, "--attackers"),
+            "known": [] if known is None else read_records(known, "--known"),
+            "targets": None if targets is None else read_records(targets, "--targets"),
+            "model": None if model is None else _chain(model),
+            "confidence": confidence,
+            "foreign": None if foreign is None else find_state(foreign, read.states),
+        }
+        with waiting("reading the data"):
+            true = options.read(truth, read.states)
+            if is_local(read):
+                column = shown or value or "state"
+                released: Any = DataText(column, person, time, None, every).read(data, read.states)
+            else:
+                released = _answers(data)
+        with counting("attacking") as tell:
+            from undertow.auditing.attacking import attack as compute
+
+            if "lstm" in (how["attackers"] or ()):
+                from undertow.auditing.lstm import lstm_attacker
+
+                named = how["attackers"]
+                trained = lstm_attacker(tick=tell)
+                how["attackers"] = [trained if name == "lstm" else name for name in named]
+            found = compute(released, read, true, **how)
+        if figure is not None:
+            with waiting("drawing"):
+                _draw(found, read, true, how, others, figure, force=force)
+        if as_json:
+            typer.echo(strict_json(found.to_dict() | {"plan": read.fingerprint()}))
+        else:
+            _tell(found, figure)
+
+
+def _chain(path: Path) -> "MarkovChain":
+    from undertow.cli.files import read_model
+    from undertow.errors import NotSupported
+    from undertow.models.markov import MarkovChain
+
+    found = read_model(path)
+    if not isinstance(found, MarkovChain):
+        raise NotSupported(f"attackers believe in one Markov chain; {path} describes another model")
+    return found
+
+
+def _answers(path: Path) -> list[float]:
+    """Return the numbers of a release, as 'undertow release --output' wrote them."""
+    import json
+
+    from undertow.errors import InvalidInput
+    from undertow.reporting.files import reason
+
+    form = (
+        f"{path} must be the .json file that 'undertow release --output' wrote: the plan answers "
+        "a question with noise"
+    )
+    try:
+        said = json.loads(path.read_bytes())
+        return [float(number["value"]) for number in said["numbers"]]
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {reason(error)}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(form) from error
+
+
+def _draw(
+    found: "Attack", plan: "Plan[Any]", true: Any, how: dict[str, Any], others: list[float],
+    path: Path, *, force: bool,
+) -> None:  # fmt: skip
+    """Write the figure: this attack, and those on plans for other epsilons."""
+    import numpy as np
+
+    from undertow.cli.files import write_bytes
+    from undertow.figures.attacks import Hit, Promise, draw_attacks
+    from undertow.figures.canvas import figure_bytes
+
+    attacks = [found, *(_other(plan, true, how, epsilon) for epsilon in others)]
+    hits = [
+        Hit(
+            one.attacker, attack.epsilon, one.accuracy, *one.interval, one.covers, _own(one, attack)
+        )
+        for attack in attacks
+        for one in attack.verdicts
+        if one.attacker != "prior"
+    ]
+    most = 1.12 * max(attack.epsilon for attack in attacks)
+    levels = np.linspace(0.0, most if np.isfinite(most) else 10.0, _POINTS)
+    bounds = np.array([found.bound(float(level)) for level in levels])
+    title = f"Attacks on {found.records} records"
+    drawn = draw_attacks(hits, Promise(levels, bounds, found.verdicts[0].prior), title)
+    write_bytes(path, figure_bytes(drawn, figure_kind(path)), force=force)
+
+
+def _own(one: "Verdict", attack: "Attack") -> float | None:
+    """Return the bound of an attacker whose prior is not that of the others."""
+    shared = attack.verdicts[0].prior
+    return one.bound if abs(one.prior - shared) > _APART else None
+
+
+def _other(plan: "Plan[Any]", true: Any, how: dict[str, Any], epsilon: float) -> "Attack":
+    """Return the attack on a plan for another epsilon, carried out once and not written."""
+    from undertow.auditing.attacking import attack as compute
+    from undertow.planning.search import calibrate
+    from undertow.queries import Redacted
+    from undertow.releasing import release
+    from undertow.sanitizing import redact, sanitize
+
+    made: Plan[Any] = calibrate(plan.query, plan.model, epsilon, plan.against)
+    if not is_local(made):
+        return compute(release(made, true).value, made, true, **how)
+    carry_out: Any = redact if isinstance(made.query, Redacted) else sanitize
+    return compute(carry_out(made, true), made, true, **how)
+
+
+def _tell(found: "Attack", figure: Path | None) -> None:
+    from undertow.adversaries import words
+
+    broken = found.broken()
+    verdict = "kept, as far as these attackers can tell"
+    if broken:
+        verdict = f"BROKEN by {', '.join(one.attacker for one in broken)}"
+    facts = [
+        ("promise", f"leakage {above(found.epsilon)} against {words(found.against)}"),
+        ("records", f"{found.records}, of {found.series} series"),
+        ("guessed", f"{found.verdicts[0].targets} of them"),
+    ]
+    if found.known:
+        facts.append(("known", ", ".join(map(str, found.known))))
+    facts += [
+        ("intervals", f"hold with probability {100 * found.confidence:g}%"),
+        ("the promise is", verdict),
+    ]
+    if figure is not None:
+        facts.append(("written to", str(figure)))
+    show("The attack", facts)
+    header = ["attacker", "right", "interval", "advantage", "charges", "worst odds", "promised"]
+    show_table("How the attackers fared", header, [_row(one) for one in found.verdicts])
+
+
+def _row(one: "Verdict") -> list[str]:
+    low, high = one.interval
+    bound = "nothing" if one.bound is None else f"at most {above(one.bound, 4)}"
+    return [
+        one.attacker,
+        f"{one.accuracy:.4f}",
+        f"{low:.4f} to {high:.4f}",
+        f"{one.advantage:+.4f}",
+        f"{one.charged:.4g}",
+        "-" if one.worst is None else f"{one.worst:.4g}",
+        bound if one.covers else f"{bound}, but not against this attacker",
+    ]

@@ -1,0 +1,114 @@
+"""``undertow audit``: does the code that carries out a plan keep its promise?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from undertow.cli.options import JsonOption, misuse
+from undertow.cli.output import (
+    above,
+    below,
+    counting,
+    query_words,
+    refusals,
+    show,
+    strict_json,
+)
+
+if TYPE_CHECKING:
+    from undertow.auditing.auditor import Audit
+    from undertow.plan import Plan
+
+__all__ = ["audit"]
+
+_LEAST = 1000
+
+
+def audit(
+    plan: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="The plan's file, as 'undertow plan' wrote it.")
+    ],
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--draws", metavar="N", help="Series of each attack and value (50000 unless told)."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option("--confidence", metavar="C", help="Of the bound and the verdict."),
+    ] = 0.95,
+    promise: Annotated[
+        float | None,
+        typer.Option("--promise", metavar="E", help="The leakage to refute, not the plan's own."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="Repeatable, with seeded noise: for experiments."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack the code that carries out a plan, on data drawn from its model.
+
+    No private data is needed. The bound holds with the confidence stated, whatever the code does;
+    a consistent plan is not proved by it. Small leakages need few draws, large ones many: some
+    e^epsilon times a thousand.
+
+    \b
+    Examples:
+      undertow audit plan.json
+      undertow audit flips.json --draws 200000 --json
+
+    Exit codes: 0 consistent with the promise; 1 refuted, or no audit possible (with the reason);
+    2 wrong usage.
+    """
+    if draws is not None and draws < _LEAST:
+        raise misuse(f"--draws needs at least {_LEAST}; found {draws}")
+    if not 0 < confidence < 1:
+        raise misuse(f"--confidence must lie between 0 and 1; found {confidence:g}")
+    if promise is not None and not promise > 0:
+        raise misuse(f"--promise must be positive; found {promise:g}")
+    if seed is not None and seed < 0:
+        raise misuse(f"--seed must be 0 or more; found {seed}")
+    with refusals(as_json):
+        from undertow.auditing.auditor import DRAWS
+        from undertow.auditing.auditor import audit as attack
+        from undertow.cli.files import read_plan
+
+        read = read_plan(plan)
+        with counting("attacking") as tell:
+            found = attack(
+                read, draws or DRAWS, seed=seed, confidence=confidence, promise=promise,
+                progress=tell,
+            )  # fmt: skip
+        if as_json:
+            typer.echo(strict_json(found.to_dict() | {"plan": read.fingerprint()}))
+        else:
+            _tell(read, found)
+    if found.refuted:
+        raise typer.Exit(1)
+
+
+def _tell(plan: "Plan", found: "Audit") -> None:
+    from undertow.adversaries import words
+
+    value, other = found.attack.value, found.attack.other
+    seen = (
+        f"in {found.hits:,} series with {value!r}, {found.other_hits:,} with {other!r}, of "
+        f"{found.draws:,} tested"
+    )
+    sure = f"with {100 * found.confidence:g}% confidence"
+    show(
+        f"The promise is {'REFUTED' if found.refuted else 'consistent with the audit'}",
+        [
+            ("question", query_words(plan.query)),
+            ("promise", f"a leakage of at most {above(found.promise)} to {words(plan.against)}"),
+            ("found", f"at least {below(found.lower, 4)}, {sure}"),
+            ("attack", found.attack_words()),
+            ("event", found.event),
+            ("seen", seen),
+            ("tried", f"{found.attacks} attacks, {found.series:,} series"),
+            ("randomness", found.randomness),
+        ],
+    )

@@ -1,0 +1,149 @@
+"""How often attackers are right, against what is promised."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from undertow.errors import InvalidInput
+from undertow.figures.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    OLIVE,
+    ORANGE,
+    PINK,
+    PURPLE,
+    RED,
+    apart,
+    canvas,
+)
+from undertow.numerics import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["Hit", "Promise", "draw_attacks"]
+
+_LOOKS = {
+    "prior": (GREY, "_"),
+    "single-bit": (ORANGE, "s"),
+    "correlation-aware": (BLUE, "o"),
+    "viterbi": (GREEN, "^"),
+    "informed": (PURPLE, "D"),
+    "bayes": (BLUE, "o"),
+}
+_OTHERS = ((PINK, "v"), (OLIVE, "P"))
+_LABEL_HEIGHT = 0.055
+"""Height of a label as a share of the axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """How often an attacker was right, between ``low`` and ``high``, at one promised leakage.
+
+    ``covered`` says whether the promise is about this attacker, and ``bound`` what it says where
+    he knows more than the others beforehand (None: the bound of all).
+    """
+
+    attacker: str
+    epsilon: float
+    accuracy: float
+    low: float
+    high: float
+    covered: bool = True
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promise:
+    """What a promise of each epsilon says about the accuracy, and what the prior alone reaches."""
+
+    epsilons: Array
+    bounds: Array
+    prior: float
+
+
+def draw_attacks(hits: Sequence[Hit], promise: Promise, title: str = "") -> "Figure":
+    """Return the figure: success against epsilon with its intervals, the bound beside it.
+
+    Points of one attacker are joined; hollow ones are attackers whom the promise does not cover.
+    A bound that is an attacker's own is dashed, in his colour.
+    """
+    if not hits:
+        raise InvalidInput("there is no attack to draw")
+    with canvas() as figure:
+        axes = figure.add_axes((0.085, 0.115, 0.66, 0.74))
+        axes.plot(promise.epsilons, promise.bounds, color=RED, lw=2, label="bound", zorder=2)
+        axes.axhline(promise.prior, color=GREY, lw=1, ls=(0, (1, 1.4)), label="by the prior")
+        labels = [(float(promise.bounds[-1]), "at most, by the promise", RED)]
+        labels.append((promise.prior, "by the prior alone", GREY))
+        names = list(dict.fromkeys(hit.attacker for hit in hits))
+        width = float(promise.epsilons[-1] - promise.epsilons[0])
+        for place, name in enumerate(names):
+            own = sorted((h for h in hits if h.attacker == name), key=lambda hit: hit.epsilon)
+            shift = 0.008 * width * (place - (len(names) - 1) / 2)
+            colour = _draw(axes, own, shift, place)
+            labels.append((own[-1].accuracy, name, colour))
+            labels += _draw_own_bound(axes, own, shift, colour)
+        _finish(axes, hits, promise)
+        _label(axes, labels)
+        axes.set_title(title, loc="left", fontsize=12.5, fontweight="bold", pad=22)
+        axes.text(0, 1.025, "share of records guessed right", transform=axes.transAxes, color=GREY)
+    return figure
+
+
+def _draw(axes: "Axes", hits: list[Hit], shift: float, place: int) -> str:
+    """Draw one attacker, and return its colour."""
+    name = hits[0].attacker
+    colour, mark = _LOOKS.get(name, _OTHERS[place % len(_OTHERS)])
+    x = [hit.epsilon + shift for hit in hits]
+    y = [hit.accuracy for hit in hits]
+    spread = [
+        [max(hit.accuracy - hit.low, 0.0) for hit in hits],
+        [max(hit.high - hit.accuracy, 0.0) for hit in hits],
+    ]
+    axes.errorbar(
+        x, y, yerr=spread, color=colour, lw=1.3, elinewidth=1, capsize=2.5, marker=mark, ms=6,
+        mfc=colour if hits[0].covered else "white", label=name, zorder=3,
+    )  # fmt: skip
+    return colour
+
+
+def _draw_own_bound(
+    axes: "Axes", hits: list[Hit], shift: float, colour: str
+) -> list[tuple[float, str, str]]:
+    """Draw the bound of an attacker who has one of his own, and return its label."""
+    bounds = [(hit.epsilon + shift, hit.bound) for hit in hits if hit.bound is not None]
+    if not bounds:
+        return []
+    x, y = zip(*bounds, strict=True)
+    label = f"{hits[0].attacker}, at most"
+    axes.plot(x, y, color=colour, lw=1, ls=(0, (4, 2)), marker="_", ms=11, label=label, zorder=2)
+    return [(y[-1], label, colour)]
+
+
+def _finish(axes: "Axes", hits: Sequence[Hit], promise: Promise) -> None:
+    axes.set_xlim(float(promise.epsilons[0]), float(promise.epsilons[-1]))
+    lowest = min([promise.prior, *(hit.low for hit in hits)])
+    axes.set_ylim(max(0.0, np.floor((lowest - 0.02) * 20) / 20), 1.02)
+    axes.set_xlabel("leakage ε that the plan promises")
+    axes.grid(axis="y", color="#E4E4E4", lw=0.7)
+    if not all(hit.covered for hit in hits):
+        axes.text(
+            0.99, 0.02, "hollow: the promise does not cover this attacker", color=INK,
+            transform=axes.transAxes, ha="right", fontsize=8.5,
+        )  # fmt: skip
+
+
+def _label(axes: "Axes", labels: list[tuple[float, str, str]]) -> None:
+    """Write each name beside its last point, none over another."""
+    low, high = axes.get_ylim()
+    places = apart([(y - low) / (high - low) for y, _, _ in labels], _LABEL_HEIGHT)
+    for place, (_, words, colour) in zip(places, labels, strict=True):
+        axes.text(
+            1.015, place, words, color=colour, transform=axes.transAxes, va="center", fontsize=9.5
+        )

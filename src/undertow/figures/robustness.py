@@ -1,0 +1,122 @@
+"""What a plan leaks under other models: the grid as a map, the rest as intervals."""
+
+import math
+from typing import TYPE_CHECKING
+
+from undertow.errors import InvalidInput
+from undertow.figures.canvas import BLUE, GREEN, GREY, INK, RED, canvas
+from undertow.planning.robustness import Case, Robustness
+from undertow.rounding import above
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_robustness"]
+
+_MOST_WORDS = 26
+"""Letters of a case's name that fit beside its interval."""
+
+_COLOURS = {"kept": GREEN, "broken": RED, "open": GREY}
+
+
+def draw_robustness(table: Robustness, title: str = "") -> "Figure":
+    """Return the figure: left the grid of chains, right the other models, each with its verdict.
+
+    In the map every cell has its leakage; cells that keep the promise are light, others dark and
+    bold. Intervals end at an attack (left) and at a bound (right); an arrow stands for no bound.
+    """
+    grid = [case for case in table if case.kind == "grid" and case.leakage is not None]
+    rest = [case for case in table if case.kind != "grid" and case.leakage is not None]
+    if not rest:
+        raise InvalidInput("no leakage is known under any model: there is nothing to draw")
+    with canvas((10.4, 4.8)) as figure:
+        wide = (0.075, 0.15, 0.36, 0.66)
+        if len(grid) > 1 and len(grid[0].factors) == 2:
+            _draw_map(figure.add_axes(wide), grid, table)
+        elif len(grid) > 1:
+            _draw_line(figure.add_axes(wide), grid, table)
+        left = 0.63 if len(grid) > 1 else 0.25
+        _draw_intervals(figure.add_axes((left, 0.15, 0.97 - left, 0.66)), rest, table)
+        figure.text(0.02, 0.93, title, fontsize=12.5, fontweight="bold")
+    return figure
+
+
+def _draw_map(axes: "Axes", grid: list[Case], table: Robustness) -> None:
+    rows = sorted({case.factors[0] for case in grid})
+    columns = sorted({case.factors[1] for case in grid})
+    values = [[math.nan] * len(columns) for _ in rows]
+    for case in grid:
+        x, y = columns.index(case.factors[1]), rows.index(case.factors[0])
+        value = math.inf if case.leakage is None else case.leakage.upper
+        values[y][x] = value - table.promise
+        broken = case.verdict(table.promise) != "kept"
+        axes.text(
+            x, y, above(value, 3), ha="center", va="center", fontsize=9.5,
+            color="white" if broken and value > 1.25 * table.promise else INK,
+            fontweight="bold" if broken else "normal", label=case.verdict(table.promise),
+        )  # fmt: skip
+    reach = max(abs(v) for row in values for v in row if math.isfinite(v)) or 1.0
+    axes.imshow(values, cmap="RdBu_r", vmin=-1.3 * reach, vmax=1.3 * reach, aspect="auto",
+                origin="lower")  # fmt: skip
+    axes.set_xticks(range(len(columns)), [f"x {f:g}" for f in columns])
+    axes.set_yticks(range(len(rows)), [f"x {f:g}" for f in rows])
+    axes.set_xlabel(f"odds of leaving {table.states[1]!r}")
+    axes.set_ylabel(f"odds of leaving {table.states[0]!r}")
+    axes.tick_params(length=0)
+    axes.text(
+        0, 1.03, f"leakage if the chain moves otherwise (bold: above {above(table.promise, 3)})",
+        transform=axes.transAxes, color=GREY, fontsize=9.5,
+    )  # fmt: skip
+
+
+def _draw_line(axes: "Axes", grid: list[Case], table: Robustness) -> None:
+    points = sorted((c.factors[0], c.leakage.upper) for c in grid if c.leakage is not None)
+    axes.plot(*zip(*points, strict=True), color=BLUE, lw=2, marker="o", label="grid")
+    axes.axhline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), label="promise")
+    axes.set_xscale("log")
+    axes.set_xticks([factor for factor, _ in points], [f"x {f:g}" for f, _ in points])
+    axes.minorticks_off()
+    axes.set_ylim(0, None)
+    axes.set_xlabel("odds of leaving a state")
+    axes.text(
+        0, 1.03, "leakage if the chain moves otherwise", transform=axes.transAxes, color=GREY,
+        fontsize=9.5,
+    )  # fmt: skip
+
+
+def _draw_intervals(axes: "Axes", cases: list[Case], table: Robustness) -> None:
+    ends = [e for case in cases for e in _ends(case) if math.isfinite(e)]
+    top = 1.16 * max(*ends, table.promise)
+    for place, case in enumerate(reversed(cases)):
+        low, high = _ends(case)
+        verdict = case.verdict(table.promise)
+        colour = _COLOURS[verdict]
+        axes.plot([low, min(high, 0.97 * top)], [place, place], color=colour, lw=3, alpha=0.55,
+                  solid_capstyle="butt", label=case.name)  # fmt: skip
+        axes.plot(low, place, "o", color=colour, ms=7, mec="white", label=f"{case.name}: attack")
+        if math.isfinite(high):
+            axes.plot(high, place, "|", color=colour, ms=13, mew=2, label=f"{case.name}: bound")
+        else:
+            axes.plot(0.97 * top, place, ">", color=colour, ms=7, label=f"{case.name}: no bound")
+        axes.text(0.015 * top, place + 0.2, verdict, color=colour, fontsize=9.5)
+    axes.axvline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), zorder=1, label="promise")
+    axes.text(table.promise, len(cases) - 0.35, " promised", fontsize=9.5, color=INK, va="center")
+    names = [_short(case.name) for case in reversed(cases)]
+    axes.set_yticks(range(len(cases)), names, color=INK)
+    axes.set_ylim(-0.6, len(cases) - 0.2)
+    axes.set_xlim(0, top)
+    axes.set_xlabel("leakage: ● an attack attains it, | no attack exceeds it")
+    axes.text(
+        0, 1.03, "under other models", transform=axes.transAxes, color=GREY, fontsize=9.5
+    )  # fmt: skip
+
+
+def _ends(case: Case) -> tuple[float, float]:
+    if case.leakage is None:
+        return 0.0, math.inf
+    return case.leakage.lower, case.leakage.upper if case.whole else math.inf
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MOST_WORDS else f"{name[: _MOST_WORDS - 1]}…"

@@ -1,0 +1,215 @@
+"""Chains of order two: the next record depends on the last two.
+
+Such a chain is a Markov chain on pairs of neighbours. It is no model that a plan can be made for;
+it answers what a plan made for a first-order chain leaks if the truth has a longer memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.models.fitting import FittedChain, fit_chain
+from undertow.models.markov import MarkovChain
+from undertow.models.stationary import stationary_law
+from undertow.numerics import ROW_SUM, Array, check_count, freeze
+from undertow.queries import State
+
+__all__ = ["SecondOrderChain"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SecondOrderChain:
+    """A stationary chain of order two: Pr[X_t = z | X_{t-2} = x, X_{t-1} = y].
+
+    Parameters
+    ----------
+    transition
+        Shape (k, k, k), entry (x, y, z); every row (x, y) sums to 1.
+    states
+        k names, by default 0 .. k - 1.
+    length
+        The number of records; None means any length.
+
+    >>> chain = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
+    >>> chain.pair_law.round(3)
+    array([[0.5  , 0.062],
+           [0.062, 0.375]])
+    """
+
+    transition: Array
+    states: tuple[State, ...]
+    length: int | None
+    pair_law: Array
+    """Pr[X_t = x, X_{t+1} = y], shape (k, k)."""
+
+    def __init__(
+        self, transition: Any, states: Sequence[State] | None = None, length: int | None = None
+    ) -> None:
+        """Check the rows, find the stationary law of the pairs, and freeze."""
+        table = freeze(transition)
+        if table.ndim != 3 or len(set(table.shape)) != 1 or not table.size:
+            raise InvalidModel(
+                "transition must have shape (k, k, k), entry (x, y, z) for z after y after x; "
+                f"found shape {table.shape}"
+            )
+        if not (np.isfinite(table).all() and (table >= 0).all()):
+            raise InvalidModel("transition has an entry that is no probability")
+        sums = table.sum(axis=2)
+        off = np.argwhere(np.abs(sums - 1) > ROW_SUM)
+        if off.size:
+            x, y = map(int, off[0])
+            raise InvalidModel(
+                f"row ({x}, {y}) of transition sums to {sums[x, y]:.15g}; rows must sum to 1 "
+                f"within {ROW_SUM:g}; renormalise the row"
+            )
+        frame = MarkovChain(np.full(table.shape[:2], 1 / len(table)), states, length=length)
+        set_ = object.__setattr__
+        set_(self, "transition", freeze(table / sums[..., None]))
+        set_(self, "states", frame.states)
+        set_(self, "length", frame.length)
+        set_(self, "pair_law", freeze(stationary_law(self._on_pairs()).reshape(table.shape[:2])))
+
+    @classmethod
+    def of(cls, chain: MarkovChain) -> "SecondOrderChain":
+        """Return a first-order chain as one of order two: the record before last is ignored.
+
+        >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).transition[:, 0, 1]
+        array([0.1, 0.1])
+        """
+        if not chain.homogeneous or not isinstance(chain.start, str):
+            raise InvalidModel(
+                "a chain with one transition matrix and a stationary start is needed"
+            )
+        return cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
+
+    @classmethod
+    def fit(
+        cls,
+        sequences: Any,
+        states: Sequence[State] | None = None,
+        *,
+        prior: float = 0.0,
+        length: int | None = None,
+        public: bool = False,
+    ) -> "SecondOrderChain":
+        """Return the chain fitted to runs of three records; arguments as in `MarkovChain.fit`.
+
+        >>> SecondOrderChain.fit(list("aababbbaabba"), prior=1.0, public=True).transition[0, 0]
+        array([0.25, 0.75])
+        """
+        return cls.from_fit(
+            fit_chain(sequences, states, prior=prior, length=length, public=public), prior
+        )
+
+    @classmethod
+    def from_fit(cls, fitted: FittedChain, prior: float | None = None) -> "SecondOrderChain":
+        """Return the chain of order two from the runs of three that a fit has counted.
+
+        ``prior`` adds that many pseudo-counts to every run of three; by default that of the fit.
+        """
+        if fitted.triples is None:
+            raise NotSupported(
+                "order two needs runs of three records, and only pairs were counted; use "
+                "MarkovChain.fit on the records themselves"
+            )
+        weight = fitted.prior if prior is None else float(prior)
+        if not 0 <= weight < np.inf:
+            raise InvalidInput(f"prior must be a number from 0 on, found {weight}")
+        counts = fitted.triples + weight
+        sums = counts.sum(axis=2)
+        never = np.argwhere(sums == 0)
+        if never.size:
+            x, y = (fitted.states[int(place)] for place in never[0])
+            raise InvalidModel(
+                f"no record was ever seen after {x!r} and {y!r}; pass a prior, such as prior=0.5"
+            )
+        return cls(counts / sums[..., None], fitted.states, fitted.length)
+
+    @property
+    def size(self) -> int:
+        """The number of states."""
+        return len(self.states)
+
+    def first_order(self) -> MarkovChain:
+        """Return the first-order chain with the same law of two neighbours.
+
+        >>> chain = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
+        >>> chain.first_order().transition.round(3)
+        array([[0.889, 0.111],
+               [0.143, 0.857]])
+        """
+        sums = self.pair_law.sum(axis=1, keepdims=True)
+        if not (sums > 0).all():
+            raise InvalidModel("a state has probability 0; leave it out")
+        return MarkovChain(self.pair_law / sums, self.states, length=self.length)
+
+    def pairs(self) -> MarkovChain:
+        """Return the chain of pairs of neighbours, states (x, y) in the order x k + y.
+
+        >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).pairs().states
+        ((0, 0), (0, 1), (1, 0), (1, 1))
+        """
+        names = [(x, y) for x in self.states for y in self.states]
+        return MarkovChain(self._on_pairs(), names)
+
+    def reverse(self) -> "SecondOrderChain":
+        """Return the law of the records read backwards.
+
+        >>> chain = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
+        >>> bool(abs(chain.reverse().pair_law - chain.pair_law.T).max() < 1e-12)
+        True
+        """
+        joint = (self.pair_law[..., None] * self.transition).transpose(2, 1, 0)  # (z, y, x)
+        sums = joint.sum(axis=2, keepdims=True)
+        if not (sums > 0).all():
+            raise InvalidModel("a pair of neighbours has probability 0; fit with a prior")
+        return SecondOrderChain(joint / sums, self.states, self.length)
+
+    def joint(self, records: int) -> Array:
+        """Return the law of the first records, shape (k,) * records: for judges of small sizes.
+
+        >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).joint(3)[0, 0, 1].round(4)
+        np.float64(0.0675)
+        """
+        table = self.pair_law
+        for _ in range(check_count(records, "records", 2) - 2):
+            table = table[..., None] * self.transition
+        return np.asarray(table)
+
+    def simulate(self, length: int | None = None, *, seed: int | None = None) -> list[State]:
+        """Return one series drawn from the model (for experiments: not a private release).
+
+        >>> chain = SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]]))
+        >>> len(chain.simulate(10, seed=1))
+        10
+        """
+        length = self.length if length is None else check_count(length, "length", 2)
+        if length is None:
+            raise InvalidInput("the chain has no length; say how many records: simulate(1000)")
+        series = self.pairs().simulate(length - 1, seed=seed)
+        pairs: list[Any] = list(series)
+        return [pairs[0][0], *(pair[1] for pair in pairs)]
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        length = "any length" if self.length is None else f"{self.length} records"
+        return f"chain of order two on {self.size} states, a stationary start, {length}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "kind": "second-order-chain",
+            "transition": self.transition.tolist(),
+            "states": list(self.states),
+            "length": self.length,
+        }
+
+    def _on_pairs(self) -> Array:
+        size = len(self.transition)
+        matrix = np.zeros((size,) * 4)
+        middle = np.arange(size)
+        matrix[:, middle, middle] = self.transition
+        return matrix.reshape(size**2, size**2)

@@ -1,0 +1,305 @@
+"""What a plan leaks if its model is not the true one.
+
+A plan promises a leakage under one model. `robustness` computes what the same mechanism leaks under
+others: a grid of chains around the planned one, the chains that the fit leaves plausible, and a
+chain of order two. Each is judged by the promise: *kept* where a bound proves it, *broken* where an
+attack exceeds it, *open* where neither is known.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+from undertow.adversaries import Against, words
+from undertow.bounds.engine import leakage
+from undertow.bounds.second_order.leakages import second_order_leakage
+from undertow.certificate import Leakage
+from undertow.channels import Redaction
+from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.models.fitting import FittedChain
+from undertow.models.markov import MarkovChain
+from undertow.models.second_order import SecondOrderChain
+from undertow.models.sets import AnyModel, ModelSet
+from undertow.numerics import check_positive
+from undertow.plan import Plan
+from undertow.rounding import above, below
+
+__all__ = ["FACTORS", "Case", "Robustness", "robustness"]
+
+FACTORS = (0.5, 0.8, 1.0, 1.25, 2.0)
+"""Factors of the odds of leaving a state, for the grid."""
+
+Kind = Literal["planned", "grid", "region", "second order", "other"]
+Verdict = Literal["kept", "broken", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One model and what the plan's mechanism leaks under it, or the reason why that is unknown.
+
+    ``factors`` are the odds of leaving each state, relative to the plan's chain (grid only).
+    ``whole`` says whether the upper end holds for all that the name promises; it does not where a
+    region was only sampled.
+    """
+
+    name: str
+    kind: Kind
+    leakage: Leakage | None
+    reason: str | None = None
+    factors: tuple[float, ...] = ()
+    whole: bool = True
+
+    def verdict(self, promise: float) -> Verdict:
+        """Return whether the promise holds under this model.
+
+        >>> Case("a day", "other", Leakage(1.2, 1.3, "exact", "any")).verdict(1.0)
+        'broken'
+        """
+        if self.leakage is not None and self.leakage.lower > promise:
+            return "broken"
+        if self.leakage is not None and self.whole and self.leakage.proves(promise):
+            return "kept"
+        return "open"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        leak = self.leakage
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "factors": list(self.factors),
+            "lower": None if leak is None else leak.lower,
+            "upper": None if leak is None or math.isinf(leak.upper) else leak.upper,
+            "whole": self.whole,
+            "witness": None if leak is None or leak.witness is None else leak.witness.words(),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness:
+    """What a plan leaks under other models, one case for each.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), epsilon=1.0)
+    >>> table = robustness(plan, factors=(0.5, 1.0, 2.0))
+    >>> table.worst.name, table.verdicts["planned"]
+    ('odds of leaving x 0.5, x 0.5', 'kept')
+    """
+
+    cases: tuple[Case, ...]
+    promise: float
+    against: Against
+    states: tuple[Any, ...]
+
+    def __iter__(self) -> Iterator[Case]:
+        """Iterate over the cases."""
+        return iter(self.cases)
+
+    def __getitem__(self, name: str) -> Case:
+        """Return the case of a name."""
+        for case in self.cases:
+            if case.name == name:
+                return case
+        raise InvalidInput(
+            f"no case {name!r}; the cases are {', '.join(case.name for case in self.cases)}"
+        )
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Whether the promise holds, by the name of the case."""
+        return {case.name: case.verdict(self.promise) for case in self.cases}
+
+    @property
+    def worst(self) -> Case:
+        """The case with the largest leakage that is attained."""
+        return max(self.cases, key=lambda c: -math.inf if c.leakage is None else c.leakage.lower)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            "promise": self.promise,
+            "against": self.against if isinstance(self.against, str) else words(self.against),
+            "worst": self.worst.name,
+            "cases": [
+                case.to_dict() | {"verdict": case.verdict(self.promise)} for case in self.cases
+            ],
+        }
+
+    def __str__(self) -> str:
+        """Return the table as plain text."""
+        lines: list[tuple[str, ...]] = [("model", "leaks at least", "at most", "promise")]
+        notes = []
+        for case in self.cases:
+            ends = ("-", "-")
+            if case.leakage is not None:
+                top = above(case.leakage.upper, 4) if case.whole else "not known"
+                ends = (below(case.leakage.lower, 4), top.replace("inf", "not known"))
+            lines.append((case.name, *ends, case.verdict(self.promise)))
+            if case.reason is not None:
+                notes.append(f"{case.name}: {case.reason}")
+        widths = [max(len(line[column]) for line in lines) for column in range(4)]
+        table = ["  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
+                 .rstrip() for line in lines]  # fmt: skip
+        said = f"promised: {above(self.promise)}, {words(self.against)}"
+        return "\n".join([said, *table, *notes])
+
+
+def robustness(
+    plan: "Plan[Any]",
+    *,
+    factors: Sequence[float] = FACTORS,
+    fitted: FittedChain | None = None,
+    confidence: float = 0.95,
+    second_order: SecondOrderChain | None = None,
+    others: Mapping[str, AnyModel | SecondOrderChain] | None = None,
+    tick: Callable[[], object] | None = None,
+) -> Robustness:
+    """Return what the mechanism of a plan leaks under models other than its own.
+
+    Parameters
+    ----------
+    plan
+        What is to be judged.
+    factors
+        The odds of leaving a state are multiplied by each of these: for each state by itself where
+        there are two (a grid), for all alike where there are more. Empty: no grid.
+    fitted
+        The fit whose confidence region is searched, by default the plan's model if it is one.
+    confidence
+        The confidence of the region.
+    second_order
+        A chain of order two; by default that of the fit, where it has counted runs of three.
+    others
+        Further models, by name.
+    tick
+        Called after each case.
+
+    >>> from undertow import MarkovChain, RandomizedResponse, Series, calibrate
+    >>> truth = MarkovChain([[.9, .1], [.2, .8]])
+    >>> fit = MarkovChain.fit(truth.simulate(2000, seed=1), public=True)
+    >>> table = robustness(calibrate(Series(), fit, epsilon=2.0), factors=(1.0,))
+    >>> [case.kind for case in table]
+    ['planned', 'grid', 'region', 'second order']
+    """
+    _check(plan)
+    if fitted is None and isinstance(plan.model, FittedChain):
+        fitted = plan.model
+    cases = []
+    for case in _cases(plan, factors, fitted, confidence, second_order, others or {}):
+        cases.append(case)
+        if tick is not None:
+            tick()
+    return Robustness(tuple(cases), plan.epsilon, plan.against, plan.states)
+
+
+def _cases(
+    plan: "Plan[Any]", factors: Sequence[float], fitted: FittedChain | None, confidence: float,
+    second_order: SecondOrderChain | None, others: Mapping[str, AnyModel | SecondOrderChain],
+) -> Iterator[Case]:  # fmt: skip
+    yield Case("planned", "planned", plan.leakage)
+    if factors and isinstance(plan.model, MarkovChain):
+        yield from _grid(plan, plan.model, [check_positive(f, "factor") for f in factors])
+    if fitted is not None:
+        yield _region(plan, fitted, confidence)
+    if second_order is None and fitted is not None and fitted.triples is not None:
+        yield _guarded(
+            "second order", "second order", lambda: _long(plan, SecondOrderChain.from_fit(fitted))
+        )
+    elif second_order is not None:
+        yield _guarded("second order", "second order", lambda: _long(plan, second_order))
+    for name, model in others.items():
+        yield _guarded(name, "other", lambda model=model: _under(plan, model))  # type: ignore[misc]
+
+
+def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any) -> Case:
+    """Return the case, with the reason where no leakage is known."""
+    try:
+        return Case(name, kind, compute(), **more)
+    except (NotSupported, InvalidModel) as refusal:
+        return Case(name, kind, None, str(refusal), **more)
+
+
+def _under(plan: "Plan[Any]", model: AnyModel | SecondOrderChain) -> Leakage:
+    if isinstance(model, SecondOrderChain):
+        return _long(plan, model)
+    return leakage(plan.mechanism, model, plan.against)
+
+
+def _long(plan: "Plan[Any]", chain: SecondOrderChain) -> Leakage:
+    return second_order_leakage(plan.mechanism, chain, plan.against)
+
+
+def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> Iterator[Case]:
+    if not chain.homogeneous or not isinstance(chain.start, str):
+        reason = "a grid needs one transition matrix and a stationary start"
+        yield Case("grid", "grid", None, reason)
+        return
+    repeat = 2 if chain.size == 2 else 1
+    for chosen in product(factors, repeat=repeat):
+        name = "odds of leaving " + ", ".join(f"x {factor:g}" for factor in chosen)
+        moved = chosen if repeat == 2 else chosen * chain.size
+        yield _guarded(
+            name, "grid", lambda moved=moved: _under(plan, _moved(chain, moved)),  # type: ignore[misc]
+            factors=tuple(chosen),
+        )  # fmt: skip
+
+
+def _moved(chain: MarkovChain, factors: Sequence[float]) -> MarkovChain:
+    """Return the chain with the odds of leaving each state multiplied by a factor.
+
+    What leaves goes where it went before, in the same shares.
+    """
+    matrix = np.array(chain.transition)
+    for state, factor in enumerate(factors):
+        stays = matrix[state, state]
+        leaves = 1 - stays
+        if factor == 1 or not 0 < stays < 1:
+            continue
+        new = leaves * factor / (stays + leaves * factor)
+        matrix[state] *= new / leaves
+        matrix[state, state] = 0.0
+        matrix[state, state] = 1 - matrix[state].sum()
+    return MarkovChain(matrix, chain.states, length=chain.length)
+
+
+def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> Case:
+    """Return the worst plausible chain: a bound over the box of two states, samples of more."""
+    region = fitted.region(confidence)
+    name = f"{confidence:.6g} region of the fit"
+    if isinstance(region, ModelSet):
+        reason = region.note or "sampled, not a bound over the whole region"
+        case = _guarded(name, "region", lambda: _under(plan, region), whole=False)
+        return case if case.leakage is None else replace(case, reason=reason)
+    corners = [_guarded("corner", "region", lambda c=c: _under(plan, c)) for c in region.corners()]  # type: ignore[misc]
+    attained = [case.leakage for case in corners if case.leakage is not None]
+    best = max(attained, key=lambda leak: leak.lower, default=None)
+    try:
+        bound = _under(plan, region)
+    except NotSupported:
+        if best is None:
+            return Case(name, "region", None, "no corner of the region has a known leakage")
+        reason = "the four corners of the region; no bound over all of it is known"
+        return Case(name, "region", best, reason, whole=False)
+    if best is not None:
+        bound = replace(bound, lower=min(best.lower, bound.upper), witness=best.witness)
+    return Case(name, "region", bound)
+
+
+def _check(plan: Any) -> None:
+    if not isinstance(plan, Plan):
+        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    secrets = plan.leakage.secrets
+    if plan.unit != "record":
+        raise NotSupported("a plan for whole persons promises the same for every chain of records")
+    if secrets.pairs is not None or (
+        secrets.records is not None and not isinstance(plan.mechanism, Redaction)
+    ):
+        raise NotSupported(
+            "a plan that protects some values or records only is not compared under other models; "
+            "make one for all of them"
+        )

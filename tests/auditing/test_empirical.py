@@ -1,0 +1,150 @@
+"""The estimate from densities is reproduced, labelled, and shown to exceed the truth."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from undertow.auditing.draws import ChainSource
+from undertow.auditing.empirical import (
+    LABEL,
+    Empirical,
+    density,
+    empirical_leakage,
+    ratio_estimate,
+)
+from undertow.errors import InvalidInput, NotSupported
+from undertow.figures.canvas import figure_bytes
+from undertow.figures.leak_estimates import LeakEstimates, draw_estimates
+from undertow.models.gaussian import MultivariateGaussian
+from undertow.models.groups import Groups
+
+CHAIN = ut.MarkovChain([[0.8, 0.2], [0.2, 0.8]], length=10)
+COUNT = ut.Laplace(ut.Count(1), 1.0)
+
+
+def exact(fixed, scale=1.0, length=10):
+    """The adversary's exact leakage: the laws of the count, blurred on their lattice."""
+    laws = []
+    for value in (1, 0):
+        start, steps = ChainSource(CHAIN, length).laws({**fixed, 5: value})
+        law = {(state, state): chance for state, chance in enumerate(start.tolist())}
+        for step in steps:
+            new: dict[tuple[int, int], float] = {}
+            for (state, total), chance in law.items():
+                for after in (0, 1):
+                    key = (after, total + after)
+                    new[key] = new.get(key, 0.0) + chance * float(step[state, after])
+            law = new
+        counts = np.zeros(length + 1)
+        for (_, total), chance in law.items():
+            counts[total] += chance
+        grid = np.arange(length + 1)
+        laws.append(np.exp(-np.abs(grid[:, None] - grid) / scale) @ counts)
+    return float(np.abs(np.log(laws[0] / laws[1])).max())
+
+
+@pytest.mark.statistical
+def test_the_estimate_exceeds_the_truth():
+    """20 adversaries, 20,000 draws: more than 15 estimates lie above what is exactly true."""
+    draw = np.random.default_rng(1)
+    above = []
+    for _ in range(20):
+        others = [r for r in draw.permutation(10)[: draw.integers(9)].tolist() if r != 5]
+        fixed = {r: int(draw.integers(2)) for r in others}
+        answers = [
+            ChainSource(CHAIN, 10).given({**fixed, 5: value})(20_000, draw).sum(axis=1)
+            + draw.laplace(0, 1, 20_000)
+            for value in (1, 0)
+        ]
+        above.append(ratio_estimate(answers[0], answers[1], draw) / exact(fixed))
+    assert sum(ratio > 1 for ratio in above) > 15
+    assert 1.02 < np.median(above) < 1.6
+
+
+def test_independent_records_are_estimated_at_their_dp_level_or_above():
+    even = ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], length=4)
+    found = empirical_leakage(COUNT, even, adversaries=20, draws=20_000, seed=1)
+    assert 1.0 < found.value < 1.6  # the truth is 1
+    assert found.value == found.each[-1]
+    assert list(found.each) == sorted(found.each)
+
+
+def test_estimates_repeat_and_tell_their_progress():
+    told: list[tuple[int, int]] = []
+    options: dict[str, Any] = {"adversaries": 4, "draws": 2000, "seed": 3}
+    found = empirical_leakage(COUNT, CHAIN, progress=lambda *w: told.append(w), **options)
+    assert found == empirical_leakage(COUNT, CHAIN, **options)
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert LABEL in str(found)
+    assert found.label == "estimate, can exceed the truth"
+    median = empirical_leakage(COUNT, CHAIN, percentile=50, **options)
+    assert median.value == median.each[1]
+
+
+@pytest.mark.parametrize(
+    ("query", "model"),
+    [
+        (ut.Sum(0, 1), CHAIN),
+        (ut.Mean(0, 1), CHAIN),
+        (ut.Linear([1.0] * 10, 1.0), CHAIN),
+        (ut.Sum(0, 10), MultivariateGaussian(5, [[4, 1], [1, 4]])),
+        (ut.Linear([1.0, 1.0], 4.0), MultivariateGaussian(5, [[4, 1], [1, 4]])),
+    ],
+)
+def test_queries_and_models(query, model):
+    noise = ut.Laplace(query, query.sensitivity(10))
+    found = empirical_leakage(noise, model, adversaries=6, draws=100_000, seed=1)
+    assert 0.2 < found.value < 5  # exact, worst adversary: 3.11 on the chain, below 2 on pairs
+
+
+def test_what_has_no_estimate():
+    with pytest.raises(NotSupported, match="Groups"):
+        empirical_leakage(COUNT, Groups(3))  # type: ignore[arg-type]
+    with pytest.raises(NotSupported, match="Histogram"):
+        empirical_leakage(ut.Laplace(ut.Histogram(), 1.0), CHAIN)
+    with pytest.raises(InvalidInput, match="length=10"):
+        empirical_leakage(COUNT, ut.MarkovChain([[0.8, 0.2], [0.2, 0.8]]))
+    with pytest.raises(InvalidInput, match="percentile"):
+        empirical_leakage(COUNT, CHAIN, percentile=101)
+    stuck = ut.MarkovChain(np.eye(2), start=[1.0, 0.0], length=10)
+    with pytest.raises(NotSupported, match="no random adversary"):
+        empirical_leakage(COUNT, stuck, adversaries=1, draws=100, seed=1)
+
+
+def test_densities():
+    draw = np.random.default_rng(2)
+    points = np.linspace(-2, 2, 41)
+    found = density(draw.normal(size=100_000), points)
+    wanted = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
+    assert np.abs(found - wanted).max() < 0.02
+    assert np.abs(density(draw.normal(1, 1, 100_000), points) - wanted).max() > 0.1
+    assert np.isfinite(density(np.zeros(200), points)).all()
+
+
+def test_the_figure():
+    x = np.array([1.0, 2.0, 4.0])
+    found = LeakEstimates(x, x + 0.3, x, {"Lange 2024": 3 * x}, audited=0.8 * x)
+    figure = draw_estimates(found, "ratio", "A title")
+    (axes,) = figure.axes
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in axes.lines}
+    assert drawn["estimate"] == (x + 0.3).tolist()
+    assert drawn["exact"] == x.tolist()
+    said = "\n".join(text.get_text() for text in axes.texts)
+    for words in ("can exceed the truth", "exact, worst adversary", "Lange 2024", "audited"):
+        assert words in said
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    for place, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+        assert box.x1 <= figure.bbox.x1
+    assert figure_bytes(figure, "png").startswith(b"\x89PNG")
+    with pytest.raises(InvalidInput, match="as many"):
+        LeakEstimates(x, x[:2], x, {})
+
+
+def test_an_estimate_is_frozen():
+    with pytest.raises(AttributeError):
+        Empirical(1.0, (1.0,), 10, 99.0).value = 2.0  # type: ignore[misc]

@@ -1,0 +1,255 @@
+"""Posteriors of flipped, noisy and erased series are those of full enumeration."""
+
+import builtins
+import sys
+import tracemalloc
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from tests.auditing import oracle
+from undertow.auditing import kernels
+from undertow.auditing.posteriors import posteriors
+from undertow.errors import InvalidInput, NotSupported, UnknownState
+
+EXACT = 1e-12
+PROPERTY = settings(deadline=None, derandomize=True, database=None, max_examples=40)
+FLIPS = ut.RandomizedResponse.binary(0.1, 0.2)
+PAIR = ut.MarkovChain(oracle.LAZY)
+
+
+def close(found, wanted, within=EXACT):
+    assert found.shape == wanted.shape
+    assert np.abs(found - wanted).max() <= within
+
+
+@PROPERTY
+@given(
+    seed=st.integers(0, 2**32),
+    states=st.integers(2, 3),
+    records=st.integers(2, 6),
+    outputs=st.integers(1, 4),
+    moving=st.booleans(),
+    facts=st.integers(0, 2),
+)
+def test_flips_equal_enumeration(seed, states, records, outputs, moving, facts):
+    rng = np.random.default_rng(seed)
+    chain = oracle.random_chain(rng, states, records, moving=moving)
+    channel = oracle.random_channel(rng, states, outputs)
+    seen = rng.integers(0, outputs, records).tolist()
+    known = {int(r): int(rng.integers(states)) for r in rng.permutation(records)[:facts]}
+    close(posteriors(seen, channel, chain, known), oracle.posteriors(seen, channel, chain, known))
+
+
+@PROPERTY
+@given(seed=st.integers(0, 2**32), records=st.integers(2, 7), facts=st.integers(0, 2))
+def test_noise_that_is_a_chain_equals_enumeration(seed, records, facts):
+    rng = np.random.default_rng(seed)
+    chain = oracle.random_chain(rng, 2, records, moving=bool(seed % 2))
+    noise = ut.XorNoise(*rng.random(2))
+    seen = rng.integers(0, 2, records).tolist()
+    known = {int(r): int(rng.integers(2)) for r in rng.permutation(records)[:facts]}
+    close(posteriors(seen, noise, chain, known), oracle.posteriors(seen, noise, chain, known))
+
+
+@PROPERTY
+@given(
+    seed=st.integers(0, 2**32),
+    states=st.integers(2, 3),
+    records=st.integers(2, 6),
+    facts=st.integers(0, 1),
+)
+def test_erasures_equal_enumeration(seed, states, records, facts):
+    rng = np.random.default_rng(seed)
+    chain = oracle.random_chain(rng, states, records)
+    channel = oracle.random_erasures(rng, states, records)
+    truth = rng.integers(0, states, records)
+    gone = rng.random(records) < 0.5
+    gone[records // 2] = True
+    seen = [None if erased else int(x) for x, erased in zip(truth, gone, strict=True)]
+    known = {int(r): int(truth[r]) for r in rng.permutation(records)[:facts]}
+    close(posteriors(seen, channel, chain, known), oracle.posteriors(seen, channel, chain, known))
+
+
+def test_zeros_in_chain_and_channel():
+    chain = ut.MarkovChain(oracle.ZEROS)
+    channel = ut.RandomizedResponse([[0.5, 0.5, 0, 0], [0, 0.2, 0.8, 0], [0, 0, 0.3, 0.7]])
+    for seen in ([1, 1, 2, 2, 3, 0], [0, 0, 1, 2, 2, 3], [2, 2, 2, 0, 1, 2]):
+        close(posteriors(seen, channel, chain), oracle.posteriors(seen, channel, chain))
+
+
+def test_several_series_are_independent_and_names_do_not_matter():
+    chain = ut.MarkovChain(oracle.LAZY, states=("idle", "active"))
+    rows = np.array([[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 1, 0]])
+    found = posteriors(rows, FLIPS, PAIR)
+    assert found.shape == (3, 4, 2)
+    for row, one in zip(rows, found, strict=True):
+        close(one, oracle.posteriors(row.tolist(), FLIPS, PAIR))
+        named = [chain.states[x] for x in row]
+        close(posteriors(named, FLIPS, chain), one, 0)
+    close(posteriors(rows.tolist(), FLIPS, PAIR), found, 0)
+    assert posteriors(rows[:1], FLIPS, PAIR).shape == (1, 4, 2)
+
+
+def test_absent_steps_are_records_of_which_nothing_is_seen():
+    import polars as pl
+
+    times, seen = [0, 1, 4, 5], [0, 0, 1, 1]
+    data = ut.Data(pl.DataFrame({"t": times, "x": seen}), value="x", time="t", every=1)
+    whole = ut.RandomizedResponse([[0.9, 0.1, 0], [0.2, 0.8, 0]])
+    blind = ut.MarkovChain(oracle.LAZY)
+    total = np.zeros((6, 2))
+    for a in (0, 1):
+        for b in (0, 1):
+            z = [0, 0, a, b, 1, 1]
+            chance = sum(p for _, p in oracle.joint(z, whole, blind))
+            total += chance * oracle.posteriors(z, whole, blind)
+    wanted = total / total.sum(axis=1, keepdims=True)
+    close(posteriors(data, FLIPS, PAIR), wanted[times])
+
+
+def test_chances_beyond_floats():
+    """A state that was ruled out by 10^-900 comes back: the chain never moves."""
+    still = ut.MarkovChain([[1.0, 0], [0, 1]], start=[0.5, 0.5])
+    channel = ut.RandomizedResponse.binary(0.25, 0.25)
+    seen = [0] * 2000 + [1] * 2001
+    found = posteriors(seen, channel, still)
+    close(found, np.tile([0.25, 0.75], (4001, 1)), 1e-9)
+    three = ut.MarkovChain(np.eye(3), start=[0.5, 0.25, 0.25])
+    even = ut.RandomizedResponse.symmetric(3, 0.25)
+    found = posteriors(seen, even, three)
+    wanted = np.array([0.5 / 6, 0.25, 0.0])
+    close(found, np.tile(wanted / wanted.sum(), (4001, 1)), 1e-9)
+
+
+# --- both ways of running the loops ---------------------------------------------------------------
+
+
+def without_numba(monkeypatch):
+    """Make numba absent, until the monkeypatch is undone."""
+    fetch: Any = builtins.__import__
+
+    def fake(name, *rest):
+        if name == "numba":
+            raise ImportError
+        return fetch(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", fake)
+    kernels.compiled.cache_clear()
+
+
+CASES: list[Any] = [
+    (ut.RandomizedResponse.binary(0.3, 0.2), ut.MarkovChain(oracle.LAZY)),
+    (ut.RandomizedResponse.symmetric(3, 0.4), ut.MarkovChain(oracle.THREE)),
+    (ut.XorNoise(0.1, 0.3), ut.MarkovChain(oracle.LAZY)),
+    (ut.RandomizedResponse.binary(0.25, 0.25), ut.MarkovChain(np.eye(2), start=[0.5, 0.5])),
+    (ut.RandomizedResponse.symmetric(3, 0.25), ut.MarkovChain(np.eye(3), start=[0.5, 0.2, 0.3])),
+]
+
+
+def found_in_all_cases():
+    rng = np.random.default_rng(1)
+    found = []
+    for channel, chain in CASES:
+        outputs = rng.integers(0, chain.size, 900)
+        if not np.count_nonzero(chain.transition - np.eye(chain.size)):
+            outputs[:800] = 0  # all too sure: logarithms take over
+        found.append(posteriors(outputs, channel, chain, known={0: 1}))
+    return found
+
+
+def test_plain_loops_give_the_same(monkeypatch):
+    pytest.importorskip("numba")
+    compiled = found_in_all_cases()
+    with monkeypatch.context() as patch:
+        without_numba(patch)
+        assert kernels.compiled(kernels.smooth) is kernels.smooth
+        plain = found_in_all_cases()
+    kernels.compiled.cache_clear()
+    for one, other in zip(plain, compiled, strict=True):
+        close(one, other, 1e-14)
+
+
+def test_what_is_compiled_need_not_be_kept(monkeypatch):
+    """No place on the disk can be written to: compiled all the same, each time anew."""
+    kept = []
+
+    def njit(cache=False, nogil=False):
+        if cache:
+            raise RuntimeError
+        kept.append(nogil)
+        return lambda loop: loop
+
+    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(njit=njit))
+    kernels.compiled.cache_clear()
+    assert kernels.compiled(kernels.decode) is kernels.decode
+    kernels.compiled.cache_clear()
+    assert kept == [True]
+
+
+def test_memory_is_that_of_the_result():
+    records = 400_000
+    outputs = np.random.default_rng(0).integers(0, 2, records).astype(np.uint8)
+    posteriors(outputs[:9], FLIPS, PAIR)
+    tracemalloc.start()
+    found = posteriors(outputs, FLIPS, PAIR)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.nbytes == 16 * records
+    assert peak <= 1.2 * found.nbytes + 2**20
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def test_outputs_of_probability_zero_are_named_by_their_place():
+    chain = ut.MarkovChain(oracle.ZEROS)
+    sure = ut.RandomizedResponse(np.eye(3))
+    with pytest.raises(InvalidInput, match=r"up to record 3 \(counting from 0\)"):
+        posteriors([0, 1, 2, 1, 1], sure, chain)
+    with pytest.raises(InvalidInput, match="record 2 of series 1"):
+        posteriors([[0, 1, 2], [0, 1, 0]], sure, chain)
+    with pytest.raises(InvalidInput, match=r"record 1 .*known"):
+        posteriors([0, 1, 2], sure, chain, known={1: 2})
+    table = np.array([[0.5, 1.0], [1, 1], [0, 0]])
+    with pytest.raises(InvalidInput, match=r"record 0 of series 0 .* probability 0"):
+        posteriors([1, None, 0], ut.Redaction(table), PAIR)
+    still = ut.MarkovChain(np.eye(2), start=[0.5, 0.5])
+    flips = ut.RandomizedResponse([[0.25, 0.75], [0.75, 0.25]])
+    with pytest.raises(InvalidInput, match="record 2001"):  # found with logarithms
+        posteriors([0] * 2000 + [1] * 2, flips, still, known={2000: 0, 2001: 1})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (([0, 2], FLIPS, PAIR), UnknownState, "record 1"),
+        (([0, None], FLIPS, PAIR), UnknownState, "record 1"),
+        (([[0, 1], [0]], FLIPS, PAIR), InvalidInput, "lengths from 1 to 2"),
+        (([0, 1], FLIPS, ut.MarkovChain(oracle.THREE)), InvalidInput, "2 states, the chain has 3"),
+        (([0, 1], FLIPS, ut.Groups(3)), InvalidInput, "MarkovChain is required"),
+        (([0, 1], "flips", PAIR), InvalidInput, "RandomizedResponse"),
+        (([0] * 4, FLIPS, ut.MarkovChain(oracle.LAZY, length=3)), InvalidInput, "at most 3"),
+        (([0, 1], ut.Redaction([[1, 1]] * 3), PAIR), InvalidInput, "exactly 3"),
+        (([0, 1], FLIPS, PAIR, {2: 0}), InvalidInput, "record 2 .* has 2 records"),
+        (([0, 1], FLIPS, PAIR, {-1: 0}), InvalidInput, "at least 0"),
+        (([0, 1], FLIPS, PAIR, {0: 5}), UnknownState, "known of record 0"),
+        (([0, 1], FLIPS, PAIR, [0]), InvalidInput, "state of each known record"),
+    ],
+)
+def test_refusals(arguments, error, words):
+    with pytest.raises(error, match=words):
+        posteriors(*arguments)
+
+
+def test_known_records_need_series_without_gaps():
+    import polars as pl
+
+    data = ut.Data(pl.DataFrame({"t": [0, 2], "x": [0, 1]}), value="x", time="t", every=1)
+    with pytest.raises(NotSupported, match="absent steps"):
+        posteriors(data, FLIPS, PAIR, {0: 1})

@@ -1,0 +1,125 @@
+"""The audit's own likelihoods equal enumeration."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from undertow.auditing.draws import ChainSource
+from undertow.auditing.scores import answer_score, count_score, hidden_chain, series_score
+
+P3 = ut.MarkovChain([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]])
+P2 = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[0.2, 0.8])
+ERASURES = [[0.5, 0.1], [1.0, 1.0], [0.2, 0.9], [0.0, 0.3]]
+
+
+def shown(mechanism, path, record):
+    """Pr[output] of a record given the whole path; XOR noise is summed elsewhere."""
+    if isinstance(mechanism, ut.RandomizedResponse):
+        return mechanism.matrix[path[record]]
+    row = mechanism.probabilities[record, path[record]]
+    return np.append((1 - row) * (np.arange(2) == path[record]), row)
+
+
+def likelihood(mechanism, chain, first, path_values, outputs):
+    """Pr[outputs, fixed values], by enumeration of all paths (and all noise)."""
+    total, length = 0.0, len(outputs)
+    for path in itertools.product(range(chain.size), repeat=length):
+        if any(path[r] != v for r, v in path_values.items()):
+            continue
+        chance = chain.law(first)[path[0]]
+        for t in range(length - 1):
+            chance *= chain.step(first + t)[path[t], path[t + 1]]
+        if isinstance(mechanism, ut.XorNoise):
+            z = [x ^ y for x, y in zip(path, outputs, strict=True)]
+            rho = mechanism.rho0, mechanism.rho1
+            chance *= (mechanism.flip_rate, 1 - mechanism.flip_rate)[1 - z[0]]
+            for a, b in itertools.pairwise(z):
+                chance *= rho[a] if a != b else 1 - rho[a]
+        else:
+            for t, output in enumerate(outputs):
+                chance *= shown(mechanism, path, t)[output]
+        total += chance
+    return total
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "chain", "first", "length", "outputs"),
+    [
+        (ut.RandomizedResponse.binary(0.2, 0.3), P2, 2, 5, 2),
+        (ut.RandomizedResponse.symmetric(3, 0.4), P3, 0, 4, 3),
+        (ut.RandomizedResponse([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]), P2, 0, 4, 3),
+        (ut.XorNoise(0.2, 0.4), P2, 1, 5, 2),
+        (ut.Redaction(ERASURES), P2, 0, 4, 3),
+    ],
+)
+def test_series_scores_equal_enumeration(mechanism, chain, first, length, outputs):
+    target, known = 1, {length - 1: 0}
+    hidden = hidden_chain(mechanism, chain, first, length)
+    score = series_score(hidden, known, target, (0, 1))
+    compared = 0
+    for seen in itertools.product(range(outputs), repeat=length):
+        pair = [
+            likelihood(mechanism, chain, first, known | {target: value}, seen) for value in (0, 1)
+        ]
+        if min(pair) <= 0:
+            continue
+        found = score(np.array([seen], dtype=np.uint8))[0, 0]
+        assert found == pytest.approx(math.log(pair[0] / pair[1]), abs=1e-3)
+        compared += 1
+    assert compared > 4
+
+
+def test_long_series_do_not_underflow():
+    hidden = hidden_chain(ut.RandomizedResponse.binary(0.01, 0.01), P2, 0, 3000)
+    outputs = np.zeros((2, 3000), dtype=np.uint8)
+    outputs[1] = 1
+    found = series_score(hidden, {}, 1500, (0, 1))(outputs)
+    assert np.isfinite(found).all()
+    assert found[0, 0] > 5 > -5 > found[1, 0]
+
+
+def test_what_the_plan_rules_out_speaks_for_the_truth():
+    hidden = hidden_chain(ut.Redaction(ERASURES), P2, 0, 4)
+    score = series_score(hidden, {}, 1, (0, 1))
+    leaked = score(np.array([[2, 0, 2, 0], [2, 1, 2, 0]], dtype=np.uint8))[:, 0]
+    assert leaked[0] > 5
+    assert leaked[1] < -5
+
+
+@pytest.mark.parametrize("scale", [0.4, 3.0])
+def test_count_scores_equal_enumeration(scale):
+    source, pair = ChainSource(P3, 4, 0), ({1: 2, 3: 0}, {1: 0, 3: 0})
+    bins = np.array([[0, 1, 1]])
+    score = count_score(source, pair, bins, scale)
+    for answer in (-7, -1, 0, 1, 2, 4, 9):
+        chances = []
+        for fixed in pair:
+            total = 0.0
+            for path in itertools.product(range(3), repeat=4):
+                if all(path[r] == v for r, v in fixed.items()):
+                    chance = P3.law(0)[path[0]]
+                    for t in range(3):
+                        chance *= P3.step(t)[path[t], path[t + 1]]
+                    count = sum(x > 0 for x in path)
+                    total += chance * math.exp(-abs(answer - count) / scale)
+            chances.append(total)
+        prior = [np.linalg.matrix_power(P3.transition, 2)[v, 0] * P3.law(1)[v] for v in (2, 0)]
+        wanted = math.log(chances[0] / prior[0]) - math.log(chances[1] / prior[1])
+        found = score(np.array([[float(answer)]]))[0, 0]
+        assert found == pytest.approx(wanted, abs=1e-5)
+
+
+def test_histograms_are_scored_bin_by_bin():
+    source = ChainSource(P2, 5)
+    score = count_score(source, ({2: 1}, {2: 0}), np.eye(2), 2.0)
+    high, low = score(np.array([[0.0, 5.0], [5.0, 0.0]]))
+    assert high[0] > 0 > low[0]
+    assert high.tolist()[1:] == [0.0, 5.0, -5.0]
+
+
+def test_very_long_counts_are_their_own_score():
+    source = ChainSource(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), 5000)
+    assert count_score(source, ({0: 1}, {0: 0}), np.array([[0, 1]]), 2.0) is answer_score

@@ -1,0 +1,161 @@
+"""`undertow attack`: what attackers make of a release, from files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import undertow as ut
+from tests.cli.calls import call, strict
+from tests.cli.local_scene import LOCAL, refused, run, scene, studio, truth
+from tests.cli.scene import ACTIVE, HOURS, SERIES, release
+from undertow.auditing.attacking import attack as compute
+
+__all__ = ["scene", "studio"]
+
+pytestmark = pytest.mark.usefixtures("studio")
+WHO = ("--person", "id", "--time", "ts")
+
+
+@pytest.fixture
+def flipped(studio):
+    assert run("sanitize", "--output", "out.csv", plan="few.plan").exit_code == 0
+    return ut.Data("out.csv", value="steps", person="id", time="ts")
+
+
+def ask(*arguments, data="out.csv", plan="few.plan", true="steps.csv", options=ACTIVE):
+    return call("attack", data, "--plan", plan, "--truth", true, *options, *arguments)
+
+
+def found(*arguments, **options):
+    result = ask(*arguments, "--json", **options)
+    assert result.exit_code == 0, result.output
+    assert not result.stderr
+    return strict(result.stdout)
+
+
+def rows(result):
+    """The labelled rows above the table."""
+    lines = result.stdout.partition("\nHow the attackers fared")[0].splitlines()[1:]
+    return dict(line.strip().split("  ", 1) for line in lines)
+
+
+def test_all_attackers_by_default(flipped):
+    said = found()
+    known = compute(flipped, LOCAL["few"], [list(map(str, one)) for one in SERIES])
+    assert said["verdicts"] == strict(json.dumps(known.to_dict()["verdicts"]))
+    assert said["plan"] == LOCAL["few"].fingerprint()
+    assert (said["records"], said["series"]) == (4 * HOURS, 4)
+    assert not said["broken"]
+    text = ask().stdout
+    words = rows(ask())
+    assert words["the promise is"].startswith("kept")
+    for one in said["verdicts"]:
+        line = next(line for line in text.splitlines() if line.split()[:1] == [one["attacker"]])
+        assert float(line.split()[1]) == pytest.approx(one["accuracy"], abs=1e-4)
+
+
+@pytest.mark.usefixtures("flipped")
+def test_what_is_known_and_wanted_and_by_whom():
+    said = found("--known", "3,5", "--attackers", "viterbi,informed", "--confidence", "0.5")
+    assert said["known"] == [3, 5]
+    assert [one["attacker"] for one in said["verdicts"]] == ["viterbi", "informed"]
+    assert said["verdicts"][0]["targets"] == 4 * (HOURS - 2)
+    assert said["confidence"] == 0.5
+    assert found("--targets", "7")["verdicts"][0]["targets"] == 4
+    assert "3, 5" in rows(ask("--known", "3,5"))["known"]
+    Path("other.json").write_text(
+        json.dumps({"kind": "markov-chain", "transition": [[0.5, 0.5], [0.5, 0.5]],
+                    "states": ["inactive", "active"]})
+    )  # fmt: skip
+    said = found("--model", "other.json")
+    assert not said["verdicts"][2]["covered"]
+    assert "not against this attacker" in ask("--model", "other.json").stdout
+
+
+def test_a_broken_promise_is_said_aloud():
+    """A file that was flipped far less than the plan says."""
+    assert run("sanitize", "--output", "out.csv", plan="few.plan").exit_code == 0
+    lines = Path("out.csv").read_text().splitlines()
+    told = [f"{line.rpartition(',')[0]},{state}" for line, state in
+            zip(lines[1:], truth(), strict=True)]  # fmt: skip
+    Path("bare.csv").write_text("\n".join([lines[0], *told]) + "\n")
+    sold = ut.Plan(
+        ut.RandomizedResponse.binary(0.25, 0.25), LOCAL["few"].model, 0.1,
+        ut.Leakage(0.1, 0.1, "exact", "any"), "exact",
+    )  # fmt: skip
+    Path("sold.plan").write_text(sold.to_json())
+    said = found(data="bare.csv", plan="sold.plan")
+    assert "correlation-aware" in said["broken"]
+    assert "BROKEN by" in rows(ask(data="bare.csv", plan="sold.plan"))["the promise is"]
+
+
+def test_redactions_and_noise_in_runs():
+    assert run("redact", "--output", "shown.csv", plan="erasures.plan").exit_code == 0
+    said = found(data="shown.csv", plan="erasures.plan")
+    assert said["verdicts"][0]["targets"] == 4
+    assert not said["broken"]
+    assert run("sanitize", "--output", "runs.csv", plan="runs.plan").exit_code == 0
+    assert not found(data="runs.csv", plan="runs.plan")["broken"]
+
+
+def test_answers():
+    assert release("--output", "answer.json").exit_code == 0
+    said = found(data="answer.json", plan="count.plan")
+    assert [one["attacker"] for one in said["verdicts"]] == ["prior", "bayes"]
+    assert not said["broken"]
+    picture = ask("--figure", "a.svg", "--epsilons", "1", data="answer.json", plan="count.plan")
+    assert picture.exit_code == 0
+    assert "bayes" in Path("a.svg").read_text()
+    Path("no.json").write_text("{}")
+    assert "release --output" in refused(ask(data="no.json", plan="count.plan"))
+    assert "cannot read" in refused(ask(data="none.json", plan="count.plan"))
+
+
+@pytest.mark.usefixtures("flipped")
+def test_figures():
+    pytest.importorskip("matplotlib")
+    assert ask("--figure", "attack.svg").exit_code == 0
+    text = Path("attack.svg").read_text()
+    for words in ("correlation-aware", "viterbi", "single-bit", "at most, by the promise"):
+        assert words in text
+    assert "exists" in refused(ask("--figure", "attack.svg"))
+    assert ask("--figure", "attack.svg", "--force", "--epsilons", "3,4").exit_code == 0
+    assert Path("attack.svg").read_text() != text
+    assert ask("--figure", "attack.png").exit_code == 0
+    assert Path("attack.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("flipped")
+def test_bad_files():
+    lines = Path("out.csv").read_text().splitlines()
+    Path("short.csv").write_text("\n".join(lines[:-1]) + "\n")
+    assert "series 3 (counting from 0) has 47 outputs and 48" in refused(ask(data="short.csv"))
+    persons = [line for line in lines if not line.startswith("p3")]
+    Path("fewer.csv").write_text("\n".join(persons) + "\n")
+    assert "3 series, and the truth has 4" in refused(ask(data="fewer.csv"))
+    Path("moved.csv").write_text("\n".join(lines).replace("p2,", "p9,") + "\n")
+    assert f"row {2 * HOURS}" in refused(ask(data="moved.csv"))
+    odd = [lines[0], lines[1].rpartition(",")[0] + ",canary-3c9f", *lines[2:]]
+    Path("strange.csv").write_text("\n".join(odd) + "\n")
+    said = refused(ask(data="strange.csv"))
+    assert "row 0" in said
+    assert "canary" not in said
+    raw = (*WHO, "--value", "steps")
+    assert "none of the plan's states" in refused(ask(true="odd.csv", options=raw))
+    Path("groups.json").write_text(json.dumps(ut.Groups(3).to_dict()))
+    assert "one Markov chain" in refused(ask("--model", "groups.json"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--epsilons", "1,2"),
+        ("--force",),
+        ("--figure", "attack.pdf"),
+        ("--known", "x"),
+        ("--epsilons", "x", "--figure", "a.png"),
+    ],
+)
+def test_wrong_usage(arguments):
+    assert ask(*arguments).exit_code == 2

@@ -1,0 +1,134 @@
+"""``undertow audit``: verdicts, exit codes, and what stands where."""
+
+import json
+
+import pytest
+
+import undertow as ut
+from tests.cli.calls import call, rows, strict
+
+CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("idle", "active"), length=60)
+
+
+def written(path, scale, model=CHAIN, query=None):
+    noise = ut.DiscreteLaplace(query or ut.Count("active"), scale)
+    plan = ut.Plan(noise, model, 1.0, ut.Leakage(1.0, 1.0, "as sold", "any"), "as sold")
+    path.write_text(plan.to_json())
+    return path
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return written(tmp_path / "kept.json", 3.9948)
+
+
+@pytest.fixture
+def broken(tmp_path):
+    return written(tmp_path / "broken.json", 1.0)
+
+
+def test_a_kept_promise(kept):
+    result = call("audit", kept, "--draws", 2000, "--seed", 1)
+    assert result.exit_code == 0
+    assert not result.stderr
+    assert result.stdout.startswith("The promise is consistent with the audit")
+    said = rows(result)
+    assert said["promise"].strip() == (
+        "a leakage of at most 1 to an attacker who knows any other records"
+    )
+    assert "with 95% confidence" in said["found"]
+    assert said["randomness"].strip() == "insecure, seed 1"
+
+
+def test_a_broken_promise_exits_with_one(broken):
+    result = call("audit", broken, "--draws", 2000, "--seed", 1)
+    assert result.exit_code == 1
+    assert not result.stderr
+    assert result.stdout.startswith("The promise is REFUTED")
+    lower = float(rows(result)["found"].split()[2].rstrip(","))
+    assert 1.0 < lower < 3.5
+    assert rows(result)["attack"].strip().startswith("target record 30 of 60")
+
+
+def test_json(kept, broken):
+    for path, code in ((kept, 0), (broken, 1)):
+        result = call("audit", path, "--draws", 2000, "--seed", 1, "--json")
+        assert result.exit_code == code
+        assert not result.stderr
+        found = strict(result.stdout)
+        assert found["verdict"] == ("refuted" if code else "consistent")
+        assert (found["lower"] > found["promise"]) == bool(code)
+        assert found["draws"] == 2000
+        assert found["plan"] == json.loads(path.read_text())["checksum"]
+        assert set(found["attack"]) >= {"target", "known", "value", "other"}
+
+
+def test_another_promise_and_confidence(broken):
+    found = strict(
+        call(
+            "audit", broken, "--draws", 2000, "--seed", 1, "--promise", 9, "--confidence", 0.99,
+            "--json",
+        ).stdout
+    )  # fmt: skip
+    assert (found["promise"], found["confidence"], found["verdict"]) == (9, 0.99, "consistent")
+
+
+def test_secure_noise_is_the_default(kept):
+    found = strict(call("audit", kept, "--draws", 1000, "--json").stdout)
+    assert found["randomness"] == "secure"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path / "none.json", "no such file"),
+        (lambda path: written(path / "m.json", 9.0, ut.MarkovChain.mixing(2, 0.1, 0.2, 50)),
+         "MixingClass"),
+        (lambda path: written(path / "g.json", 9.0, ut.Groups(2), ut.Histogram()), "Histogram"),
+    ],
+)  # fmt: skip
+def test_refusals(make, words, tmp_path):
+    path = make(tmp_path)
+    result = call("audit", path, "--draws", 1000)
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert not result.stdout
+    assert len(result.stderr.splitlines()) == 1
+    told = call("audit", path, "--draws", 1000, "--json")
+    assert told.exit_code == 1
+    assert words in strict(told.stdout)["message"]
+
+
+def test_a_damaged_plan_is_refused(kept):
+    kept.write_text(kept.read_text().replace("3.9948", "0.9948"))
+    result = call("audit", kept)
+    assert result.exit_code == 1
+    assert "checksum" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--draws", "10"),
+        ("--draws", "many"),
+        ("--confidence", "1"),
+        ("--promise", "0"),
+        ("--seed", "-1"),
+        ("--attackers", "all"),
+    ],
+)
+def test_wrong_usage(words, kept):
+    result = call("audit", *([kept] if words else []), *words)
+    assert result.exit_code == 2
+    assert not result.stdout
+
+
+def test_a_bar_on_a_terminal_only(kept):
+    shown = call("audit", kept, "--draws", 1000, "--seed", 1, env={"FORCE_COLOR": "1"})
+    assert shown.exit_code == 0
+    assert "attacking" not in call("audit", kept, "--draws", 1000, "--seed", 1).output
+
+
+def test_help_has_an_example():
+    assert "undertow audit plan.json" in call("audit", "--help").stdout
