@@ -22,13 +22,29 @@ def commit():
     return (git("rev-parse", "--short", "HEAD") or "unknown") + later
 
 
+def sections(text):
+    """The parts of a summary by their headings, in order."""
+    found: dict[str, str] = {}
+    for part in text.split("\n## ")[1:]:
+        heading, _, body = part.partition("\n")
+        found[heading] = body.strip()
+    return found
+
+
 @pytest.fixture(scope="session")
 def lines():
-    """The lines of the summary; written when the session is done, whatever happened."""
+    """The lines of the summary; written when the session is done, whatever happened.
+
+    A section replaces the one of an earlier run; sections that did not run stay as they were.
+    """
     found: list[str] = []
     yield found
+    new = sections("\n" + "\n".join(found))
+    if not new:
+        return
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    head = ["# Last soak", "", f"Date {today}, commit {commit()}.", ""]
-    if found:
-        RESULT.parent.mkdir(exist_ok=True)
-        RESULT.write_text("\n".join([*head, *found]).rstrip() + "\n", encoding="utf-8")
+    told = {name: f"Run on {today}, commit {commit()}.\n\n{body}" for name, body in new.items()}
+    before = sections(RESULT.read_text(encoding="utf-8")) if RESULT.is_file() else {}
+    text = "".join(f"\n## {name}\n\n{body}\n" for name, body in (before | told).items())
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text("# Last soak\n" + text, encoding="utf-8")

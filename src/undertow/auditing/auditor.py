@@ -47,6 +47,11 @@ class Audit:
     the ``promise``. A plan that is ``"consistent"`` is not proved: its certificate is what proves
     it. ``attack`` is the one that was tested, on ``draws`` series whose value a coin chose; its
     event happened in ``hits`` of those with ``attack.value``, in ``other_hits`` of the others.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.2, .8]], length=20)
+    >>> audit(calibrate(Count(1), chain, epsilon=1.0), 2000, seed=1).refuted
+    False
     """
 
     verdict: Literal["refuted", "consistent"]

@@ -245,7 +245,7 @@ def _other(plan: "Plan[Any]", true: Any, how: dict[str, Any], epsilon: float) ->
     if not is_local(made):
         return compute(release(made, true).value, made, true, **how)
     carry_out: Any = redact if isinstance(made.query, Redacted) else sanitize
-    return compute(carry_out(made, true), made, true, **how)
+    return compute(carry_out(made, true, foreign=how["foreign"]), made, true, **how)
 
 
 def _tell(found: "Attack", figure: Path | None) -> None:
