@@ -46,6 +46,8 @@ def _draw_map(axes: "Axes", grid: list[Case], table: Robustness) -> None:
     rows = sorted({case.factors[0] for case in grid})
     columns = sorted({case.factors[1] for case in grid})
     values = [[math.nan] * len(columns) for _ in rows]
+    apart = [abs(case.leakage.upper - table.promise) for case in grid if case.leakage is not None]
+    reach = max(filter(math.isfinite, apart), default=0.0) or 1.0
     for case in grid:
         x, y = columns.index(case.factors[1]), rows.index(case.factors[0])
         value = math.inf if case.leakage is None else case.leakage.upper
@@ -53,10 +55,9 @@ def _draw_map(axes: "Axes", grid: list[Case], table: Robustness) -> None:
         broken = case.verdict(table.promise) != "kept"
         axes.text(
             x, y, above(value, 3), ha="center", va="center", fontsize=9.5,
-            color="white" if broken and value > 1.25 * table.promise else INK,
+            color="white" if abs(value - table.promise) > 0.7 * reach else INK,
             fontweight="bold" if broken else "normal", label=case.verdict(table.promise),
         )  # fmt: skip
-    reach = max(abs(v) for row in values for v in row if math.isfinite(v)) or 1.0
     axes.imshow(values, cmap="RdBu_r", vmin=-1.3 * reach, vmax=1.3 * reach, aspect="auto",
                 origin="lower")  # fmt: skip
     axes.set_xticks(range(len(columns)), [f"x {f:g}" for f in columns])
