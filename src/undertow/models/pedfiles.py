@@ -72,7 +72,10 @@ def _lines(path: Path) -> list[str]:
             raw = gzip.decompress(raw)
         return raw.decode("utf-8-sig").splitlines()
     except (OSError, EOFError, zlib.error) as error:
-        raise InvalidInput(f"cannot read the pedigree file {path.name}: {error}") from error
+        reason = getattr(error, "strerror", None) or "it is damaged"
+        raise InvalidInput(
+            f"cannot read the pedigree file {path.name}: {reason.lower()}"
+        ) from error
     except UnicodeDecodeError as error:
         raise InvalidInput(
             f"{path.name} is not a pedigree file: it is not text; PED and FAM files have lines of "
