@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from undertow.papers.liu2016.checkins import BAND, BANDS
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "friends_attack.py"
 
 
@@ -41,14 +43,14 @@ def test_the_law_of_the_sum_is_that_of_all_circles(scene):
     example, _, joint = scene
     laws, answers = example["sum_laws"](joint)
     rows = joint / joint.sum(axis=1, keepdims=True)
-    bands = example["BANDS"]
+    bands = BANDS
     expected = np.zeros_like(laws)
     for circle in itertools.product(range(bands), repeat=4):
         expected[circle[0], sum(circle)] += math.prod(
             rows[circle[0], friend] for friend in circle[1:]
         )
     assert laws == pytest.approx(expected, abs=1e-13)
-    assert np.diff(answers) == pytest.approx(example["BAND"])
+    assert np.diff(answers) == pytest.approx(BAND)
     assert laws.sum(axis=1) == pytest.approx(1.0)
 
 

@@ -359,3 +359,12 @@ def test_algorithm_1_erases_one_record_too_many():
         ours, printed = redacted("mq", epsilon), redacted("mq-printed", epsilon)
         assert ours.utility - printed.utility == pytest.approx(0.1)
         assert printed.leakage.upper <= epsilon
+
+
+def test_the_window_bound_needs_positive_correlation():
+    """Where neighbours differ more often than not a window beats both forms of Theorem 2."""
+    chain = ut.MarkovChain([[0.15, 0.85], [0.95, 0.05]], length=10)
+    plan = ut.calibrate(ut.Redacted(protect=4, length=10), chain, 2.4652, "ignorant", "mq")
+    measures = dict(plan.measures)
+    assert measures["window bound printed"] < plan.utility
+    assert "window bound" not in measures

@@ -16,7 +16,7 @@ from tests.cli.calls import CHAIN, call, start
 
 COMMANDS = (
     "leakage", "plan", "compare", "fit", "validate", "release", "sanitize", "redact", "estimate",
-    "attack", "audit", "ledger", "demo",
+    "attack", "audit", "ledger", "reproduce", "demo",
 )  # fmt: skip
 LEAKAGE = ("leakage", *CHAIN, "--epsilon", "1")
 PROBE = """
@@ -120,18 +120,18 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
                 Path("year.db").unlink()
             if words and words[1] != "demo":
                 written = {"--output", "--report", "--figure"} & set(words)
-                more = ["--force"] if written else []
+                more = ["--force"] if written and words[1] != "reproduce" else []
                 more += ["--seed", "1"] if words[1] == "audit" else []  # one in twenty errs
                 done = call(*words[1:], *more)
                 assert done.exit_code == 0, line
                 ran += 1
-    assert ran == 48
+    assert ran == 52
 
 
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
-        ("undertow re", {"redact", "release"}),
+        ("undertow re", {"redact", "release", "reproduce"}),
         ("undertow ledger ", {"create", "show", "limit", "verify"}),
         ("undertow plan --against ", {"any", "ignorant", "informed"}),
         ("undertow release --dry", {"--dry-run"}),

@@ -16,6 +16,7 @@ from undertow.cli.ledger_command import ledger_app
 from undertow.cli.plan_command import plan
 from undertow.cli.redact_command import redact
 from undertow.cli.release_command import release
+from undertow.cli.reproduce_command import reproduce
 from undertow.cli.sanitize_command import sanitize
 from undertow.cli.validate_command import validate
 
@@ -75,6 +76,8 @@ def undertow(
         --output erasures.json
       undertow redact activity.csv.gz --plan erasures.json --value steps --state 'steps > 0' \\
         --output shown.csv
+    What do the papers say, and is it true?
+      undertow reproduce wang2016:lemma4.7 --quick --output reproduction
     What was released so far, and what is left?
       undertow ledger show year.db
     Show me, on a simulated fortnight of activity.
@@ -96,4 +99,5 @@ app.command(short_help="What a randomised series says of the true one.")(estimat
 app.command(short_help="What attackers make of a release.")(attack)
 app.command(short_help="Does the code keep a plan's promise?")(audit)
 app.add_typer(ledger_app, short_help="What was released, and what is left.")
+app.command(short_help="The papers, recomputed and judged.")(reproduce)
 app.command(short_help="Show me, on simulated activity.")(demo)

@@ -108,7 +108,10 @@ def _tell(plan: "Plan", found: "Audit") -> None:
             ("attack", found.attack_words()),
             ("event", found.event),
             ("seen", seen),
-            ("tried", f"{found.attacks} attack{'s' * (found.attacks > 1)}, {found.series:,} series"),
+            (
+                "tried",
+                f"{found.attacks} attack{'s' * (found.attacks > 1)}, {found.series:,} series",
+            ),
             ("randomness", found.randomness),
         ],
     )

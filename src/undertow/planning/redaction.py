@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -220,17 +221,11 @@ def _measures(setting: Setting, proposal: Proposal) -> Iterator[tuple[str, float
     yield "utility", utility
     if len(setting.chains) > 1:
         return
-    try:
+    with suppress(MethodRefused):
         one, target = setting.one("the window bound")
-        bounds = [
-            window_bound(one, target, setting.length, setting.epsilon, printed)
-            for printed in (True, False)
-        ]
-    except MethodRefused:
-        bounds = []
-    if bounds:
-        yield "window bound printed", bounds[0]
-        yield "window bound", bounds[1]
+        asked = (one, target, setting.length, setting.epsilon)
+        yield "window bound printed", window_bound(*asked, printed=True)
+        yield "window bound", window_bound(*asked)
     if proposal.optimal:
         yield "optimum", utility
         return

@@ -194,13 +194,20 @@ def window_bound(
     Theorem 2 of [massny2025], against an attacker who knows no other record. Differs from the
     paper: R2 = min{R1, max(1, 2 Delta*(epsilon / 2) - 2)}, because two windows whose widths
     differ by one can be private where the printed bound, 2 Delta*(epsilon / 2) - 1, excludes
-    them. ``printed`` asks for the theorem as printed, which is no bound.
+    them; and it is refused for alpha + beta > 1, where influences are not convex and windows of
+    very different widths can be private. ``printed`` asks for the theorem as printed, which is no
+    bound.
 
     >>> chain = MarkovChain([[.8, .2], [.3, .7]])
     >>> window_bound(chain, 5, 12, .92), window_bound(chain, 5, 12, .92, printed=True)
     (0.6667, 0.5833)
     """
     alpha, beta = binary_rates(chain, "the window bound")
+    if not printed and alpha + beta > 1:
+        raise MethodRefused(
+            "the window bound needs neighbours that agree more often than not, Pr(0 -> 1) + "
+            f"Pr(1 -> 0) <= 1, found {alpha + beta:g}; use method='optimal' or 'mq'"
+        )
     place = min(target + 1, length - target)  # counted from 1, from the nearer end
 
     near, far = (widest(alpha, beta, room) for room in (place - 1, length - place))

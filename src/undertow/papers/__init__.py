@@ -1,0 +1,1 @@
+"""Every figure, table and theorem of the five papers, recomputed and judged."""

@@ -1,0 +1,141 @@
+"""wang2016 recomputed: its figure, theorems and algorithms, and what they cost on data."""
+
+import math
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from undertow.bounds.chains.quilt import spectral_gap
+from undertow.papers.registry import Setting, find_results, printed, recompute
+from undertow.papers.wang2016 import algorithms, figures
+from undertow.papers.wang2016.records import STAGES, read_nights
+
+DATA = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[3] / "shared" / "data")
+CORRECTED = {"alg1": 1, "alg2": 2}
+ITEMS = (
+    "fig2a", "fig2b", "fig2c", "sec1", "sec3.2", "thm3.2", "thm4.4", "lemma4.5", "lemma4.7",
+    "cond4.6", "alg1", "alg2", "alg3", "ex:flu", "ex:activity", "data:sleep", "data:power",
+)  # fmt: skip
+WITH_DATA = ("ex:activity", "data:sleep", "data:power")
+
+
+@cache
+def outcome(item, data=None):
+    (found,) = find_results([f"wang2016:{item}"])
+    return recompute(found, Setting(data=data)).outcome
+
+
+def finding(item, start, data=None):
+    """The one finding whose name starts so."""
+    (found,) = [f for f in outcome(item, data).findings if f.name.startswith(start)]
+    return found
+
+
+def test_all_results_are_listed():
+    assert {found.item for found in find_results(["wang2016"])} == set(ITEMS)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_verdicts(item):
+    found = outcome(item)
+    verdicts = found.verdicts
+    assert verdicts.get("corrected", 0) == CORRECTED.get(item, 0)
+    assert not {"differs", "not improved"} & set(verdicts)
+    for each in found.findings:
+        assert each.why != "no witness"
+    assert found.data == ("stand-in" if item in WITH_DATA else "none")
+
+
+@pytest.mark.parametrize(
+    ("item", "curve", "errors"),
+    [
+        ("fig2a", "pi 0.05", (0.096573, 0.029153, 0.008581)),
+        ("fig2b", "gap 0.1", (0.096573, 0.029153, 0.008581)),
+        ("fig2c", "T 5000", (0.096573, 0.029153, 0.008581)),
+        ("fig2c", "T 1000", (0.482865, 0.145763, 0.042907)),
+    ],
+)
+def test_figure_2(item, curve, errors):
+    for power, error in zip((1, 2, 3), errors, strict=True):
+        found = finding(item, f"L1 error, {curve}, log epsilon {power}")
+        assert found.ours == pytest.approx(error, abs=1e-6)
+        assert found.verdict == "reproduced"
+    published, sharper = outcome(item).charts[0].panels
+    for theirs, ours in zip(published.lines, sharper.lines, strict=True):
+        assert theirs.label == ours.label
+        assert all(our < their for our, their in zip(ours.y, theirs.y, strict=True))
+
+
+def test_the_axis_can_contradict():
+    """The height of the highest curve is read from the axis; another gap would not fit it."""
+    top = printed("wang2016")["fig2b"]["top"]
+    wrong = 10 * figures.printed_sigma(0.05, 0.035, 5000, math.e) / 5000
+    assert abs(wrong - top["value"]) > top["reading_error"]
+
+
+def test_random_chains_are_what_they_should_be():
+    chain = figures.random_reversible(5, 0.05, 0.1, np.random.default_rng(3))
+    gap, reversible = spectral_gap(chain)
+    assert reversible
+    assert gap >= 0.1
+    assert chain.initial.min() >= 0.05
+
+
+def test_sharper_influences_still_hold():
+    """(1 - g)^t is what the proof of Lemma A.1 has before it is rounded up."""
+    rng = np.random.default_rng(8)
+    for _ in range(30):
+        chain = figures.random_reversible(4, 0.02, 0.05, rng)
+        gap, law = spectral_gap(chain)[0], chain.initial
+        for t, power in enumerate(chain.powers(40)):
+            assert np.abs(power / law - 1).max() <= (1 - gap) ** t / law.min() + 1e-12
+
+
+def test_algorithm_2_as_printed():
+    """Far from both traps the printed search finds what the package finds."""
+    printed_, proved = (
+        scores(0.5, 0.8, 12, 2.0)
+        for scores in (algorithms.printed_scores, algorithms._proved_scores)
+    )
+    assert printed_[:5] == pytest.approx(proved[:5])
+    assert printed_[8] == pytest.approx(2.390662, abs=1e-6)
+    assert proved[8] == pytest.approx(4.183658, abs=1e-6)
+    assert math.isinf(algorithms.printed_scores(0.5, 0.5, 30, 4.0)[0])
+
+
+def test_the_quilts_leak_more_to_those_who_know_records():
+    (table,) = outcome("thm4.4").tables
+    rows = {row[0]: row for row in table[2]}
+    assert float(rows["8"][2]) <= 8.0
+    assert float(rows["8"][3]) == pytest.approx(8.6326, abs=1e-4)
+
+
+def test_flu():
+    found = finding("ex:flu", "plain noise at epsilon 1 is not enough for 3 people")
+    assert found.ours == pytest.approx(2.013205, abs=1e-6)
+    (table,) = outcome("ex:flu").tables
+    group = [row for row in table[2] if row[1] == "group"]
+    assert [float(row[2]) for row in group] == [2.0, 3.0, 4.0]
+
+
+def test_real_data():
+    needed = (("activity", "activity.csv.gz"), ("sleep", "sleep_edf_hypnograms.csv.gz"),
+              ("power", "uci_household_hourly.csv.gz"))  # fmt: skip
+    if not all(DATA.joinpath(*parts).is_file() for parts in needed):
+        pytest.skip("no data: set UNDERTOW_DATA to the folder that holds activity/, sleep/, power/")
+    nights = read_nights(DATA / "sleep" / "sleep_edf_hypnograms.csv.gz")
+    assert len(nights) == 20
+    assert {stage: sum(night.count(stage) for night in nights) for stage in STAGES} == {
+        "W": 3656, "N1": 1689, "N2": 8927, "N3": 3074, "REM": 3693,
+    }  # fmt: skip
+    for item in ("ex:activity", "data:power"):
+        assert outcome(item, DATA).data == "real"
+        assert set(outcome(item, DATA).verdicts) == {"reproduced", "improved"}
+    count = finding("ex:activity", "scale for a count, epsilon 1: exact against quilt-", DATA)
+    assert count.ours == pytest.approx(3.99, abs=0.02)
+    levels = finding("data:power", "noise at epsilon 1: exchange, any attacker, against quilt-",
+                     DATA)  # fmt: skip
+    assert levels.ours == pytest.approx(12.858, abs=1e-2)
