@@ -66,23 +66,27 @@ def _worst(setting: Setting, method: str, epsilons: tuple[float, ...]) -> tuple[
 @result("wang2016", "thm3.2", "The Wasserstein mechanism keeps its promise")
 def thm32(setting: Setting) -> Outcome:
     """Check Theorem 3.2: Laplace noise of scale W / epsilon leaks at most epsilon."""
-    worst, where, plans = _worst(setting, "wasserstein", (0.5, 2.0))
+    note = (
+        "{plans} plans, judged by enumeration against an attacker who knows no other record, which "
+        "is what the theorem is about. The printed proof writes W for W / epsilon."
+    )
+    return _kept(setting, "wasserstein", (0.5, 2.0), note)
+
+
+def _kept(setting: Setting, method: str, epsilons: tuple[float, ...], note: str) -> Outcome:
+    """Judge the plans of a method by enumeration, and set its noise beside the least."""
+    worst, where, plans = _worst(setting, method, epsilons)
     chain = ut.MarkovChain(ACTIVITY, ("inactive", "active"), length=15264)
     findings: tuple[Finding, ...] = (
         Claim("leakage over promise, small chains and networks", worst, 1.0, 1e-9, witness=where),
         *(
             Improved(f"scale for the activity count, epsilon {epsilon:g}: exact, same attacker",
-                     *_two_scales(chain, epsilon, "wasserstein"))
+                     *_two_scales(chain, epsilon, method))
             for epsilon in (1.0, 4.0)
         ),
     )  # fmt: skip
-    notes = (
-        (
-            f"{plans} plans, judged by enumeration against an attacker who knows no other record, "
-            "which is what the theorem is about. The printed proof writes W for W / epsilon."
-        ),
-    )
-    return Outcome(findings, notes=notes, tables=(_known_table(chain, "wasserstein"),))
+    told = note.format(plans=plans)
+    return Outcome(findings, notes=(told,), tables=(_known_table(chain, method),))
 
 
 def _two_scales(chain: ut.MarkovChain, epsilon: float, method: str) -> tuple[float, float]:
@@ -112,24 +116,12 @@ def sec32(setting: Setting) -> Outcome:
 @result("wang2016", "thm4.4", "The Markov Quilt mechanism keeps its promise")
 def thm44(setting: Setting) -> Outcome:
     """Check Theorem 4.4: noise of the best quilt's score leaks at most epsilon."""
-    worst, where, plans = _worst(setting, "quilt", (1.0, 6.0))
-    chain = ut.MarkovChain(ACTIVITY, ("inactive", "active"), length=15264)
-    findings: tuple[Finding, ...] = (
-        Claim("leakage over promise, small chains and networks", worst, 1.0, 1e-9, witness=where),
-        *(
-            Improved(f"scale for the activity count, epsilon {epsilon:g}: exact, same attacker",
-                     *_two_scales(chain, epsilon, "quilt"))
-            for epsilon in (1.0, 4.0)
-        ),
-    )  # fmt: skip
-    notes = (
-        (
-            f"{plans} plans, judged by enumeration against an attacker who knows no other record. "
-            "Against one who knows some, which the theorem does not claim, the same noise can leak "
-            "more: see the table."
-        ),
+    note = (
+        "{plans} plans, judged by enumeration against an attacker who knows no other record. "
+        "Against one who knows some, which the theorem does not claim, the same noise can leak "
+        "more: see the table."
     )
-    return Outcome(findings, notes=notes, tables=(_known_table(chain, "quilt"),))
+    return _kept(setting, "quilt", (1.0, 6.0), note)
 
 
 def _known_table(
