@@ -73,7 +73,12 @@ def thm32(setting: Setting) -> Outcome:
     return _kept(setting, "wasserstein", (0.5, 2.0), note)
 
 
-def _kept(setting: Setting, method: str, epsilons: tuple[float, ...], note: str) -> Outcome:
+def _kept(
+    setting: Setting,
+    method: Literal["quilt", "wasserstein"],
+    epsilons: tuple[float, ...],
+    note: str,
+) -> Outcome:
     """Judge the plans of a method by enumeration, and set its noise beside the least."""
     worst, where, plans = _worst(setting, method, epsilons)
     chain = ut.MarkovChain(ACTIVITY, ("inactive", "active"), length=15264)
