@@ -46,6 +46,8 @@ def read_genotypes(
     allele
         Which allele is B, by default the reference allele; all others are b.
 
+    Which people, loci and alleles the file lists is held to be public: a message may name them.
+
     >>> read_genotypes("cohort.vcf.gz", "22:16050075")  # doctest: +SKIP
     ['BB', 'Bb', None]
     """

@@ -1,5 +1,6 @@
 """Who catches what from whom: the flu example of [wang2016] as networks."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -38,8 +39,12 @@ def household(size: int, outside: float, passed: float) -> BayesianNetwork:
     for person in range(size):
         table = np.zeros((2,) * person + (2,))
         for before in product((0, 1), repeat=person):
-            well = (1 - outside) * (1 - passed) ** sum(before)
-            table[before] = (well, 1 - well)
+            if outside == 1 or (passed == 1 and any(before)):
+                table[before] = (0.0, 1.0)
+                continue
+            spared = math.log1p(-outside)
+            spared += sum(before) * math.log1p(-passed) if any(before) else 0.0
+            table[before] = (math.exp(spared), -math.expm1(spared))  # both good to the last digits
         cpds[person] = table
     edges = [(one, two) for two in range(size) for one in range(two)]
     return BayesianNetwork(edges, cpds, states=("well", "ill"))

@@ -24,12 +24,15 @@ from undertow.certificate import Leakage
 from undertow.mechanisms import Levelled, dp_epsilon_upper
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
-from undertow.numerics import Array, up
+from undertow.numerics import ROUNDOFF, Array, up
 
 __all__ = ["contagion_leakage"]
 
 WIDTH = 1e-4
 """Relative width at which the worst parameter counts as found (upper side)."""
+
+NARROW = 1e-9
+"""Share of the interval below which a piece is not halved (cost; then the interval stays open)."""
 
 LOOKS = 4000
 """Most networks looked at (cost); past it the interval stays open."""
@@ -80,6 +83,8 @@ def contagion_leakage(mechanism: Levelled, model: Contagion, against: Against = 
     push(low, high)
     looks = 1
     while -pieces[0][0] - top.lower > WIDTH * max(1.0, top.lower) and looks < LOOKS:
+        if pieces[0][2] - pieces[0][1] < NARROW * (high - low):
+            break  # at an end where something becomes impossible no piece is narrow enough
         _, left, right = heapq.heappop(pieces)
         push(left, (left + right) / 2)
         push((left + right) / 2, right)
@@ -94,12 +99,16 @@ def _told(model: Contagion, where: float) -> str:
 
 
 def _drift(one: BayesianNetwork, two: BayesianNetwork) -> float:
-    """Return by how much logarithms of joint probabilities can change differently, rounded up."""
+    """Return by how much logarithms of joint probabilities can change differently, rounded up.
+
+    Entries of tables, and their logarithms, carry a few roundings of their own each.
+    """
     total = 0.0
     for first, second in zip(one.tables, two.tables, strict=True):
         moved = _moved(first, second)
-        total += float(moved.max() - moved.min())
-    return up(total, 64 * len(one.tables))
+        rarest = max(float(-np.log(table[table > 0].min())) for table in (first, second))
+        total += float(moved.max() - moved.min()) + 64 * ROUNDOFF * (2.0 + rarest)
+    return up(total)
 
 
 def _moved(first: Array, second: Array) -> Array:

@@ -42,9 +42,9 @@ from undertow.numerics import Array
 
 __all__ = ["Own", "Side", "joined_upper", "spread_upper"]
 
-ROUNDING = 1e-12
-"""Relative and absolute padding of each step's result (upper side): logarithms of a few dozen
-roundings each, all of numbers below a thousand."""
+ROUNDING = 1e-11
+"""Relative and absolute padding of each step's result (upper side): a few dozen roundings of
+logarithms, which are below a thousand, and of exponents, where the relative part helps."""
 
 PADS = (1e-9, 1e-6, 1e-3)
 """How much is added to a limit before it is verified (upper side); the first that holds is used."""

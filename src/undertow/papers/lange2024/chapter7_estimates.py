@@ -21,6 +21,7 @@ __all__ = ["fig09", "fig10", "fig15", "sec3_1_2"]
 
 _OPEN = (-math.inf, math.inf)
 
+_CAPTION = f"Single marks: {LABEL}."
 _NOTES = (
     (
         f"Crosses are our rerun of the recipe ({LABEL}); the figure of the thesis has no readable "
@@ -140,7 +141,7 @@ def _gaussian_figure(setting: Setting, *, clipped: bool) -> Outcome:
     )
     kind = "clipped" if clipped else "unclipped"
     title = f"Gaussian records, {kind} sums"
-    return Outcome(tuple(findings), (Chart(name, title, tuple(panels)),), notes)
+    return Outcome(tuple(findings), (Chart(name, title, tuple(panels), _CAPTION),), notes)
 
 
 def _random_gaussians(n: int, rho: float, setting: Setting, *, clipped: bool) -> float:
@@ -217,7 +218,7 @@ def fig15(setting: Setting) -> Outcome:
             f"{', '.join(f'{value:g}' for value in given['epsilons'])}: less only if divided by it."
         ),
     )
-    chart = Chart("fig15", "Counts on ten records of a chain", tuple(panels))
+    chart = Chart("fig15", "Counts on ten records of a chain", tuple(panels), _CAPTION)
     return Outcome(tuple(findings), (chart,), notes)
 
 
