@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
+from benchmarks.__main__ import best_time
 from benchmarks.flips import one_core
 from undertow.auditing import kernels
 from undertow.auditing.counting import answer_posteriors
@@ -40,12 +41,7 @@ NOISE = ut.XorNoise(0.1, 0.3)
 def show(name: str, records: int, call: Callable[[], Any], *, memory: bool = False) -> None:
     """Print how many records a second a call handles, and the memory that it needs."""
     call()
-    times = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    line = f"{name:<52} {records / min(times) / 1e6:10.2f} million/s"
+    line = f"{name:<52} {records / best_time(call, RUNS) / 1e6:10.2f} million/s"
     if memory:
         tracemalloc.start()
         call()

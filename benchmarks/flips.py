@@ -9,7 +9,6 @@ a time.
 
 import os
 import sys
-import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
+from benchmarks.__main__ import best_time
 from undertow.certificate import Leakage
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.estimation import estimate, estimate_transitions
@@ -62,12 +62,7 @@ def planned(mechanism: Any, states: int = 2, length: int | None = None) -> Plan[
 def show(name: str, records: int, call: Callable[[], Any], *, memory: bool = False) -> None:
     """Print how many records a second a call handles, and the memory beyond what it returns."""
     call()
-    times = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    line = f"{name:<52} {records / min(times) / 1e6:10.2f} million/s"
+    line = f"{name:<52} {records / best_time(call, RUNS) / 1e6:10.2f} million/s"
     if memory:
         tracemalloc.start()
         made = call()

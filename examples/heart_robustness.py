@@ -109,7 +109,8 @@ def records() -> dict[str, list[str]]:
             found[name] = [NAMES[fast] for fast in (rates >= rates.mean()).astype(int)]
     if found:
         return found
-    return {"simulated": SecondOrderChain(LIKE_N10, NAMES).simulate(20_000, seed=3)}  # type: ignore[dict-item]
+    simulated = SecondOrderChain(LIKE_N10, NAMES).simulate(20_000, seed=3)
+    return {"simulated": [str(state) for state in simulated]}
 
 
 def draw(table: Any, title: str) -> None:

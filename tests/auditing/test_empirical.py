@@ -16,8 +16,6 @@ from undertow.auditing.empirical import (
     ratio_estimate,
 )
 from undertow.errors import InvalidInput, NotSupported
-from undertow.figures.canvas import figure_bytes
-from undertow.figures.leak_estimates import LeakEstimates, draw_estimates
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.groups import Groups
 
@@ -122,27 +120,6 @@ def test_densities():
     assert np.abs(found - wanted).max() < 0.02
     assert np.abs(density(draw.normal(1, 1, 100_000), points) - wanted).max() > 0.1
     assert np.isfinite(density(np.zeros(200), points)).all()
-
-
-def test_the_figure():
-    x = np.array([1.0, 2.0, 4.0])
-    found = LeakEstimates(x, x + 0.3, x, {"Lange 2024": 3 * x}, audited=0.8 * x)
-    figure = draw_estimates(found, "ratio", "A title")
-    (axes,) = figure.axes
-    drawn = {line.get_label(): line.get_ydata().tolist() for line in axes.lines}
-    assert drawn["estimate"] == (x + 0.3).tolist()
-    assert drawn["exact"] == x.tolist()
-    said = "\n".join(text.get_text() for text in axes.texts)
-    for words in ("can exceed the truth", "exact, worst adversary", "Lange 2024", "audited"):
-        assert words in said
-    figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in axes.texts]
-    for place, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
-        assert box.x1 <= figure.bbox.x1
-    assert figure_bytes(figure, "png").startswith(b"\x89PNG")
-    with pytest.raises(InvalidInput, match="as many"):
-        LeakEstimates(x, x[:2], x, {})
 
 
 def test_an_estimate_is_frozen():

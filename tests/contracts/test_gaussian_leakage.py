@@ -4,8 +4,6 @@ Fractions are exact: an interval must hold them with no tolerance. Quadrature on
 QUADRATURE (relative, either side): kinks of clipped answers cost the trapezoid rule that much.
 """
 
-import csv
-import math
 import os
 from fractions import Fraction
 from pathlib import Path
@@ -24,13 +22,10 @@ from tests.contracts.gaussian_oracles import (
     quadrature_leakage,
     threshold_leakage,
 )
-from undertow.adversaries import EVERYTHING, Adversary
-from undertow.bounds.gaussian.leakages import asked, gaussian_leakage
-from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported
+from undertow.adversaries import Adversary
+from undertow.bounds.gaussian.leakages import gaussian_leakage
+from undertow.errors import InvalidInput, NotSupported
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.sets import ModelSet
-from undertow.planning import gaussian as planning
-from undertow.planning.questions import Question
 
 QUADRATURE = 2e-3
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=20)
@@ -401,182 +396,3 @@ def test_what_has_no_leakage_is_refused():
         gaussian_leakage(summed(3), model, "everyone")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="spread must be positive"):
         gaussian_leakage(ut.MetricDP(1.0), model, spread=-1)
-
-
-# --- reference numbers ----------------------------------------------------------------------------
-
-
-def test_three_records_where_knowing_one_helps():
-    leak = gaussian_leakage(summed(3), MultivariateGaussian(0, R3))
-    assert leak.upper == pytest.approx(2.578947368, abs=1e-9)
-    assert leak.witness.target == 1
-    assert leak.witness.known == ((0, 0.0),)
-    assert (leak.witness.value, leak.witness.other) == (0.5, -0.5)
-    ignorant = gaussian_leakage(summed(3), MultivariateGaussian(0, R3), "ignorant")
-    assert ignorant.upper == pytest.approx(2.2, abs=1e-12)
-
-
-def test_the_table_of_galton():
-    model = MultivariateGaussian(0, GALTON)
-    assert gaussian_leakage(summed(3), model).upper == pytest.approx(1.477, abs=1e-12)
-    bounded = MultivariateGaussian.bounded(3, 0.275)
-    assert gaussian_leakage(summed(3), bounded).upper == pytest.approx(1.55, abs=1e-12)
-    assert gaussian_leakage(summed(3), bounded).lower == pytest.approx(1.55, abs=1e-12)
-    assert gaussian_leakage(ut.PureDP(1.0), model).upper == 3.0
-
-
-def read_rows(name, file, columns):
-    path = FOLDER / name / file
-    if not path.is_file():
-        pytest.skip(f"no {name} data: set UNDERTOW_DATA to the folder that holds {name}/")
-    with path.open(newline="") as source:
-        return [[float(row[column]) for column in columns] for row in csv.DictReader(source)]
-
-
-def judge_heights(rows, factor, tolerance):
-    model = MultivariateGaussian.fit(rows, public=True)
-    leak = gaussian_leakage(summed(3), model)
-    assert leak.upper == pytest.approx(factor, abs=tolerance)
-    assert leak.closed
-    assert (leak.witness.target, leak.witness.known) == (1, ())  # the father, nothing known
-    published = Question(ut.Sum(0, 100), model, 1.0, "any", EVERYTHING)
-    ours, proof = planning.exchange(published)
-    theirs, _ = planning.gaussian_bound(published)
-    assert ours.scale < theirs.scale < 3 * 100
-    assert proof().proves(1.0)
-
-
-def test_heights_of_galtons_families():
-    rows = read_rows("galton", "galton.csv", ("height", "father", "mother"))
-    assert len(rows) == 898
-    judge_heights(rows, 1.468178, 1e-6)
-
-
-def test_heights_of_simulated_families():
-    sds = np.array([3.583, 2.470, 2.307])
-    covariance = np.array(GALTON) * np.outer(sds, sds)
-    rows = np.random.default_rng(14).multivariate_normal([66.8, 69.2, 64.1], covariance, 898)
-    judge_heights(rows, 1.468178, 0.15)
-
-
-def judge_scores(rows, factor, tolerance):
-    """The published factor on mothers and children: unequal variances, too little noise."""
-    model = MultivariateGaussian.fit(rows, public=True)
-    unclipped = gaussian_leakage(ut.Laplace(ut.Linear([1, 1], 200.0), 200.0), model)
-    assert unclipped.upper == pytest.approx(factor, abs=tolerance)
-    assert (unclipped.witness.target, unclipped.witness.known) == (1, ())  # the mother
-    question = Question(ut.Sum(0, 200), model, 1.0, "any", EVERYTHING)
-    noise, prove = planning.gaussian_bound(question)
-    rho = model.largest_correlation
-    assert noise.scale == pytest.approx(200 * (1 + rho))
-    leak = prove()
-    assert leak.lower > 1.0  # a proof that the published noise under-protects
-    assert not leak.proves(1.0)
-    safe, proof = planning.exchange(question)
-    assert safe.scale > noise.scale
-    assert proof().proves(1.0)
-    return leak, gaussian_leakage(ut.Laplace(ut.Linear([1, 1], 200.0), noise.scale), model)
-
-
-def test_scores_of_mothers_and_children():
-    rows = read_rows("kidiq", "kidiq.csv", ("kid_score", "mom_iq"))
-    assert len(rows) == 434
-    clipped, unclipped = judge_scores(rows, 1.609975, 1e-6)
-    assert clipped.lower == pytest.approx(1.1096, abs=5e-5)
-    assert unclipped.upper == pytest.approx(1.1116, abs=5e-5)
-
-
-def test_scores_of_simulated_mothers_and_children():
-    covariance = [[416.6, 137.25], [137.25, 225.0]]
-    rows = np.random.default_rng(7).multivariate_normal([86.8, 100.0], covariance, 434)
-    judge_scores(rows, 1.61, 0.2)
-
-
-# --- plans ----------------------------------------------------------------------------------------
-
-
-def question(query, model, epsilon=1.0, against="any"):
-    return Question(query, model, epsilon, against, EVERYTHING)
-
-
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(2, 4), epsilon=st.floats(0.05, 5))
-def test_plans_spend_the_promise_and_no_more(seed, size, epsilon):
-    model = MultivariateGaussian(1.0, random_covariance(seed, size))
-    for query, solve in (
-        (ut.Linear(np.ones(size), 2.0), planning.exact),
-        (ut.Linear(np.ones((2, size)), 2.0), planning.exact),
-        (ut.Linear(np.ones(size), 2.0), planning.exchange),
-        (ut.Sum(0, 2), planning.exchange),
-        (ut.Mean(0, 2), planning.exchange),
-    ):
-        noise, prove = solve(question(query, model, epsilon))
-        leak = prove()
-        assert leak.proves(epsilon)
-        assert leak.upper == pytest.approx(epsilon, rel=1e-9)
-        assert gaussian_leakage(noise, model).upper <= leak.upper * (1 + 1e-12)
-
-
-def test_plans_for_sets_of_models_protect_all_of_them():
-    one = MultivariateGaussian(0, [[1, 0.2], [0.2, 1]])
-    two = MultivariateGaussian(0, [[1, 0.6], [0.6, 1]])
-    noise, prove = planning.exact(question(ut.Linear([1, 1], 1.0), ModelSet([one, two])))
-    assert noise.scale == pytest.approx(1.6)
-    assert prove().proves(1.0)
-    assert prove().lower == pytest.approx(1.0)
-
-
-def test_plans_for_a_class():
-    model = MultivariateGaussian.bounded(3, 0.275)
-    noise, prove = planning.exact(question(ut.Linear([1, 1, 1], 100.0), model))
-    assert noise.scale == pytest.approx(155.0)
-    assert prove().proves(1.0)
-    assert prove().method == "bounded"
-    published, proof = planning.gaussian_bound(question(ut.Sum(0, 100), model))
-    assert published.scale == pytest.approx(185.3448276)
-    assert proof().proves(1.0)
-    with pytest.raises(MethodRefused, match="finds no finite factor"):
-        planning.exact(question(ut.Linear([1, 1, 1, 1], 1.0), MultivariateGaussian.bounded(4, 0.7)))
-
-
-def test_methods_refuse_what_they_do_not_know():
-    model = MultivariateGaussian(0, R3)
-    with pytest.raises(MethodRefused, match="unclipped Gaussian records"):
-        planning.exact(question(ut.Sum(0, 1), model))
-    with pytest.raises(MethodRefused, match="unclipped Gaussian records"):
-        planning.exact(question(ut.Linear([1, 1, 1], 1.0, lower=0.0), model))
-    with pytest.raises(MethodRefused, match="not Count"):
-        planning.exchange(question(ut.Count("tall"), model))
-    with pytest.raises(MethodRefused, match="not Query"):
-        planning.gaussian_bound(question(ut.Query(max), model))
-    with pytest.raises(MethodRefused, match="a Groups"):
-        planning.exchange(question(ut.Sum(0, 1), ut.Groups(2)))
-    with pytest.raises(NothingToProtect, match="does not depend on the target"):
-        planning.exact(
-            question(ut.Linear([0.0, 1.0], 1.0), MultivariateGaussian(0, np.eye(2)),
-                     against=Adversary(0))
-        )  # fmt: skip
-
-
-def test_a_class_answers_every_adversary():
-    model = MultivariateGaussian.bounded(4, 0.2, spread=1.0)
-    values = {
-        against: gaussian_leakage(ut.MetricDP(1.0), model, against).upper
-        for against in ("any", "ignorant", "informed", Adversary(0, [1]), Adversary(0, [1, 2, 3]))
-    }
-    assert values["any"] == pytest.approx(1.6)
-    assert values["ignorant"] == pytest.approx(1.6)
-    assert values["informed"] == pytest.approx(1.0)
-    assert values[Adversary(0, [1])] == pytest.approx(1 + 2 * 0.2 / 0.8)
-    assert values[Adversary(0, [1, 2, 3])] == pytest.approx(1.0)
-
-
-def test_many_records_without_closing_still_plan():
-    """Whatever the search leaves open, a plan keeps its promise by the upper end."""
-    rng = np.random.default_rng(2)
-    places = rng.uniform(0, 6, (26, 2))
-    apart = ((places[:, None] - places[None]) ** 2).sum(-1)
-    model = MultivariateGaussian(0, np.exp(-apart / 6) + 0.02 * np.eye(26))
-    found = asked(ut.Sum(0, 1), model, "any", effort=-6)
-    assert found.factor.lower <= found.factor.upper <= 26
-    assert math.isfinite(found.factor.upper)

@@ -1,0 +1,239 @@
+"""Chains through the public API: laws, plans and the inverse."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import undertow as ut
+from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
+from tests.contracts.test_chain_leakage import (
+    ACTIVITY,
+    CLOSED,
+    LAWS,
+    NAMED,
+    ROUNDING,
+    against_of,
+    count_truth,
+    slack,
+)
+from undertow.bounds.enumeration import (
+    pure_dp_leakage,
+)
+
+# --- laws -----------------------------------------------------------------------------------------
+
+seeds = st.integers(0, 10**6)
+families = st.sampled_from(sorted(FAMILIES))
+whos = st.sampled_from(NAMED)
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3, 4]), whos, st.data())
+def test_relabelling_changes_nothing(family, seed, k, who, data):
+    chain = example(family, k, 4, seed)
+    order = data.draw(st.permutations(range(k)))
+    turned = chain.relabelled(order)
+    names = tuple("abcd"[:k])
+    for mechanism, same, named in (
+        (ut.PureDP(0.8), ut.PureDP(0.8), ut.PureDP(0.8)),
+        tuple(ut.Laplace(ut.Count(s), scale=1.3) for s in (order[0], 0, names[order[0]])),
+    ):
+        leak = ut.leakage(mechanism, chain.model(), against=who)
+        again = ut.leakage(same, turned.model(), against=who)
+        called = ut.leakage(named, chain.model(names), against=who)
+        assert again.lower == pytest.approx(leak.lower, abs=1e-9)
+        assert again.upper == pytest.approx(leak.upper, abs=1e-9)
+        assert (called.lower, called.upper) == (leak.lower, leak.upper)
+
+
+@LAWS
+@given(seeds, st.sampled_from([2, 3, 4]), st.integers(2, 6), st.floats(0.05, 4.0), whos)
+def test_independent_records_leak_the_dp_loss(seed, k, n, epsilon, who):
+    law = example("generic", k, n, seed).initial
+    for length in (n, None):
+        chain = ut.MarkovChain(np.tile(law, (k, 1)), start=law, length=length)
+        for mechanism in (ut.PureDP(epsilon), ut.Laplace(ut.Count(0), scale=1 / epsilon)):
+            leak = ut.leakage(mechanism, chain, against=who)
+            assert leak.lower == pytest.approx(epsilon, abs=1e-9)
+            assert leak.upper == pytest.approx(epsilon, abs=1e-8)
+            assert leak.upper >= epsilon - slack(epsilon)
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3, 4]), st.floats(0.1, 3.0))
+def test_any_is_the_worst_adversary(family, seed, k, epsilon):
+    chain = example(family, k, 4, seed)
+    for mechanism in (ut.PureDP(epsilon), ut.Laplace(ut.Count(0), scale=1 / epsilon)):
+        worst = ut.leakage(mechanism, chain.model(), against="any")
+        for who in ("informed", "ignorant", adversary(chain, seed), adversary(chain, seed + 1)):
+            leak = ut.leakage(mechanism, chain.model(), against=against_of(who))
+            assert leak.lower <= worst.upper + slack(worst.upper)
+            assert leak.lower <= worst.lower + CLOSED
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3]), st.floats(0.1, 3.0), st.floats(1.01, 3.0), whos)
+def test_more_noise_never_leaks_more(family, seed, k, epsilon, factor, who):
+    chain = example(family, k, 5, seed).model()
+    for quiet, loud in (
+        (ut.PureDP(epsilon), ut.PureDP(epsilon * factor)),
+        tuple(ut.Laplace(ut.Count(0), scale=s / epsilon) for s in (factor, 1.0)),
+        tuple(ut.DiscreteLaplace(ut.Count(0), scale=s / epsilon) for s in (factor, 1.0)),
+    ):
+        less, more = (ut.leakage(mechanism, chain, against=who) for mechanism in (quiet, loud))
+        assert less.lower <= more.upper + slack(more.upper)
+        assert less.lower <= more.lower + CLOSED
+        assert less.upper <= more.upper + CLOSED
+
+
+@LAWS
+@given(st.sampled_from(POSITIVE), seeds, st.sampled_from([2, 3, 4]), st.integers(2, 5))
+def test_reversing_a_chain_mirrors_the_answer(family, seed, k, n):
+    chain = example(family, k, n, seed)
+    mirror = chain.reversed()
+    if isinstance(chain.start, str):
+        mirror = Example(family, mirror.transition[0], "stationary", n)
+    target, known = adversary(chain, seed)
+    pairs: list[tuple[Any, Any]] = [(who, who) for who in NAMED]
+    flipped = (n - 1 - target, tuple(n - 1 - record for record in known))
+    pairs.append((ut.Adversary(target, known), ut.Adversary(*flipped)))
+    for mechanism in (ut.PureDP(0.9), ut.Laplace(ut.Count(0), scale=0.9)):
+        for who, reflected in pairs:
+            leak = ut.leakage(mechanism, chain.model(), against=who)
+            again = ut.leakage(mechanism, mirror.model(), against=reflected)
+            assert again.lower == pytest.approx(leak.lower, abs=1e-8)
+            assert again.upper == pytest.approx(leak.upper, abs=1e-8)
+
+
+@LAWS
+@given(st.sampled_from(["stationary", "sticky", "negative"]), seeds, st.sampled_from([2, 3, 4]))
+def test_longer_stationary_chains_leak_no_less(family, seed, k):
+    transition = example(family, k, 2, seed).transition
+    for who in ("any", "ignorant"):
+        before = ut.leakage(ut.PureDP(0.7), ut.MarkovChain(transition, length=2), against=who)
+        for n in (3, 4, 6, 9, None):
+            chain = ut.MarkovChain(transition, length=n)
+            after = ut.leakage(ut.PureDP(0.7), chain, against=who)
+            assert before.lower <= after.upper + slack(after.upper)
+            assert before.lower <= after.lower + CLOSED
+            before = after
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3, 4]), st.floats(0.05, 3.0), whos)
+def test_no_leakage_exceeds_the_group_bound(family, seed, k, epsilon, who):
+    chain = example(family, k, 4, seed)
+    leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=who)
+    assert 0 <= leak.lower <= 4 * epsilon + slack(4 * epsilon)
+    assert leak.upper <= 4 * epsilon + CLOSED
+    if who == "informed":
+        assert leak.upper <= epsilon + CLOSED
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+METHODS = ("exact", "exchange", "group")
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize(
+    ("family", "k", "n", "states"),
+    [
+        ("generic", 2, 6, (1,)),
+        ("negative", 2, 6, (0,)),
+        ("sticky", 3, 5, (0, 2)),
+        ("zeros", 3, 5, (1,)),
+        ("varying", 3, 5, (2,)),
+        ("point-mass", 4, 4, (0, 1)),
+        ("absorbing", 2, 5, (1,)),
+    ],
+)
+def test_plans_keep_their_promise(family, k, n, states, epsilon):
+    chain = example(family, k, n, seed=90)
+    model, query = chain.model(), ut.Count(states)
+    for who in ("any", "ignorant"):
+        errors = []
+        for method in METHODS:
+            plan = ut.calibrate(query, model, epsilon=epsilon, against=who, method=method)
+            assert plan.method == method
+            assert plan.leakage.upper <= epsilon
+            assert plan.leakage.proves(epsilon)
+            truth = count_truth(chain, states, plan.mechanism.scale, who)
+            assert truth <= epsilon + slack(epsilon)
+            assert plan.dp_epsilon == pytest.approx(1 / plan.mechanism.scale, rel=1e-9)
+            if method == "exact":  # and no more noise than that takes
+                assert truth >= epsilon * (1 - 1e-6)
+            if method == "group":
+                assert plan.mechanism.scale == pytest.approx(n / epsilon, rel=1e-9)
+            errors.append(plan.expected_error)
+        best = ut.calibrate(query, model, epsilon=epsilon, against=who, method="best")
+        assert best.leakage.upper <= epsilon
+        assert best.expected_error <= min(errors) * (1 + ROUNDING)
+        scale = getattr(best.mechanism, "scale", None)
+        if scale is not None:
+            truth = count_truth(chain, states, scale, who)
+            assert truth <= epsilon + slack(epsilon)
+
+
+@pytest.mark.parametrize("family", ["generic", "negative", "sticky", "zeros"])
+def test_exchange_plans_keep_their_promise_for_any_algorithm(family):
+    """A plan of method `exchange` uses nothing of the query but its DP level."""
+    chain = example(family, 2, 4, seed=91)
+    plan = ut.calibrate(ut.Count(1), chain.model(), epsilon=1.5, method="exchange")
+    truth = pure_dp_leakage(chain.joint, plan.dp_epsilon).leakage
+    assert truth <= 1.5 + slack(1.5)
+    assert truth >= 1.5 * (1 - 1e-6)
+
+
+def test_expected_error_is_that_of_the_noise():
+    model = example("sticky", 2, 5, seed=92).model()
+    for method in METHODS:
+        plan = ut.calibrate(ut.Count(1), model, epsilon=1.0, method=method)
+        scale = plan.mechanism.scale
+        noise = {ut.Laplace: scale, ut.DiscreteLaplace: 1 / math.sinh(1 / scale)}
+        assert plan.expected_error == pytest.approx(noise[type(plan.mechanism)], rel=1e-9)
+
+
+# --- the inverse ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize(
+    ("family", "k", "n"), [("generic", 2, 4), ("negative", 2, 4), ("zeros", 3, 3), ("sticky", 3, 3)]
+)
+def test_budget_is_the_inverse_judged_by_the_program(family, k, n, epsilon):
+    chain = example(family, k, n, seed=100)
+    for who in ("any", "ignorant"):
+        budget = ut.dp_budget(chain.model(), epsilon=epsilon, against=who)
+        assert epsilon / n - slack(epsilon) <= budget <= epsilon
+        truth = pure_dp_leakage(chain.joint, budget, who).leakage
+        assert truth <= epsilon + slack(epsilon)
+        assert truth >= epsilon * (1 - 1e-6)
+
+
+@LAWS
+@given(families, seeds, st.sampled_from([2, 3, 4]), st.floats(0.05, 6.0), whos)
+def test_budget_and_leakage_undo_each_other(family, seed, k, epsilon, who):
+    model = example(family, k, 5, seed).model()
+    leak = ut.leakage(ut.PureDP(epsilon), model, against=who)
+    assume(leak.lower > 0)  # a settled target leaks nothing at any level
+    budget = ut.dp_budget(model, epsilon=epsilon, against=who)
+    spent = ut.leakage(ut.PureDP(budget), model, against=who)
+    assert spent.upper <= epsilon
+    assert spent.lower >= epsilon * (1 - 1e-6)
+    assert ut.dp_budget(model, epsilon=leak.upper, against=who) >= epsilon * (1 - 1e-6)
+
+
+def test_budgets_grow_with_epsilon_and_shrink_with_length():
+    budgets = [ut.dp_budget(ut.MarkovChain(ACTIVITY), epsilon=eps) for eps in (0.1, 1.0, 3.0, 9.0)]
+    assert budgets == sorted(budgets)
+    lengths = [ut.dp_budget(ut.MarkovChain(ACTIVITY, length=n), epsilon=1.0) for n in (2, 4, 9)]
+    lengths.append(ut.dp_budget(ut.MarkovChain(ACTIVITY), epsilon=1.0))
+    for longer, shorter in itertools.pairwise(reversed(lengths)):
+        assert longer <= shorter * (1 + 1e-9)
+    assert lengths[-1] == pytest.approx(1 / 3.994794182, rel=1e-8)
