@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,21 @@ from undertow.mechanisms import dp_epsilon_upper, sensitivity_upper
 from undertow.models.classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import divide_up
-from undertow.plan import Plan
+from undertow.plan import Plan, model_length
 from undertow.queries import STEPS, Linear, Mean, Sum
 
 if TYPE_CHECKING:
+    from undertow.certificate import Leakage
     from undertow.ledger.book import Ledger
 
-__all__ = ["check_ledger", "identity", "level_of", "local_entry", "released"]
+__all__ = ["Asking", "asking", "check_ledger", "level_of", "local_entry", "released"]
 
 
-def check_ledger(plan: "Plan[Any]", ledger: "Ledger") -> None:
-    """Refuse a plan for another unit or another model than the ledger's."""
+def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
+    """Refuse a plan for another unit or another model than the ledger's, and longer series.
+
+    Levels are exchanged under the ledger's model, so the series must be among those of the model.
+    """
     if plan.unit != ledger.unit:
         raise LedgerConflict(
             f"the plan protects one {plan.unit}, the ledger accounts by {ledger.unit}; plan with "
@@ -35,24 +40,57 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger") -> None:
             "the plan was made under another model than the ledger's: levels exchanged under two "
             "models of the same data do not add up; plan with the ledger's model"
         )
+    length = model_length(ledger.model)
+    if ledger.unit == "record" and length is not None and series > length:
+        raise LedgerConflict(
+            f"the ledger's model is one of series of {length} records, and a series has {series}: "
+            "records beyond it would go unaccounted; keep the account under a model without a "
+            "length"
+        )
 
 
-def identity(plan: "Plan[Any]", scope: Any) -> str:
-    """Return a name that follows from what is asked of which records: the same question again."""
-    about = [plan.fingerprint(), scope.by, scope.groups, scope.start, scope.end]
-    text = json.dumps(about, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is asked of which records: the name of a release, and what a ledger knows of it."""
+
+    release_id: str
+    scope: Any
+    about: dict[str, Any]
 
 
-def level_of(plan: Plan) -> float:
+def asking(plan: "Plan[Any]", table: Any, shape: Any, release_id: str | None = None) -> Asking:
+    """Return the request that stands for a question; the same question has the same name.
+
+    It covers the plan, the records touched, where they are read from, how they are read, and the
+    public shape; nothing of it depends on a value.
+    """
+    scope = table.scope()
+    about = {"plan": plan.fingerprint(), "asked": table.asked(), "shape": _described(shape)}
+    touched = [scope.by, scope.groups, scope.start, scope.end, scope.clock]
+    text = json.dumps([about, touched], default=str, sort_keys=True)
+    named = release_id or hashlib.sha256(text.encode()).hexdigest()[:32]
+    return Asking(named, scope, about)
+
+
+def _described(shape: Any) -> dict[str, Any]:
+    """Return the public facts that a repeated question must have again."""
+    names = json.dumps(shape.groups, default=str)
+    return {
+        "rows": shape.rows, "persons": shape.persons, "longest": shape.longest,
+        "series": shape.series, "start": shape.start, "end": shape.end,
+        "groups": None if shape.groups is None else hashlib.sha256(names.encode()).hexdigest()[:16],
+    }  # fmt: skip
+
+
+def level_of(plan: Plan, proof: "Leakage") -> float:
     """Return the level of a curator's plan in the currency of its model, rounded up.
 
-    The DP level; for Gaussian records with a ``spread`` the rate of the noise times the spread. A
-    record is rounded to a step of its range before it is added, and so moves by up to two steps
-    more; all records of the model may.
+    The DP level of its noise, for persons what its ``proof`` says; for Gaussian records with a
+    ``spread`` the rate of the noise times the spread. A record is rounded to a step of its range
+    before it is added, and so moves by up to two steps more; all records of the model may.
     """
     if plan.unit == "person":
-        return plan.leakage.upper
+        return proof.upper
     spread = gradual_spread(plan.model)
     if spread is None:
         return dp_epsilon_upper(plan.noise, plan.length)

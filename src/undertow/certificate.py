@@ -2,13 +2,21 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from undertow.adversaries import EVERYTHING, Against, Secrets
 from undertow.numerics import GAP
 from undertow.queries import State
 
-__all__ = ["Leakage", "Witness"]
+__all__ = ["Covers", "Leakage", "Witness"]
+
+Covers = Literal["series", "windows", "any"]
+"""The shapes of data that a proof covers, each more than the one before it.
+
+*series*: one answer on whole series. *windows*: also one answer on any window of each series,
+whatever is known outside it. *any*: whatever an algorithm of the same DP level may do with the
+series: windows, gaps, groups within a series, several answers on disjoint records.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,8 @@ class Leakage:
 
     ``upper`` is what a guarantee may claim: it is rounded up throughout. ``inf`` means that
     the leakage diverges, or that nothing finite could be proved (then ``lower`` is finite).
-    ``secrets`` says which values of which records it is about, by default all of them.
+    ``secrets`` says which values of which records it is about, by default all of them, and
+    ``covers`` which shapes of data the proof is good for.
 
     >>> Leakage(1.0, 1.0, "exchange", "any").proves(2.0)
     True
@@ -95,6 +104,7 @@ class Leakage:
     assumptions: tuple[str, ...] = ()
     citation: str | None = None
     secrets: Secrets = EVERYTHING
+    covers: Covers = "series"
 
     def proves(self, epsilon: float) -> bool:
         """Return whether the leakage is certainly at most ``epsilon``."""

@@ -1,17 +1,24 @@
-"""Data in, private answer out: evaluate, reserve, draw, record, and only then show."""
+"""Data in, private answer out, in two phases: everything that can be refused, then the noise.
 
+`prepare` reads the shape, finds the proof that covers it, checks the question, and evaluates
+nothing private; `carry_out` evaluates, reserves, draws, records, and only then shows.
+"""
+
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from undertow.accounting import check_ledger, identity, level_of
+from undertow.accounting import Asking, asking, check_ledger, level_of
 from undertow.accuracy import accuracy
-from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import PureDP, dp_epsilon_upper
-from undertow.models.markov import MarkovChain
+from undertow.certificate import Leakage
+from undertow.errors import AccountWarning, InvalidInput, NotSupported
 from undertow.plan import Plan
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State
+from undertow.planning.coverage import covering
+from undertow.queries import AnyQuery, Count, Histogram, Mean, Query, State
+from undertow.reporting.brief import brief
 from undertow.reporting.report import Report
 from undertow.sampling.apply import lattice_scale, randomise
 from undertow.sampling.bits import Insecure, Randomness, Secure
@@ -20,36 +27,37 @@ if TYPE_CHECKING:
     from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
-__all__ = ["Release", "release"]
+__all__ = ["Prepared", "Release", "carry_out", "prepare", "release"]
 
-_ANY_LENGTH = ("exchange", "group")
-"""Methods whose plan for n records also holds for fewer: their leakage grows with the length."""
-
-
-class Shaped(Protocol):
-    """The public facts about a data set."""
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def persons(self) -> int: ...
-    @property
-    def longest(self) -> int: ...
-    @property
-    def gaps(self) -> bool: ...
+_UNDECLARED = "a Python function's answer has no declared lattice; ask for a count or a sum"
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The public facts about one plain series."""
+    """The public facts about one plain series: it is whole, and one person's."""
 
     rows: int
     persons: int = 1
     gaps: bool = False
+    windowed: bool = False
+    split: bool = False
+    start: None = None
+    end: None = None
+    groups: None = None
 
     @property
     def longest(self) -> int:
         """The records of the longest series: this one."""
+        return self.rows
+
+    @property
+    def shortest(self) -> int:
+        """The records of the shortest series: this one."""
+        return self.rows
+
+    @property
+    def series(self) -> int:
+        """The steps of the whole series: these."""
         return self.rows
 
 
@@ -58,8 +66,11 @@ class Release:
     """A released answer, and what may be said about it.
 
     ``value`` is one number, for a histogram one per state; with groups, one of these for each.
-    ``entry`` is the ledger's entry, None where the release was not accounted. ``sizes`` counts
-    the records behind each group's answer (behind the one answer, where there are no groups).
+    ``proof`` is the certificate that covers this very release. ``entry`` is the ledger's entry,
+    None where the release was not accounted; ``replayed`` says that the answer was recorded
+    earlier and is given again, ``made`` when it was drawn. ``window`` are the ends of the window,
+    None without one. ``sizes`` counts the records behind each group's answer (behind the one
+    answer, where there are no groups).
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
@@ -78,6 +89,14 @@ class Release:
     source: str | None = None
     groups: tuple[Any, ...] | None = None
     sizes: tuple[int, ...] = ()
+    made: str = ""
+    replayed: bool = False
+    window: tuple[Any, Any] | None = None
+    proof: Leakage | None = None
+
+    def __str__(self) -> str:
+        """Return the answer and its promise for people."""
+        return brief(self)
 
     def error_bar(self, beta: float = 0.05) -> float:
         """Return alpha: all numbers are within alpha of the truth with probability 1 - beta.
@@ -103,6 +122,52 @@ class Release:
         return Report.of(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A release that nothing stands against: what will be asked, spent and proved."""
+
+    plan: Plan
+    table: Any
+    shape: Any
+    proof: Leakage
+    level: float
+    asking: Asking
+
+
+def prepare(
+    plan: Plan,
+    data: "Data | Sequence[Any]",
+    ledger: "Ledger | None" = None,
+    *,
+    release_id: str | None = None,
+) -> Prepared:
+    """Return what a release would do, after every check that can refuse it; nothing is spent.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> ready = prepare(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
+    >>> ready.proof.proves(1.0), ready.shape.rows
+    (True, 100)
+    """
+    if not isinstance(plan, Plan):
+        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    query = plan.noise.query
+    if isinstance(query, Query):
+        raise NotSupported(_UNDECLARED)
+    if isinstance(query, Histogram) and not plan.states:
+        raise NotSupported("a histogram needs a model that names the states, e.g. a MarkovChain")
+    lattice_scale(plan.noise, plan.length)  # refuses what has no lattice
+    table: Any = data if hasattr(data, "answers") else _Records(_records(data))
+    shape = table.shape()
+    if not shape.rows:
+        raise InvalidInput("there are no records: nothing to release")
+    asked = asking(plan, table, shape, release_id)
+    proof = covering(plan, shape, persons=asked.about["asked"].get("person") is not None)
+    if ledger is not None:
+        check_ledger(plan, ledger, shape.series)
+    return Prepared(plan, table, shape, proof, level_of(plan, proof), asked)
+
+
 def release(
     plan: Plan,
     data: "Data | Sequence[Any]",
@@ -114,14 +179,17 @@ def release(
 ) -> Release:
     """Return the private answer of a plan on data: `Data`, or one plain series of records.
 
+    The proof of the plan must cover the shape of the data: whole series, windows, groups. Where
+    another proof covers it and the noise suffices, that one is used; else the release is refused.
     Missing or foreign values count in no state (in a sum, as the query says), so a release never
     fails on a value. Noise comes from the operating system's secure source; ``insecure_seed``
     makes it repeatable, gives up privacy, and is recorded in the release.
 
     With a ``ledger`` the DP level is reserved before noise is drawn, and the answer is recorded
     before it is returned. A ``release_id`` that has been released returns the recorded answer and
-    spends nothing; by default it follows from plan and scope, so asking again is free. ``source``
-    says where the model came from, for the report.
+    spends nothing; by default it follows from the plan, the records touched, how they are read
+    and their public shape, so asking the same again is free. ``source`` says where the model came
+    from, for the report.
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
@@ -129,34 +197,57 @@ def release(
     >>> release(plan, ["idle", "active", None] * 9, insecure_seed=1).randomness
     'insecure, seed 1'
     """
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
-    if isinstance(plan.noise.query, Histogram) and not plan.states:
-        raise NotSupported("a histogram needs a model that names the states, e.g. a MarkovChain")
-    lattice_scale(plan.noise, plan.length)  # refuses what has no lattice
     randomness = Secure() if insecure_seed is None else Insecure(insecure_seed)
     if ledger is not None and insecure_seed is not None:
         raise InvalidInput("seeded noise is not private: a ledger does not account for it")
-    table: Any = data if hasattr(data, "answers") else _Records(_records(data))
-    shape = table.shape()
-    _check_shape(plan, shape)
-    _check_gaps(plan, shape)
-    asked = release_id or ("" if ledger is None else _identity(plan, table))
+    ready = prepare(plan, data, ledger, release_id=release_id)
+    return carry_out(ready, ledger, source=source, randomness=randomness)
+
+
+def carry_out(
+    ready: Prepared,
+    ledger: "Ledger | None" = None,
+    *,
+    source: str | None = None,
+    randomness: Randomness | None = None,
+) -> Release:
+    """Return the answer of a prepared release: reserved before it is drawn, recorded before shown.
+
+    The exact answer is evaluated before anything is reserved, so that whatever is wrong with the
+    data or the question spends nothing.
+    """
+    bits = randomness or Secure()
+    plan, asked = ready.plan, ready.asking
     if ledger is None:
-        result = _draw(plan, table, randomness)
-        return _told(plan, result, randomness.describe(), shape, asked, None, source)
-    check_ledger(plan, ledger)
-    level = level_of(plan)
-    reserved = ledger.reserve(asked, level, table.scope(), about={"plan": plan.fingerprint()})
-    recorded = reserved.result
-    if recorded is None:
-        recorded = ledger.confirm(asked, _draw(plan, table, randomness))
-    return _told(plan, recorded, randomness.describe(), shape, asked, reserved.entry_hash, source)
+        result = _noisy(plan, _evaluated(ready), bits)
+        named = replace(asked, release_id="")
+        return _told(replace(ready, asking=named), result, bits.describe(), None, None, source)
+    entry = ledger.entry(asked.release_id)
+    exact = None if entry is not None and entry.result is not None else _evaluated(ready)
+    _bind(ready, ledger)
+    reserved = ledger.reserve(asked.release_id, ready.level, asked.scope, about=asked.about)
+    result = reserved.result
+    if result is None:
+        found = _evaluated(ready) if exact is None else exact
+        ledger.begin(asked.release_id)
+        result = ledger.confirm(asked.release_id, _noisy(plan, found, bits))
+    return _told(ready, result, bits.describe(), reserved.entry_hash, reserved.made, source)
 
 
-def _draw(plan: Plan, table: Any, randomness: Randomness) -> dict[str, Any]:
+def _bind(ready: Prepared, ledger: "Ledger") -> None:
+    """Note the public shape of the table in the account, and say where it stands already."""
+    known = ready.table.identity()
+    for said in [] if known is None else ledger.bind(known):
+        warnings.warn(said, AccountWarning, stacklevel=4)
+
+
+def _evaluated(ready: Prepared) -> Any:
+    """Return the exact answers, which are private; a file that changed meanwhile is refused."""
+    return ready.table.answers(ready.plan.noise.query, ready.plan.states)
+
+
+def _noisy(plan: Plan, found: Any, randomness: Randomness) -> dict[str, Any]:
     """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
-    found = table.answers(plan.noise.query, plan.states)
     flat = [number for numbers in found.numbers for number in numbers]
     noisy = randomise(plan.noise, flat, randomness, plan.length)
     width = len(found.numbers[0]) if found.numbers else 0
@@ -169,21 +260,41 @@ def _draw(plan: Plan, table: Any, randomness: Randomness) -> dict[str, Any]:
 
 
 def _told(
-    plan: Plan, result: dict[str, Any], randomness: str, shape: Shaped, release_id: str,
-    entry: str | None, source: str | None,
+    ready: Prepared, result: dict[str, Any], randomness: str, entry: str | None,
+    made: str | None, source: str | None,
 ) -> Release:  # fmt: skip
     """Return the release that a recorded result stands for."""
+    plan, shape = ready.plan, ready.shape
     values = [
         _value(plan, numbers, rows)
         for numbers, rows in zip(result["numbers"], result["rows"], strict=True)
     ]
     groups = result["groups"]
     value = values[0] if groups is None else dict(zip(groups, values, strict=True))
-    names = None if groups is None else tuple(groups)
     return Release(
-        value, plan, randomness, shape.rows, shape.persons, release_id, entry, source, names,
+        value, plan, randomness, shape.rows, shape.persons, ready.asking.release_id, entry, source,
+        None if groups is None else tuple(groups),
         tuple(result["rows"]),
+        made=made or datetime.now(UTC).isoformat(timespec="seconds"),
+        replayed=made is not None,
+        window=_window(ready.asking.scope),
+        proof=ready.proof,
     )  # fmt: skip
+
+
+def _window(scope: Any) -> tuple[Any, Any] | None:
+    """Return the ends of the window as people write them."""
+    if scope.start is None and scope.end is None:
+        return None
+    if not scope.clock.startswith("microseconds of "):
+        return scope.start, scope.end
+    from undertow.data.columns import iso
+
+    start, end = (
+        None if moment is None else iso(moment, day=moment % 86_400_000_000 == 0)
+        for moment in (scope.start, scope.end)
+    )
+    return start, end
 
 
 def _value(plan: Plan, numbers: list[int], rows: int) -> Any:
@@ -193,62 +304,9 @@ def _value(plan: Plan, numbers: list[int], rows: int) -> Any:
     if isinstance(query, Count):
         return numbers[0]
     if isinstance(query, Query):
-        raise NotSupported("a Python function's answer has no declared lattice")
+        raise NotSupported(_UNDECLARED)
     exact: Fraction = query.answer(numbers[0], rows)
     return float(exact)
-
-
-def _check_shape(plan: Plan, shape: Shaped) -> None:
-    if not shape.rows:
-        raise InvalidInput("there are no records: nothing to release")
-    if plan.length is None:
-        return
-    if plan.unit == "person" or plan.method in _ANY_LENGTH:
-        if shape.longest > plan.length:
-            raise InvalidInput(
-                f"the plan is for at most {plan.length} records of a person, and one has "
-                f"{shape.longest}; plan for that many, or for any length"
-            )
-        if not (shape.persons == 1 and isinstance(plan.noise.query, Linear)):
-            return
-    if shape.rows != shape.persons * plan.length or shape.longest != plan.length:
-        series = f"{shape.rows}" if shape.persons == 1 else f"up to {shape.longest}"
-        raise InvalidInput(
-            f"the plan is for {plan.length} records, the series has {series}; "
-            "plan for this length, or for any length"
-        )
-
-
-def _check_gaps(plan: Plan, shape: Shaped) -> None:
-    """Refuse a plan that relies on every record being there where some are not.
-
-    An algorithm that ignores the absent records is a DP algorithm of the same level on the whole
-    series, so what all such algorithms leak bounds it, whatever is absent.
-    """
-    if not shape.gaps or plan.unit == "person" or plan.method in _ANY_LENGTH:
-        return
-    from undertow.bounds.engine import leakage
-
-    level = PureDP(dp_epsilon_upper(plan.noise, plan.length))
-    if not leakage(level, _endless(plan), plan.against).proves(plan.epsilon * (1 + 1e-9)):
-        raise NotSupported(
-            f"the series have gaps, and the plan's method '{plan.method}' counts on every record "
-            "being there; plan with method='exchange' and without a length"
-        )
-
-
-def _endless(plan: Plan) -> Any:
-    model = plan.model
-    if isinstance(model, MarkovChain) and model.homogeneous:
-        return MarkovChain(model.transition, model.states, model.start)
-    return model
-
-
-def _identity(plan: Plan, table: Any) -> str:
-    """Return a name that follows from what is asked of which records: the same question again."""
-    if isinstance(plan.noise.query, Query):
-        raise NotSupported("a Python function's answer has no declared lattice")
-    return identity(plan, table.scope())
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +330,12 @@ class _Records:
 
         return Scope()
 
+    def asked(self) -> dict[str, Any]:
+        return {"source": "the list of records"}
+
+    def identity(self) -> None:
+        return None
+
     def answers(self, query: AnyQuery, states: tuple[State, ...]) -> _Answers:
         return _Answers(None, [_exact(query, self.records, states)], [len(self.records)])
 
@@ -281,7 +345,7 @@ def _exact(query: AnyQuery, records: list[Any], states: tuple[State, ...]) -> li
         found = query.evaluate(records, states)
         return found if isinstance(found, list) else [found]
     if isinstance(query, Query):
-        raise NotSupported("a Python function's answer has no declared lattice")
+        raise NotSupported(_UNDECLARED)
     lattice = query.lattice()
     places = [lattice.place(record) for record in records]
     if lattice.weights is None:

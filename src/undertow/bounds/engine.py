@@ -11,6 +11,7 @@ from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.chains.boxes import box_leakage
 from undertow.bounds.chains.count import count_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.pieces import window_leakage
 from undertow.bounds.chains.quilt import Bound, approximate_influence, pruned_search
 from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.gaussian.leakages import gaussian_leakage
@@ -18,7 +19,7 @@ from undertow.bounds.networks.leakages import network_leakage
 from undertow.bounds.networks.pedigrees import pedigree_leakage
 from undertow.bounds.networks.sweeps import contagion_leakage
 from undertow.bounds.series.locally import chain_leakage, level_of
-from undertow.certificate import Leakage, Witness
+from undertow.certificate import Covers, Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -40,6 +41,7 @@ from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
 from undertow.numerics import divide_up, down, up
+from undertow.plan import model_length
 from undertow.queries import Count, Histogram, Linear
 
 __all__ = ["check_fit", "group_leakage", "leakage"]
@@ -49,8 +51,17 @@ EFFORT = 2
 """How hard to work on channels with many states; each step more costs about four times as much."""
 
 
+_BY_LEVEL = ("exchange", "group", "quilt", "quilt-approx")
+"""Bounds on all algorithms of a DP level, whatever these do with the series."""
+
+
 def leakage(
-    mechanism: Mechanism, model: AnyModel, against: Against = "any", *, effort: int = EFFORT
+    mechanism: Mechanism,
+    model: AnyModel,
+    against: Against = "any",
+    *,
+    effort: int = EFFORT,
+    covers: Covers = "series",
 ) -> Leakage:
     """Return what a mechanism reveals about one record, as a certified interval.
 
@@ -68,6 +79,10 @@ def leakage(
         ``"any"`` (default), ``"ignorant"``, ``"informed"`` or an `Adversary`.
     effort
         For flipped series with many states, whose interval may stay open: more narrows it.
+    covers
+        The shapes of data that the upper end must hold for: ``"series"`` (default; one answer on
+        whole series), ``"windows"`` (on any window of each series too, whatever is known outside
+        it) or ``"any"`` (windows, gaps, groups within a series: any algorithm of this DP level).
 
     >>> from undertow import MarkovChain, PureDP, leakage
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -76,6 +91,18 @@ def leakage(
     (3.4749, "target record ...")
     """
     against = check_against(against)
+    if covers not in ("series", "windows", "any"):
+        raise InvalidInput(f"covers must be 'series', 'windows' or 'any', found {covers!r}")
+    found = _dispatched(mechanism, model, against, effort, covers)
+    by_level = isinstance(mechanism, PureDP | MetricDP | RandomizedResponse | XorNoise)
+    if isinstance(model, MarkovChain | ChainBox | MixingClass | Groups):
+        by_level = by_level or found.method in _BY_LEVEL
+    return replace(found, covers="any") if by_level else found
+
+
+def _dispatched(
+    mechanism: Mechanism, model: AnyModel, against: Against, effort: int, covers: Covers
+) -> Leakage:
     local = isinstance(mechanism, RandomizedResponse | XorNoise | Redaction)
     if not local and not isinstance(mechanism, PureDP | MetricDP | Laplace | DiscreteLaplace):
         raise InvalidInput(
@@ -83,11 +110,13 @@ def leakage(
             f"Laplace(Count('active'), scale=4.0), found {type(mechanism).__name__}"
         )
     if isinstance(model, ModelSet):
-        return _over_set(mechanism, model, against, effort)
+        return _over_set(mechanism, model, against, effort, covers)
     if isinstance(model, SingleModel):
         _check_adversary(model, against)
         if isinstance(mechanism, RandomizedResponse | XorNoise | Redaction):
             return _local(mechanism, model, against, effort)
+        if covers != "series" and isinstance(mechanism, Laplace | DiscreteLaplace):
+            return _elsewhere(mechanism, model, against, covers)
         if isinstance(mechanism, PureDP) and mechanism.unit == "person":
             return _person(mechanism, model, against)
         if isinstance(mechanism, Laplace | DiscreteLaplace):
@@ -202,6 +231,25 @@ def _on_chain(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
     return replace(bound, lower=0.0, witness=None)
 
 
+def _elsewhere(
+    mechanism: Laplace | DiscreteLaplace, model: SingleModel, against: Against, covers: Covers
+) -> Leakage:
+    """Return the leakage of a noisy answer on parts of the series.
+
+    Counts of windows on chains have a proof of their own. Whatever is done with a series, an
+    algorithm of this DP level does it, so what all of these leak bounds every other answer.
+    """
+    check_fit(mechanism.query, model)
+    query = mechanism.query
+    if covers == "windows" and isinstance(query, Count) and isinstance(model, MarkovChain):
+        counted = np.isin(np.arange(model.size), [model.index(state) for state in query.states])
+        found = window_leakage(mechanism.scale, counted, model, against)
+        if found is not None:
+            return found
+    level = PureDP(dp_epsilon_upper(mechanism, model_length(model)))
+    return replace(leakage(level, model, against), lower=0.0, witness=None)
+
+
 def _on_class(mechanism: Levelled, model: ChainBox | MixingClass, against: Against) -> Leakage:
     """Return the worst case over a class of chains, through the level of the algorithm."""
     level = dp_epsilon_upper(mechanism, model.length)
@@ -308,10 +356,16 @@ def _person(mechanism: PureDP, model: SingleModel, against: Against) -> Leakage:
     )  # fmt: skip
 
 
-def _over_set(mechanism: Mechanism, models: ModelSet, against: Against, effort: int) -> Leakage:
+def _over_set(
+    mechanism: Mechanism, models: ModelSet, against: Against, effort: int, covers: Covers
+) -> Leakage:
     """Return the worst member: the largest lower end with its witness, the largest upper end."""
-    found = [leakage(mechanism, member, against, effort=effort) for member in models.models]
+    found = [
+        leakage(mechanism, member, against, effort=effort, covers=covers)
+        for member in models.models
+    ]
     worst = max(found, key=lambda leak: (leak.upper, leak.lower))
+    least = min((leak.covers for leak in found), key=("series", "windows", "any").index)
     shown = max(found, key=lambda leak: leak.lower)
     return replace(
         worst, lower=shown.lower, witness=shown.witness,
@@ -320,6 +374,7 @@ def _over_set(mechanism: Mechanism, models: ModelSet, against: Against, effort: 
             *(() if models.note is None else (models.note,)),
             *dict.fromkeys(a for leak in found for a in leak.assumptions),
         ),
+        covers=least,
     )  # fmt: skip
 
 

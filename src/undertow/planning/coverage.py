@@ -1,0 +1,234 @@
+"""Which proof covers a release: the plan's own, or another that its noise allows.
+
+A proof is about data of some shape. Whole series with one answer are what `exact` proofs are
+about; a count of a window is not post-processing of the count of the whole series, an attacker
+may know records outside the window, and several groups of one series are several answers. What
+all algorithms of a DP level leak on the series of the model covers all of these.
+"""
+
+from functools import lru_cache
+from typing import Protocol
+
+from undertow.bounds.engine import leakage
+from undertow.certificate import Covers, Leakage
+from undertow.errors import InvalidInput, NotSupported
+from undertow.mechanisms import PureDP, dp_epsilon_upper
+from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.groups import Groups
+from undertow.models.markov import MarkovChain
+from undertow.models.sets import AnyModel, ModelSet, members
+from undertow.plan import Plan, model_length
+from undertow.planning.proofs import check_proof
+from undertow.rounding import above
+
+__all__ = ["Shaped", "covering", "endless", "needs"]
+
+
+class Shaped(Protocol):
+    """The public facts about data that decide which proofs cover it."""
+
+    @property
+    def longest(self) -> int:
+        """The most records of one person in the release."""
+        ...
+
+    @property
+    def shortest(self) -> int:
+        """The fewest records of one person in the release."""
+        ...
+
+    @property
+    def series(self) -> int:
+        """The most steps of one person's whole series, absent ones included."""
+        ...
+
+    @property
+    def gaps(self) -> bool:
+        """Whether steps are absent."""
+        ...
+
+    @property
+    def windowed(self) -> bool:
+        """Whether some person has records outside the window."""
+        ...
+
+    @property
+    def split(self) -> bool:
+        """Whether the records of some person are not all in one group."""
+        ...
+
+
+def covering(plan: Plan, shape: Shaped, *, persons: bool = True) -> Leakage:
+    """Return the certificate that covers a release of data of this shape, or refuse it.
+
+    First the plan's own, proved again from its noise; then, for a window, the exact leakage of a
+    count of any window; then what all algorithms of the noise's DP level leak on series as long
+    as these. ``persons`` says whether the data names the persons whose series they are.
+    """
+    own = check_proof(plan)
+    if plan.unit == "person":
+        _check_contribution(plan, shape)
+        return own
+    if persons:
+        _check_groups(plan.model, shape)
+    if _fits(own, plan.model, shape):
+        return own
+    promise = max(plan.epsilon, own.upper)
+    found = []
+    for covers in ("windows", "any"):
+        proof = _proof(_Key(plan, covers, _long(plan.model, shape)))
+        if proof is None or not _fits(proof, endless(plan.model) or plan.model, shape):
+            continue
+        if proof.proves(promise):
+            return proof
+        found.append(proof)
+    raise _refusal(plan, shape, found)
+
+
+def needs(shape: Shaped) -> Covers:
+    """Return what a proof must cover to hold for data of this shape."""
+    if shape.split or shape.gaps:
+        return "any"
+    return "windows" if shape.windowed or shape.shortest < 2 else "series"
+
+
+def endless(model: AnyModel) -> AnyModel | None:
+    """Return the model for series of any length, None if there is none.
+
+    >>> endless(MarkovChain([[.5, .5], [.5, .5]], length=9)).length is None
+    True
+    """
+    if isinstance(model, ModelSet):
+        found = [endless(member) for member in model.models]
+        return ModelSet([m for m in found if m is not None], model.note) if all(found) else None
+    match model:
+        case MarkovChain() if model.homogeneous:
+            return MarkovChain(model.transition, model.states, model.start)
+        case ChainBox():
+            return ChainBox(model.lower, model.upper, model.states)
+        case MixingClass():
+            return MixingClass(model.states, model.pi_min, model.gap)
+        case Groups():
+            return model
+        case _:
+            return None
+
+
+def _fits(proof: Leakage, model: AnyModel, shape: Shaped) -> bool:
+    """Return whether a proof under a model covers data of a shape."""
+    length = model_length(model)
+    if proof.covers == "any":
+        return length is None or shape.series <= length
+    if shape.split or shape.gaps:
+        return False
+    if proof.covers == "windows":  # proved for windows of series of any length
+        return True
+    if shape.windowed:
+        return False
+    if length is None:  # of at least two records: one alone has nothing beside it to blur it
+        return shape.shortest >= 2
+    return shape.shortest == shape.longest == length
+
+
+def _long(model: AnyModel, shape: Shaped) -> bool:
+    """Return whether some series is longer than those of the model."""
+    length = model_length(model)
+    return length is not None and shape.series > length
+
+
+class _Key:
+    """A plan and a wanted proof, equal where the plans' fingerprints are."""
+
+    __slots__ = ("covers", "longer", "name", "plan")
+
+    def __init__(self, plan: Plan, covers: Covers, longer: bool) -> None:
+        self.plan, self.covers, self.longer = plan, covers, longer
+        self.name = (plan.fingerprint(), covers, longer)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@lru_cache(maxsize=256)
+def _proof(key: _Key) -> Leakage | None:
+    """Return another proof for the noise of a plan, None if there is none of the kind."""
+    plan = key.plan
+    model = endless(plan.model) if key.longer else plan.model
+    if model is None:
+        return None
+    try:
+        if key.covers == "any":
+            level = PureDP(dp_epsilon_upper(plan.noise, plan.length))
+            return leakage(level, model, plan.against)
+        found = leakage(plan.noise, model, plan.against, covers=key.covers)
+    except NotSupported:
+        return None
+    return found if found.covers == key.covers else None
+
+
+def _check_contribution(plan: Plan, shape: Shaped) -> None:
+    """Refuse persons with more records than a person's plan hides."""
+    length = model_length(plan.model)
+    sizes = [member.size for member in members(plan.model) if isinstance(member, Groups)]
+    most = min([*sizes, *([] if length is None else [length])], default=None)
+    if most is not None and shape.longest > most:
+        raise InvalidInput(
+            f"the plan is for at most {most} records of a person, and one has {shape.longest}; "
+            "plan for that many"
+        )
+
+
+def _check_groups(model: AnyModel, shape: Shaped) -> None:
+    """Refuse series longer than the groups in which a model lets records depend."""
+    sizes = [member.size for member in members(model) if isinstance(member, Groups)]
+    if sizes and shape.series > min(sizes):
+        raise InvalidInput(
+            f"the model lets at most {min(sizes)} records depend on each other, and the series of "
+            f"one person has {shape.series}; plan with groups of that many, or leave the person "
+            "out if records of a person are independent"
+        )
+
+
+def _refusal(plan: Plan, shape: Shaped, found: list[Leakage]) -> NotSupported:
+    """Return the refusal of data that no proof covers, with the plan that would fit."""
+    length = model_length(plan.model)
+    wanted, advice = needs(shape), ""
+    if shape.split:
+        what = "the groups divide the series of a person into several answers"
+    elif shape.gaps:
+        what = "the series have gaps"
+    elif shape.windowed:
+        what = f"this is a window of series of up to {shape.series} records"
+    elif length is None:
+        what = "a person has a single record"
+    else:
+        same = shape.shortest == shape.longest
+        sizes = f"{shape.longest}" if same else f"{shape.shortest} to {shape.longest}"
+        what = f"the series have {sizes} records"
+        advice = "plan for this length, or for any length" if same else "plan for any length"
+    if not advice:
+        longer = " and a model without a length" if _long(plan.model, shape) else ""
+        advice = f"plan with covers='{wanted}'{longer}"
+    proved = (
+        f"; for that its noise proves a leakage of {above(min(proof.upper for proof in found))}, "
+        f"not {plan.epsilon:g}"
+        if found
+        else ""
+    )
+    return NotSupported(
+        f"{what}, and the plan is for {_words(plan.leakage, length)} (method '{plan.method}')"
+        f"{proved}; {advice}"
+    )
+
+
+def _words(proof: Leakage, length: int | None) -> str:
+    """Return the shapes that a proof covers, in words."""
+    size = "any length" if length is None else f"{length} records"
+    return {
+        "series": f"whole series of {size} without groups",
+        "windows": "any window of a series",
+        "any": f"any part of series of {size}",
+    }[proof.covers]
