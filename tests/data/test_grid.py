@@ -27,6 +27,12 @@ def frame(**columns):
     return pl.DataFrame({"v": [1] * size, **columns})
 
 
+def plain_shape(rows, persons, longest, gaps, start=None, end=None, series=None):
+    """The shape of whole series, all as long as the longest."""
+    return Shape(rows, persons, longest, gaps, start, end, series=series or longest,
+                 shortest=longest, windowed=False, split=False)  # fmt: skip
+
+
 def refusal(call, *arguments, **options):
     with pytest.raises(InvalidInput) as caught:
         call(*arguments, **options)
@@ -92,7 +98,8 @@ def test_times_of_every_kind(times, how, tmp_path):
         source.write_text("v,t\n" + "".join(f"1,{time}\n" for time in times))
     data = Data(source, value="v", time="t", every="5m")
     half = ".500000" if str(times[0]).endswith(".5+00:00") else ""
-    wanted = Shape(2, 1, 2, True, f"2024-01-01T00:00:00{half}", f"2024-01-01T00:10:00{half}")
+    times_shown = (f"2024-01-01T00:{minute}:00{half}" for minute in ("00", "10"))
+    wanted = plain_shape(2, 1, 2, True, *times_shown, series=3)
     assert data.shape() == wanted
     assert data.window("2024-01-01T00:05", dt.datetime(2024, 1, 1, 0, 11)).shape().rows == 1
     assert data.window("2024-01-01T01:05+01:00").scope().start == 1_704_067_500_000_000
@@ -102,17 +109,17 @@ def test_times_of_every_kind(times, how, tmp_path):
 def test_dates_and_whole_numbers(tmp_path):
     days = frame(t=[dt.date(2024, 1, 1), dt.date(2024, 1, 2)])
     data = Data(days, value="v", time="t", every="1d")
-    assert data.shape() == Shape(2, 1, 2, False, "2024-01-01", "2024-01-02")
+    assert data.shape() == plain_shape(2, 1, 2, False, "2024-01-01", "2024-01-02")
     scope = data.window(dt.date(1970, 1, 2), "2024-01-02").scope()
     assert scope == Scope(None, None, 86_400_000_000, 1_704_153_600_000_000, "microseconds of t")
     for times in ([3, 5], [3.0, 5.0], ["3", "5"], ["+3", " 5"]):
         data = Data(frame(t=times), value="v", time="t", every=1)
-        assert data.shape() == Shape(2, 1, 2, True, 3, 5)
+        assert data.shape() == plain_shape(2, 1, 2, True, 3, 5, series=3)
         assert data.window(4, None).scope() == Scope(None, None, 4, None, "t")
         assert data.window(None, 5).answers(ut.Count(1)).rows == [1]
     path = tmp_path / "table.csv"
     path.write_text("v,t\n1,3\n1,5\n")
-    assert Data(path, value="v", time="t", every=2).shape() == Shape(2, 1, 2, False, 3, 5)
+    assert Data(path, value="v", time="t", every=2).shape() == plain_shape(2, 1, 2, False, 3, 5)
 
 
 @pytest.mark.parametrize("how", ["polars", "pandas", "objects"])
@@ -215,7 +222,7 @@ def test_windows():
     data = Data(frame(t=[0, 1, 2, 3]), value="v", time="t")
     assert data.window(1, 3).window(None, 2).scope() == Scope(None, None, 1, 2, "t")
     assert data.window(1, 3).answers(ut.Count(1)).rows == [2]
-    assert data.window(10, 20).shape() == Shape(0, 0, 0, False)
+    assert data.window(10, 20).shape() == plain_shape(0, 0, 0, False)
     assert data.window(10, 20).answers(ut.Count(1)).numbers == [[0]]
     assert "before its end" in refusal(data.window, 3, 3)
     assert "nothing in common" in refusal(data.window(0, 1).window, 2, 3)
@@ -239,7 +246,7 @@ def test_a_table_of_no_named_columns_counts_its_rows(tmp_path):
     table.write_csv(tmp_path / "table.csv")
     for source in (table, tmp_path / "table.parquet", tmp_path / "table.csv", [1, 2, 3]):
         data = Data(source, value=None if isinstance(source, list) else "v")
-        assert data.shape() == Shape(3, 1, 3, False)
+        assert data.shape() == plain_shape(3, 1, 3, False)
         assert data.scope() == Scope()
 
 
@@ -248,7 +255,7 @@ def test_tables_without_rows(tmp_path):
     path.write_text("v,t,p\n")
     for every in (None, 1, "5m"):
         data = Data(path, value="v", time="t", person="p", every=every)
-        assert data.shape() == Shape(0, 0, 0, False)
+        assert data.shape() == plain_shape(0, 0, 0, False)
         assert data.answers(ut.Histogram(), ("a", "b")).numbers == [[0, 0]]
         assert data.sequences() == []
         assert Data(path, value="v", by="p").answers(ut.Count(1)).numbers == []

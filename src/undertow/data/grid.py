@@ -20,6 +20,10 @@ ROW, PERSON, TIME, GROUP, ABSENT = "\0row", "\0person", "\0time", "\0group", "\0
 """Columns of the frame of rows: the row's number, who, when, in which group, and how many steps
 are absent after it."""
 
+_TOTAL, _ROWS, _LENGTH, _NAMED, _SPLIT = "\0total", "\0rows", "\0length", "\0named", "\0split"
+_UNTIMED, _TIMES, _FIRST, _LAST = "\0untimed", "\0times", "\0first", "\0last"
+_START, _END, _REACH, _APART = "\0start", "\0end", "\0reach", "\0apart"
+
 _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
           "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)")
@@ -50,7 +54,7 @@ def step_of(every: Any, *, clock: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Public facts about some rows, and what is wrong with them."""
+    """Public facts about some rows, and what is wrong with them: see `Shape`."""
 
     rows: int
     persons: int
@@ -58,6 +62,10 @@ class Facts:
     gaps: bool
     start: int | None
     end: int | None
+    series: int
+    shortest: int
+    windowed: bool
+    split: bool
     wrong: str | None
 
 
@@ -140,53 +148,84 @@ class Grid:
         """Return a query for the facts: one row, read by `told`.
 
         One pass over persons and times: rows and different times per person, first and last time,
-        and the remainders of times by the step, which agree on a grid.
+        the remainders of times by the step, which agree on a grid, and the least and the greatest
+        group, which agree where there is one. What is outside the window counts for the whole
+        series only.
         """
         import polars as pl
 
-        time = pl.col(TIME)
-        rows = self.absences(frame) if self.fill else self.windowed(frame)
-        parts = [pl.len().cast(pl.Int64).alias("rows"), pl.len().cast(pl.Int64).alias("length")]
+        time, group = pl.col(TIME), pl.col(GROUP)
+        rows = self.absences(frame) if self.fill else frame
+        narrow = not (self.fill or (self.start is None and self.end is None))
+        here = self.inside() | time.is_null() if narrow else pl.lit(True)
+        there = here  # rows with records in the window: themselves, or the absent steps after them
+        length, total = pl.len().cast(pl.Int64), pl.len().cast(pl.Int64)
+        named = group.is_not_null().cast(pl.Int64).sum()
+        if narrow:
+            length = here.cast(pl.Int64).sum()
+            named = (here & group.is_not_null()).cast(pl.Int64).sum()
+        checked = total if self.fill else length
         if self.fill:
-            length = self.inside().cast(pl.Int64).sum() + pl.col(ABSENT).sum()
-            parts[1] = length.alias("length")
+            there = self.inside() | (pl.col(ABSENT) > 0)
+            records = self.inside().cast(pl.Int64) + pl.col(ABSENT)
+            length, named = records.sum(), records.filter(group.is_not_null()).sum()
+        narrowed = narrow or self.fill
+        groups = group.filter(there) if narrowed else group
+        parts = [
+            total.alias(_TOTAL),
+            checked.alias(_ROWS),
+            length.alias(_LENGTH),
+            named.alias(_NAMED),
+            ((groups.min() != groups.max()) | (groups.null_count() > 0)).alias(_SPLIT),
+        ]
         if self.time is not None:
-            inside = time.filter(self.inside()) if self.fill else time
+            inside = time.filter(self.inside()) if narrowed else time
+            held = time.filter(here) if narrow else time
             parts += [
-                time.null_count().alias("untimed"),
-                time.n_unique().alias("times"),
-                time.min().alias("first"),
-                time.max().alias("last"),
-                inside.min().alias("start"),
-                inside.max().alias("end"),
+                held.null_count().alias(_UNTIMED),
+                held.n_unique().alias(_TIMES),
+                held.min().alias(_FIRST),
+                held.max().alias(_LAST),
+                inside.min().alias(_START),
+                inside.max().alias(_END),
+                (time.max() - time.min()).alias(_REACH),
             ]
-        if self.step is not None:
-            rest = (time % self.step + self.step) % self.step
-            parts += [(rest.max() - rest.min()).alias("apart")]
+            if self.step is not None:
+                rest = (held % self.step + self.step) % self.step
+                parts += [(rest.max() - rest.min()).alias(_APART)]
         return self._summed(rows.group_by(PERSON).agg(parts))
 
     def _summed(self, persons: "pl.LazyFrame") -> "pl.LazyFrame":
         """Return the facts about all persons in one row."""
         import polars as pl
 
-        length = pl.col("length")
+        length, total, rows = pl.col(_LENGTH), pl.col(_TOTAL), pl.col(_ROWS)
+        released = pl.col(_NAMED) > 0
+        whole, records = total, total
+        if self.step is not None:
+            whole = pl.max_horizontal(pl.col(_REACH) // self.step + 1, total)
+            records = whole if self.fill else total
         facts = [
             length.sum().alias("rows"),
             (length > 0).sum().alias("persons"),
             length.max().fill_null(0).alias("longest"),
-            pl.col(PERSON).is_null().any().alias("nobody"),
+            whole.filter(released).max().fill_null(0).alias("series"),
+            pl.col(_NAMED).filter(released).min().fill_null(0).alias("shortest"),
+            (records > length).filter(released).any().alias("windowed"),
+            pl.col(_SPLIT).filter(released).any().alias("split"),
+            (pl.col(PERSON).is_null() & (rows > 0)).any().alias("nobody"),
         ]
         if self.time is not None:
-            steps = (pl.col("last") - pl.col("first")) // (self.step or 1) + 1
+            steps = (pl.col(_LAST) - pl.col(_FIRST)) // (self.step or 1) + 1
             facts += [
-                (pl.col("untimed") > 0).any().alias("untimed"),
-                (pl.col("times") != pl.col("rows")).any().alias("twice"),
-                pl.col("start").min(),
-                pl.col("end").max(),
-                (steps != pl.col("rows")).any().alias("gaps"),
+                (pl.col(_UNTIMED) > 0).any().alias("untimed"),
+                (pl.col(_TIMES) != rows).any().alias("twice"),
+                pl.col(_START).min().alias("start"),
+                pl.col(_END).max().alias("end"),
+                (steps != rows).any().alias("gaps"),
             ]
         if self.step is not None:
-            facts.append((pl.col("apart") != 0).any().alias("off"))
+            facts.append((pl.col(_APART) != 0).any().alias("off"))
         return persons.select(facts)
 
     def told(self, found: "pl.DataFrame") -> Facts:
@@ -200,6 +239,10 @@ class Grid:
             gaps=bool(self.step is not None and not self.fill and fact["gaps"]),
             start=fact.get("start"),
             end=fact.get("end"),
+            series=fact["series"],
+            shortest=fact["shortest"],
+            windowed=fact["windowed"],
+            split=fact["split"],
             wrong=next((kind for kind in order if fact.get(kind)), None),
         )
 

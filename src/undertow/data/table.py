@@ -7,7 +7,7 @@ no error, message or printed form depends on them.
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import Column, iso
@@ -33,9 +33,16 @@ __all__ = ["Data", "Scope", "Shape"]
 class Shape:
     """The public facts about a data set.
 
-    ``rows`` counts records, absent steps that became records among them; ``longest`` is the most
-    of one person; ``gaps`` says whether some step is absent; ``start`` and ``end`` are the first
-    and the last time, as ISO texts or whole numbers.
+    ``rows``, ``persons`` and ``longest`` speak of the records in the window, whatever their
+    group, absent steps that became records among them; ``longest`` is the most of one person.
+    ``gaps`` says whether some step is absent; ``start`` and ``end`` are the first and the last
+    time, as ISO texts or whole numbers.
+
+    The others speak of persons with a released record: one in the window and in a group that is
+    answered for. ``series`` counts the steps of the longest whole series (all times and groups,
+    absent steps counted where the step of time is known), ``shortest`` the fewest released
+    records of a person. ``windowed`` says that someone has records outside the window, ``split``
+    that someone's records in the window are not all in one group: in several, or some in none.
     """
 
     rows: int
@@ -45,6 +52,10 @@ class Shape:
     start: int | str | None = None
     end: int | str | None = None
     groups: tuple[Any, ...] | None = None
+    series: int = field(kw_only=True)
+    shortest: int = field(kw_only=True)
+    windowed: bool = field(kw_only=True)
+    split: bool = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +132,8 @@ class Data:
         names = None if groups is None else tuple(plain(name) for name in groups)
         made = record_of(state, value, opened.columns)
         fields = (opened, made, grid, moment, by, names, plain(gaps), value)
-        for field, content in zip(self.__slots__, fields, strict=True):
-            object.__setattr__(self, field, content)
+        for name, content in zip(self.__slots__, fields, strict=True):
+            object.__setattr__(self, name, content)
         self._try_out()
 
     def __repr__(self) -> str:
@@ -157,10 +168,7 @@ class Data:
         grid = replace(self.grid, start=max(starts, default=None), end=min(ends, default=None))
         if grid.start is not None and grid.end is not None and grid.start >= grid.end:
             raise InvalidInput("the window has nothing in common with the one it is taken of")
-        made = object.__new__(Data)
-        for field in self.__slots__:
-            object.__setattr__(made, field, grid if field == "grid" else getattr(self, field))
-        return made
+        return self._with(grid=grid)
 
     def scope(self) -> Scope:
         """Return which records a release of this data touches, for the ledger.
@@ -188,7 +196,11 @@ class Data:
         facts = self.checked(found[0])
         start, end = (self._shown(moment) for moment in (facts.start, facts.end))
         names, _ = self.group_order(found[1][GROUP] if len(found) > 1 else ())
-        return Shape(facts.rows, facts.persons, facts.longest, facts.gaps, start, end, names)
+        return Shape(
+            facts.rows, facts.persons, facts.longest, facts.gaps, start, end, names,
+            series=facts.series, shortest=facts.shortest, windowed=facts.windowed,
+            split=facts.split,
+        )  # fmt: skip
 
     def answers(self, query: AnyQuery, states: Sequence[State] = ()) -> "Answers":
         """Return the exact answer of a query in whole numbers, one list per group.
@@ -289,6 +301,13 @@ class Data:
             return moment
         return iso(moment, day=self.source.columns[self.grid.time or ""].day)
 
+    def _with(self, **changes: Any) -> "Data":
+        """Return the same data but for some fields."""
+        made = object.__new__(Data)
+        for name in self.__slots__:
+            object.__setattr__(made, name, changes.get(name, getattr(self, name)))
+        return made
+
     def _try_out(self) -> None:
         """Run all expressions on no rows: what fails here, fails by its form."""
         import polars as pl
@@ -297,12 +316,7 @@ class Data:
         made = [part.alias(f"\0{name}") for name, part in self.record.planes.items()]
         there = self.record.there.alias("\0there")
         try:
-            trial = object.__new__(Data)
-            for field in self.__slots__:
-                content = getattr(self, field)
-                object.__setattr__(
-                    trial, field, replace(content, frame=empty) if field == "source" else content
-                )
+            trial = self._with(source=replace(self.source, frame=empty))
             trial.rows(*made, there).collect()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             raise InvalidInput(
