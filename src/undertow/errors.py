@@ -114,5 +114,9 @@ class Contradiction(UndertowError):  # noqa: N818
     """Two certified bounds of the same quantity exclude each other; please report it."""
 
 
+class AccountWarning(UserWarning):
+    """Something about the account that a curator should look at."""
+
+
 class DisclosureWarning(UserWarning):
     """A model fitted to private data is itself a disclosure: it is not protected by any noise."""

@@ -6,7 +6,7 @@ nothing private; `carry_out` evaluates, reserves, draws, records, and only then 
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -130,8 +130,12 @@ class Prepared:
     table: Any
     shape: Any
     proof: Leakage
-    level: float
-    asking: Asking
+    asking: Asking | None
+
+    @property
+    def level(self) -> float:
+        """The level that a ledger is asked for."""
+        return level_of(self.plan, self.proof)
 
 
 def prepare(
@@ -161,11 +165,11 @@ def prepare(
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
-    asked = asking(plan, table, shape, release_id)
-    proof = covering(plan, shape, persons=asked.about["asked"].get("person") is not None)
-    if ledger is not None:
-        check_ledger(plan, ledger, shape.series)
-    return Prepared(plan, table, shape, proof, level_of(plan, proof), asked)
+    proof = covering(plan, shape, persons=table.asked().get("person") is not None)
+    if ledger is None:
+        return Prepared(plan, table, shape, proof, None)
+    check_ledger(plan, ledger, shape.series)
+    return Prepared(plan, table, shape, proof, asking(plan, table, shape, release_id))
 
 
 def release(
@@ -218,10 +222,9 @@ def carry_out(
     """
     bits = randomness or Secure()
     plan, asked = ready.plan, ready.asking
-    if ledger is None:
+    if ledger is None or asked is None:
         result = _noisy(plan, _evaluated(ready), bits)
-        named = replace(asked, release_id="")
-        return _told(replace(ready, asking=named), result, bits.describe(), None, None, source)
+        return _told(ready, result, bits.describe(), None, None, source)
     entry = ledger.entry(asked.release_id)
     exact = None if entry is not None and entry.result is not None else _evaluated(ready)
     _bind(ready, ledger)
@@ -272,12 +275,13 @@ def _told(
     groups = result["groups"]
     value = values[0] if groups is None else dict(zip(groups, values, strict=True))
     return Release(
-        value, plan, randomness, shape.rows, shape.persons, ready.asking.release_id, entry, source,
+        value, plan, randomness, shape.rows, shape.persons,
+        "" if ready.asking is None else ready.asking.release_id, entry, source,
         None if groups is None else tuple(groups),
         tuple(result["rows"]),
         made=made or datetime.now(UTC).isoformat(timespec="seconds"),
         replayed=made is not None,
-        window=_window(ready.asking.scope),
+        window=_window(ready.table.scope()),
         proof=ready.proof,
     )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,9 +30,9 @@ from undertow.cli.tables import show_table
 from undertow.errors import BudgetExceeded, InvalidInput
 
 if TYPE_CHECKING:
-    from undertow.data.table import Data
     from undertow.ledger.book import Ledger
     from undertow.plan import Plan
+    from undertow.releasing import Prepared
     from undertow.reporting.report import Report
 
 __all__ = ["release"]
@@ -121,19 +120,17 @@ def release(
         found = read_plan(plan)
         with waiting("reading the data"):
             book = None if ledger is None else open_ledger(ledger, dataset)
+            from undertow.releasing import carry_out, prepare
+
             table = options.read(data, found.states, _people(found))
-            asked = None
-            if dry_run or places.taken():
-                asked = _rehearse(found, table, book, release_id)
-            places.check(recorded=asked is not None and asked.recorded)
-        if dry_run and asked is not None:
+            ready = prepare(found, table, book, release_id=release_id)
+            asked = _foretold(ready, book)
+            places.check(recorded=asked.recorded)
+        if dry_run:
             _tell_intent(asked, places, as_json)
             return
         with waiting("releasing"):
-            from undertow.releasing import release as carry_out
-
-            out = carry_out(found, table, book, release_id=release_id, source=source)
-            told = out.report()
+            told = carry_out(ready, book, source=source).report()
         places.write(told, accounted=book is not None)
         if book is None:
             typer.echo(f"undertow: warning: {_UNACCOUNTED}", err=True)
@@ -186,10 +183,6 @@ class _Places:
                 raise misuse(f"{path} is named twice; results need files of their own")
             seen.append(_real(path))
 
-    def taken(self) -> bool:
-        """Return whether a file is there that must not be replaced."""
-        return not self.force and any(map(_there, self.named()))
-
     def check(self, *, recorded: bool) -> None:
         """Refuse, before anything is spent, places where the results cannot be written.
 
@@ -227,79 +220,63 @@ class _Places:
 class _Asked:
     """What a release would do: everything but the noise."""
 
-    plan: "Plan"
-    release_id: str
-    level: float
-    scope: Any
-    rows: int
-    persons: int
+    ready: "Prepared"
+    release_id: str | None
     left: float | None
     recorded: bool
     reserved: bool
 
+    @property
+    def spends(self) -> float:
+        """The level that would be reserved."""
+        return 0.0 if self.reserved else self.ready.level
 
-class _Enough(Exception):  # noqa: N818  (it ends a rehearsal; nothing went wrong)
-    """A release has passed all checks and asks for budget."""
-
-
-class _Stage:
-    """A ledger that lets a release pass all its checks, and stops it before it spends."""
-
-    def __init__(self, plan: "Plan", book: "Ledger | None") -> None:
-        self.unit = plan.unit if book is None else book.unit
-        self.model = plan.model if book is None else book.model
-        self.asked: tuple[Any, ...] = ()
-
-    def reserve(self, *asked: Any, about: dict[str, Any], **_: Any) -> None:
-        """Keep what was asked for, and stop."""
-        self.asked = (*asked, about)
-        raise _Enough
+    @property
+    def left_after(self) -> float | None:
+        """What would be left then."""
+        return None if self.left is None else max(self.left - self.spends, 0.0)
 
 
-def _rehearse(plan: "Plan", table: "Data", book: "Ledger | None", release_id: str | None) -> _Asked:
-    """Return what a release would spend, after the very checks that it would make."""
+def _foretold(ready: "Prepared", book: "Ledger | None") -> _Asked:
+    """Return what a prepared release would spend, or refuse what the ledger would refuse."""
     from undertow.ledger.rules import Entry, check_same
     from undertow.ledger.scopes import as_scope
-    from undertow.releasing import release as carry_out
 
-    stage: Any = _Stage(plan, book)
-    with suppress(_Enough):
-        carry_out(plan, table, stage, release_id=release_id)
-    key, level, scope, about = stage.asked
-    shape = table.shape()
-    entry, left = None, None
-    if book is not None:
-        entry, left = book.entry(key), book.left(scope)
+    asked = ready.asking
+    if book is None or asked is None:
+        return _Asked(ready, None, None, recorded=False, reserved=False)
+    entry, left = book.entry(asked.release_id), book.left(asked.scope)
     if entry is not None:
-        check_same(entry, Entry(key, "release", level, None, as_scope(scope), about))
-    elif left is not None and level > left:
+        wanted = (asked.release_id, "release", ready.level, None, as_scope(asked.scope))
+        check_same(entry, Entry(*wanted, asked.about))
+    elif ready.level > left:
         raise BudgetExceeded(
-            f"the release needs a DP level of {above(level)}, and {level_words(left)} is left for "
-            "its records; plan for less, with method 'exchange', release other records, or raise "
-            "the limit with 'undertow ledger limit'",
+            f"the release needs a DP level of {above(ready.level)}, and {level_words(left)} is "
+            "left for its records; plan for less, with --method exchange, release other records, "
+            "or raise the limit with 'undertow ledger limit'",
             left,
         )
-    return _Asked(
-        plan, key, level, scope, shape.rows, shape.persons, left,
-        recorded=entry is not None and entry.result is not None, reserved=entry is not None,
-    )  # fmt: skip
+    recorded = entry is not None and entry.result is not None
+    return _Asked(ready, asked.release_id, left, recorded=recorded, reserved=entry is not None)
 
 
 def _tell_intent(asked: _Asked, places: _Places, as_json: bool) -> None:
     files = [str(path) for path in places.named()]
-    spends = 0.0 if asked.reserved else asked.level
+    ready = asked.ready
+    question, shape = query_words(ready.plan.noise.query), ready.shape
     if as_json:
         fields = {
             "dry_run": True,
-            "question": query_words(asked.plan.noise.query),
-            "records": asked.rows,
-            "persons": asked.persons,
+            "question": question,
+            "records": shape.rows,
+            "persons": shape.persons,
             "release_id": asked.release_id,
-            "level": asked.level,
-            "spends": spends,
+            "level": ready.level,
+            "spends": asked.spends,
             "recorded": asked.recorded,
             "left": asked.left,
-            "left_after": None if asked.left is None else max(asked.left - spends, 0.0),
+            "left_after": asked.left_after,
+            "proof": {"method": ready.proof.method, "covers": ready.proof.covers},
             "files": files,
         }
         typer.echo(strict_json(fields))
@@ -309,17 +286,17 @@ def _tell_intent(asked: _Asked, places: _Places, as_json: bool) -> None:
     elif asked.reserved:
         spend = "nothing more: its level was reserved by a run that did not end"
     else:
-        spend = f"a DP level of {above(asked.level)}"
+        spend = f"a DP level of {above(ready.level)}"
     left = "there is no ledger: nothing is accounted"
     if asked.left is not None:
-        after = max(asked.left - spends, 0.0)
-        left = f"{level_words(asked.left)} for these records, then {level_words(after)}"
+        after = level_words(asked.left_after or 0.0)
+        left = f"{level_words(asked.left)} for these records, then {after}"
     show(
         "What a release would do (dry run: nothing was drawn, recorded or written)",
         [
-            ("question", query_words(asked.plan.noise.query)),
-            ("records", _records(asked.rows, asked.persons)),
-            ("release", asked.release_id),
+            ("question", question),
+            ("records", _records(shape.rows, shape.persons)),
+            ("release", asked.release_id or "not named: there is no ledger"),
             ("spends", spend),
             ("left", left),
             ("writes", ", ".join(files) or "nothing"),
@@ -377,13 +354,6 @@ def _answer(told: "Report", path: Path) -> bytes:
     table.writeheader()
     table.writerows(rows)
     return text.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # said by the check of the place
-        return False
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -143,7 +143,11 @@ class _Key:
 
     def __init__(self, plan: Plan, covers: Covers, longer: bool) -> None:
         self.plan, self.covers, self.longer = plan, covers, longer
-        self.name = (plan.fingerprint(), covers, longer)
+        try:
+            name: object = plan.fingerprint()
+        except InvalidInput:  # names that no file can hold: equal to itself alone
+            name = id(plan)
+        self.name = (name, covers, longer)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Key) and self.name == other.name
