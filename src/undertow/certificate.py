@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from undertow.adversaries import EVERYTHING, Against, Secrets
 from undertow.numerics import GAP
@@ -81,7 +81,10 @@ class Leakage:
 
     ``upper`` is what a guarantee may claim: it is rounded up throughout. ``inf`` means that
     the leakage diverges, or that nothing finite could be proved (then ``lower`` is finite).
-    ``secrets`` says which values of which records it is about, by default all of them.
+    ``secrets`` says which values of which records it is about, by default all of them; ``covers``
+    which shapes of data: *series* is one answer about the whole series, *windows* also one about
+    any one window of each, *any* all windows, groupings within a series, gaps and several answers
+    on disjoint records, as a bound on all algorithms of a DP level does.
 
     >>> Leakage(1.0, 1.0, "exchange", "any").proves(2.0)
     True
@@ -95,6 +98,7 @@ class Leakage:
     assumptions: tuple[str, ...] = ()
     citation: str | None = None
     secrets: Secrets = EVERYTHING
+    covers: Literal["series", "windows", "any"] = "series"
 
     def proves(self, epsilon: float) -> bool:
         """Return whether the leakage is certainly at most ``epsilon``."""
