@@ -113,7 +113,7 @@ def plain_tree(network: BayesianNetwork, epsilon: float) -> float:
 
 def calibrated(method: str, query: Count | Histogram, model: Any) -> object:
     """Return the noise of one method for a leakage of 1."""
-    return METHODS[method].solve(Question(query, model, 1.0, "any", Secrets()))[0]
+    return METHODS[method].solve(Question(query, model, 1.0, "any", Secrets()))
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Parts of a plan as JSON-ready dictionaries, and back."""
 
-from typing import Any
+from typing import Any, Literal
 
 from undertow.adversaries import Adversary, Secrets, check_against
 from undertow.certificate import Leakage, Witness
@@ -111,6 +111,7 @@ def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
         "witness": None if leakage.witness is None else leakage.witness.to_dict(),
         "assumptions": list(leakage.assumptions),
         "citation": leakage.citation,
+        "covers": leakage.covers,
     }
 
 
@@ -128,4 +129,11 @@ def leakage_from_dict(description: dict[str, Any]) -> Leakage:
         assumptions=tuple(description["assumptions"]),
         citation=description["citation"],
         secrets=Secrets(description.get("pairs"), description.get("protect")),
+        covers=_covers(description.get("covers", "series")),
     )
+
+
+def _covers(name: object) -> Literal["series", "windows", "any"]:
+    if name in ("series", "windows", "any"):
+        return name
+    raise InvalidPlan("a proof covers 'series', 'windows' or 'any' shapes of data, found another")

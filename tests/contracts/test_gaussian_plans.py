@@ -23,7 +23,7 @@ from undertow.errors import MethodRefused, NothingToProtect
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.sets import ModelSet
 from undertow.planning import gaussian as planning
-from undertow.planning.questions import Question
+from undertow.planning.questions import Question, Way
 
 # --- reference numbers ----------------------------------------------------------------------------
 
@@ -62,10 +62,10 @@ def judge_heights(rows, factor, tolerance):
     assert leak.closed
     assert (leak.witness.target, leak.witness.known) == (1, ())  # the father, nothing known
     published = Question(ut.Sum(0, 100), model, 1.0, "any", EVERYTHING)
-    ours, proof = planning.exchange(published)
-    theirs, _ = planning.gaussian_bound(published)
+    ours = planning.exchange(published)
+    theirs = planning.gaussian_bound(published)
     assert ours.scale < theirs.scale < 3 * 100
-    assert proof().proves(1.0)
+    assert planning.prove_exchange(published, ours).proves(1.0)
 
 
 def test_heights_of_galtons_families():
@@ -88,15 +88,15 @@ def judge_scores(rows, factor, tolerance):
     assert unclipped.upper == pytest.approx(factor, abs=tolerance)
     assert (unclipped.witness.target, unclipped.witness.known) == (1, ())  # the mother
     question = Question(ut.Sum(0, 200), model, 1.0, "any", EVERYTHING)
-    noise, prove = planning.gaussian_bound(question)
+    noise = planning.gaussian_bound(question)
     rho = model.largest_correlation
     assert noise.scale == pytest.approx(200 * (1 + rho))
-    leak = prove()
+    leak = planning.prove_gaussian_bound(question, noise)
     assert leak.lower > 1.0  # a proof that the published noise under-protects
     assert not leak.proves(1.0)
-    safe, proof = planning.exchange(question)
+    safe = planning.exchange(question)
     assert safe.scale > noise.scale
-    assert proof().proves(1.0)
+    assert planning.prove_exchange(question, safe).proves(1.0)
     return leak, gaussian_leakage(ut.Laplace(ut.Linear([1, 1], 200.0), noise.scale), model)
 
 
@@ -125,15 +125,18 @@ def question(query, model, epsilon=1.0, against="any"):
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 4), epsilon=st.floats(0.05, 5))
 def test_plans_spend_the_promise_and_no_more(seed, size, epsilon):
     model = MultivariateGaussian(1.0, random_covariance(seed, size))
-    for query, solve in (
-        (ut.Linear(np.ones(size), 2.0), planning.exact),
-        (ut.Linear(np.ones((2, size)), 2.0), planning.exact),
-        (ut.Linear(np.ones(size), 2.0), planning.exchange),
-        (ut.Sum(0, 2), planning.exchange),
-        (ut.Mean(0, 2), planning.exchange),
+    exact = Way(planning.exact, planning.prove_exact)
+    exchange = Way(planning.exchange, planning.prove_exchange)
+    for query, way in (
+        (ut.Linear(np.ones(size), 2.0), exact),
+        (ut.Linear(np.ones((2, size)), 2.0), exact),
+        (ut.Linear(np.ones(size), 2.0), exchange),
+        (ut.Sum(0, 2), exchange),
+        (ut.Mean(0, 2), exchange),
     ):
-        noise, prove = solve(question(query, model, epsilon))
-        leak = prove()
+        asked = question(query, model, epsilon)
+        noise = way.solve(asked)
+        leak = way.prove(asked, noise)
         assert leak.proves(epsilon)
         assert leak.upper == pytest.approx(epsilon, rel=1e-9)
         assert gaussian_leakage(noise, model).upper <= leak.upper * (1 + 1e-12)
@@ -142,21 +145,26 @@ def test_plans_spend_the_promise_and_no_more(seed, size, epsilon):
 def test_plans_for_sets_of_models_protect_all_of_them():
     one = MultivariateGaussian(0, [[1, 0.2], [0.2, 1]])
     two = MultivariateGaussian(0, [[1, 0.6], [0.6, 1]])
-    noise, prove = planning.exact(question(ut.Linear([1, 1], 1.0), ModelSet([one, two])))
+    asked = question(ut.Linear([1, 1], 1.0), ModelSet([one, two]))
+    noise = planning.exact(asked)
     assert noise.scale == pytest.approx(1.6)
-    assert prove().proves(1.0)
-    assert prove().lower == pytest.approx(1.0)
+    leak = planning.prove_exact(asked, noise)
+    assert leak.proves(1.0)
+    assert leak.lower == pytest.approx(1.0)
 
 
 def test_plans_for_a_class():
     model = MultivariateGaussian.bounded(3, 0.275)
-    noise, prove = planning.exact(question(ut.Linear([1, 1, 1], 100.0), model))
+    asked = question(ut.Linear([1, 1, 1], 100.0), model)
+    noise = planning.exact(asked)
     assert noise.scale == pytest.approx(155.0)
-    assert prove().proves(1.0)
-    assert prove().method == "bounded"
-    published, proof = planning.gaussian_bound(question(ut.Sum(0, 100), model))
+    leak = planning.prove_exact(asked, noise)
+    assert leak.proves(1.0)
+    assert leak.method == "bounded"
+    asked = question(ut.Sum(0, 100), model)
+    published = planning.gaussian_bound(asked)
     assert published.scale == pytest.approx(185.3448276)
-    assert proof().proves(1.0)
+    assert planning.prove_gaussian_bound(asked, published).proves(1.0)
     with pytest.raises(MethodRefused, match="finds no finite factor"):
         planning.exact(question(ut.Linear([1, 1, 1, 1], 1.0), MultivariateGaussian.bounded(4, 0.7)))
 

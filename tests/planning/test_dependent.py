@@ -27,7 +27,7 @@ from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.network import BayesianNetwork
 from undertow.planning import dependent as module
 from undertow.planning.budget import Search
-from undertow.planning.dependent import dependent
+from undertow.planning.dependent import dependent, prove_dependent
 from undertow.planning.questions import Question
 
 MANY = settings(deadline=None, derandomize=True, database=None, max_examples=60)
@@ -47,8 +47,9 @@ XOR = BayesianNetwork(
 
 
 def solve(query, model, epsilon=1.0, against="any"):
-    mechanism, prove = dependent(Question(query, model, epsilon, against, EVERYTHING))
-    leak = prove()
+    question = Question(query, model, epsilon, against, EVERYTHING)
+    mechanism = dependent(question)
+    leak = prove_dependent(question, mechanism)
     assert leak.proves(epsilon)
     assert leak.against == against
     return mechanism, leak
@@ -249,10 +250,10 @@ def test_every_plan_keeps_its_promise(chain, epsilon, against):
 def test_a_coarse_search_is_safe_too():
     chain = ut.MarkovChain(EVEN, length=50)
     asked = Question(ut.Count(1), chain, 1.0, "any", EVERYTHING)
-    fine, _ = dependent(asked)
-    coarse, prove = dependent(replace(asked, search=Search(1e-3)))
+    fine, rough = dependent(asked), replace(asked, search=Search(1e-3))
+    coarse = dependent(rough)
     assert fine.scale <= coarse.scale <= fine.scale * 1.01
-    assert prove().proves(1.0)
+    assert prove_dependent(rough, coarse).proves(1.0)
 
 
 # --- groups and sizes -----------------------------------------------------------------------------

@@ -37,8 +37,8 @@ def ask(query, model, epsilon=1.0, against="any", secrets=None):
 
 
 def solved(method, question):
-    mechanism, prove = METHODS[method].solve(question)
-    leak = prove()
+    mechanism = METHODS[method].solve(question)
+    leak = METHODS[method].prove(question, mechanism)
     assert leak.proves(question.epsilon)
     return mechanism, leak
 

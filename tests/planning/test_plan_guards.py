@@ -102,9 +102,13 @@ def test_a_published_plan_carries_our_leakage_not_its_claim(method):
 
 def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch):
     def daring(question):
-        return question.noise(1e-3), lambda: ut.Leakage(0.0, question.epsilon, "lange", "any")
+        return question.noise(1e-3)
 
-    monkeypatch.setitem(METHODS, "lange", replace(METHODS["lange"], solve=daring))
+    def believed(question, _):
+        return ut.Leakage(0.0, question.epsilon, "lange", "any")
+
+    changed = replace(METHODS["lange"], solve=daring, prove=believed)
+    monkeypatch.setitem(METHODS, "lange", changed)
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0, method="lange").mechanism.scale == 1e-3
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0).method == "exchange"
     best = ut.compare(ut.Histogram(), CHAIN, 20.0, methods=["lange", "group"]).best
@@ -116,12 +120,10 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
 
 
 def test_what_is_not_proved_is_not_promised(monkeypatch):
-    def hopeful(question):
-        return question.noise(1.0), lambda: ut.Leakage(
-            0.0, question.epsilon * 1.001, "group", "any"
-        )
+    def hopeful(question, _):
+        return ut.Leakage(0.0, question.epsilon * 1.001, "group", "any")
 
-    monkeypatch.setitem(METHODS, "group", replace(METHODS["group"], solve=hopeful))
+    monkeypatch.setitem(METHODS, "group", replace(METHODS["group"], prove=hopeful))
     with pytest.raises(NotSupported, match="could not certify"):
         ut.calibrate(ONE, CHAIN, 1.0, method="group")
 
@@ -144,6 +146,7 @@ def test_quilts_that_prove_less_than_they_should_are_noticed(monkeypatch):
     assert ut.calibrate(ONE, CHAIN, 2.0, method="quilt").leakage.upper <= 2.0
     assert len(calls) > 1
     assert calls == sorted(calls, reverse=True)
+    chains.prove_quilt.forget()
     monkeypatch.setattr(chains, "quilt_search", off_by(1.01))
     with pytest.raises(NotSupported, match="could not certify"):
         ut.calibrate(ONE, CHAIN, 2.0, method="quilt")

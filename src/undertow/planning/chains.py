@@ -1,18 +1,19 @@
 """The methods of calibration on Markov chains, and on the classes of chains.
 
-Each answers a `undertow.planning.questions.Question`: the noise, and a function that proves its
-leakage.
+Each is a pair of functions: ``solve_...`` returns the noise that answers a
+`undertow.planning.questions.Question`, ``prove_...`` what the method certifies for a given noise.
 """
 
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from undertow.adversaries import Secrets
 from undertow.bounds.chains.lipschitz import enumerable, query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
@@ -30,16 +31,22 @@ from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.certificate import Leakage
 from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, PureDP
+from undertow.mechanisms import DiscreteLaplace, PureDP, dp_epsilon_upper
 from undertow.models.classes import MixingClass
 from undertow.models.markov import MarkovChain
-from undertow.models.sets import members
+from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import largest_level
-from undertow.planning.questions import CERTAIN, Question, Solution
-from undertow.queries import Count
+from undertow.planning.questions import CERTAIN, Noise, Prove, Question, Remembered
+from undertow.queries import AnyQuery, Count
 
 __all__ = [
+    "prove_exact",
+    "prove_exchange",
+    "prove_published",
+    "prove_quilt",
+    "prove_quilt_approx",
+    "prove_wasserstein",
     "solve_exact",
     "solve_exchange",
     "solve_lange",
@@ -51,14 +58,9 @@ __all__ = [
 ]
 
 
-def solve_exact(question: Question) -> Solution:
+def solve_exact(question: Question) -> Noise:
     """Return the least noise for a count, by its exact leakage."""
-    query, model, against = question.query, question.model, question.against
-    if not isinstance(query, Count):
-        raise MethodRefused(
-            f"'exact' knows counts on chains, not {type(query).__name__}; use method='exchange'"
-        )
-    question.chains("exact")
+    query, model, against = _counted(question), question.model, question.against
 
     def measure(rate: float) -> Leakage:
         return leakage(DiscreteLaplace(query, 1 / rate), model, against)
@@ -66,44 +68,83 @@ def solve_exact(question: Question) -> Solution:
     rate = largest_level(measure, model, question.epsilon, question.search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
-    mechanism = DiscreteLaplace(query, up(1 / rate))
-
-    def prove() -> Leakage:
-        leak = leakage(mechanism, model, against)
-        if leak.method != "exact":
-            raise MethodRefused(
-                "'exact' cannot enumerate the windows of this chain; use method='exchange'"
-            )
-        return leak
-
-    return mechanism, prove
+    return DiscreteLaplace(query, up(1 / rate))
 
 
-def solve_exchange(question: Question) -> Solution:
+@Remembered
+def prove_exact(question: Question, noise: Noise) -> Leakage:
+    """Return the exact leakage of a noisy count."""
+    _counted(question)
+    leak = leakage(noise, question.model, question.against)
+    if leak.method != "exact":
+        raise MethodRefused(
+            "'exact' cannot enumerate the windows of this chain; use method='exchange'"
+        )
+    return leak
+
+
+def _counted(question: Question) -> Count:
+    """Return the count that is asked of chains, or refuse."""
+    if not isinstance(question.query, Count):
+        raise MethodRefused(
+            f"'exact' knows counts on chains, not {type(question.query).__name__}; use "
+            "method='exchange'"
+        )
+    question.chains("exact")
+    return question.query
+
+
+def solve_exchange(question: Question) -> Noise:
     """Return the noise for any query: what all algorithms of its DP level could leak."""
     model, length = question.model, question.length
-    if any(isinstance(member, MixingClass) for member in members(model)):
-        raise MethodRefused(
-            "'exchange' needs the chain, not only how fast it mixes; use method='quilt-approx'"
-        )
+    _more_than_mixing(question)
     budget = largest_level(
         lambda level: leakage(PureDP(level), model, question.against),
         model, question.epsilon, question.search,
     )  # fmt: skip
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
-    mechanism = question.noise(up(question.query.sensitivity(length) / budget, 16))
-
-    def prove() -> Leakage:
-        leak = leakage(PureDP(up(mechanism.dp_epsilon(length))), model, question.against)
-        whose = "the lower end and the witness are those of the worst algorithm of this DP level"
-        return replace(leak, assumptions=(*leak.assumptions, whose))
-
-    return mechanism, prove
+    return question.noise(up(question.query.sensitivity(length) / budget, 16))
 
 
-def solve_quilt(question: Question) -> Solution:
+@Remembered
+def prove_exchange(question: Question, noise: Noise) -> Leakage:
+    """Return what all algorithms of the DP level of a noise could leak."""
+    _more_than_mixing(question)
+    level = dp_epsilon_upper(noise, question.length)
+    leak = leakage(PureDP(level), question.model, question.against)
+    whose = "the lower end and the witness are those of the worst algorithm of this DP level"
+    return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
+
+
+def _more_than_mixing(question: Question) -> None:
+    if any(isinstance(member, MixingClass) for member in members(question.model)):
+        raise MethodRefused(
+            "'exchange' needs the chain, not only how fast it mixes; use method='quilt-approx'"
+        )
+
+
+def solve_quilt(question: Question) -> Noise:
     """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
+    return _by_quilts(question, _exact_quilts(question), prove_quilt)
+
+
+@Remembered
+def prove_quilt(question: Question, noise: Noise) -> Leakage:
+    """Return what the best Markov quilts prove for a noise, Theorem 4.4 of [wang2016]."""
+    return _quilted(question, _exact_quilts(question), noise)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quilts:
+    """A search for quilts, and what it rests on."""
+
+    method: str
+    search: Callable[[Score], Quilt]
+    assumptions: tuple[str, ...]
+
+
+def _exact_quilts(question: Question) -> _Quilts:
     chains = question.chains("quilt")
     form: Literal["any", "ignorant"] = "ignorant" if question.against == "ignorant" else "any"
     secrets = question.secrets
@@ -119,11 +160,21 @@ def solve_quilt(question: Question) -> Solution:
         "the records follow the stated Markov chain",
         f"exact max-influences{conditional}",
     )
-    return _by_quilts(question, "quilt", search, assumptions)
+    return _Quilts("quilt", search, assumptions)
 
 
-def solve_quilt_approx(question: Question) -> Solution:
+def solve_quilt_approx(question: Question) -> Noise:
     """Return the noise of quilts known by how fast the chain mixes, Lemma 4.7 of [wang2016]."""
+    return _by_quilts(question, _mixing_quilts(question), prove_quilt_approx)
+
+
+@Remembered
+def prove_quilt_approx(question: Question, noise: Noise) -> Leakage:
+    """Return what quilts known by how fast the chain mixes prove for a noise."""
+    return _quilted(question, _mixing_quilts(question), noise)
+
+
+def _mixing_quilts(question: Question) -> _Quilts:
     classes: list[tuple[float, float]] = []
     notes: list[str] = []
     for member in members(question.model):
@@ -152,7 +203,7 @@ def solve_quilt_approx(question: Question) -> Solution:
         + "; ".join(f"{pi_min:.6g}, {gap:.6g}" for pi_min, gap in classes),
         *notes,
     )
-    return _by_quilts(question, "quilt-approx", search, said)
+    return _Quilts("quilt-approx", search, said)
 
 
 def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
@@ -184,42 +235,72 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
     return least, gap
 
 
-def _by_quilts(
-    question: Question, method: str, search: Callable[[Score], Quilt], assumptions: tuple[str, ...]
-) -> Solution:
-    """Return the noise for the best quilts, and the leakage they prove for it."""
-    found = search(Scale(question.epsilon))
+def _by_quilts(question: Question, quilts: _Quilts, prove: Prove) -> Noise:
+    """Return the noise for the best quilts, a little more where the proof needs it."""
+    found = quilts.search(Scale(question.epsilon))
     if found.value == 0:
         raise NothingToProtect(CERTAIN)
     if math.isinf(found.value):
         raise MethodRefused(
-            f"'{method}' finds no quilt that a record influences by less than "
+            f"'{quilts.method}' finds no quilt that a record influences by less than "
             f"{question.epsilon:g}; give the chain a length, raise epsilon, or use "
             "method='exchange'"
         )
     scale = up(question.query.sensitivity(question.length) * found.value, 16)
     for _ in range(8):
-        mechanism = question.noise(scale)
-        level = up(mechanism.dp_epsilon(question.length))
-        upper = up(search(Bound(level)).value)
-        if upper <= question.epsilon:
+        noise = question.noise(scale)
+        if prove(question, noise).proves(question.epsilon):
             break
         scale = up(scale, 64)
+    return noise
+
+
+def _quilted(question: Question, quilts: _Quilts, noise: Noise) -> Leakage:
+    """Return what the best quilts prove for the DP level of a noise."""
+    found = quilts.search(Bound(dp_epsilon_upper(noise, question.length)))
     inside = found.inside(question.length)
-    leak = Leakage(
-        0.0, upper, method, question.against,
-        assumptions=(*assumptions, f"the worst record's quilt has {inside} records inside"),
+    note = f"the worst record's quilt has {inside} records inside"
+    return Leakage(
+        0.0, up(found.value), quilts.method, question.against,
+        assumptions=(*quilts.assumptions, note),
         citation="Theorem 4.4 of [wang2016]",
         secrets=question.secrets,
+        covers="any",
     )  # fmt: skip
-    return mechanism, lambda: leak
 
 
-def solve_wasserstein(question: Question) -> Solution:
+def solve_wasserstein(question: Question) -> Noise:
     """Return the noise for how far one record moves the answer, Theorem 3.2 of [wang2016]."""
-    query, secrets = question.query, question.secrets
+    question.chains("wasserstein")
+    distance = _distance(question.query, question.model, question.secrets)
+    if distance == 0:
+        raise NothingToProtect(CERTAIN)
+    return question.noise(divide_up(distance, question.epsilon))
+
+
+@Remembered
+def prove_wasserstein(question: Question, noise: Noise) -> Leakage:
+    """Return how far one record moves the answer, in units of a noise's scale."""
+    question.chains("wasserstein")
+    distance = _distance(question.query, question.model, question.secrets)
+    return Leakage(
+        0.0, divide_up(distance, noise.scale), "wasserstein", question.against,
+        assumptions=(
+            "the records follow the stated Markov chain",
+            f"two values of a record move the answer by at most {distance:g}",
+        ),
+        citation="Theorem 3.2 of [wang2016]",
+        secrets=question.secrets,
+    )  # fmt: skip
+
+
+@Remembered
+def _distance(query: AnyQuery, model: AnyModel, secrets: Secrets) -> float:
+    """Return how far one record moves the answer, the largest over the chains."""
     distance = 0.0
-    for chain in question.chains("wasserstein"):
+    for chain in members(model):
+        if not isinstance(chain, MarkovChain):
+            continue
         if isinstance(query, Count):
             counted = np.isin(np.arange(chain.size), [chain.index(s) for s in query.states])
             found = count_distance(chain, counted, secrets.pairs, secrets.records)
@@ -229,26 +310,11 @@ def solve_wasserstein(question: Question) -> Solution:
         else:
             reach = query_distance(chain, query, secrets.pairs, secrets.records)
         distance = max(distance, reach)
-    if distance == 0:
-        raise NothingToProtect(CERTAIN)
-    mechanism = question.noise(divide_up(distance, question.epsilon))
-    leak = Leakage(
-        0.0, min(up(distance / mechanism.scale, 1), question.epsilon), "wasserstein",
-        question.against,
-        assumptions=(
-            "the records follow the stated Markov chain",
-            f"two values of a record move the answer by at most {distance:g}",
-        ),
-        citation="Theorem 3.2 of [wang2016]",
-        secrets=secrets,
-    )  # fmt: skip
-    return mechanism, lambda: leak
+    return distance
 
 
-def _published(
-    method: str, constant: Callable[[MarkovChain], float], question: Question
-) -> Solution:
-    """Return the noise of a bound epsilon + constant, and the leakage we certify for it."""
+def _published(method: str, constant: Callable[[MarkovChain], float], question: Question) -> Noise:
+    """Return the noise of a bound epsilon + constant."""
     largest = max(constant(chain) for chain in question.chains(method))
     level = question.epsilon - largest
     if level <= 0:
@@ -260,16 +326,22 @@ def _published(
     return _at_level(question, level)
 
 
-def solve_zhao_multistep(question: Question) -> Solution:
+def solve_zhao_multistep(question: Question) -> Noise:
     """Return the noise of the multi-step bound, Proposition 1 of [chakrabarti2022]."""
     chains = question.chains("zhao-multistep")
     return _at_level(question, min(zhao_budget(chain, question.epsilon) for chain in chains))
 
 
-def _at_level(question: Question, level: float) -> Solution:
-    """Return the noise of a DP level, and what it leaks in truth."""
-    mechanism = question.noise(question.query.sensitivity(question.length) / level)
-    return mechanism, lambda: leakage(mechanism, question.model, question.against)
+def _at_level(question: Question, level: float) -> Noise:
+    """Return the noise of a DP level."""
+    return question.noise(question.query.sensitivity(question.length) / level)
+
+
+@Remembered
+def prove_published(question: Question, noise: Noise) -> Leakage:
+    """Return what a noise leaks in truth, whatever its paper says."""
+    question.chains("a published bound")
+    return leakage(noise, question.model, question.against)
 
 
 solve_lange = partial(_published, "lange", lange_constant)

@@ -297,7 +297,7 @@ def error_curves(
             guess = level * ratios[name] if name in ratios else None
             rough = replace(question, search=Search(_DRAWN, guess))
             try:
-                mechanism, _ = METHODS[name].solve(rough)
+                mechanism = METHODS[name].solve(rough)
             except NotSupported:
                 errors[name].append(math.nan)
                 continue

@@ -6,9 +6,9 @@ noise decides. Where it does not confirm the promise, the noise is that of the p
 which treats all dependent records as one, and the plan says why.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
@@ -23,17 +23,17 @@ from undertow.bounds.dependence.totals import (
 from undertow.bounds.engine import group_leakage, leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
-from undertow.mechanisms import DiscreteLaplace, Laplace, sensitivity_upper
+from undertow.mechanisms import sensitivity_upper
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork
 from undertow.models.sets import members
 from undertow.numerics import Array, divide_up, up
-from undertow.planning.questions import Question, Solution
+from undertow.planning.questions import Noise, Question, Remembered
 from undertow.queries import AnyQuery, Linear, Mean, Sum
 
-__all__ = ["CITATION", "dependent"]
+__all__ = ["CITATION", "dependent", "prove_dependent"]
 
 CITATION = "sections VI-A and VI-B of [liu2016], confirmed by the leakage"
 
@@ -44,8 +44,16 @@ SLIGHT = 1e-4
 lattice on which sums are released. Any larger one speaks against the coefficients."""
 
 
-def dependent(question: Question) -> Solution:
-    """Return the noise of the dependence coefficients, or that of the baseline, and its leakage.
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """The noise that the coefficients ask for, None where it is not confirmed, and why."""
+
+    noise: Noise | None
+    note: str
+
+
+def dependent(question: Question) -> Noise:
+    """Return the noise of the dependence coefficients, or that of the baseline.
 
     The scale is the fixed point of max over i of sum over j of rho_ij(scale) Delta_j / epsilon, the
     largest over the members of a set of models. `undertow.leakage` must prove that it leaks at most
@@ -58,10 +66,40 @@ def dependent(question: Question) -> Solution:
     >>> from undertow import Count, MarkovChain
     >>> from undertow.planning.search import check_question
     >>> chain = MarkovChain([[.8, .2], [.2, .8]], length=2)
-    >>> mechanism, prove = dependent(check_question(Count(1), chain, 1.0, "any"))
-    >>> round(mechanism.scale, 6), prove().proves(1.0)
+    >>> question = check_question(Count(1), chain, 1.0, "any")
+    >>> noise = dependent(question)
+    >>> round(noise.scale, 6), prove_dependent(question, noise).proves(1.0)
     (1.587533, True)
     """
+    proposal = _proposed(question)
+    if proposal.noise is not None:
+        return proposal.noise
+    size = _size(question, proposal.note)
+    noise = question.noise(_noise_for(size, question))
+    leak = _prove_baseline(question, noise, proposal.note)
+    if not leak.proves(question.epsilon):
+        raise MethodRefused(
+            f"'dependent' cannot keep this promise: {leak.assumptions[-1]}, and since Gaussian "
+            f"records have no range even that leaks up to {leak.upper:.6g}; use method='best'"
+        )
+    return noise
+
+
+@Remembered
+def prove_dependent(question: Question, noise: Noise) -> Leakage:
+    """Return the leakage that confirms a noise, or else what its baseline proves."""
+    proposal = _proposed(question)
+    if proposal.noise is not None:
+        leak = leakage(noise, question.model, question.against)
+        if leak.proves(question.epsilon):
+            level_alone = _groups(question)
+            return _with_note(leak, proposal.note, "any" if level_alone else "series")
+    return _prove_baseline(question, noise, proposal.note)
+
+
+@Remembered
+def _proposed(question: Question) -> _Proposal:
+    """Return the noise of the coefficients if its leakage keeps the promise, else the reason."""
     wanted: list[float] = []
     certain = 0
     found = members(question.model)
@@ -78,11 +116,7 @@ def dependent(question: Question) -> Solution:
             "every record is certain under this model, or the answer does not depend on any: "
             "nothing can leak, and no noise is needed"
         )
-    if not reason:
-        solution, reason = _confirmed(question, max(wanted))
-        if solution is not None:
-            return solution
-    return _baseline(question, reason)
+    return _Proposal(None, reason) if reason else _confirmed(question, max(wanted))
 
 
 def _wanted(model: object, question: Question) -> float:
@@ -130,15 +164,17 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
     )
 
 
-def _confirmed(question: Question, asked: float) -> tuple[Solution | None, str]:
-    """Return the noise of a scale if its leakage keeps the promise, else None and the reason."""
+def _confirmed(question: Question, asked: float) -> _Proposal:
+    """Return the noise of a scale if its leakage keeps the promise, else the reason."""
     scale, more = asked, ""
     for _ in range(8):
         mechanism = question.noise(scale)
         try:
             leak = leakage(mechanism, question.model, question.against)
         except NotSupported as refusal:
-            return None, f"the leakage of the coefficients' scale {asked:.6g} is unknown: {refusal}"
+            return _Proposal(
+                None, f"the leakage of the coefficients' scale {asked:.6g} is unknown: {refusal}"
+            )
         if leak.proves(question.epsilon):
             note = (
                 EVERY_GROUP
@@ -147,7 +183,7 @@ def _confirmed(question: Question, asked: float) -> tuple[Solution | None, str]:
                 f"{more}; pairs of records prove nothing by themselves, the leakage of this noise "
                 "does"
             )
-            return (mechanism, _proof(leak, note)), ""
+            return _Proposal(mechanism, note)
         scale *= up(leak.upper / question.epsilon, 2**12)
         more = " and a little more for rounding"
         if not scale <= asked * (1 + SLIGHT):
@@ -157,44 +193,37 @@ def _confirmed(question: Question, asked: float) -> tuple[Solution | None, str]:
         if leak.lower > question.epsilon
         else f"is proved to leak at most {leak.upper:.6g}"
     )
-    return None, (
+    return _Proposal(
+        None,
         f"the dependence coefficients ask for a scale of {asked:.6g}, which {verdict}, not "
-        f"{question.epsilon:g}: pairs of records do not tell all"
+        f"{question.epsilon:g}: pairs of records do not tell all",
     )
 
 
-def _baseline(question: Question, reason: str) -> Solution:
-    """Return the noise for L records that depend on each other in any way, or refuse."""
-    found = members(question.model)
-    sizes = [dependence_size(member) for member in found]
+def _prove_baseline(question: Question, noise: Noise, reason: str) -> Leakage:
+    """Return what a noise leaks on L records that depend on each other in any way.
+
+    Gaussian records without a range are beyond that bound: only their leakage can prove it.
+    """
+    size = _size(question, reason)
+    note = f"{reason}; so this is the noise for {size} records that depend in any way"
+    query = question.query
+    if isinstance(query, Linear) and query.lower is None and _gaussian(question):
+        return _with_note(leakage(noise, question.model, question.against), note, "series")
+    leak = group_leakage(noise, size, question.against, question.length)
+    return _with_note(replace(leak, lower=0.0), note, "any")
+
+
+def _size(question: Question, reason: str) -> int:
+    """Return how many records depend on each other, or refuse a model that does not bound it."""
+    sizes = [dependence_size(member) for member in members(question.model)]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         raise MethodRefused(
             f"'dependent' cannot keep this promise: {reason}; and its baseline multiplies by the "
             "number of dependent records, which this model does not bound; give it a length"
         )
-    size = 1 if question.against == "informed" else max(known)
-    mechanism = question.noise(_noise_for(size, question))
-    note = f"{reason}; so this is the noise for {size} records that depend in any way"
-    if (
-        isinstance(question.query, Linear)
-        and question.query.lower is None
-        and any(isinstance(member, MultivariateGaussian | GaussianClass) for member in found)
-    ):
-        return _unbounded(question, mechanism, note)
-    leak = group_leakage(mechanism, size, question.against, question.length)
-    return mechanism, _proof(replace(leak, lower=0.0), note)
-
-
-def _unbounded(question: Question, mechanism: Laplace | DiscreteLaplace, note: str) -> Solution:
-    """Return the baseline for records without a range: only their leakage can prove it."""
-    leak = leakage(mechanism, question.model, question.against)
-    if not leak.proves(question.epsilon):
-        raise MethodRefused(
-            f"'dependent' cannot keep this promise: {note}, and since Gaussian records have no "
-            f"range even that leaks up to {leak.upper:.6g}; use method='best'"
-        )
-    return mechanism, _proof(leak, note)
+    return 1 if question.against == "informed" else max(known)
 
 
 def _noise_for(size: int, question: Question) -> float:
@@ -207,6 +236,10 @@ def _groups(question: Question) -> bool:
     return all(isinstance(member, Groups) for member in members(question.model))
 
 
-def _proof(leak: Leakage, note: str) -> Callable[[], Leakage]:
-    proved = replace(leak, assumptions=(*leak.assumptions, note))
-    return lambda: proved
+def _gaussian(question: Question) -> bool:
+    gaussian = MultivariateGaussian | GaussianClass
+    return any(isinstance(member, gaussian) for member in members(question.model))
+
+
+def _with_note(leak: Leakage, note: str, covers: Literal["series", "any"]) -> Leakage:
+    return replace(leak, assumptions=(*leak.assumptions, note), covers=covers)

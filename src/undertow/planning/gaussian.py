@@ -1,11 +1,11 @@
 """Noise for statistics of Gaussian records: leakage is factor times range over scale.
 
-Each function answers a `planning.questions.Question` as the registry of methods expects: the noise,
-and a function that proves its leakage. The leakage is proportional to 1 / scale, so that no search
-is needed.
+Each method is a pair of functions, as the registry of methods expects: one returns the noise that
+answers a `planning.questions.Question`, ``prove_...`` what is certified for a given noise. The
+leakage is proportional to 1 / scale, so that no search is needed.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from undertow.bounds.gaussian.leakages import AnyGaussian, asked, leakage_at
@@ -16,15 +16,20 @@ from undertow.mechanisms import Laplace
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.sets import members
 from undertow.numerics import divide_up
-from undertow.planning.questions import Question
+from undertow.planning.questions import Noise, Question, Remembered
 from undertow.queries import Linear, Mean, Sum
 
-__all__ = ["exact", "exchange", "gaussian_bound"]
+__all__ = [
+    "exact",
+    "exchange",
+    "gaussian_bound",
+    "prove_exact",
+    "prove_exchange",
+    "prove_gaussian_bound",
+]
 
-Solution = tuple[Laplace, Callable[[], Leakage]]
 
-
-def exact(question: Question) -> Solution:
+def exact(question: Question) -> Laplace:
     """Return the noise at the exact factor of an unclipped linear query, one output or several.
 
     scale = factor * spread / epsilon, rounded up. Clipped sums have no exact factor: refused.
@@ -32,20 +37,31 @@ def exact(question: Question) -> Solution:
     >>> from undertow.adversaries import EVERYTHING
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]])
-    >>> noise, prove = exact(Question(Linear([1, 1], spread=10), pair, 1.0, "any", EVERYTHING))
-    >>> round(noise.scale, 6), prove().proves(1.0)
+    >>> question = Question(Linear([1, 1], spread=10), pair, 1.0, "any", EVERYTHING)
+    >>> noise = exact(question)
+    >>> round(noise.scale, 6), prove_exact(question, noise).proves(1.0)
     (15.0, True)
     """
-    query = question.query
-    if not isinstance(query, Linear) or query.lower is not None:
+    _unclipped(question)
+    return _solved(question, "exact", metric=False)
+
+
+@Remembered
+def prove_exact(question: Question, noise: Noise) -> Leakage:
+    """Return the exact leakage of an unclipped linear query."""
+    _unclipped(question)
+    return _proved(question, "exact", noise, metric=False)
+
+
+def _unclipped(question: Question) -> None:
+    if not isinstance(question.query, Linear) or question.query.lower is not None:
         raise MethodRefused(
             "'exact' knows linear statistics of unclipped Gaussian records, Linear(weights, "
             "spread); clipping makes them another statistic: use method='exchange'"
         )
-    return _solved(question, "exact", metric=False)
 
 
-def exchange(question: Question) -> Solution:
+def exchange(question: Question) -> Laplace:
     """Return the noise at which no algorithm of the same l1 rate leaks more than epsilon.
 
     Proposition 6.1 of [lange2024] with the worst known set; for clipped sums and means the same
@@ -54,15 +70,22 @@ def exchange(question: Question) -> Solution:
     >>> from undertow.adversaries import EVERYTHING
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(5, [[1, .5], [.5, 1]])
-    >>> noise, prove = exchange(Question(Sum(0, 10), pair, 1.0, "any", EVERYTHING))
-    >>> round(noise.scale, 4), prove().proves(1.0)
+    >>> question = Question(Sum(0, 10), pair, 1.0, "any", EVERYTHING)
+    >>> noise = exchange(question)
+    >>> round(noise.scale, 4), prove_exchange(question, noise).proves(1.0)
     (15.0, True)
     """
     return _solved(question, "exchange", metric=True)
 
 
-def gaussian_bound(question: Question) -> Solution:
-    """Return the noise of the published Gaussian bound, and the leakage certified for it.
+@Remembered
+def prove_exchange(question: Question, noise: Noise) -> Leakage:
+    """Return what all algorithms of the l1 rate of a noise could leak."""
+    return replace(_proved(question, "exchange", noise, metric=True), covers="any")
+
+
+def gaussian_bound(question: Question) -> Laplace:
+    """Return the noise of the published Gaussian bound.
 
     scale = factor * sensitivity / epsilon with the factor of `published_gaussian_factor` at the
     largest correlation. It assumes equal variances; where they differ the certified leakage may
@@ -71,8 +94,8 @@ def gaussian_bound(question: Question) -> Solution:
     >>> from undertow.adversaries import EVERYTHING
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian([100, 87], [[225, 137], [137, 417]])
-    >>> noise, prove = gaussian_bound(Question(Sum(0, 200), pair, 1.0, "any", EVERYTHING))
-    >>> prove().lower > 1.0
+    >>> question = Question(Sum(0, 200), pair, 1.0, "any", EVERYTHING)
+    >>> prove_gaussian_bound(question, gaussian_bound(question)).lower > 1.0
     True
     """
     query = _statistic(question, "gaussian-bound")
@@ -84,11 +107,16 @@ def gaussian_bound(question: Question) -> Solution:
         )
         for model in models
     )  # fmt: skip
-    mechanism = Laplace(query, factor * query.sensitivity(question.length) / question.epsilon)
-    return mechanism, lambda: _proved(question, models, mechanism, metric=False)
+    return Laplace(query, factor * query.sensitivity(question.length) / question.epsilon)
 
 
-def _solved(question: Question, method: str, *, metric: bool) -> Solution:
+@Remembered
+def prove_gaussian_bound(question: Question, noise: Noise) -> Leakage:
+    """Return what the noise of the published bound leaks in truth."""
+    return _proved(question, "gaussian-bound", noise, metric=False)
+
+
+def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
     query, models = _statistic(question, method), _gaussians(question, method)
     found = [asked(query, model, question.against, metric=metric) for model in models]
     uppers = [each.factor.upper for each in found]
@@ -102,20 +130,16 @@ def _solved(question: Question, method: str, *, metric: bool) -> Solution:
         raise NothingToProtect(
             "the answer does not depend on the target: nothing can leak, and no noise is needed"
         )
-    mechanism = Laplace(query, divide_up(total, question.epsilon))
-    return mechanism, lambda: _proved(question, models, mechanism, metric=metric)
+    return Laplace(query, divide_up(total, question.epsilon))
 
 
-def _proved(
-    question: Question, models: list[AnyGaussian], mechanism: Laplace, *, metric: bool
-) -> Leakage:
+def _proved(question: Question, method: str, noise: Noise, *, metric: bool) -> Leakage:
     """Return the largest leakage over the models, with the witness of the largest lower end."""
-    against = question.against
+    against, query = question.against, _statistic(question, method)
     found = [
-        leakage_at(asked(mechanism.query, model, against, metric=metric), mechanism.scale, model,
-                   against)
-        for model in models
-    ]  # fmt: skip
+        leakage_at(asked(query, model, against, metric=metric), noise.scale, model, against)
+        for model in _gaussians(question, method)
+    ]
     worst = max(found, key=lambda leak: (leak.upper, leak.lower))
     shown = max(found, key=lambda leak: leak.lower)
     notes = worst.assumptions

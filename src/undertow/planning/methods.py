@@ -2,12 +2,12 @@
 
 Each answers the same question: what noise keeps the leakage of this query on this model below
 epsilon, against whom, and by what proof? A method is one idea; chains, Gaussian records and
-networks have solvers of their own for it.
+networks have ways of their own for it.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from typing import Literal
 
 from undertow.bounds.dependence.sizes import dependence_size
 from undertow.bounds.engine import group_leakage
@@ -19,53 +19,69 @@ from undertow.models.groups import Groups
 from undertow.models.sets import AnyModel, ModelSet, SingleModel, members
 from undertow.numerics import divide_up
 from undertow.planning import chains, gaussian, networks
-from undertow.planning.dependent import CITATION, dependent
-from undertow.planning.questions import Kind, Method, Question, Solution, kind_of
+from undertow.planning.dependent import CITATION, dependent, prove_dependent
+from undertow.planning.questions import Kind, Method, Noise, Question, Way, kind_of
 from undertow.queries import Count, Histogram, Linear
 
 __all__ = ["METHODS", "methods_for"]
 
-Solve = Callable[[Question], Solution]
 
+def _for_each(**ways: Way) -> Way:
+    """Return a way that hands each question to the one for its kind of model.
 
-def _for_each(**solvers: Solve) -> Solve:
-    """Return a solver that hands each question to the one for its kind of model.
-
-    Where kinds are mixed, each is asked by itself, and the largest noise serves them all; where one
-    has no solver, the one for chains answers or refuses.
+    Where kinds are mixed, each is asked by itself: the largest noise serves them all, since more
+    noise never leaks more, and the worst proof of a noise counts. Where one has no way of its own,
+    that for chains answers or refuses.
     """
 
-    def solve(question: Question) -> Solution:
-        by_kind: dict[Kind, list[SingleModel]] = {}
-        for member in members(question.model):
-            by_kind.setdefault(kind_of(member), []).append(member)
-        if len(by_kind) == 1:
-            (kind,) = by_kind
-            return solvers.get(kind, solvers["chain"])(question)
-        parts = [
-            solvers.get(kind, solvers["chain"])(replace(question, model=ModelSet(found)))
-            for kind, found in by_kind.items()
-        ]
-        return _loudest(parts)
+    def solve(question: Question) -> Noise:
+        found = [way.solve(part) for way, part in _parts(question, ways)]
+        return max(found, key=lambda noise: noise.scale)
 
-    return solve
-
-
-def _loudest(parts: list[Solution]) -> Solution:
-    """Return the largest noise of several, which serves them all: more noise never leaks more."""
-    mechanism = max((noise for noise, _ in parts), key=lambda noise: noise.scale)
-
-    def prove() -> Leakage:
-        found = [proof() for _, proof in parts]
+    def prove(question: Question, noise: Noise) -> Leakage:
+        found = [way.prove(part, noise) for way, part in _parts(question, ways)]
+        if len(found) == 1:
+            return found[0]
         worst = max(found, key=lambda leak: leak.upper)
         notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
-        return replace(worst, lower=0.0, witness=None, assumptions=tuple(notes))
+        least = min(found, key=lambda leak: ("series", "windows", "any").index(leak.covers))
+        return replace(
+            worst, lower=0.0, witness=None, assumptions=tuple(notes), covers=least.covers
+        )
 
-    return mechanism, prove
+    return Way(solve, prove)
 
 
-def _group(question: Question) -> Solution:
-    length, found = question.length, members(question.model)
+def _parts(question: Question, ways: dict[str, Way]) -> list[tuple[Way, Question]]:
+    """Return each kind of a question's models as a question of its own, with the way for it."""
+    by_kind: dict[Kind, list[SingleModel]] = {}
+    for member in members(question.model):
+        by_kind.setdefault(kind_of(member), []).append(member)
+    if len(by_kind) == 1:
+        (kind,) = by_kind
+        return [(ways.get(kind, ways["chain"]), question)]
+    return [
+        (ways.get(kind, ways["chain"]), replace(question, model=ModelSet(found)))
+        for kind, found in by_kind.items()
+    ]
+
+
+def _group(question: Question) -> Noise:
+    """Return the noise for as many records as depend on each other, in any way."""
+    moved = Fraction(sensitivity_upper(question.query, question.length))
+    return question.noise(divide_up(_group_size(question) * moved, question.epsilon))
+
+
+def _prove_group(question: Question, noise: Noise) -> Leakage:
+    """Return what any dependence among as many records could leak."""
+    leak = group_leakage(noise, _group_size(question), question.against, question.length)
+    alone = all(isinstance(member, Groups) for member in members(question.model))
+    return replace(leak, lower=leak.lower if alone else 0.0, covers="any")
+
+
+def _group_size(question: Question) -> int:
+    """Return how many records depend on each other, or refuse."""
+    found = members(question.model)
     sizes = [dependence_size(member) for member in found]
     if any(size is None for size in sizes):
         raise MethodRefused(
@@ -88,50 +104,75 @@ def _group(question: Question) -> Solution:
             "method='exact', or clip them (Sum, Mean)"
         )
     informed = question.against == "informed"
-    size = 1 if informed else max(size for size in sizes if size is not None)
-    total = Fraction(size) * Fraction(sensitivity_upper(question.query, length))
-    mechanism = question.noise(divide_up(total, question.epsilon))
-    leak = group_leakage(mechanism, size, question.against, length)
-    if not all(isinstance(member, Groups) for member in found):
-        leak = replace(leak, lower=0.0)
-    return mechanism, lambda: leak
+    return 1 if informed else max(size for size in sizes if size is not None)
 
 
 _EVERY: tuple[Kind, ...] = ("chain", "gaussian", "network", "groups")
 _PATTERN: tuple[Kind, ...] = ("chain", "network")
 _CHAIN: tuple[Kind, ...] = ("chain",)
 
+_WAYS: dict[str, Way] = {
+    "exact": _for_each(
+        chain=Way(chains.solve_exact, chains.prove_exact),
+        gaussian=Way(gaussian.exact, gaussian.prove_exact),
+        network=Way(networks.solve_exact, networks.prove_exact),
+    ),
+    "exchange": _for_each(
+        chain=Way(chains.solve_exchange, chains.prove_exchange),
+        gaussian=Way(gaussian.exchange, gaussian.prove_exchange),
+        network=Way(networks.solve_exchange, networks.prove_exchange),
+    ),
+    "quilt": _for_each(
+        chain=Way(chains.solve_quilt, chains.prove_quilt),
+        network=Way(networks.solve_quilt, networks.prove_quilt),
+    ),
+    "quilt-approx": Way(chains.solve_quilt_approx, chains.prove_quilt_approx),
+    "wasserstein": _for_each(
+        chain=Way(chains.solve_wasserstein, chains.prove_wasserstein),
+        network=Way(networks.solve_wasserstein, networks.prove_wasserstein),
+    ),
+    "group": Way(_group, _prove_group),
+    "dependent": Way(dependent, prove_dependent),
+    "lange": Way(chains.solve_lange, chains.prove_published),
+    "zhao": Way(chains.solve_zhao, chains.prove_published),
+    "zhao-multistep": Way(chains.solve_zhao_multistep, chains.prove_published),
+    "gaussian-bound": Way(gaussian.gaussian_bound, gaussian.prove_gaussian_bound),
+}
+"""How each method finds noise and proves noise."""
+
+
+def _listed(
+    name: str, summary: str, citation: str, certified: bool,
+    protects: tuple[Literal["any", "ignorant"], ...], kinds: tuple[Kind, ...],
+) -> Method:  # fmt: skip
+    return Method(
+        name, summary, citation, certified, protects, kinds, _WAYS[name].solve, _WAYS[name].prove
+    )
+
+
 _LISTED = (
-    Method("exact", "the leakage of this very answer", "docs, theory: noisy counts",
-           True, ("any",), ("chain", "gaussian", "network"),
-           _for_each(chain=chains.solve_exact, gaussian=gaussian.exact,
-                     network=networks.solve_exact)),
-    Method("exchange", "what any algorithm of the same level could leak",
-           "docs, theory: exchange rate", True, ("any",), _EVERY,
-           _for_each(chain=chains.solve_exchange, gaussian=gaussian.exchange,
-                     network=networks.solve_exchange)),
-    Method("quilt", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
-           True, ("any", "ignorant"), _PATTERN,
-           _for_each(chain=chains.solve_quilt, network=networks.solve_quilt)),
-    Method("quilt-approx", "Markov quilts from the least probability and the spectral gap",
-           "Lemma 4.7 of [wang2016]", True, ("ignorant",), _CHAIN, chains.solve_quilt_approx),
-    Method("wasserstein", "how far one record can move the answer", "Theorem 3.2 of [wang2016]",
-           True, ("ignorant",), _PATTERN,
-           _for_each(chain=chains.solve_wasserstein, network=networks.solve_wasserstein)),
-    Method("group", "any dependence whatever among the records", "Theorem 4.2 of [lange2024]",
-           True, ("any",), _EVERY, _group),
-    Method("dependent", "dependence coefficients, confirmed by the leakage", CITATION,
-           True, ("any",), _EVERY, dependent),
-    Method("lange", "epsilon + 4 ln max P / min P", "Corollary 7.4 of [lange2024]",
-           False, ("any",), _CHAIN, chains.solve_lange),
-    Method("zhao", "epsilon + 6 ln of the largest ratio into one state", "[zhao2017]",
-           False, ("any",), _CHAIN, chains.solve_zhao),
-    Method("zhao-multistep", "the same over several steps",
-           "Proposition 1 of [chakrabarti2022], after [zhao2017]",
-           False, ("any",), _CHAIN, chains.solve_zhao_multistep),
-    Method("gaussian-bound", "a factor from the largest correlation",
-           "Proposition 6.4 of [lange2024]", False, ("any",), ("gaussian",),
-           gaussian.gaussian_bound),
+    _listed("exact", "the leakage of this very answer", "docs, theory: noisy counts",
+            True, ("any",), ("chain", "gaussian", "network")),
+    _listed("exchange", "what any algorithm of the same level could leak",
+            "docs, theory: exchange rate", True, ("any",), _EVERY),
+    _listed("quilt", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
+            True, ("any", "ignorant"), _PATTERN),
+    _listed("quilt-approx", "Markov quilts from the least probability and the spectral gap",
+            "Lemma 4.7 of [wang2016]", True, ("ignorant",), _CHAIN),
+    _listed("wasserstein", "how far one record can move the answer", "Theorem 3.2 of [wang2016]",
+            True, ("ignorant",), _PATTERN),
+    _listed("group", "any dependence whatever among the records", "Theorem 4.2 of [lange2024]",
+            True, ("any",), _EVERY),
+    _listed("dependent", "dependence coefficients, confirmed by the leakage", CITATION,
+            True, ("any",), _EVERY),
+    _listed("lange", "epsilon + 4 ln max P / min P", "Corollary 7.4 of [lange2024]",
+            False, ("any",), _CHAIN),
+    _listed("zhao", "epsilon + 6 ln of the largest ratio into one state", "[zhao2017]",
+            False, ("any",), _CHAIN),
+    _listed("zhao-multistep", "the same over several steps",
+            "Proposition 1 of [chakrabarti2022], after [zhao2017]", False, ("any",), _CHAIN),
+    _listed("gaussian-bound", "a factor from the largest correlation",
+            "Proposition 6.4 of [lange2024]", False, ("any",), ("gaussian",)),
 )  # fmt: skip
 
 METHODS: dict[str, Method] = {method.name: method for method in _LISTED}

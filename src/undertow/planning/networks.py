@@ -1,11 +1,12 @@
 """The methods of calibration on networks and pedigrees.
 
-Each function answers a `Question` as in `planning.questions`: the noise, and a proof of what it
-leaks. A set of models is protected against each of its members.
+Each is a pair of functions: ``solve_...`` returns the noise that answers a `Question` of
+`planning.questions`, ``prove_...`` what the method certifies for a given noise. A set of models is
+protected against each of its members.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -18,17 +19,26 @@ from undertow.bounds.networks.quilts import NetworkQuilt, network_quilt
 from undertow.bounds.networks.wasserstein import network_distance
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, Levelled, PureDP
+from undertow.mechanisms import DiscreteLaplace, Levelled, PureDP, dp_epsilon_upper
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import members
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import Search, largest_level
-from undertow.planning.questions import CERTAIN, Question, Solution
+from undertow.planning.questions import CERTAIN, Noise, Question, Remembered
 from undertow.queries import Count, Histogram
 
-__all__ = ["solve_exact", "solve_exchange", "solve_quilt", "solve_wasserstein"]
+__all__ = [
+    "prove_exact",
+    "prove_exchange",
+    "prove_quilt",
+    "prove_wasserstein",
+    "solve_exact",
+    "solve_exchange",
+    "solve_quilt",
+    "solve_wasserstein",
+]
 
 Structured = BayesianNetwork | Pedigree | Contagion
 
@@ -36,24 +46,17 @@ COARSE = 1e-7
 """Relative width of the search for noise where the worst allele frequency is itself searched."""
 
 
-def solve_exact(question: Question) -> Solution:
+def solve_exact(question: Question) -> Noise:
     """Return the least noise for a count or a histogram, by its exact leakage.
 
     The leakage falls as the noise grows, so a search finds the scale, and the scale found is
     verified as it will be used.
     """
-    query, models = question.query, _models(question, "exact")
-    if not isinstance(query, Count | Histogram):
-        raise MethodRefused(
-            f"'exact' knows counts and histograms on networks, not {type(query).__name__}; use "
-            "method='exchange'"
-        )
+    models = _models(question, "exact")
+    query = _bins(question)
 
     def measure(rate: float) -> Leakage:
-        leak = _worst(DiscreteLaplace(query, 1 / rate), models, question.against)
-        if leak.method not in ("exact", "informed"):
-            raise MethodRefused(f"'exact' does not apply: {leak.assumptions[-1]}")
-        return leak
+        return _exact(question, DiscreteLaplace(query, 1 / rate))
 
     search = question.search
     if any(low < high for low, high in map(_interval, models)):
@@ -61,15 +64,37 @@ def solve_exact(question: Question) -> Solution:
     rate = largest_level(measure, question.model, question.epsilon, search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
-    scale = up(1 / rate)
-    leak = measure(1 / scale)
-    while not leak.proves(question.epsilon):
-        scale = scale * (1 + COARSE)
-        leak = measure(1 / scale)
-    return DiscreteLaplace(query, scale), lambda: leak
+    noise = DiscreteLaplace(query, up(1 / rate))
+    while not prove_exact(question, noise).proves(question.epsilon):
+        noise = DiscreteLaplace(query, noise.scale * (1 + COARSE))
+    return noise
 
 
-def solve_exchange(question: Question) -> Solution:
+@Remembered
+def prove_exact(question: Question, noise: Noise) -> Leakage:
+    """Return the exact leakage of a noisy count or histogram."""
+    return _exact(question, noise)
+
+
+def _exact(question: Question, noise: Noise) -> Leakage:
+    _bins(question)
+    leak = _worst(noise, _models(question, "exact"), question.against)
+    if leak.method not in ("exact", "informed"):
+        raise MethodRefused(f"'exact' does not apply: {leak.assumptions[-1]}")
+    return leak
+
+
+def _bins(question: Question) -> Count | Histogram:
+    """Return the query if it asks how many, or refuse."""
+    if not isinstance(question.query, Count | Histogram):
+        raise MethodRefused(
+            "'exact' knows counts and histograms on networks, not "
+            f"{type(question.query).__name__}; use method='exchange'"
+        )
+    return question.query
+
+
+def solve_exchange(question: Question) -> Noise:
     """Return the noise for any query: what all algorithms of the same DP level could leak."""
     models = _models(question, "exchange")
 
@@ -80,21 +105,32 @@ def solve_exchange(question: Question) -> Solution:
     budget = largest_level(measure, question.model, question.epsilon, question.search)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
-    mechanism = question.noise(up(question.query.sensitivity(question.length) / budget, 16))
-
-    def prove() -> Leakage:
-        level = PureDP(up(mechanism.dp_epsilon(question.length)))
-        leak = _worst(level, models, question.against)
-        whose = "the lower end and the witness are those of the worst algorithm found of this level"
-        return replace(leak, assumptions=(*leak.assumptions, whose))
-
-    return mechanism, prove
+    return question.noise(up(question.query.sensitivity(question.length) / budget, 16))
 
 
-def solve_quilt(question: Question) -> Solution:
+@Remembered
+def prove_exchange(question: Question, noise: Noise) -> Leakage:
+    """Return what all algorithms of the DP level of a noise could leak."""
+    level = PureDP(dp_epsilon_upper(noise, question.length))
+    leak = _worst(level, _models(question, "exchange"), question.against)
+    whose = "the lower end and the witness are those of the worst algorithm found of this level"
+    return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
+
+
+def solve_quilt(question: Question) -> Noise:
     """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
-    form: Literal["any", "ignorant"] = "ignorant" if question.against == "ignorant" else "any"
-    secrets = question.secrets
+    found = _quilts(question)(Scale(question.epsilon))
+    if found.value == 0:
+        raise NothingToProtect(CERTAIN)
+    noise = question.noise(up(question.query.sensitivity(question.length) * found.value, 16))
+    while not prove_quilt(question, noise).proves(question.epsilon):
+        noise = question.noise(up(noise.scale, 64))
+    return noise
+
+
+def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
+    """Return the search for the worst record's best quilt, by a score."""
+    form, secrets = _form(question), question.secrets
     networks = [
         pair
         for model in _models(question, "quilt")
@@ -105,58 +141,70 @@ def solve_quilt(question: Question) -> Solution:
         found = [network_quilt(net, form, score, secrets.pairs, places) for net, places in networks]
         return max(found, key=lambda quilt: quilt.value)
 
-    found = search(Scale(question.epsilon))
-    if found.value == 0:
-        raise NothingToProtect(CERTAIN)
-    sensitivity = question.query.sensitivity(question.length)
-    scale, upper = up(sensitivity * found.value, 16), math.inf
-    while True:
-        mechanism = question.noise(scale)
-        upper = up(search(Bound(up(mechanism.dp_epsilon(question.length)))).value)
-        if upper <= question.epsilon:
-            break
-        scale = up(scale, 64)
-    conditional = " (conditional on whatever else is known)" if form == "any" else ""
+    return search
+
+
+def _form(question: Question) -> Literal["any", "ignorant"]:
+    return "ignorant" if question.against == "ignorant" else "any"
+
+
+@Remembered
+def prove_quilt(question: Question, noise: Noise) -> Leakage:
+    """Return what the best Markov quilts prove for the DP level of a noise."""
+    found = _quilts(question)(Bound(dp_epsilon_upper(noise, question.length)))
+    conditional = " (conditional on whatever else is known)" if _form(question) == "any" else ""
     nodes = ", ".join(map(repr, found.nodes)) or "nothing: all that depends on it is near"
-    leak = Leakage(
-        0.0, upper, "quilt", question.against,
+    return Leakage(
+        0.0, up(found.value), "quilt", question.against,
         assumptions=(
             "the records follow the stated network",
             f"exact max-influences{conditional}",
             f"the worst record's quilt is {nodes}; {found.near} records are near",
         ),
         citation="Theorem 4.4 of [wang2016]",
-        secrets=secrets,
+        secrets=question.secrets,
+        covers="any",
     )  # fmt: skip
-    return mechanism, lambda: leak
 
 
-def solve_wasserstein(question: Question) -> Solution:
+def solve_wasserstein(question: Question) -> Noise:
     """Return the noise for how far one record can move a count, Theorem 3.2 of [wang2016]."""
+    distance = _distance(question)
+    if distance == 0:
+        raise NothingToProtect(CERTAIN)
+    return question.noise(divide_up(float(distance), question.epsilon))
+
+
+@Remembered
+def prove_wasserstein(question: Question, noise: Noise) -> Leakage:
+    """Return how far one record moves a count, in units of a noise's scale."""
+    distance = _distance(question)
+    return Leakage(
+        0.0, divide_up(float(distance), noise.scale), "wasserstein", question.against,
+        assumptions=(
+            "the records follow the stated network",
+            f"two values of a record move the answer by at most {distance}",
+        ),
+        citation="Theorem 3.2 of [wang2016]",
+        secrets=question.secrets,
+    )  # fmt: skip
+
+
+@Remembered
+def _distance(question: Question) -> int:
+    """Return how far one record can move a count, the largest over the networks."""
     query, secrets = question.query, question.secrets
     if not isinstance(query, Count):
         raise MethodRefused(
             f"'wasserstein' knows counts on networks, not {type(query).__name__}; use "
             "method='exchange'"
         )
-    distance = 0
-    for model in _models(question, "wasserstein"):
-        for network, places in _networks(model, secrets.records, "wasserstein"):
-            distance = max(distance, network_distance(network, query, secrets.pairs, places))
-    if distance == 0:
-        raise NothingToProtect(CERTAIN)
-    mechanism = question.noise(divide_up(float(distance), question.epsilon))
-    leak = Leakage(
-        0.0, min(up(distance / mechanism.scale, 1), question.epsilon), "wasserstein",
-        question.against,
-        assumptions=(
-            "the records follow the stated network",
-            f"two values of a record move the answer by at most {distance}",
-        ),
-        citation="Theorem 3.2 of [wang2016]",
-        secrets=secrets,
-    )  # fmt: skip
-    return mechanism, lambda: leak
+    found = [
+        network_distance(network, query, secrets.pairs, places)
+        for model in _models(question, "wasserstein")
+        for network, places in _networks(model, secrets.records, "wasserstein")
+    ]
+    return max(found, default=0)
 
 
 def _models(question: Question, method: str) -> list[Structured]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Generic, Literal, ParamSpec, TypeVar
 
 from undertow.adversaries import Against, Secrets, words
 from undertow.certificate import Leakage
@@ -19,7 +20,18 @@ from undertow.plan import model_length
 from undertow.planning.budget import PRECISE, Search
 from undertow.queries import AnyQuery, Count, Histogram
 
-__all__ = ["CERTAIN", "Kind", "Method", "Noise", "Question", "Solution", "kind_of"]
+__all__ = [
+    "CERTAIN",
+    "Kind",
+    "Method",
+    "Noise",
+    "Prove",
+    "Question",
+    "Remembered",
+    "Solve",
+    "Way",
+    "kind_of",
+]
 
 CERTAIN = (
     "every record is certain under this model, or to this adversary, or the answer does not depend "
@@ -30,7 +42,9 @@ Kind = Literal["chain", "gaussian", "network", "groups"]
 """Kinds of models that have solvers of their own."""
 
 Noise = Laplace | DiscreteLaplace
-Solution = tuple[Noise, Callable[[], Leakage]]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def kind_of(model: SingleModel) -> Kind:
@@ -84,13 +98,53 @@ class Question:
         return Laplace(self.query, scale)
 
 
+Solve = Callable[[Question], Noise]
+Prove = Callable[[Question, Noise], Leakage]
+
+
+class Remembered(Generic[P, R]):
+    """A pure function that keeps what it found last.
+
+    Every plan is proved when it is made and again before it is used; the second time is free.
+
+    >>> square = Remembered(lambda number: number * number)
+    >>> square(3), square(3)
+    (9, 9)
+    """
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        """Keep the function, and room for its last results."""
+        self.__doc__ = function.__doc__
+        self._function = function
+        kept = lru_cache(maxsize=16)(function)
+        self._kept: Callable[P, R] = kept
+        self.forget = kept.cache_clear
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the function's result, from memory where it is there."""
+        try:
+            hash(args)
+        except TypeError:  # a query made of a Python object that has no hash
+            return self._function(*args, **kwargs)
+        return self._kept(*args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a method goes about one kind of models: find the noise, prove a noise."""
+
+    solve: Solve
+    prove: Prove
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A way to calibrate noise: whom it protects, by what proof, and how.
 
     ``certified`` methods are proved and rounded outwards; the others stand as published, and a
     plan of theirs carries the leakage that we certify for its noise. ``kinds`` are the models it
-    has something to say about. ``solve`` returns the noise, and a function that proves its leakage.
+    has something to say about. ``solve`` returns the noise for a question; ``prove`` returns what
+    the method certifies for that question at any given noise, and searches for none.
     """
 
     name: str
@@ -99,7 +153,8 @@ class Method:
     certified: bool
     protects: tuple[Literal["any", "ignorant"], ...]
     kinds: tuple[Kind, ...]
-    solve: Callable[[Question], Solution]
+    solve: Solve
+    prove: Prove
 
     def suits(self, model: AnyModel) -> bool:
         """Return whether the method has something to say about every part of a model."""

@@ -151,8 +151,8 @@ def _person(question: Question, method: str, unit: str) -> Plan:
 def _solved(question: Question, name: str) -> Plan:
     method = METHODS[name]
     method.admit(question.against)
-    mechanism, prove = method.solve(question)
-    leak = prove()
+    mechanism = method.solve(question)
+    leak = method.prove(question, mechanism)
     if method.certified and not leak.proves(question.epsilon):
         raise NotSupported(
             f"{name} could not certify a leakage of {question.epsilon}; the best it proves is "

@@ -225,7 +225,7 @@ def _alternatives(plan: Plan) -> Iterator[Alternative]:
             continue
         try:
             method.admit(plan.against)
-            mechanism, _ = method.solve(question)
+            mechanism = method.solve(question)
         except NotSupported as reason:
             yield Alternative(name, method.certified, None, None, str(reason))
             continue
