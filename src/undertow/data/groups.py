@@ -28,7 +28,9 @@ __all__ = ["declared", "group_labels", "look_alikes", "normalised"]
 
 Label = str | int | float
 _EXACT = 2**53
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
+_WIDEST = 2**128
+"""No column of whole numbers holds this."""
 _TRUTHS = {"true": True, "false": False}
 _SHOWN = 10
 """Look-alikes that are told one by one."""
@@ -197,7 +199,8 @@ def _of_whole(column: Column, name: Any) -> Label:
     exact: Any = name
     if isinstance(name, str):
         exact = int(name) if _WHOLE.fullmatch(name.strip()) else _float(name)
-    if not isinstance(exact, int | float | Decimal | Fraction) or not _is_whole(exact):
+    number = isinstance(exact, int | float | Decimal | Fraction)
+    if not number or not _is_whole(exact) or abs(exact) >= _WIDEST:
         raise _impossible(column, name, "whole numbers")
     return int(exact)
 

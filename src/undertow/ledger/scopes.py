@@ -125,7 +125,10 @@ def group_key(name: object) -> str:
         raise InvalidInput(
             f"a group is named by a text, a number or a date, found {type(name).__name__}"
         )
-    text = _folded(str(plain))
+    try:
+        text = _folded(str(plain))
+    except ValueError:  # thousands of digits
+        raise InvalidInput(f"the name of a group has at most {LONGEST} characters") from None
     if len(text) > LONGEST:
         raise InvalidInput(f"the name of a group has {len(text)} characters, at most {LONGEST} fit")
     return _number_key(text) or _time_key(text) or text
