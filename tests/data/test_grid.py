@@ -98,11 +98,24 @@ def test_times_of_every_kind(times, how, tmp_path):
         source.write_text("v,t\n" + "".join(f"1,{time}\n" for time in times))
     data = Data(source, value="v", time="t", every="5m")
     half = ".500000" if str(times[0]).endswith(".5+00:00") else ""
-    times_shown = (f"2024-01-01T00:{minute}:00{half}" for minute in ("00", "10"))
+    zone = "+00:00" if str(times[0]).endswith(("Z", "+00:00")) else ""
+    times_shown = (f"2024-01-01T00:{minute}:00{half}{zone}" for minute in ("00", "10"))
     wanted = plain_shape(2, 1, 2, True, *times_shown, series=3)
     assert data.shape() == wanted
-    assert data.window("2024-01-01T00:05", dt.datetime(2024, 1, 1, 0, 11)).shape().rows == 1
-    assert data.window("2024-01-01T01:05+01:00").scope().start == 1_704_067_500_000_000
+    end = dt.datetime(2024, 1, 1, 0, 11, tzinfo=dt.UTC if zone else None)
+    narrow = data.window(f"2024-01-01T00:05{zone}", end)
+    assert narrow.shape().rows == 1
+    assert narrow.bounds() == (f"2024-01-01T00:05:00{zone}", f"2024-01-01T00:11:00{zone}")
+    other = "" if zone else "+00:00"
+    for bound in (
+        f"2024-01-01T00:05{other}",
+        dt.datetime(2024, 1, 1, tzinfo=None if zone else dt.UTC),
+    ):
+        assert "which moment is meant cannot be known" in refusal(data.window, bound)
+    if zone:
+        assert "has none" in refusal(data.window, None, "2024-01-01")
+        assert data.window("2024-01-01T01:05+01:00").scope().start == 1_704_067_500_000_000
+        assert data.scope().clock == "microseconds of t in UTC"
     assert data.sequences() == [[1], [1]]
 
 
@@ -179,7 +192,7 @@ def test_persons_and_groups_of_every_type():
     assert "List" in refusal(Data, frame(p=[[1]]), value="v", person="p")
     pair = pd.DataFrame({"v": [1], "p": pd.Series([("a", 1)], dtype=object)})
     assert Data(pair, value="v", person="p").shape().persons == 1
-    assert "tuple" in refusal(Data(pair, value="v", by="p").shape)
+    assert "group that is a tuple" in refusal(Data, pair, value="v", by="p")
 
 
 def test_groups_that_were_declared():
@@ -195,10 +208,10 @@ def test_groups_that_were_declared():
         assert Data(days, value="v", by="g", groups=names).answers(ut.Count(1)).numbers == [[1]]
     numbered = Data(frame(g=[1, 2, 2]), value="v", by="g", groups=["2", 1])
     assert numbered.answers(ut.Count(1)).numbers == [[2], [1]]
-    assert "none of the names" in refusal(Data, table, value="v", by="g", groups=[1])
+    assert "1 is no group of column 'g'" in refusal(Data, table, value="v", by="g", groups=[1])
     for groups, words in (
-        ("x", "must be a list"), ([], "must be a list"), ([[1]], "found a list"),
-        (["x", "x"], "named twice"), ([math.nan], "groups are texts"),
+        ("x", "must be a list"), ([], "must be a list"), ([[1]], "[1] is no group"),
+        (["x", "x"], "named twice"), ([math.nan], "nan is no group"),
     ):  # fmt: skip
         assert words in refusal(Data, table, value="v", by="g", groups=groups)
     assert "say by=" in refusal(Data, table, value="v", groups=["x"])
@@ -235,9 +248,31 @@ def test_windows():
         assert "a date, a time or an ISO text" in refusal(clock.window, bound, None)
     for start in (
         "2024-01-01", dt.date(2024, 1, 1), np.datetime64("2024-01-01"), pd.Timestamp("2024-01-01"),
-        pd.Timestamp("2024-01-01 01:00", tz="Europe/Zurich"),
+        np.datetime64("2024-01-01", "ns"),
     ):  # fmt: skip
         assert clock.window(start).scope().start == 1_704_067_200_000_000
+    zurich = pd.Timestamp("2024-01-01 01:00", tz="Europe/Zurich")
+    assert "no zone" in refusal(clock.window, zurich)
+    zoned = Data(frame(t=[dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]), value="v", time="t")
+    assert zoned.window(zurich).scope().start == 1_704_067_200_000_000
+
+
+@pytest.mark.parametrize("how", ["objects", "text", "csv"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_times_with_and_without_a_zone_are_never_mixed(how, first, tmp_path):
+    texts = ["2024-01-01T00:00:00", "2024-01-01T01:00:00+00:00", "2024-01-01T02:00:00+02:00"]
+    texts = [texts[first], texts[1 - first]]
+    table: Any = pl.DataFrame({"v": [1, 1], "t": texts})
+    if how == "objects":
+        times = [dt.datetime.fromisoformat(text) for text in texts]
+        table = pd.DataFrame({"v": 1, "t": pd.Series(times, dtype=object)})
+    elif how == "csv":
+        table = tmp_path / "table.csv"
+        pl.DataFrame({"v": [1, 1], "t": texts}).write_csv(table)
+    data = Data(table, value="v", time="t")
+    assert "row 1 of column 't' (counting from 0) is not a time of the same form" in refusal(
+        data.shape
+    )
 
 
 def test_a_table_of_no_named_columns_counts_its_rows(tmp_path):

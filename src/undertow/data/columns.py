@@ -5,7 +5,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.objects import LARGEST
+import numpy as np
+
+from undertow.data.objects import LARGEST, number_label
 from undertow.data.sql import NUMBER, TEXT, TRUTH, Planes
 from undertow.errors import InvalidInput
 
@@ -40,7 +42,9 @@ class Column:
     whole: bool = False
     day: bool = False
     clock: bool | None = None
+    zoned: bool | None = None
     labels: tuple[Hashable, ...] = ()
+    groups: tuple[str | int | float, ...] = ()
 
     @property
     def type(self) -> str:
@@ -111,46 +115,48 @@ class Column:
             )
         return self.planes()[TEXT] if self.kind == "text" else value
 
-    def label(self, key: Any) -> Any:
+    def group(self) -> "pl.Expr":
+        """Return values that are equal where groups are, null where there is none."""
+        return self.part("group") if self.kind == "objects" else self.key()
+
+    def label(self, key: Any) -> str | int | float:
         """Return the name of the group with this key: a text, a number or a truth value."""
         if self.kind == "objects":
-            key = self.labels[key]
-        elif self.kind == "time":
-            return iso(key, day=self.day)
-        if isinstance(key, dt.date):
-            return key.isoformat()
-        if isinstance(key, float) and key.is_integer():
-            return int(key)
-        if isinstance(key, str | int | float):
+            return self.groups[key]
+        if self.kind == "time":
+            return iso(key, day=self.day, zoned=bool(self.zoned))
+        if isinstance(key, str):
             return key
-        raise InvalidInput(
-            f"column {self.name!r} has a group that is a {type(key).__name__}; groups are texts, "
-            "numbers, truth values or dates"
-        )
+        if self.given == "Float32":  # the shortest number that this type tells from others
+            return number_label(float(str(np.float32(key))))
+        return number_label(key)
 
-    def time(self, first: str | None) -> tuple["pl.Expr", bool | None]:
-        """Return the times as whole numbers, null where there is none, and if they are clock times.
+    def time(self, first: str | None) -> tuple["pl.Expr", bool | None, bool | None]:
+        """Return the times as whole numbers, null where there is none; if on a clock, if zoned.
 
-        Clock times are microseconds since 1970 in UTC. ``first`` is the first text of the column;
-        it decides how all are read. None instead of a truth value says that there are no times.
+        Clock times are microseconds since 1970, in UTC where they have a zone. ``first`` is the
+        first text of the column; it decides how all are read. None instead of a truth value says
+        that there are no times.
         """
         import polars as pl
 
         value = pl.col(self.name)
         if self.kind == "objects":
-            return _bounded(self.part("time")), self.clock
+            return _bounded(self.part("time")), self.clock, self.zoned
         if self.kind == "time":
-            return _bounded(self._instant()), True
+            return _bounded(self._instant()), True, self.zoned
         if self.kind == "number":
             number = value if self.whole else pl.when(value == value.floor()).then(value)
-            return _bounded(number.cast(pl.Int64, strict=False)), False
+            return _bounded(number.cast(pl.Int64, strict=False)), False, None
         if self.kind in ("csv", "text"):
             text = value.cast(pl.String).str.strip_chars()
             if _reads_whole(first):
-                return _bounded(text.cast(pl.Int64, strict=False)), False
+                return _bounded(text.cast(pl.Int64, strict=False)), False, None
             form = _form(first)
             read = text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
-            return _bounded(read.dt.epoch("us")), None if first is None else True
+            if first is None:
+                return _bounded(read.dt.epoch("us")), None, None
+            return _bounded(read.dt.epoch("us")), True, form.endswith("z")
         raise InvalidInput(
             f"column {self.name!r} holds values of type {self.type}; times are dates, times, ISO "
             "texts or whole numbers"
@@ -163,14 +169,15 @@ class Column:
         return value.cast(pl.Int64) * _DAY if self.day else value.dt.epoch("us")
 
 
-def iso(moment: int, *, day: bool) -> str:
-    """Return microseconds since 1970 as the text of a time, or of its day.
+def iso(moment: int, *, day: bool, zoned: bool = False) -> str:
+    """Return microseconds since 1970 as the text of a time, in UTC if it has a zone, or of its day.
 
-    >>> iso(0, day=True), iso(300_000_000, day=False)
-    ('1970-01-01', '1970-01-01T00:05:00')
+    >>> iso(0, day=True), iso(300_000_000, day=False), iso(0, day=False, zoned=True)
+    ('1970-01-01', '1970-01-01T00:05:00', '1970-01-01T00:00:00+00:00')
     """
+    zone = dt.UTC if zoned else None
     try:
-        when = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=moment)
+        when = dt.datetime(1970, 1, 1, tzinfo=zone) + dt.timedelta(microseconds=moment)
     except OverflowError:  # beyond the year 9999
         return f"{moment} microseconds"
     return (when.date() if day else when).isoformat()
@@ -196,7 +203,10 @@ def kind_of(name: str, dtype: Any) -> Column:
         kind = "time"
     elif dtype == pl.Null:
         kind = "nothing"
-    return Column(name, kind, str(dtype), whole=dtype.is_integer(), day=dtype == pl.Date)
+    zoned = getattr(dtype, "time_zone", None) is not None
+    return Column(
+        name, kind, str(dtype), whole=dtype.is_integer(), day=dtype == pl.Date, zoned=zoned
+    )
 
 
 def _truth(number: "pl.Expr", text: "pl.Expr | None") -> "pl.Expr":

@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,11 @@ def genotype_table(
     import polars as pl
 
     found = read_genotypes(path, locus, people, allele=allele)
-    return Data(pl.DataFrame({"genotype": pl.Series(found, dtype=pl.String)}), value="genotype")
+    table = pl.DataFrame({"genotype": pl.Series(found, dtype=pl.String)})
+    data = Data(table, value="genotype")
+    major = "" if allele is None else f", allele {allele}"
+    title = f"{Path(path).name} at {_words(locus)}{major}"
+    return data.changed(source=replace(data.source, title=title))
 
 
 @contextmanager

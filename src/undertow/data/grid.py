@@ -8,13 +8,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.objects import instant, plain, whole
+from undertow.data.objects import moment, plain, whole
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["ABSENT", "GROUP", "PERSON", "ROW", "TIME", "Facts", "Grid", "step_of"]
+__all__ = ["ABSENT", "GROUP", "PERSON", "ROW", "TIME", "Facts", "Grid", "step_of", "step_words"]
 
 ROW, PERSON, TIME, GROUP, ABSENT = "\0row", "\0person", "\0time", "\0group", "\0absent"
 """Columns of the frame of rows: the row's number, who, when, in which group, and how many steps
@@ -52,6 +52,20 @@ def step_of(every: Any, *, clock: bool) -> int:
     return step
 
 
+def step_words(step: int, *, clock: bool) -> int | str:
+    """Return a time step as it is written: in the largest unit that fits, or as a number.
+
+    >>> step_words(300_000_000, clock=True), step_words(3, clock=False)
+    ('5m', 3)
+    """
+    if not clock:
+        return step
+    unit, size = max(
+        ((unit, size) for unit, size in _UNITS.items() if step % size == 0), key=lambda fit: fit[1]
+    )
+    return f"{step // size}{unit}"
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Public facts about some rows, and what is wrong with them: see `Shape`."""
@@ -73,12 +87,15 @@ class Facts:
 class Grid:
     """Which rows belong to whom and when: names of columns, the time step, and a window of time.
 
-    ``fill`` says that absent steps are records too; ``start`` and ``end`` bound the window.
+    ``clock`` and ``zoned`` say how times are written: as clock times, and with a zone (None: there
+    are no times). ``fill`` says that absent steps are records too; ``start`` and ``end`` bound the
+    window.
     """
 
     person: str | None
     time: str | None
     clock: bool = False
+    zoned: bool | None = None
     step: int | None = None
     fill: bool = False
     start: int | None = None
@@ -88,11 +105,20 @@ class Grid:
         """Return the end of a window as a whole number."""
         if given is None:
             return None
-        found = (instant if self.clock else whole)(plain(given))
+        read = moment(plain(given)) if self.clock else (whole(plain(given)), None)
+        found, zoned = (None, None) if read is None else read
         if found is None or abs(found) >= 2**62:
             kind = "a date, a time or an ISO text" if self.clock else "a whole number"
             raise InvalidInput(
                 f"{name} of the window must be {kind}, like column {self.time!r}; found {given!r}"
+            )
+        if self.zoned is not None and zoned != self.zoned:
+            held, other = ("a zone", "none") if self.zoned else ("no zone", "one")
+            write = "2025-01-06T00:00+00:00" if self.zoned else "2025-01-06T00:00"
+            raise InvalidInput(
+                f"the times of column {self.time!r} have {held}, and {name} of the window has "
+                f"{other}: which moment is meant cannot be known; write it like {write}, found "
+                f"{given!r}"
             )
         return found
 

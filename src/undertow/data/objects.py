@@ -15,7 +15,18 @@ import numpy as np
 
 from undertow.errors import InvalidInput
 
-__all__ = ["LARGEST", "instant", "instants", "keys", "plain", "readings", "whole", "words"]
+__all__ = [
+    "LARGEST",
+    "instants",
+    "is_missing",
+    "keys",
+    "moment",
+    "number_label",
+    "plain",
+    "readings",
+    "whole",
+    "words",
+]
 
 _NUMBERS = (bool, int, float, Decimal, Fraction, np.bool_, np.integer, np.floating)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -29,6 +40,8 @@ def plain(value: Any) -> Any:
     >>> plain(np.int64(3)), plain("a")
     (3, 'a')
     """
+    if isinstance(value, np.datetime64) and not np.isnat(value):
+        return value.astype("datetime64[us]").item()
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -58,7 +71,7 @@ def readings(
     for value in values:
         texts.append(words(value) if isinstance(value, str) else None)
         numbers.append(_float(value) if isinstance(value, _NUMBERS) else None)
-        there.append(not _is_missing(value))
+        there.append(not is_missing(value))
     return texts, numbers, there
 
 
@@ -74,7 +87,7 @@ def keys(values: Sequence[Any], name: str) -> tuple[list[int | None], list[Hasha
     found: list[int | None] = []
     for row, given in enumerate(values):
         value = plain(given)
-        if _is_missing(value):
+        if is_missing(value):
             found.append(None)
             continue
         try:
@@ -87,31 +100,36 @@ def keys(values: Sequence[Any], name: str) -> tuple[list[int | None], list[Hasha
     return found, list(places)
 
 
-def instants(values: Iterable[Any]) -> tuple[list[int | None], bool | None]:
-    """Return each time as a whole number, None where it is none, and whether they are clock times.
+def instants(values: Iterable[Any]) -> tuple[list[int | None], bool | None, bool | None]:
+    """Return each time as a whole number, None where it is none, if they are clock times, if zoned.
 
-    Clock times become microseconds since 1970 in UTC; a time without a zone is taken as UTC. The
-    first value decides whether the column holds clock times or whole numbers (None: no value).
+    Clock times become microseconds since 1970 in UTC. The first value decides whether the column
+    holds clock times or whole numbers, and times with or without a zone (None: no value); a value
+    of the other kind is no time of this column.
 
-    >>> instants([dt.date(1970, 1, 2), "1970-01-01T00:00:01Z"])
-    ([86400000000, 1000000], True)
+    >>> instants([dt.date(1970, 1, 2), "1970-01-01T00:00:01", "1970-01-01T00:00:01Z"])
+    ([86400000000, 1000000, None], True, False)
     >>> instants([3, 4.0, 4.5])
-    ([3, 4, None], False)
+    ([3, 4, None], False, None)
     """
     listed = [plain(value) for value in values]
-    first = next((value for value in listed if not _is_missing(value)), None)
+    first = next((value for value in listed if not is_missing(value)), None)
     if first is None:
-        return [None] * len(listed), None
-    clock = isinstance(first, dt.date) or (isinstance(first, str) and not _reads_whole(first))
-    read = instant if clock else whole
-    return [None if _is_missing(value) else read(value) for value in listed], clock
+        return [None] * len(listed), None, None
+    if not (isinstance(first, dt.date) or (isinstance(first, str) and not _reads_whole(first))):
+        return [None if is_missing(value) else whole(value) for value in listed], False, None
+    found = [None if is_missing(value) else moment(value) for value in listed]
+    zoned = next((one[1] for one in found if one is not None), False)
+    return [None if one is None or one[1] != zoned else one[0] for one in found], True, zoned
 
 
-def instant(value: Any) -> int | None:
-    """Return a date, time or ISO text as microseconds since 1970 in UTC, None if it is none.
+def moment(value: Any) -> tuple[int, bool] | None:
+    """Return a date, time or ISO text as microseconds since 1970, and whether it has a zone.
 
-    >>> instant("1970-01-01T01:00+01:00"), instant("tomorrow")
-    (0, None)
+    A time with a zone is counted in UTC, one without as it is written. None: it is no time.
+
+    >>> moment("1970-01-01T01:00+01:00"), moment("1970-01-01"), moment("tomorrow")
+    ((0, True), (0, False), None)
     """
     if isinstance(value, str):
         try:
@@ -119,11 +137,36 @@ def instant(value: Any) -> int | None:
         except ValueError:
             return None
     if isinstance(value, dt.datetime):
-        value = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-        return int((value - _EPOCH) // dt.timedelta(microseconds=1))
+        zoned = value.utcoffset() is not None
+        try:
+            held = value if zoned else value.replace(tzinfo=dt.UTC)
+            return int((held - _EPOCH) // dt.timedelta(microseconds=1)), zoned
+        except OverflowError:  # before the year 1 in UTC
+            return None
     if isinstance(value, dt.date):
-        return (value - _EPOCH.date()).days * 86_400_000_000
+        return (value - _EPOCH.date()).days * 86_400_000_000, False
     return None
+
+
+def number_label(number: Any) -> str | int | float:
+    """Return a number as the name of a group: whole where it is, JSON in any case.
+
+    >>> number_label(2.0), number_label(Decimal("0.5")), number_label(math.inf)
+    (2, 0.5, 'inf')
+    """
+    if isinstance(number, int):
+        return number
+    try:
+        whole = int(number)
+    except (OverflowError, ValueError):
+        return str(float(number))
+    if whole == number and (abs(whole) < 2**53 or not isinstance(number, float)):
+        return whole
+    try:
+        held = float(number) + 0.0
+    except OverflowError:
+        return str(number)
+    return int(held) if held.is_integer() and abs(held) < 2**53 else held
 
 
 def whole(value: Any) -> int | None:
@@ -147,7 +190,7 @@ def _reads_whole(text: str) -> bool:
     return digits.isascii() and digits.isdigit() and len(digits) < 19
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN, NaT or pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True

@@ -134,9 +134,12 @@ def _given(column: Column, name: str, found: "pl.DataFrame", data: "Data") -> "p
         return found[f"\0{name}"]
     if name == data.grid.time:
         times = found[TIME]
-        return times.cast(pl.Datetime("us")) if data.grid.clock else times
+        zone = "UTC" if data.grid.zoned else None
+        return times.cast(pl.Datetime("us", zone)) if data.grid.clock else times
     key = PERSON if name == data.grid.person else GROUP
-    names = data.groups if key == GROUP and data.groups is not None else column.labels
+    names: Sequence[Any] = column.labels
+    if key == GROUP:
+        names = column.groups if data.groups is None else data.groups
     return pl.Series([names[place] for place in found[key]], strict=False)
 
 

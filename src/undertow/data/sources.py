@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import Column, kind_of
 from undertow.data.frames import check_content, fault, table_name
+from undertow.data.groups import group_labels
 from undertow.data.objects import instants, keys, readings
 from undertow.errors import InvalidInput
 
@@ -22,7 +23,7 @@ __all__ = ["RECORD", "Roles", "Source", "open_source", "scan"]
 RECORD = "record"
 """The column of a plain list of records."""
 Roles = Mapping[str, set[str]]
-"""The columns that are needed, and for what: value, key (person or group), time."""
+"""The columns that are needed, and for what: value, key (of persons), group, time."""
 
 _SHOWN = 12
 
@@ -35,6 +36,11 @@ class Source:
     frame: "pl.LazyFrame"
     columns: Mapping[str, Column]
     file: str = ""
+
+    @property
+    def named(self) -> str:
+        """The name of the table: a file's without its folder."""
+        return Path(self.title).name if self.file else self.title
 
     def collect(self, *frames: "pl.LazyFrame") -> "list[pl.DataFrame]":
         """Return what queries of the frame give, in one pass where that is possible."""
@@ -269,7 +275,8 @@ def _one_by_one(kind: str, values: list[Any]) -> "pl.Series":
     if kind == "text":
         return pl.Series(texts, dtype=pl.String)
     if kind == "time":
-        return pl.Series(instants(values)[0], dtype=pl.Int64).cast(pl.Datetime("us"))
+        times, _, zoned = instants(values)
+        return pl.Series(times, dtype=pl.Int64).cast(pl.Datetime("us", "UTC" if zoned else None))
     held = pl.Series(numbers, dtype=pl.Float64)
     return held if kind == "number" else held == 1
 
@@ -289,8 +296,12 @@ def _parts(name: str, values: list[Any], roles: set[str]) -> "tuple[Column, dict
         places, found = keys(values, name)
         parts[f"{name}\0key"] = pl.Series(places, dtype=pl.Int64)
         column = replace(column, labels=tuple(found))
+    if "group" in roles:
+        places, labels = group_labels(values, name)
+        parts[f"{name}\0group"] = pl.Series(places, dtype=pl.Int64)
+        column = replace(column, groups=labels)
     if "time" in roles:
-        times, clock = instants(values)
+        times, clock, zoned = instants(values)
         parts[f"{name}\0time"] = pl.Series(times, dtype=pl.Int64)
-        column = replace(column, clock=clock)
+        column = replace(column, clock=clock, zoned=zoned)
     return column, parts

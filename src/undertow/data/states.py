@@ -5,6 +5,7 @@ type, matches a number by its value and a text letter by letter. What matches no
 it is in no state. Whether anything *can* match follows from the types, and is refused if not.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from undertow.queries import Lattice, State
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Record", "match", "placed", "record_of"]
+__all__ = ["Record", "as_json", "match", "placed", "record_of"]
 
 _EXACT = 2**53
 """Whole numbers below this are told apart by a float."""
@@ -44,6 +45,14 @@ class Record:
     there: "pl.Expr"
     cuts: tuple[float, ...] = ()
     mapping: tuple[tuple[State, State], ...] = ()
+    text: str | None = None
+
+    def asked(self) -> Any:
+        """Return what makes a state of a row as JSON: the expression, cuts, pairs, or None."""
+        if self.mapping:
+            pairs = [[as_json(value), as_json(name)] for value, name in self.mapping]
+            return sorted(pairs, key=json.dumps)
+        return list(self.cuts) or self.text
 
     def added(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
         """Return the frame with the columns that the record is made of."""
@@ -131,6 +140,16 @@ class Record:
                 pairs.append((value, names.index(name)))
         code = match(self.planes, pairs, self.words) if pairs else pl.lit(None, dtype=pl.Int32)
         return pl.when(self.there).then(code).otherwise(absent)
+
+
+def as_json(value: Any) -> Any:
+    """Return a value or a state as JSON can hold it.
+
+    >>> as_json("idle"), as_json(math.inf)
+    ('idle', {'number': 'inf'})
+    """
+    endless = isinstance(value, float) and not math.isfinite(value)
+    return {"number": repr(value)} if endless else value
 
 
 def placed(numbers: "pl.Expr", lattice: Lattice) -> "pl.Expr":
@@ -235,7 +254,7 @@ def record_of(state: Any, value: str | None, columns: Mapping[str, Column]) -> R
     if isinstance(state, str):
         usable = {name: columns[name].planes() for name in columns_of(state)}
         steps, planes = evaluate(state, usable)
-        return Record(f"the expression {state!r}", tuple(steps), planes, there)
+        return Record(f"the expression {state!r}", tuple(steps), planes, there, text=state)
     if value is None:
         raise InvalidInput("name the column of the records: value=..., or make them with state=...")
     what, planes = f"column {value!r}", columns[value].planes()

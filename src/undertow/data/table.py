@@ -5,17 +5,18 @@ columns. Private are the values of the value column and of every column in the s
 no error, message or printed form depends on them.
 """
 
-import datetime as dt
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.columns import Column, iso
-from undertow.data.grid import GROUP, PERSON, ROW, TIME, Facts, Grid, step_of
-from undertow.data.objects import instant, plain
+from undertow.data.columns import iso
+from undertow.data.grid import GROUP, PERSON, ROW, TIME, Facts, Grid, step_of, step_words
+from undertow.data.groups import declared, normalised
+from undertow.data.objects import plain
 from undertow.data.sources import RECORD, Source, open_source
-from undertow.data.sql import NUMBER
-from undertow.data.states import Record, match, record_of
+from undertow.data.states import Record, as_json, record_of
 from undertow.data.tokens import columns_of
 from undertow.errors import InvalidInput
 from undertow.queries import AnyQuery, State
@@ -120,16 +121,16 @@ class Data:
         groups: Sequence[Any] | None = None,
     ) -> None:
         """Open the source and check all that follows from names and types; read no records."""
-        _check_arguments(value, person, time, state, every, by, gaps, groups)
+        _check_arguments(value, person, time, every, by, gaps, groups)
         value = RECORD if value is None and not isinstance(state, str) else value
         opened = open_source(source, _roles(value, person, time, state, by))
         grid, moment = Grid(person, None), None
         if time is not None:
-            moment, known = opened.columns[time].time(_first(opened, time))
+            moment, known, zoned = opened.columns[time].time(_first(opened, time))
             clock = not isinstance(every, int | float) if known is None else known
             step = None if every is None else step_of(every, clock=clock)
-            grid = Grid(person, time, clock, step, fill=gaps != "split")
-        names = None if groups is None else tuple(plain(name) for name in groups)
+            grid = Grid(person, time, clock, zoned, step, fill=gaps != "split")
+        names = None if by is None or groups is None else normalised(opened.columns[by], groups)
         made = record_of(state, value, opened.columns)
         fields = (opened, made, grid, moment, by, names, plain(gaps), value)
         for name, content in zip(self.__slots__, fields, strict=True):
@@ -168,7 +169,7 @@ class Data:
         grid = replace(self.grid, start=max(starts, default=None), end=min(ends, default=None))
         if grid.start is not None and grid.end is not None and grid.start >= grid.end:
             raise InvalidInput("the window has nothing in common with the one it is taken of")
-        return self._with(grid=grid)
+        return self.changed(grid=grid)
 
     def scope(self) -> Scope:
         """Return which records a release of this data touches, for the ledger.
@@ -182,7 +183,59 @@ class Data:
         if grid.time is None:
             return Scope(self.by, self.groups)
         clock = f"microseconds of {grid.time}" if grid.clock else grid.time
+        clock = f"{clock} in UTC" if grid.zoned else clock  # another moment where it is not
         return Scope(self.by, self.groups, grid.start, grid.end, clock)
+
+    def bounds(self) -> tuple[int | str | None, int | str | None] | None:
+        """Return both ends of the window as people write them, None where all times are in it.
+
+        >>> import polars as pl
+        >>> data = Data(pl.DataFrame({"t": [0, 1], "x": [1, 0]}), value="x", time="t")
+        >>> data.bounds(), data.window(1).bounds()
+        (None, (1, None))
+        """
+        grid = self.grid
+        ends = (self._shown(grid.start), self._shown(grid.end))
+        return None if grid.start is None and grid.end is None else ends
+
+    def asked(self) -> dict[str, Any]:
+        """Return what is read, as JSON: the source's name and what a record is; nothing of values.
+
+        A file is named without its folder. Times, steps and cut points are written in one way.
+
+        >>> Data([0, 3, 7], state=[1, 5]).asked()["state"]
+        [1.0, 5.0]
+        """
+        grid = self.grid
+        return {
+            "source": self.source.named,
+            "value": self.value,
+            "state": self.record.asked(),
+            "person": grid.person,
+            "time": grid.time,
+            "every": None if grid.step is None else step_words(grid.step, clock=grid.clock),
+            "gaps": as_json(self.gaps),
+            "by": self.by,
+        }
+
+    def identity(self) -> str | None:
+        """Return a hash of the public shape of the whole table, None without persons and times.
+
+        All times and groups count, whatever window and groups are asked for; no value does.
+        Two files with the same rows have the same. One pass, linear in the rows.
+        """
+        grid = Grid(self.grid.person, self.grid.time, self.grid.clock, self.grid.zoned)
+        if grid.person is None and grid.time is None:
+            return None
+        whole = self.changed(grid=grid, by=None, groups=None)
+        facts = grid.told(self.source.collect(grid.facts(whole.rows()))[0])
+        public = {
+            "rows": facts.rows, "persons": facts.persons, "longest": facts.longest,
+            "start": facts.start, "end": facts.end, "person": grid.person, "time": grid.time,
+            "clock": grid.clock, "zoned": bool(grid.zoned),
+        }  # fmt: skip
+        text = json.dumps(public, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def shape(self) -> Shape:
         """Return the public facts, or raise `InvalidInput` if the shape is not what was declared.
@@ -294,14 +347,15 @@ class Data:
         if self.by is None:
             return pl.lit(0)
         column = self.source.columns[self.by]
-        return column.key() if self.groups is None else _declared(column, self.groups)
+        return column.group() if self.groups is None else declared(column, self.groups)
 
     def _shown(self, moment: int | None) -> int | str | None:
         if moment is None or not self.grid.clock:
             return moment
-        return iso(moment, day=self.source.columns[self.grid.time or ""].day)
+        day = self.source.columns[self.grid.time or ""].day
+        return iso(moment, day=day, zoned=bool(self.grid.zoned))
 
-    def _with(self, **changes: Any) -> "Data":
+    def changed(self, **changes: Any) -> "Data":
         """Return the same data but for some fields."""
         made = object.__new__(Data)
         for name in self.__slots__:
@@ -316,7 +370,7 @@ class Data:
         made = [part.alias(f"\0{name}") for name, part in self.record.planes.items()]
         there = self.record.there.alias("\0there")
         try:
-            trial = self._with(source=replace(self.source, frame=empty))
+            trial = self.changed(source=replace(self.source, frame=empty))
             trial.rows(*made, there).collect()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             raise InvalidInput(
@@ -324,8 +378,8 @@ class Data:
             ) from None
 
 
-def _check_arguments(value: Any, person: Any, time: Any, state: Any, every: Any, by: Any,
-                     gaps: Any, groups: Any) -> None:  # fmt: skip
+def _check_arguments(value: Any, person: Any, time: Any, every: Any, by: Any, gaps: Any,
+                     groups: Any) -> None:  # fmt: skip
     named = {"value": value, "person": person, "time": time, "by": by}
     for name, column in named.items():
         if column is not None and not isinstance(column, str):
@@ -342,12 +396,6 @@ def _check_arguments(value: Any, person: Any, time: Any, state: Any, every: Any,
         raise InvalidInput("groups need the column they are found in; say by=...")
     if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Sequence) or not groups:
         raise InvalidInput("groups must be a list of at least one name")
-    names = [plain(name) for name in groups]
-    for name in names:
-        if not isinstance(name, str | int | float | dt.date) or name != name:
-            raise InvalidInput(f"groups are texts, numbers or dates, found a {type(name).__name__}")
-    if len(set(names)) != len(names):
-        raise InvalidInput("a group is named twice; name each group once")
 
 
 def _roles(value: str | None, person: str | None, time: str | None, state: Any,
@@ -359,14 +407,22 @@ def _roles(value: str | None, person: str | None, time: str | None, state: Any,
             f"the expression {state!r} does not say the state of each record; compare a column "
             "with something, as in 'steps > 0'"
         )
+    if person is not None and person == time:
+        raise InvalidInput(
+            f"column {person!r} cannot be both person and time of a record; name two columns"
+        )
+    records = [*([] if value is None else [value]), *private]
+    for name, role in ((person, "person"), (time, "time"), (by, "by")):
+        if name in records:
+            part = "value" if name == value else "a column of the state expression"
+            raise InvalidInput(
+                f"column {name!r} is named twice, as {part} and as {role}: values are private, "
+                "persons, times and groups are published as they are; name another column"
+            )
     roles: dict[str, set[str]] = {}
-    for name, role in [
-        (value, "value"),
-        *((column, "value") for column in private),
-        (person, "key"),
-        (by, "key"),
-        (time, "time"),
-    ]:
+    for name in records:
+        roles.setdefault(name, set()).add("value")
+    for name, role in ((person, "key"), (by, "group"), (time, "time")):
         if name is not None:
             roles.setdefault(name, set()).add(role)
     return roles
@@ -381,38 +437,6 @@ def _first(source: Source, time: str) -> str | None:
     text = pl.col(time).cast(pl.String)
     (found,) = source.collect(source.frame.select(text).filter(text.str.len_chars() > 0).head(1))
     return found[time][0] if found.height else None
-
-
-def _declared(column: Column, groups: tuple[Any, ...]) -> "pl.Expr":
-    """Return the place of a row's group among those declared, null for none of them."""
-    import polars as pl
-
-    pairs = [(_named(name), place) for place, name in enumerate(groups)]
-    if column.kind == "time":
-        found = {name: instant(name) for name, _ in pairs}
-    elif column.kind == "objects":
-        found = {_named(label): key for key, label in enumerate(column.labels)}
-    else:
-        found = None
-    if found is not None:
-        keys = [(float(k), p) for k, p in ((found.get(n), p) for n, p in pairs) if k is not None]
-        planes = {NUMBER: column.key().cast(pl.Float64)}
-        return match(planes, keys, column.name) if keys else pl.lit(None, dtype=pl.Int32)
-    if column.kind == "number":
-        pairs = [(_numeral(name), place) for name, place in pairs]
-    return match(column.planes(missing=()), pairs, f"column {column.name!r}")
-
-
-def _named(name: Any) -> Any:
-    return name.isoformat() if isinstance(name, dt.date) else name
-
-
-def _numeral(name: Any) -> Any:
-    """Return a number that was written as a text, as on a command line."""
-    try:
-        return float(name) if isinstance(name, str) else name
-    except ValueError:
-        return name
 
 
 def _order(name: Any) -> tuple[bool, Any]:

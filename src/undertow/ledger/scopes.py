@@ -1,9 +1,11 @@
 """Which records an entry touches, in names that mean the same in every file."""
 
+import math
+import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
@@ -18,6 +20,9 @@ LOW, HIGH = -(2**63), 2**63 - 1
 
 LONGEST = 200
 """Characters in a name."""
+
+_RATIO = re.compile(r"-?[0-9]+/[0-9]+")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +113,62 @@ def group_key(name: object) -> str:
     """Return the name of a group as the ledger knows it.
 
     Names that could mean the same group in two files are the same: ``1``, ``"1"``, ``1.0`` and
-    ``" 01"``; ``"A"`` and ``"a"``. Treating two groups as one costs budget, the opposite would
-    spend a record's budget twice.
+    ``" 01"``; ``"A"`` and ``"a"``; a day, its ISO text and its midnight; numbers that are the same
+    float. Treating two groups as one costs budget, the opposite would spend a record's budget
+    twice.
 
-    >>> [group_key(name) for name in (1, "01", 1.0, True, " A", "b2")]
-    ['1', '1', '1', 'true', 'a', 'b2']
+    >>> [group_key(name) for name in (1, "01", 1.0, True, " A", "b2", "0.10", date(2025, 1, 6))]
+    ['1', '1', '1', 'true', 'a', 'b2', '1/10', '2025-01-06']
     """
     plain = name.item() if hasattr(name, "item") else name
     if not isinstance(plain, str | int | float | date):
         raise InvalidInput(
             f"a group is named by a text, a number or a date, found {type(name).__name__}"
         )
-    text = _folded(str(plain))
+    try:
+        text = _folded(str(plain))
+    except ValueError:  # thousands of digits
+        raise InvalidInput(f"the name of a group has at most {LONGEST} characters") from None
     if len(text) > LONGEST:
         raise InvalidInput(f"the name of a group has {len(text)} characters, at most {LONGEST} fit")
+    return _number_key(text) or _time_key(text) or text
+
+
+def _number_key(text: str) -> str | None:
+    """Return the key of a number: whole ones exactly, others as the float that they are."""
     try:
-        number = Decimal(text)
-        exact = str(Fraction(number)) if abs(number.adjusted()) < LONGEST else text
-    except (InvalidOperation, ValueError, OverflowError):
-        return text
-    return exact if len(exact) <= LONGEST else text
+        number = Fraction(text) if _RATIO.fullmatch(text) else Decimal(text)
+        if not number:
+            return "0"
+        if isinstance(number, Decimal) and number.is_finite():
+            if number.adjusted() >= LONGEST:  # too long to write out
+                return repr(float(number))
+            number = Fraction(number) if number.adjusted() > -LONGEST else number
+        if isinstance(number, Fraction) and number.denominator == 1:
+            exact = str(number.numerator)
+            return exact if len(exact) <= LONGEST else repr(float(number))
+        value = float(number)
+    except (InvalidOperation, ValueError, OverflowError, ZeroDivisionError):
+        return None
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return repr(value)
+    exact = str(Fraction(Decimal(repr(value))))
+    return exact if len(exact) <= LONGEST else repr(value)
+
+
+def _time_key(text: str) -> str | None:
+    """Return the key of a date or time, in UTC where it has a zone; midnight is the day."""
+    if not _TIME.fullmatch(text):
+        return None
+    try:
+        found = datetime.fromisoformat(text.upper())
+        if found.utcoffset() is not None:
+            found = found.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+    return (found.date() if found.time() == time() else found).isoformat().casefold()
 
 
 def check_name(name: object, what: str) -> str:
