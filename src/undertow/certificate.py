@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from undertow.adversaries import EVERYTHING, Against, Secrets
+from undertow.errors import InvalidInput
 from undertow.numerics import GAP
 from undertow.queries import State
 
-__all__ = ["Covers", "Leakage", "Witness"]
+__all__ = ["WIDTHS", "Covers", "Leakage", "Witness", "check_covers"]
 
 Covers = Literal["series", "windows", "any"]
 """The shapes of data that a proof covers, each more than the one before it.
@@ -17,6 +18,21 @@ Covers = Literal["series", "windows", "any"]
 whatever is known outside it. *any*: whatever an algorithm of the same DP level may do with the
 series: windows, gaps, groups within a series, several answers on disjoint records.
 """
+
+WIDTHS: tuple[Covers, ...] = ("series", "windows", "any")
+"""The shapes from the fewest to the most."""
+
+
+def check_covers(covers: object) -> Covers:
+    """Return ``covers`` if it names shapes of data.
+
+    >>> check_covers("windows")
+    'windows'
+    """
+    for known in WIDTHS:
+        if covers == known:
+            return known
+    raise InvalidInput(f"covers must be 'series', 'windows' or 'any', found {covers!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +125,14 @@ class Leakage:
     def proves(self, epsilon: float) -> bool:
         """Return whether the leakage is certainly at most ``epsilon``."""
         return self.upper <= epsilon
+
+    def reaches(self, covers: Covers) -> bool:
+        """Return whether the proof covers these shapes of data too.
+
+        >>> Leakage(1.0, 1.0, "exchange", "any", covers="any").reaches("windows")
+        True
+        """
+        return WIDTHS.index(self.covers) >= WIDTHS.index(covers)
 
     @property
     def closed(self) -> bool:

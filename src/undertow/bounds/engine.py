@@ -19,7 +19,7 @@ from undertow.bounds.networks.leakages import network_leakage
 from undertow.bounds.networks.pedigrees import pedigree_leakage
 from undertow.bounds.networks.sweeps import contagion_leakage
 from undertow.bounds.series.locally import chain_leakage, level_of
-from undertow.certificate import Covers, Leakage, Witness
+from undertow.certificate import WIDTHS, Covers, Leakage, Witness, check_covers
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -91,8 +91,7 @@ def leakage(
     (3.4749, "target record ...")
     """
     against = check_against(against)
-    if covers not in ("series", "windows", "any"):
-        raise InvalidInput(f"covers must be 'series', 'windows' or 'any', found {covers!r}")
+    check_covers(covers)
     found = _dispatched(mechanism, model, against, effort, covers)
     by_level = isinstance(mechanism, PureDP | MetricDP | RandomizedResponse | XorNoise)
     if isinstance(model, MarkovChain | ChainBox | MixingClass | Groups):
@@ -365,7 +364,7 @@ def _over_set(
         for member in models.models
     ]
     worst = max(found, key=lambda leak: (leak.upper, leak.lower))
-    least = min((leak.covers for leak in found), key=("series", "windows", "any").index)
+    least = min((leak.covers for leak in found), key=WIDTHS.index)
     shown = max(found, key=lambda leak: leak.lower)
     return replace(
         worst, lower=shown.lower, witness=shown.witness,

@@ -63,7 +63,7 @@ def solve_exact(question: Question) -> Noise:
     query, model, against = _counted(question), question.model, question.against
 
     def measure(rate: float) -> Leakage:
-        return leakage(DiscreteLaplace(query, 1 / rate), model, against)
+        return leakage(DiscreteLaplace(query, 1 / rate), model, against, covers=question.covers)
 
     rate = largest_level(measure, model, question.epsilon, question.search)
     if math.isinf(rate):
@@ -73,9 +73,9 @@ def solve_exact(question: Question) -> Noise:
 
 @Remembered
 def prove_exact(question: Question, noise: Noise) -> Leakage:
-    """Return the exact leakage of a noisy count."""
+    """Return the exact leakage of a noisy count, of whole series or of any window."""
     _counted(question)
-    leak = leakage(noise, question.model, question.against)
+    leak = leakage(noise, question.model, question.against, covers=question.covers)
     if leak.method != "exact":
         raise MethodRefused(
             "'exact' cannot enumerate the windows of this chain; use method='exchange'"
@@ -91,6 +91,11 @@ def _counted(question: Question) -> Count:
             "method='exchange'"
         )
     question.chains("exact")
+    if question.covers == "any":
+        raise MethodRefused(
+            "'exact' covers one answer on whole series or windows, not groups within a series and "
+            "gaps; use method='exchange'"
+        )
     return question.query
 
 

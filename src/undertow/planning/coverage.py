@@ -18,6 +18,7 @@ from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, members
 from undertow.plan import Plan, model_length
+from undertow.planning.persons import contribution
 from undertow.planning.proofs import check_proof
 from undertow.rounding import above
 
@@ -175,10 +176,8 @@ def _proof(key: _Key) -> Leakage | None:
 
 def _check_contribution(plan: Plan, shape: Shaped) -> None:
     """Refuse persons with more records than a person's plan hides."""
-    length = model_length(plan.model)
-    sizes = [member.size for member in members(plan.model) if isinstance(member, Groups)]
-    most = min([*sizes, *([] if length is None else [length])], default=None)
-    if most is not None and shape.longest > most:
+    most = contribution(plan.model)
+    if shape.longest > most:
         raise InvalidInput(
             f"the plan is for at most {most} records of a person, and one has {shape.longest}; "
             "plan for that many"

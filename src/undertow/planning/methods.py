@@ -11,7 +11,7 @@ from typing import Literal
 
 from undertow.bounds.dependence.sizes import dependence_size
 from undertow.bounds.engine import group_leakage
-from undertow.certificate import Leakage
+from undertow.certificate import WIDTHS, Leakage
 from undertow.errors import MethodRefused
 from undertow.mechanisms import sensitivity_upper
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
@@ -44,7 +44,7 @@ def _for_each(**ways: Way) -> Way:
             return found[0]
         worst = max(found, key=lambda leak: leak.upper)
         notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
-        least = min(found, key=lambda leak: ("series", "windows", "any").index(leak.covers))
+        least = min(found, key=lambda leak: WIDTHS.index(leak.covers))
         return replace(
             worst, lower=0.0, witness=None, assumptions=tuple(notes), covers=least.covers
         )

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Generic, Literal, ParamSpec, TypeVar
 
 from undertow.adversaries import Against, Secrets, words
-from undertow.certificate import Leakage
+from undertow.certificate import Covers, Leakage
 from undertow.errors import MethodRefused
 from undertow.mechanisms import DiscreteLaplace, Laplace
 from undertow.models.contagion import Contagion
@@ -74,6 +74,7 @@ class Question:
     against: Against
     secrets: Secrets
     search: Search = PRECISE
+    covers: Covers = "series"
 
     @property
     def length(self) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from undertow.adversaries import Against, Secrets, check_against
 from undertow.bounds.engine import check_fit
+from undertow.certificate import WIDTHS, Covers, check_covers
 from undertow.channels import Flips, Redaction
 from undertow.errors import (
     InvalidInput,
@@ -15,37 +16,39 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.mechanisms import Unit
-from undertow.models.contagion import Contagion
-from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, members
-from undertow.numerics import check_epsilon
+from undertow.numerics import check_epsilon, up
 from undertow.plan import Plan, model_length, model_states
 from undertow.planning.flip_aims import Objective
 from undertow.planning.local import calibrate_series
 from undertow.planning.methods import METHODS
+from undertow.planning.persons import prove_person, solve_person
 from undertow.planning.questions import Question, kind_of
 from undertow.queries import AnyQuery, Count, LocalQuery, Redacted, Series
 
 __all__ = ["METHODS", "calibrate", "check_question", "least_error"]
 
 _TIE = 1e-9
-"""Relative difference of expected errors below which the exact plan is the better one."""
+"""Relative difference of noise below which two plans cost the same."""
 
 
 @overload
 def calibrate(
     query: AnyQuery, model: AnyModel, epsilon: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
+    covers: Covers = ...,
 ) -> Plan: ...  # fmt: skip
 @overload
 def calibrate(
     query: Series, model: AnyModel, epsilon: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
+    covers: Covers = ...,
 ) -> Plan[Flips]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Redacted, model: AnyModel, epsilon: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
+    covers: Covers = ...,
 ) -> Plan[Redaction]: ...  # fmt: skip
 
 
@@ -60,6 +63,7 @@ def calibrate(
     protect: Any = None,
     unit: Unit = "record",
     objective: Objective | None = None,
+    covers: Covers = "series",
 ) -> Plan | Plan[Flips] | Plan[Redaction]:
     """Return the plan with the least noise whose leakage is certainly at most ``epsilon``.
 
@@ -86,6 +90,11 @@ def calibrate(
         For `Series`, what to spare: ``"flips"`` (default; the least expected share of false
         records), ``"information"`` (the most about a record in its output), or the costs of
         flipping each state.
+    covers
+        The shapes of data that the proof must cover: ``"series"`` (one answer on whole series),
+        ``"windows"`` (also on any window of each), ``"any"`` (also groups within a series, gaps,
+        several answers on disjoint records). A release of another shape than its plan's proof
+        covers is refused unless the noise suffices all the same.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
@@ -110,7 +119,8 @@ def calibrate(
         from undertow.planning.redaction import calibrate_redacted
 
         return calibrate_redacted(query, model, epsilon, against, method)
-    question = check_question(query, model, epsilon, against, pairs, protect)
+    asked = check_question(query, model, epsilon, against, pairs, protect)
+    question = replace(asked, covers=check_covers(covers))
     if unit != "record":
         return _person(question, method, unit)
     if method == "best":
@@ -126,26 +136,14 @@ def _person(question: Question, method: str, unit: str) -> Plan:
     """Return the plan that hides all records of a person: noise for as many as there may be."""
     if unit != "person":
         raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
-    if any(isinstance(member, Pedigree | Contagion) for member in members(question.model)):
-        raise MethodRefused(
-            "unit='person' takes persons to be independent, and in this model every record is a "
-            "person: relatives and housemates are not; use unit='record'"
-        )
     if method not in ("best", "group") or not question.secrets.everything:
         raise MethodRefused(
             "unit='person' hides all records of a person, whatever they are: leave method, pairs "
             "and protect out"
         )
-    plan = _solved(replace(question, against="any"), "group")
-    leak = replace(
-        plan.leakage, method="person", against=question.against, lower=0.0,
-        assumptions=(
-            "a person has at most as many records as the model says",
-            "different persons are independent",
-        ),
-        citation="definition of person-level differential privacy",
-    )  # fmt: skip
-    return replace(plan, leakage=leak, unit="person")
+    noise = solve_person(question)
+    leak = prove_person(question, noise)
+    return Plan(noise, question.model, question.epsilon, leak, "group", unit="person")
 
 
 def _solved(question: Question, name: str) -> Plan:
@@ -158,13 +156,19 @@ def _solved(question: Question, name: str) -> Plan:
             f"{name} could not certify a leakage of {question.epsilon}; the best it proves is "
             f"{leak.upper:.6g}"
         )
+    if not leak.reaches(question.covers):
+        raise MethodRefused(
+            f"the proof of '{name}' covers '{leak.covers}', not covers='{question.covers}'; use "
+            "method='exchange', which covers everything that is done with a series"
+        )
     return Plan(mechanism, question.model, question.epsilon, leak, name)
 
 
 def _best(question: Question) -> Plan:
     """Return the certified plan with the least expected error.
 
-    A closed exact leakage of the whole promise leaves nothing to gain; quilts and dependence
+    A closed exact leakage of the whole promise leaves nothing to gain, unless the exchange rate,
+    which covers more shapes of data, keeps the promise with the same noise; quilts and dependence
     coefficients never beat the exchange rate unless they may leave some values or records out.
     """
     plans: dict[str, Plan] = {}
@@ -177,7 +181,7 @@ def _best(question: Question) -> Plan:
             continue
         if question.secrets.everything:
             if "exact" in plans and plans["exact"].leakage.closed:
-                break
+                return _widest(question, plans["exact"])
             if len(kinds) > 1:
                 pass
             elif name in ("quilt", "quilt-approx", "dependent") and "exchange" in plans:
@@ -194,12 +198,30 @@ def _best(question: Question) -> Plan:
     return least_error(plans.values())
 
 
+def _widest(question: Question, exact: Plan) -> Plan:
+    """Return the exact plan, or that of the exchange rate where it costs no more noise."""
+    method = METHODS["exchange"]
+    if not method.suits(question.model):
+        return exact
+    noise = question.noise(up(exact.noise.scale * (1 + _TIE)))
+    try:
+        leak = method.prove(question, noise)
+    except NotSupported:
+        return exact
+    if not leak.proves(question.epsilon):
+        return exact
+    return Plan(noise, question.model, question.epsilon, leak, method.name)
+
+
 def least_error(plans: Iterable[Plan]) -> Plan:
-    """Return the plan with the least expected error, the exact one where it all but ties."""
-    return min(
-        plans,
-        key=lambda plan: plan.expected_error * (1 - _TIE if plan.method == "exact" else 1.0),
-    )
+    """Return the plan with the least expected error; of those that all but tie, the widest proof.
+
+    Of proofs that cover the same shapes, the exact one.
+    """
+    listed = list(plans)
+    least = min(plan.expected_error for plan in listed)
+    close = [plan for plan in listed if plan.expected_error * (1 - _TIE) <= least]
+    return max(close, key=lambda plan: (WIDTHS.index(plan.leakage.covers), plan.method == "exact"))
 
 
 def check_question(

@@ -1,4 +1,0 @@
-"""Stub."""
-from typing import Any
-def brief(release: Any) -> str:
-    return ""
