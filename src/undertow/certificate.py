@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from undertow.adversaries import EVERYTHING, Against, Secrets
 from undertow.numerics import GAP
@@ -38,11 +38,25 @@ class Witness:
     output: int | None = None
     outputs: tuple[tuple[int, State], ...] = field(default=(), repr=False)
 
-    def words(self) -> str:
-        """Return the attack in one line."""
+    def place(self, longer: bool = False) -> str:
+        """Return which record is wanted; ``longer``: of a pattern that a longer series contains.
+
+        A model of any length has no last record: what is attacked there is a record within a
+        pattern of records, wherever in a series the pattern occurs.
+
+        >>> Witness(57, 72, (), "a", "b").place(longer=True)
+        'record 57 of a pattern of 72 records within a longer series'
+        """
+        if not longer:
+            return f"record {self.target} of {self.length}"
+        several = f"{self.length} record{'s' * (self.length != 1)}"
+        return f"record {self.target} of a pattern of {several} within a longer series"
+
+    def words(self, longer: bool = False) -> str:
+        """Return the attack in one line; ``longer`` says that the model has no length."""
         known = ", ".join(f"record {record} = {value!r}" for record, value in self.known)
         return (
-            f"target record {self.target} of {self.length}, "
+            f"target {self.place(longer)}, "
             f"{known + ' known' if known else 'nothing known'}: {self.value!r} against "
             f"{self.other!r}"
         )
@@ -82,6 +96,8 @@ class Leakage:
     ``upper`` is what a guarantee may claim: it is rounded up throughout. ``inf`` means that
     the leakage diverges, or that nothing finite could be proved (then ``lower`` is finite).
     ``secrets`` says which values of which records it is about, by default all of them.
+    ``covers`` says which shapes of data: *series* whole series in one answer, *windows* also one
+    window of each, *any* also several windows, groups and gaps of a series.
 
     >>> Leakage(1.0, 1.0, "exchange", "any").proves(2.0)
     True
@@ -95,6 +111,7 @@ class Leakage:
     assumptions: tuple[str, ...] = ()
     citation: str | None = None
     secrets: Secrets = EVERYTHING
+    covers: Literal["series", "windows", "any"] = "series"
 
     def proves(self, epsilon: float) -> bool:
         """Return whether the leakage is certainly at most ``epsilon``."""

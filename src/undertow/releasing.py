@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from undertow.accounting import check_ledger, identity, level_of
 from undertow.accuracy import accuracy
+from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP, dp_epsilon_upper
 from undertow.models.markov import MarkovChain
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State
+from undertow.reporting.brief import brief
 from undertow.reporting.report import Report
 from undertow.sampling.apply import lattice_scale, randomise
 from undertow.sampling.bits import Insecure, Randomness, Secure
@@ -78,6 +80,14 @@ class Release:
     source: str | None = None
     groups: tuple[Any, ...] | None = None
     sizes: tuple[int, ...] = ()
+    made: str = ""
+    replayed: bool = False
+    window: tuple[Any, Any] | None = None
+    proof: Leakage | None = None
+
+    def __str__(self) -> str:
+        """Return the answer and its promise, for people."""
+        return brief(self)
 
     def error_bar(self, beta: float = 0.05) -> float:
         """Return alpha: all numbers are within alpha of the truth with probability 1 - beta.

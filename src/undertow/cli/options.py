@@ -60,7 +60,7 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="FILE",
-        help="A model as JSON, as its to_dict() writes it, or a pedigree (.ped, .fam).",
+        help="A model as JSON, as 'undertow fit --output' writes it, or a pedigree (.ped, .fam).",
     ),
 ]
 TransitionOption = Annotated[
