@@ -30,7 +30,7 @@ from undertow.cli.options import (
     read_against,
     read_records,
 )
-from undertow.cli.output import above, interval, odds, refusals, show, waiting
+from undertow.cli.output import above, interval, refusals, show, waiting
 
 if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
@@ -191,15 +191,11 @@ def plan(
 
 def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
-    from undertow.adversaries import words
     from undertow.planning.methods import METHODS
     from undertow.reporting.scope import proved_for
     from undertow.reporting.words import question
 
-    promise = (
-        f"{words(plan.against)} can raise the odds {plan.leakage.secrets.words()} by at most "
-        f"a factor {odds(plan.leakage.upper)}"
-    )
+    promise, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
     local = is_local(plan)
     proved = plan.method not in PUBLISHED if local else METHODS[plan.method].certified
     basis = "" if proved else " (as published; the leakage below is certified)"
