@@ -62,11 +62,25 @@ class Witness:
     output: int | None = None
     outputs: tuple[tuple[int, State], ...] = field(default=(), repr=False)
 
-    def words(self) -> str:
-        """Return the attack in one line."""
+    def place(self, longer: bool = False) -> str:
+        """Return which record is wanted; ``longer``: of a pattern that a longer series contains.
+
+        A model of any length has no last record: what is attacked there is a record within a
+        pattern of records, wherever in a series the pattern occurs.
+
+        >>> Witness(57, 72, (), "a", "b").place(longer=True)
+        'record 57 of a pattern of 72 records within a longer series'
+        """
+        if not longer:
+            return f"record {self.target} of {self.length}"
+        several = f"{self.length} record{'s' * (self.length != 1)}"
+        return f"record {self.target} of a pattern of {several} within a longer series"
+
+    def words(self, longer: bool = False) -> str:
+        """Return the attack in one line; ``longer`` says that the model has no length."""
         known = ", ".join(f"record {record} = {value!r}" for record, value in self.known)
         return (
-            f"target record {self.target} of {self.length}, "
+            f"target {self.place(longer)}, "
             f"{known + ' known' if known else 'nothing known'}: {self.value!r} against "
             f"{self.other!r}"
         )

@@ -118,9 +118,5 @@ class AccountWarning(UserWarning):
     """Something about the account that a curator should look at."""
 
 
-class AccountWarning(UserWarning):
-    """Something about the account that a curator should look at."""
-
-
 class DisclosureWarning(UserWarning):
     """A model fitted to private data is itself a disclosure: it is not protected by any noise."""

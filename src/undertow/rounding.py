@@ -1,15 +1,24 @@
-"""Numbers for people: few digits, the last one rounded to the safe side."""
+"""Numbers and names for people: few digits rounded to the safe side, no hidden characters."""
 
 import math
+import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["DIGITS", "above", "below", "odds"]
+__all__ = ["DIGITS", "above", "below", "odds", "visible"]
 
 DIGITS = 7
 """Digits shown to people; the last is rounded to the safe side."""
 
 _LN10_BELOW = Context(prec=60, rounding=ROUND_FLOOR).ln(Decimal(10)) - Decimal("1e-58")
 """A number just below ln 10."""
+
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # controls of terminals, ESC and DEL among them
+    "\xad\u180e\u200b-\u200d\u2060-\u2065\ufeff"  # characters of no width
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # what turns the direction of text around
+    "\u2028\u2029\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # separators, tags
+    "\ud800-\udfff]"  # halves of characters
+)
 
 
 def above(value: float, digits: int = DIGITS) -> str:
@@ -43,6 +52,25 @@ def odds(leakage: float) -> str:
         power = precise.divide(Decimal(leakage), _LN10_BELOW).to_integral(ROUND_CEILING)
         return f"10^{power}"
     return above(math.nextafter(math.exp(leakage), math.inf), 3)
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Return text in which nothing is hidden: what a terminal would obey or not show is escaped.
+
+    Names come from files, and files from anywhere. Controls, terminal escapes, changes of
+    direction, characters of no width and halves of characters become escapes as Python writes
+    them; all other characters stay. ``lines`` keeps line breaks, and only those.
+
+    >>> print(visible("idle\x1b[2J"), visible("a\nb"), visible("Zürich, 東京"))
+    idle\x1b[2J a\nb Zürich, 東京
+    """
+    return _HIDDEN.sub(lambda found: _escaped(found[0], lines), text)
+
+
+def _escaped(letter: str, lines: bool) -> str:
+    if lines and letter == "\n":
+        return letter
+    return letter.encode("unicode_escape").decode("ascii")
 
 
 def _rounded(value: float, digits: int, direction: str) -> str:

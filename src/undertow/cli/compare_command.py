@@ -30,6 +30,7 @@ from undertow.cli.options import (
 )
 from undertow.cli.output import above, query_words, refusals, show, strict_json, waiting
 from undertow.cli.tables import show_table
+from undertow.cli.wording import in_cli_words
 
 if TYPE_CHECKING:
     from undertow.adversaries import Against
@@ -129,7 +130,11 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
         rows = [_cells(row) for row in table if row.plan and _keeps(row, table.epsilon) is kept]
         if rows:
             show_table(title, _HEADER, rows)
-    reasons = [(row.method, " ".join(str(row.reason).split())) for row in table if row.plan is None]
+    reasons = [
+        (row.method, in_cli_words(" ".join(str(row.reason).split())))
+        for row in table
+        if row.plan is None
+    ]
     if reasons:
         show_table(_OUT, ("method", "why"), reasons)
 

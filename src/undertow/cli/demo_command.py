@@ -11,8 +11,9 @@ import typer
 
 from undertow.cli.files import write_bytes
 from undertow.cli.options import JsonOption
-from undertow.cli.output import above, below, odds, refusals, strict_json
+from undertow.cli.output import above, below, odds, refusals, say, strict_json
 from undertow.errors import InvalidInput, NotSupported
+from undertow.rounding import visible
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
@@ -93,9 +94,9 @@ def demo(
         if as_json:
             typer.echo(strict_json(story.fields() | {"files": paths}))
         else:
-            typer.echo("\n".join([written, f"Files in {output}: {', '.join(files)}"]))
+            typer.echo("\n".join([written, visible(f"Files in {output}: {', '.join(files)}")]))
         if note:
-            typer.echo(f"undertow: {note}", err=True)
+            say(note)
 
 
 @dataclass(frozen=True, slots=True)

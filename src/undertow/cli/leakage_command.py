@@ -125,7 +125,7 @@ def leakage(
             more = {} if effort is None else {"effort": effort}
             leak = compute(mechanism, described, who, **more)
         if as_json:
-            typer.echo(strict_json(leakage_fields(leak)))
+            typer.echo(strict_json(leakage_fields(leak) | {"any_length": _longer(described)}))
         else:
             _tell(mechanism, described, leak)
 
@@ -164,6 +164,13 @@ def _question(
     return lambda model: Laplace(Histogram() if count is None else read_count(count, model), scale)
 
 
+def _longer(model: "AnyModel") -> bool:
+    """Return whether a witness is a pattern within a longer series: the model has no length."""
+    from undertow.plan import model_length
+
+    return model_length(model) is None
+
+
 def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "Leakage") -> None:
     from undertow.adversaries import words
     from undertow.channels import RandomizedResponse
@@ -183,7 +190,7 @@ def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "
         ("meaning", meaning(leak)),
         ("attacker", words(leak.against)),
         ("method", leak.method),
-        ("witness", "none" if leak.witness is None else leak.witness.words()),
+        ("witness", "none" if leak.witness is None else leak.witness.words(_longer(model))),
         ("assumes", "; ".join(leak.assumptions) or "nothing"),
     ]
     if leak.citation:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undertow.rounding import visible
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -60,7 +62,7 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="FILE",
-        help="A model as JSON, as its to_dict() writes it, or a pedigree (.ped, .fam).",
+        help="A model as JSON, as 'undertow fit --output' writes it, or a pedigree (.ped, .fam).",
     ),
 ]
 TransitionOption = Annotated[
@@ -289,7 +291,7 @@ def names(text: str, option: str) -> list[str]:
 
 def misuse(message: str) -> Exception:
     """Return the error for wrong usage, exit code 2."""
-    return typer.BadParameter(message)
+    return typer.BadParameter(visible(message))
 
 
 def _attacker(target: int, known: str | None) -> "Adversary":

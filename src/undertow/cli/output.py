@@ -2,15 +2,17 @@
 
 import math
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from undertow.errors import UndertowError
+from undertow import errors
+from undertow.cli.wording import in_cli_words
 from undertow.reporting.files import strict_json
-from undertow.rounding import above, below, odds
+from undertow.rounding import above, below, odds, visible
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
@@ -26,6 +28,7 @@ __all__ = [
     "odds",
     "query_words",
     "refusals",
+    "say",
     "show",
     "strict_json",
     "waiting",
@@ -71,14 +74,19 @@ def leakage_fields(leak: "Leakage") -> dict[str, Any]:
         "witness": None if leak.witness is None else leak.witness.to_dict(),
         "assumptions": list(leak.assumptions),
         "citation": leak.citation,
+        "covers": leak.covers,
     }
 
 
 def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Print labelled rows: a table on a terminal, plain unwrapped lines elsewhere."""
+    """Print labelled rows: a table on a terminal, plain unwrapped lines elsewhere.
+
+    Names are printed literally: nothing in them is a command to the terminal, or markup.
+    """
     from rich.console import Console
 
     console = Console()
+    title, rows = visible(title), [(visible(label), visible(value)) for label, value in rows]
     if not console.is_terminal:
         width = max(len(label) for label, _ in rows)
         typer.echo(title)
@@ -109,17 +117,51 @@ def query_words(query: "AnyQuery | LocalQuery") -> str:
 
 @contextmanager
 def refusals(as_json: bool) -> Iterator[None]:
-    """Turn a refusal into one line on stderr, with ``--json`` also an object, and exit code 1."""
+    """Turn a refusal into one line on stderr, with ``--json`` also an object, and exit code 1.
+
+    Warnings of the library become lines on stderr, too. Both speak of options, not of arguments.
+    """
     try:
-        yield
-    except (UndertowError, MemoryError) as error:
-        message = " ".join(str(error).split())
+        with _told_warnings():
+            yield
+    except (errors.UndertowError, MemoryError) as error:
+        message = in_cli_words(" ".join(str(error).split()))
         if isinstance(error, MemoryError):
             message = "the answer needs more memory than there is; ask about fewer records"
-        typer.echo(f"undertow: {message}", err=True)
+        say(message)
         if as_json:
             typer.echo(strict_json({"error": type(error).__name__, "message": message}))
         raise typer.Exit(1) from None
+
+
+def say(message: str) -> None:
+    """Print one line on stderr, in which nothing is a command to the terminal."""
+    typer.echo(visible(f"undertow: {message}"), err=True)
+
+
+@contextmanager
+def _told_warnings() -> Iterator[None]:
+    """Print the library's warnings as lines of their own; those of others stay as they are."""
+    kinds = [kind for kind in vars(errors).values() if _warns(kind)]
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show_warning(
+            message: Warning | str, category: type[Warning], *place: Any, **more: Any
+        ) -> None:
+            if category in kinds:
+                say(f"warning: {in_cli_words(' '.join(str(message).split()))}")
+            else:
+                shown(message, category, *place, **more)
+
+        for kind in kinds:
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = show_warning
+        yield
+
+
+def _warns(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Warning)
 
 
 @contextmanager

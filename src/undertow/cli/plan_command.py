@@ -30,7 +30,7 @@ from undertow.cli.options import (
     read_against,
     read_records,
 )
-from undertow.cli.output import above, interval, odds, refusals, show, waiting
+from undertow.cli.output import above, interval, refusals, show, waiting
 
 if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
@@ -38,6 +38,21 @@ if TYPE_CHECKING:
     from undertow.queries import AnyQuery, LocalQuery, State
 
 __all__ = ["plan", "plan_rows"]
+
+
+class Covers(StrEnum):
+    """Which shapes of data the proof must cover."""
+
+    series = "series"
+    windows = "windows"
+    any = "any"
+
+
+class Unit(StrEnum):
+    """What the promise protects."""
+
+    record = "record"
+    person = "person"
 
 
 class Method(StrEnum):
@@ -100,6 +115,17 @@ def plan(
         str | None,
         typer.Option("--protect", metavar="I,J", help="Only these records need protection."),
     ] = None,
+    covers: Annotated[
+        Covers,
+        typer.Option(
+            "--covers",
+            help="Proved for whole series, for one window of each, or for any windows and groups.",
+        ),
+    ] = Covers.series,
+    unit: Annotated[
+        Unit,
+        typer.Option("--unit", help="What is protected: one record, or all records of a person."),
+    ] = Unit.record,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write the plan there.")
     ] = None,
@@ -119,6 +145,7 @@ def plan(
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --epsilon 1 --json
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --epsilon 1 \\
         --method quilt --protect 3,5
+      undertow plan --model chain.json --histogram --epsilon 1 --covers any --output weeks.json
       undertow plan --model chain.json --series --epsilon 2 --output flips.json
       undertow plan --model chain.json --length 300 --redacted --protect 150 --epsilon 1 \\
         --output erasures.json
@@ -126,6 +153,7 @@ def plan(
     with refusals(as_json):
         local = LocalText(series, redacted, protect, objective)
         _check_one(local, [count, sum_, mean], histogram, pairs)
+        shape = _shape(local, covers, unit)
         if force and output is None:
             raise misuse("--force goes with --output")
         who = read_against(against, target, known)
@@ -146,7 +174,7 @@ def plan(
 
             found = calibrate(
                 query, described, epsilon, who, method.value,
-                pairs=alike, protect=records, objective=local.aim(),
+                pairs=alike, protect=records, objective=local.aim(), **shape,
             )  # fmt: skip
         text = found.to_json() + "\n"
         if output is not None:
@@ -163,14 +191,11 @@ def plan(
 
 def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
-    from undertow.adversaries import words
     from undertow.planning.methods import METHODS
+    from undertow.reporting.scope import proved_for
     from undertow.reporting.words import question
 
-    promise = (
-        f"{words(plan.against)} can raise the odds {plan.leakage.secrets.words()} by at most "
-        f"a factor {odds(plan.leakage.upper)}"
-    )
+    promise, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
     local = is_local(plan)
     proved = plan.method not in PUBLISHED if local else METHODS[plan.method].certified
     basis = "" if proved else " (as published; the leakage below is certified)"
@@ -180,6 +205,7 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
         ("method", plan.method + basis),
         *(local_rows(plan) if local else _noise_rows(plan)),
         ("promise", promise),
+        *([] if local else [("proved for", proved_for(plan.leakage, plan.length))]),
         *uncovered(plan),
         ("assumes", "; ".join(plan.leakage.assumptions) or "nothing"),
     ]
@@ -206,6 +232,21 @@ def _check_one(
         raise misuse("ask for one of --count, --histogram, --sum, --mean, --series and --redacted")
     if local.asked and pairs is not None:
         raise misuse("--pairs goes with a curator's question; a series hides all values")
+
+
+def _shape(local: LocalText, covers: Covers, unit: Unit) -> dict[str, Any]:
+    """Return what calibrate is told about the shapes of data and the unit, if it is told."""
+    asked = {
+        name: choice.value
+        for name, choice, default in (
+            ("covers", covers, Covers.series),
+            ("unit", unit, Unit.record),
+        )
+        if choice is not default
+    }
+    if local.asked and asked:
+        raise misuse(f"--{next(iter(asked))} goes with a curator's question, not with a series")
+    return asked
 
 
 def _pairs(text: str, model: "AnyModel") -> "list[tuple[State, State]]":

@@ -4,14 +4,18 @@ from collections.abc import Sequence
 
 import typer
 
+from undertow.rounding import visible
+
 __all__ = ["show_table"]
 
 
 def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; on a narrow terminal cells wrap between words."""
+    """Print a table, names literally; on a narrow terminal cells wrap between words."""
     from rich.console import Console
 
     console = Console()
+    title, header = visible(title), [visible(name) for name in header]
+    rows = [[visible(cell) for cell in row] for row in rows]
     if not console.is_terminal:
         typer.echo("\n".join(plain_table(title, header, rows)))
         return

@@ -8,11 +8,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from undertow.errors import NotSupported
+from undertow.rounding import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["apart", "canvas", "check_drawing", "figure_bytes"]
+__all__ = ["apart", "canvas", "check_drawing", "figure_bytes", "plain"]
 
 # After Okabe and Ito: apart in every kind of colour vision, and dark enough to read as text.
 BLUE, ORANGE, GREEN, GREY, INK = "#0072B2", "#B84F00", "#007A59", "#666666", "#222222"
@@ -56,6 +57,15 @@ def figure_bytes(figure: "Figure", kind: Literal["png", "svg"]) -> bytes:
         nothing = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(content, format=kind, metadata=nothing)
     return content.getvalue()
+
+
+def plain(name: str) -> str:
+    r"""Return a name as it can stand in a figure: no formula is read into it, nothing is hidden.
+
+    >>> print(plain("at $5\a"))
+    at \$5\x07
+    """
+    return visible(name, lines=True).replace("$", r"\$")
 
 
 def apart(places: list[float], least: float) -> list[float]:

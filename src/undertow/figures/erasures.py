@@ -7,7 +7,19 @@ import numpy as np
 
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import BLUE, GREEN, GREY, INK, OLIVE, ORANGE, PINK, PURPLE, RED, canvas
+from undertow.figures.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    OLIVE,
+    ORANGE,
+    PINK,
+    PURPLE,
+    RED,
+    canvas,
+    plain,
+)
 from undertow.plan import Plan
 
 if TYPE_CHECKING:
@@ -46,7 +58,7 @@ def draw_redaction(
         if shown is not None:
             top = figure.add_axes((0.11, 0.64, 0.72, 0.22), sharex=low)
             _draw_series(top, plan, shown, first, last)
-        top.set_title(title, loc="left", fontsize=12.5, fontweight="bold", pad=12)
+        top.set_title(plain(title), loc="left", fontsize=12.5, fontweight="bold", pad=12)
     return figure
 
 
@@ -60,7 +72,7 @@ def _draw_chances(axes: "Axes", plan: Plan[Redaction], first: int, last: int) ->
             label=str(state), zorder=3,
         )  # fmt: skip
         axes.text(
-            1.015, 0.92 - 0.1 * place, f"if {state}", color=colour, transform=axes.transAxes,
+            1.015, 0.92 - 0.1 * place, plain(f"if {state}"), color=colour, transform=axes.transAxes,
             va="center", fontsize=9.5,
         )  # fmt: skip
     _mark_protected(axes, mechanism)
@@ -82,7 +94,7 @@ def _draw_series(
             colour, mark = _look(places[value])
             axes.plot(record, places[value], mark, color=colour, ms=5, label=str(value))
     _mark_protected(axes, plan.mechanism)
-    axes.set_yticks(range(len(places)), [str(state) for state in places], color=INK)
+    axes.set_yticks(range(len(places)), [plain(str(state)) for state in places], color=INK)
     axes.set_ylim(-0.5, len(places) - 0.5)
     axes.tick_params(axis="x", labelbottom=False)
     erased = sum(value is None for value in shown)

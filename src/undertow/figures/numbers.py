@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from undertow.errors import NotSupported
 from undertow.figures.canvas import BLUE, GREY, INK
+from undertow.rounding import visible
 
 __all__ = ["MOST_DRAWN", "Estimate", "released_figure"]
 
@@ -80,8 +81,8 @@ def _worth(estimate: Estimate) -> str:
 
 
 def _printed(text: str, longest: int = _LONGEST_LABEL) -> str:
-    """Return text that may stand in a page: no markup, nothing unprintable, not too long."""
-    seen = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+    """Return text that may stand in a page: no markup, nothing hidden, not too long."""
+    seen = visible(text)
     return html.escape(seen if len(seen) <= longest else f"{seen[: longest - 1]}…")
 
 

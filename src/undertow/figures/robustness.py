@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import BLUE, GREEN, GREY, INK, RED, canvas
+from undertow.figures.canvas import BLUE, GREEN, GREY, INK, RED, canvas, plain
 from undertow.planning.robustness import Case, Robustness
 from undertow.rounding import above
 
@@ -38,7 +38,7 @@ def draw_robustness(table: Robustness, title: str = "") -> "Figure":
             _draw_line(figure.add_axes(wide), grid, table)
         left = 0.63 if len(grid) > 1 else 0.25
         _draw_intervals(figure.add_axes((left, 0.15, 0.97 - left, 0.66)), rest, table)
-        figure.text(0.02, 0.93, title, fontsize=12.5, fontweight="bold")
+        figure.text(0.02, 0.93, plain(title), fontsize=12.5, fontweight="bold")
     return figure
 
 
@@ -62,8 +62,8 @@ def _draw_map(axes: "Axes", grid: list[Case], table: Robustness) -> None:
                 origin="lower")  # fmt: skip
     axes.set_xticks(range(len(columns)), [f"x {f:g}" for f in columns])
     axes.set_yticks(range(len(rows)), [f"x {f:g}" for f in rows])
-    axes.set_xlabel(f"odds of leaving {table.states[1]!r}")
-    axes.set_ylabel(f"odds of leaving {table.states[0]!r}")
+    axes.set_xlabel(plain(f"odds of leaving {table.states[1]!r}"))
+    axes.set_ylabel(plain(f"odds of leaving {table.states[0]!r}"))
     axes.tick_params(length=0)
     axes.text(
         0, 1.03, f"leakage if the chain moves otherwise (bold: above {above(table.promise, 3)})",
@@ -103,7 +103,7 @@ def _draw_intervals(axes: "Axes", cases: list[Case], table: Robustness) -> None:
         axes.text(0.015 * top, place + 0.2, verdict, color=colour, fontsize=9.5)
     axes.axvline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), zorder=1, label="promise")
     axes.text(table.promise, len(cases) - 0.35, " promised", fontsize=9.5, color=INK, va="center")
-    names = [_short(case.name) for case in reversed(cases)]
+    names = [plain(_short(case.name)) for case in reversed(cases)]
     axes.set_yticks(range(len(cases)), names, color=INK)
     axes.set_ylim(-0.6, len(cases) - 0.2)
     axes.set_xlim(0, top)

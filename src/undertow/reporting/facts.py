@@ -21,12 +21,24 @@ from undertow.plan import Plan
 from undertow.planning.methods import METHODS
 from undertow.planning.search import check_question
 from undertow.queries import Histogram
-from undertow.reporting import words
+from undertow.reporting import scope, words
+from undertow.reporting.dependence import found_in, parameters
 
 if TYPE_CHECKING:
     from undertow.releasing import Release
 
-__all__ = ["BETA", "Alternative", "Facts", "Number", "gather"]
+__all__ = [
+    "BETA",
+    "Alternative",
+    "Facts",
+    "Number",
+    "gather",
+    "model_fields",
+    "numbers",
+    "plain",
+    "proof_method",
+    "proved",
+]
 
 BETA = 0.05
 """All error bars of a report hold together with probability 1 - BETA."""
@@ -72,7 +84,7 @@ class Number:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        names = {"group": _plain(self.group), "state": _plain(self.state)}
+        names = {"group": plain(self.group), "state": plain(self.state)}
         return {key: name for key, name in names.items() if name is not None} | {
             "value": self.value,
             "within": self.within,
@@ -116,6 +128,11 @@ class Facts:
         return self.release.plan
 
     @property
+    def proved(self) -> Plan:
+        """The plan with the certificate that covers this very release."""
+        return proved(self.release)
+
+    @property
     def private(self) -> bool:
         """Whether the noise was drawn from the operating system's secure source."""
         return self.release.randomness == "secure"
@@ -127,8 +144,8 @@ class Facts:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
-        release, plan, leak = self.release, self.plan, self.plan.leakage
-        witness = leak.witness
+        release, plan = self.release, self.proved
+        leak, witness = plan.leakage, plan.leakage.witness
         return {
             "format": "undertow-report",
             "version": 1,
@@ -137,6 +154,10 @@ class Facts:
             "probability": 1 - BETA,
             "records": release.rows,
             "persons": release.persons,
+            "window": None if release.window is None else list(map(plain, release.window)),
+            "groups": None if release.groups is None else list(map(plain, release.groups)),
+            "made": release.made or None,
+            "recorded_earlier": release.replayed,
             "noise": {
                 "words": words.noise(plan),
                 "scale": plan.noise.scale,
@@ -158,21 +179,45 @@ class Facts:
                 "covered": words.covered(plan),
                 "not_covered": words.not_covered(plan),
                 "assumptions": list(leak.assumptions),
-                "method": plan.method,
+                "covers": leak.covers,
+                "proved_for": scope.proved_for(leak, plan.length, release.window),
+                "method": proof_method(release),
                 "proved_by": leak.citation,
-                "witness": None if witness is None else words.attack(witness),
+                "witness": None
+                if witness is None
+                else words.attack(witness, longer=plan.length is None),
             },
-            "model": {
-                "words": plan.model.describe(),
-                "states": [_plain(state) for state in plan.states],
-                "source": release.source,
-            },
+            "model": model_fields(plan, release.source, self.fingerprint),
             "comparison": [row.to_dict() for row in self.alternatives],
             "plan": self.fingerprint,
             "release_id": release.release_id or None,
             "ledger_entry": release.entry,
             "versions": self.versions,
         }
+
+
+def proved(release: "Release") -> Plan:
+    """Return the plan of a release with the certificate that covers this very release."""
+    return release.plan if release.proof is None else replace(release.plan, leakage=release.proof)
+
+
+def proof_method(release: "Release") -> str:
+    """Return the method of the proof: the plan's own, unless another one covers the release."""
+    plan, proof = release.plan, release.proof
+    return plan.method if proof is None or proof == plan.leakage else proof.method
+
+
+def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -> dict[str, Any]:
+    """Return the model for programs: its matrices if they are small, else where they are."""
+    found = parameters(plan.model)
+    return {
+        "words": plan.model.describe(),
+        "states": [plain(state) for state in plan.states],
+        "parameters": [matrix.to_dict() for matrix in found.matrices] or None,
+        "size": found.size,
+        "found_in": found_in(fingerprint),
+        "source": source,
+    }
 
 
 def gather(release: "Release") -> Facts:
@@ -183,7 +228,7 @@ def gather(release: "Release") -> Facts:
     """
     return Facts(
         release=release,
-        numbers=tuple(_numbers(release)),
+        numbers=tuple(numbers(release)),
         alternatives=tuple(_alternatives(release.plan)),
         fingerprint=_fingerprint(release.plan),
         versions={
@@ -195,7 +240,7 @@ def gather(release: "Release") -> Facts:
     )
 
 
-def _numbers(release: "Release") -> Iterator[Number]:
+def numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
     for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
@@ -227,7 +272,8 @@ def _alternatives(plan: Plan) -> Iterator[Alternative]:
             method.admit(plan.against)
             mechanism = method.solve(question)
         except NotSupported as reason:
-            yield Alternative(name, method.certified, None, None, str(reason))
+            why, _, _ = str(reason).partition("; use method=")  # advice to planners, not to readers
+            yield Alternative(name, method.certified, None, None, why)
             continue
         made = replace(plan, mechanism=mechanism)
         yield Alternative(name, method.certified, mechanism.scale, made.expected_error, None)
@@ -260,5 +306,6 @@ def _fingerprint(plan: Plan) -> str | None:
         return None
 
 
-def _plain(name: Any) -> Any:
+def plain(name: Any) -> Any:
+    """Return a name as JSON can have it."""
     return name if name is None or isinstance(name, str | int | float | bool) else str(name)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from undertow.errors import InvalidInput
 from undertow.reporting.facts import Facts, gather
 from undertow.reporting.files import strict_json, write_whole
-from undertow.reporting.sections import Section, Table, heading, sections, warning
+from undertow.reporting.sections import Note, Section, Table, heading, notes, sections
 from undertow.reporting.series import SeriesFacts, series_sections
+from undertow.rounding import visible
 
 if TYPE_CHECKING:
     from undertow.releasing import Release
@@ -30,8 +31,8 @@ class Page:
 
     __slots__ = ()
 
-    def parts(self) -> tuple[str, str, list[Section]]:
-        """Return title, warning (or nothing) and sections."""
+    def parts(self) -> tuple[str, list[Note], list[Section]]:
+        """Return title, what must be said first, and sections."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,20 +49,25 @@ class Page:
 
     def text(self) -> str:
         """Return the report as plain text, no line longer than a page is wide."""
-        title, warned, shown = self.parts()
-        parts = [f"{title}\n{'=' * min(len(title), _WIDTH)}"]
-        parts += filter(None, [warned])
+        title, said, shown = self._visible()
+        parts = [f"{title}\n{'=' * min(len(title), _WIDTH)}", *(note.text for note in said)]
         parts += [_section_text(section) for section in shown]
         return "\n\n".join(parts) + "\n"
 
     def html(self) -> str:
         """Return the report as one HTML file without script, to be read, printed or listened to."""
-        title, warned, shown = self.parts()
+        title, said, shown = self._visible()
         drawn, left_out = self.drawing()
         page: str = _template().render(
-            title=title, sections=shown, figure=drawn, left_out=left_out, warning=warned
+            title=title, sections=shown, figure=drawn, left_out=left_out, notes=said
         )
         return page
+
+    def _visible(self) -> tuple[str, list[Note], list[Section]]:
+        """Return the parts as people may see them: names come from files, and may hold anything."""
+        title, said, shown = self.parts()
+        told = [Note(note.kind, visible(note.text)) for note in said]
+        return visible(title), told, [section.visible() for section in shown]
 
     def save(self, path: str | Path) -> None:
         """Write the report to a file, all of it or nothing, in the form that its ending says.
@@ -107,9 +113,9 @@ class Report(Page):
         """Return the report of a release."""
         return cls(gather(release))
 
-    def parts(self) -> tuple[str, str, list[Section]]:
-        """Return title, warning and sections."""
-        return heading(self.facts), warning(self.facts), sections(self.facts)
+    def parts(self) -> tuple[str, list[Note], list[Section]]:
+        """Return title, what must be said first, and sections."""
+        return heading(self.facts), notes(self.facts), sections(self.facts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything the report says, for programs."""
@@ -138,9 +144,9 @@ class SeriesReport(Page):
 
     facts: SeriesFacts
 
-    def parts(self) -> tuple[str, str, list[Section]]:
-        """Return title, warning and sections."""
-        return self.facts.heading(), self.facts.warning(), series_sections(self.facts)
+    def parts(self) -> tuple[str, list[Note], list[Section]]:
+        """Return title, what must be said first, and sections."""
+        return self.facts.heading(), self.facts.notes(), series_sections(self.facts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything the report says, for programs."""

@@ -1,24 +1,27 @@
 """The report as headings, labelled lines and tables: one content for text and for HTML."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from undertow.mechanisms import DiscreteLaplace
 from undertow.plan import Plan
-from undertow.reporting import words
-from undertow.reporting.facts import BETA, Facts
-from undertow.rounding import above, below, odds
+from undertow.reporting import scope, words
+from undertow.reporting.dependence import Matrix, found_in, parameters
+from undertow.reporting.facts import BETA, Facts, proof_method
+from undertow.rounding import above, below, odds, visible
 
 __all__ = [
+    "Note",
     "Section",
     "Table",
     "heading",
     "model_section",
+    "notes",
+    "occasion",
     "promise_section",
     "sections",
     "single",
-    "warning",
 ]
 
 
@@ -31,6 +34,11 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     names: int = 1
 
+    def visible(self) -> "Table":
+        """Return the table with nothing hidden in its cells."""
+        rows = tuple(tuple(map(visible, row)) for row in self.rows)
+        return Table(visible(self.caption), tuple(map(visible, self.header)), rows, self.names)
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -41,25 +49,46 @@ class Section:
     lines: tuple[tuple[str, tuple[str, ...]], ...]
     tables: tuple[Table, ...] = ()
 
+    def visible(self) -> "Section":
+        """Return the section with nothing hidden in what it says."""
+        lines = tuple((visible(label), tuple(map(visible, said))) for label, said in self.lines)
+        return replace(self, lines=lines, tables=tuple(table.visible() for table in self.tables))
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What must be said before anything else: a ``warning``, or a ``note``."""
+
+    kind: Literal["warning", "note"]
+    text: str
+
+    @classmethod
+    def given_again(cls, made: str) -> "Note":
+        """Return the note on an answer that was recorded earlier."""
+        return cls("note", f"Note: {scope.replay(made)}")
+
 
 def heading(facts: Facts) -> str:
     """Return the title of the report."""
     return f"Release report: {words.question(facts.plan.noise.query)}"
 
 
-def warning(facts: Facts) -> str:
-    """Return what must be said before anything else, or nothing."""
-    if facts.private:
-        return ""
-    return f"NOT PRIVATE: the noise was drawn from {facts.release.randomness}"
+def notes(facts: Facts) -> list[Note]:
+    """Return what must be said before anything else."""
+    release = facts.release
+    alarm = f"NOT PRIVATE: the noise was drawn from {release.randomness}"
+    return [
+        *([] if facts.private else [Note("warning", alarm)]),
+        *([Note.given_again(release.made)] if release.replayed else []),
+    ]
 
 
 def sections(facts: Facts) -> list[Section]:
     """Return all sections, in the order of reading."""
     return [
         _answer(facts),
-        promise_section(facts.plan),
-        model_section(facts.plan, facts.release.source),
+        _promise(facts),
+        model_section(facts.plan, facts.release.source, facts.fingerprint),
         _comparison(facts),
         _proof(facts),
     ]
@@ -78,14 +107,27 @@ def _answer(facts: Facts) -> Section:
         bar = f"all {len(facts.numbers)} numbers are within their bars with probability {sure}"
         lines += [("Answer", "see the table"), ("Error bars", bar)]
         tables = (_numbers(facts),)
-    who = "1 person" if release.persons == 1 else f"{release.persons} persons"
     lines += [
-        ("Records", f"{release.rows}, of {who}"),
+        ("Records", scope.records(release.rows, release.persons)),
+        *occasion(release.window, release.groups, release.made, release.replayed),
         ("Noise", f"{words.noise(facts.plan)}; {_source(facts)}"),
     ]
     if facts.rounding is not None:
         lines.append(("Rounding", facts.rounding))
     return Section("answer", "What was released", single(lines), tables)
+
+
+def occasion(
+    window: tuple[Any, Any] | None, groups: tuple[Any, ...] | None, made: str, replayed: bool
+) -> list[tuple[str, str]]:
+    """Return which records it is about and when it was drawn, as labelled lines."""
+    again = "yes, and given again; nothing was spent" if replayed else "no: drawn for this release"
+    return [
+        ("Window", scope.window(window)),
+        ("Groups", scope.groups(groups)),
+        ("Drawn", scope.drawn(made)),
+        ("Recorded earlier", again),
+    ]
 
 
 def _source(facts: Facts) -> str:
@@ -107,9 +149,18 @@ def _numbers(facts: Facts) -> Table:
     return Table("Released numbers", (*names, "released", "within"), tuple(rows), len(names))
 
 
-def promise_section(plan: Plan[Any]) -> Section:
-    """Return what is promised, to whom, and by what proof."""
+def _promise(facts: Facts) -> Section:
+    plan = facts.proved
+    shapes = scope.proved_for(plan.leakage, plan.length, facts.release.window)
+    return promise_section(plan, proof_method(facts.release), shapes)
+
+
+def promise_section(
+    plan: Plan[Any], method: str | None = None, proved_for: str | None = None
+) -> Section:
+    """Return what is promised, to whom, by what proof, and for which shapes of data."""
     leak = plan.leakage
+    by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     lines: list[tuple[str, tuple[str, ...]]] = [
         ("Promise", (_sentence(plan.guarantee()),)),
         ("That means", (_belief(leak.upper),)),
@@ -117,11 +168,13 @@ def promise_section(plan: Plan[Any]) -> Section:
         ("Covered", (words.covered(plan),)),
         ("Not covered", tuple(words.not_covered(plan))),
         ("Assumes", leak.assumptions or ("nothing",)),
-        ("Proved by", (f"method '{plan.method}'" + (f"; {leak.citation}" * bool(leak.citation)),)),
+        ("Proved by", (by,)),
     ]
+    if proved_for is not None:
+        lines.append(("Proved for", (proved_for,)))
     if leak.witness is not None:
-        attack = f"{words.attack(leak.witness)}: a gain of {below(leak.lower)}"
-        lines.append(("Worst attack found", (attack,)))
+        attack = words.attack(leak.witness, longer=plan.length is None)
+        lines.append(("Worst attack found", (f"{attack}: a gain of {below(leak.lower)}",)))
     return Section("promise", "What is promised", tuple(lines))
 
 
@@ -138,15 +191,26 @@ def _belief(leakage: float) -> str:
     )
 
 
-def model_section(plan: Plan[Any], source: str | None) -> Section:
-    """Return how the records depend on each other."""
+def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) -> Section:
+    """Return how the records depend on each other, and where that stands with every digit."""
     lines = [("Model", plan.model.describe())]
     if plan.states:
         shown = ", ".join(str(state) for state in plan.states[:12])
         more = f" and {len(plan.states) - 12} more" if len(plan.states) > 12 else ""
         lines.append(("States", shown + more))
-    lines.append(("Where it came from", source or "not stated"))
-    return Section("model", "How the records depend on each other", single(lines))
+    found, place = parameters(plan.model), found_in(fingerprint)
+    where = f"below, to six digits; exactly in {place}" if found.matrices else f"in {place}"
+    lines += [
+        ("Parameters", f"{found.size}, {where}"),
+        ("Where it came from", source or "not stated"),
+    ]
+    tables = tuple(map(_matrix, found.matrices))
+    return Section("model", "How the records depend on each other", single(lines), tables)
+
+
+def _matrix(matrix: Matrix) -> Table:
+    header = ("from", *(f"to {state}" for state in matrix.states))
+    return Table(matrix.caption, header, matrix.rows())
 
 
 def _comparison(facts: Facts) -> Section:

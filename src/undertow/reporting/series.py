@@ -10,8 +10,17 @@ from undertow._version import __version__
 from undertow.adversaries import words as attacker
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.plan import Plan
-from undertow.reporting import words
-from undertow.reporting.sections import Section, Table, model_section, promise_section, single
+from undertow.reporting import scope, words
+from undertow.reporting.facts import model_fields, plain
+from undertow.reporting.sections import (
+    Note,
+    Section,
+    Table,
+    model_section,
+    occasion,
+    promise_section,
+    single,
+)
 from undertow.rounding import above
 
 __all__ = ["SeriesFacts", "series_sections"]
@@ -40,16 +49,22 @@ class SeriesFacts:
     release_id: str | None = None
     entry: str | None = None
     source: str | None = None
+    made: str = ""
+    replayed: bool = False
+    window: tuple[Any, Any] | None = None
+    groups: tuple[Any, ...] | None = None
 
     def heading(self) -> str:
         """Return the title."""
         return f"Release report: {words.question(self.plan.query)}"
 
-    def warning(self) -> str:
-        """Return what must be said before anything else, or nothing."""
-        if self.randomness == "secure":
-            return ""
-        return f"NOT PRIVATE: the bits were drawn from {self.randomness}"
+    def notes(self) -> list[Note]:
+        """Return what must be said before anything else."""
+        alarm = f"NOT PRIVATE: the bits were drawn from {self.randomness}"
+        return [
+            *([] if self.randomness == "secure" else [Note("warning", alarm)]),
+            *([Note.given_again(self.made)] if self.replayed else []),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
@@ -61,6 +76,10 @@ class SeriesFacts:
             "question": words.question(plan.query),
             "records": self.rows,
             "persons": self.persons,
+            "window": None if self.window is None else list(map(plain, self.window)),
+            "groups": None if self.groups is None else list(map(plain, self.groups)),
+            "made": self.made or None,
+            "recorded_earlier": self.replayed,
             "randomness": self.randomness,
             "measures": dict(plan.measures),
             "promise": {
@@ -75,13 +94,11 @@ class SeriesFacts:
                 "assumptions": list(leak.assumptions),
                 "method": plan.method,
                 "proved_by": leak.citation,
-                "witness": None if leak.witness is None else words.attack(leak.witness),
+                "witness": None
+                if leak.witness is None
+                else words.attack(leak.witness, longer=plan.length is None),
             },
-            "model": {
-                "words": plan.model.describe(),
-                "states": [str(state) for state in plan.states],
-                "source": self.source,
-            },
+            "model": model_fields(plan, self.source, plan.fingerprint()),
             "plan": plan.fingerprint(),
             "release_id": self.release_id,
             "ledger_entry": self.entry,
@@ -94,15 +111,18 @@ def series_sections(facts: SeriesFacts) -> list[Section]:
     return [
         _shown(facts),
         promise_section(facts.plan),
-        model_section(facts.plan, facts.source),
+        model_section(facts.plan, facts.source, facts.plan.fingerprint()),
         _proof(facts),
     ]
 
 
 def _shown(facts: SeriesFacts) -> Section:
     plan = facts.plan
-    who = "1 person" if facts.persons == 1 else f"{facts.persons} persons"
-    lines = [("Question", words.question(plan.query)), ("Records", f"{facts.rows}, of {who}")]
+    lines = [
+        ("Question", words.question(plan.query)),
+        ("Records", scope.records(facts.rows, facts.persons)),
+        *occasion(facts.window, facts.groups, facts.made, facts.replayed),
+    ]
     told = [words.measure(name, value) for name, value in plan.measures]
     lines += [(label[:1].upper() + label[1:], said) for label, said in told]
     return Section("answer", "What was released", single(lines), _tables(plan))

@@ -167,8 +167,10 @@ def measure(name: str, value: float) -> tuple[str, str]:
     return name, f"{value:.6g}"
 
 
-def attack(witness: Witness) -> str:
+def attack(witness: Witness, longer: bool = False) -> str:
     """Return an attack in words, runs of known records of one value told together.
+
+    ``longer`` says that the model has no length: the records are a pattern within a longer series.
 
     >>> attack(Witness(4, 9, ((0, "a"), (1, "a"), (2, "a"), (8, "b")), "a", "b"))
     "... record 4 of 9, knowing records 0 to 2 ('a') and 8 ('b'), and tells 'a' from 'b'"
@@ -184,7 +186,7 @@ def attack(witness: Witness) -> str:
     known = f"knowing record{'s' * several} {shown}" if runs else "knowing no other record"
     seen = f", once {_seen(witness)}," if witness.outputs else ","
     return (
-        f"an attacker who wants record {witness.target} of {witness.length}, {known}{seen} and "
+        f"an attacker who wants {witness.place(longer)}, {known}{seen} and "
         f"tells {witness.value!r} from {witness.other!r}"
     )
 
