@@ -14,8 +14,10 @@ from undertow.bounds.engine import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
 from undertow.mechanisms import sensitivity_upper
+from undertow.models.contagion import Contagion
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
+from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, ModelSet, SingleModel, members
 from undertow.numerics import divide_up
 from undertow.planning import chains, gaussian, networks
@@ -23,7 +25,7 @@ from undertow.planning.dependent import CITATION, dependent, prove_dependent
 from undertow.planning.questions import Kind, Method, Noise, Question, Way, kind_of
 from undertow.queries import Count, Histogram, Linear
 
-__all__ = ["METHODS", "methods_for"]
+__all__ = ["METHODS", "methods_for", "prove_person"]
 
 
 def _for_each(**ways: Way) -> Way:
@@ -105,6 +107,32 @@ def _group_size(question: Question) -> int:
         )
     informed = question.against == "informed"
     return 1 if informed else max(size for size in sizes if size is not None)
+
+
+def prove_person(question: Question, noise: Noise) -> Leakage:
+    """Return what a noise reveals between any two histories of one person.
+
+    As much as any dependence among all records of the model could leak; persons are independent.
+    """
+    if any(isinstance(member, Pedigree | Contagion) for member in members(question.model)):
+        raise MethodRefused(
+            "unit='person' takes persons to be independent, and in this model every record is a "
+            "person: relatives and housemates are not; use unit='record'"
+        )
+    if not question.secrets.everything:
+        raise MethodRefused(
+            "unit='person' hides all records of a person, whatever they are: leave method, pairs "
+            "and protect out"
+        )
+    leak = _prove_group(replace(question, against="any"), noise)
+    return replace(
+        leak, method="person", against=question.against, lower=0.0,
+        assumptions=(
+            "a person has at most as many records as the model says",
+            "different persons are independent",
+        ),
+        citation="definition of person-level differential privacy",
+    )  # fmt: skip
 
 
 _EVERY: tuple[Kind, ...] = ("chain", "gaussian", "network", "groups")

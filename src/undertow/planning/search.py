@@ -15,14 +15,12 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.mechanisms import Unit
-from undertow.models.contagion import Contagion
-from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import check_epsilon
 from undertow.plan import Plan, model_length, model_states
 from undertow.planning.flip_aims import Objective
 from undertow.planning.local import calibrate_series
-from undertow.planning.methods import METHODS
+from undertow.planning.methods import METHODS, prove_person
 from undertow.planning.questions import Question, kind_of
 from undertow.queries import AnyQuery, Count, LocalQuery, Redacted, Series
 
@@ -126,26 +124,14 @@ def _person(question: Question, method: str, unit: str) -> Plan:
     """Return the plan that hides all records of a person: noise for as many as there may be."""
     if unit != "person":
         raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
-    if any(isinstance(member, Pedigree | Contagion) for member in members(question.model)):
-        raise MethodRefused(
-            "unit='person' takes persons to be independent, and in this model every record is a "
-            "person: relatives and housemates are not; use unit='record'"
-        )
-    if method not in ("best", "group") or not question.secrets.everything:
+    if method not in ("best", "group"):
         raise MethodRefused(
             "unit='person' hides all records of a person, whatever they are: leave method, pairs "
             "and protect out"
         )
-    plan = _solved(replace(question, against="any"), "group")
-    leak = replace(
-        plan.leakage, method="person", against=question.against, lower=0.0,
-        assumptions=(
-            "a person has at most as many records as the model says",
-            "different persons are independent",
-        ),
-        citation="definition of person-level differential privacy",
-    )  # fmt: skip
-    return replace(plan, leakage=leak, unit="person")
+    noise = METHODS["group"].solve(replace(question, against="any"))
+    leak = prove_person(question, noise)
+    return Plan(noise, question.model, question.epsilon, leak, "group", unit="person")
 
 
 def _solved(question: Question, name: str) -> Plan:
