@@ -1,33 +1,38 @@
 """The frozen plan: what will be released, how, and what that was proved to leak."""
 
-import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
 from undertow import accuracy as _accuracy
-from undertow.adversaries import Against, words
+from undertow.adversaries import Adversary, Against, words
 from undertow.certificate import Leakage
-from undertow.channels import LocalMechanism, RandomizedResponse, Redaction
+from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
-from undertow.mechanisms import DiscreteLaplace, Laplace, Noise, PureDP, Unit
+from undertow.mechanisms import DiscreteLaplace, Laplace, Noise, Unit
+from undertow.models.described import fields, number, text
 from undertow.models.groups import Groups
 from undertow.models.sets import AnyModel, ModelSet, model_from_dict
+from undertow.numerics import check_epsilon
 from undertow.plan_format import (
+    FORMAT,
+    PUBLISHED,
+    VERSION,
+    checksum,
     leakage_from_dict,
     leakage_to_dict,
+    measures_from_dict,
     mechanism_from_dict,
     mechanism_to_dict,
+    parse,
 )
 from undertow.queries import AnyQuery, Count, Histogram, Linear, LocalQuery, Redacted, Series, State
 from undertow.rounding import above, odds
 
 __all__ = ["Plan"]
-
-FORMAT = "undertow-plan"
-VERSION = 1
 
 M = TypeVar("M", bound=Noise | LocalMechanism, default=Noise, covariant=True)
 
@@ -159,25 +164,26 @@ class Plan(Generic[M]):
 
     def to_json(self) -> str:
         """Return the plan as JSON text with a version and a checksum."""
+        described = mechanism_to_dict(self.mechanism)
         body = {
             "format": FORMAT,
             "version": VERSION,
-            **mechanism_to_dict(self.mechanism),
+            **described,
             "model": self.model.to_dict(),
             "epsilon": self.epsilon,
             "method": self.method,
             "unit": self.unit,
             "leakage": leakage_to_dict(self.leakage),
-            **({"measures": dict(self.measures)} if self.measures else {}),
+            **({"measures": dict(self.measures)} if "channel" in described else {}),
         }
-        for state in _names(self):
+        for state in (*self.states, *_named(self)):
             if not isinstance(state, str | int | float):
                 raise InvalidInput(
                     "state names must be strings or numbers to be written to a plan file, found "
                     f"{type(state).__name__}"
                 )
         try:
-            return json.dumps({**body, "checksum": _checksum(body)}, indent=2, allow_nan=False)
+            return json.dumps({**body, "checksum": checksum(body)}, indent=2, allow_nan=False)
         except TypeError as error:
             raise InvalidInput(
                 "names in a model must be texts, numbers or tuples of these to be written to a file"
@@ -190,24 +196,109 @@ class Plan(Generic[M]):
 
     @classmethod
     def from_json(cls, text: str) -> "Plan[Any]":
-        """Return the plan written by `to_json`; refuse anything else."""
-        body = _parse(text)
-        try:
-            mechanism: Any = mechanism_from_dict(body)
-            return Plan(
-                mechanism=mechanism,
-                model=model_from_dict(body["model"]),
-                epsilon=body["epsilon"],
-                leakage=leakage_from_dict(body["leakage"]),
-                method=body["method"],
-                unit=PureDP(1.0, body["unit"]).unit,
-                measures=tuple((str(k), float(v)) for k, v in body.get("measures", {}).items()),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, UndertowError) as error:
+        """Return the plan written by `to_json`; refuse anything else.
+
+        Every field is checked for itself and against the others. Whether the noise keeps the
+        promise is checked by `undertow.planning.proofs.check_proof`, before anything is released.
+        """
+        body = parse(text)
+        if body.get("checksum") != checksum(body):
             raise InvalidPlan(
-                f"the plan file is malformed ({type(error).__name__}); make it again with "
-                "'undertow plan' or calibrate(...)"
+                "the plan's checksum does not match its content: it was edited or damaged, so its "
+                "guarantee no longer holds; make the plan again"
+            )
+        try:
+            return _read(body)
+        except UndertowError as error:
+            raise InvalidPlan(
+                f"the plan file is malformed: {error}; make it again with 'undertow plan' or "
+                "calibrate(...)"
             ) from error
+
+
+_ALWAYS = ("format", "version", "model", "epsilon", "method", "unit", "leakage", "checksum")
+
+
+def _read(body: dict[str, Any]) -> Plan[Any]:
+    """Return the plan of a file whose checksum is right, if its parts fit together."""
+    local = "channel" in body
+    own = ("channel", "measures") if local else ("query", "noise", "scale")
+    fields(body, "a plan", (*_ALWAYS, *own), ("signature",))
+    mechanism, methods = mechanism_from_dict(body)
+    if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
+        raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
+    plan: Plan[Any] = Plan(
+        mechanism=mechanism,
+        model=model_from_dict(body["model"]),
+        epsilon=check_epsilon(number(body["epsilon"], "epsilon")),
+        leakage=leakage_from_dict(body["leakage"]),
+        method=text(body["method"], "method"),
+        unit=body["unit"],
+        measures=measures_from_dict(body["measures"]) if local else (),
+    )
+    if plan.method not in methods or (plan.unit == "person" and plan.method != "group"):
+        raise InvalidPlan("no method of that name makes such plans")
+    if plan.method not in PUBLISHED and not plan.leakage.proves(plan.epsilon):
+        raise InvalidPlan("its leakage is above its promise")
+    _check_channel(plan)
+    _check_records(plan)
+    _check_states(plan)
+    return plan
+
+
+def _check_channel(plan: Plan[Any]) -> None:
+    """Refuse a channel for other records or states than the model's."""
+    size = len(plan.states)
+    match plan.mechanism:
+        case RandomizedResponse(matrix):
+            fits = len(matrix) == size
+        case XorNoise():
+            fits = size == 2
+        case Redaction(probabilities):
+            fits = probabilities.shape[1] == size
+            fits = fits and plan.length in (None, len(probabilities))
+        case _:
+            return
+    if not fits:
+        raise InvalidPlan("the channel is for other records or states than the model's")
+
+
+def _check_records(plan: Plan[Any]) -> None:
+    """Refuse records beyond the series."""
+    redacted = isinstance(plan.mechanism, Redaction)
+    length = plan.mechanism.length if redacted else plan.length
+    leak, places = plan.leakage, [0]
+    if isinstance(leak.against, Adversary):
+        places += [leak.against.target, *leak.against.known]
+    places += leak.secrets.records or ()
+    if leak.witness is not None:
+        places.append(leak.witness.length - 1)
+    if length is not None and max(places) >= length:
+        raise InvalidPlan(f"it names record {max(places)}, but the series has {length} records")
+
+
+def _check_states(plan: Plan[Any]) -> None:
+    """Refuse states that the model does not name."""
+    if not plan.states:
+        return
+    shown = getattr(plan.mechanism, "outputs", None) or ()
+    known = {(type(state), state) for state in (*plan.states, *shown)}
+    for state in _named(plan):
+        if (type(state), state) not in known:
+            raise InvalidPlan("it names a state that the model does not have")
+
+
+def _named(plan: Plan[Any]) -> Iterator[State]:
+    """Yield every state that a plan names beside its model."""
+    witness = plan.leakage.witness
+    if isinstance(plan.query, Count):
+        yield from plan.query.states
+    for pair in plan.leakage.secrets.pairs or ():
+        yield from pair
+    if witness is not None:
+        yield from (witness.value, witness.other)
+        yield from (value for _, value in witness.known)
+        yield from (state for _, states in witness.sets for state in states)
 
 
 def model_length(model: AnyModel) -> int | None:
@@ -232,44 +323,3 @@ def model_states(model: AnyModel) -> tuple[State, ...]:
     if isinstance(model, ModelSet):
         return next((s for s in map(model_states, model.models) if s), ())
     return () if isinstance(model, Groups) else model.states
-
-
-def _names(plan: "Plan[Any]") -> list[State]:
-    witness = plan.leakage.witness
-    counted = plan.query.states if isinstance(plan.query, Count) else ()
-    seen = () if witness is None else (witness.value, witness.other)
-    secret = [state for pair in plan.leakage.secrets.pairs or () for state in pair]
-    return [*plan.states, *counted, *seen, *secret]
-
-
-def _checksum(body: dict[str, Any]) -> str:
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _parse(text: str) -> dict[str, Any]:
-    try:
-        body = json.loads(text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidPlan("this is not a plan file: it is not JSON") from error
-    if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise InvalidPlan(
-            f'this is not a plan file: it lacks "format": "{FORMAT}"; make one with '
-            "'undertow plan'"
-        )
-    if body.get("version") != VERSION:
-        raise InvalidPlan(
-            f"the plan has version {body.get('version')!r}, this undertow reads version {VERSION}; "
-            "make the plan again with this version"
-        )
-    checksum = body.pop("checksum", None)
-    try:
-        expected = _checksum(body)
-    except ValueError as error:
-        raise InvalidPlan("the plan file holds a number that JSON does not have") from error
-    if checksum != expected:
-        raise InvalidPlan(
-            "the plan's checksum does not match its content: it was edited or damaged, so its "
-            "guarantee no longer holds; make the plan again"
-        )
-    return body

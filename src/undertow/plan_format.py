@@ -1,15 +1,144 @@
-"""Parts of a plan as JSON-ready dictionaries, and back."""
+"""Parts of a plan as JSON-ready dictionaries, and back.
 
+A file may come from anywhere: every field is read by its type, unknown and missing ones are
+refused, and what is read must fit together. That the noise keeps the promise is for
+`undertow.planning.proofs` to check.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
 from typing import Any, Literal
 
-from undertow.adversaries import Adversary, Secrets, check_against
+from undertow.adversaries import Adversary, Against, Secrets, check_against
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, InvalidPlan
 from undertow.mechanisms import DiscreteLaplace, Laplace, Noise
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, Sum
+from undertow.models.described import fields, names, number, numbers, text, whole
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
 
-__all__ = ["leakage_from_dict", "leakage_to_dict", "mechanism_from_dict", "mechanism_to_dict"]
+__all__ = [
+    "MEASURES",
+    "PUBLISHED",
+    "checksum",
+    "leakage_from_dict",
+    "leakage_to_dict",
+    "measures_from_dict",
+    "mechanism_from_dict",
+    "mechanism_to_dict",
+    "parse",
+]
+
+FORMAT = "undertow-plan"
+VERSION = 1
+
+_LARGEST = 64 * 2**20
+_DEEPEST = 100
+"""Characters of a plan file, and lists within lists of it, at most."""
+
+_CURATOR = frozenset(
+    ("exact", "exchange", "quilt", "quilt-approx", "wasserstein", "group", "dependent", "lange",
+     "zhao", "zhao-multistep", "gaussian-bound")
+)  # fmt: skip
+_FLIPS = frozenset(("exact", "exchange", "xor", "chakrabarti"))
+_REDACTIONS = frozenset(
+    ("optimal", "mq", "3r-individual", "3r-constant", "3r-relaxed", "mq-printed")
+)
+PUBLISHED = frozenset(
+    ("lange", "zhao", "zhao-multistep", "gaussian-bound", "chakrabarti", "mq-printed")
+)
+"""Methods as published: the leakage that is certified for their noise may exceed the promise."""
+
+MEASURES = {
+    "expected flips": 1.0,
+    "information": math.inf,
+    "utility": 1.0,
+    "window bound printed": 1.0,
+    "window bound": 1.0,
+    "optimum": 1.0,
+}
+"""What a local plan may say about itself, and the most that each can be."""
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def parse(content: object) -> dict[str, Any]:
+    """Return the JSON object of a plan file, or say why it is none.
+
+    >>> parse('{"format": "undertow-plan", "version": 1}')
+    {'format': 'undertow-plan', 'version': 1}
+    """
+    if isinstance(content, str | bytes) and len(content) > _LARGEST:
+        raise InvalidPlan("this is not a plan file: it is larger than 64 MiB")
+    try:
+        body = json.loads(
+            content,  # type: ignore[arg-type]
+            object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite,
+        )  # fmt: skip
+    except InvalidPlan:
+        raise
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidPlan("this is not a plan file: it is not JSON") from error
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        raise InvalidPlan(
+            f'this is not a plan file: it lacks "format": "{FORMAT}"; make one with '
+            "'undertow plan'"
+        )
+    version = body.get("version")
+    if version != VERSION or type(version) is not int:
+        raise InvalidPlan(
+            f"the plan has version {str(version)[:40]!r}, this undertow reads version {VERSION}; "
+            "make the plan again with this version"
+        )
+    if _depth(body) > _DEEPEST:
+        raise InvalidPlan(f"the plan file nests lists more than {_DEEPEST} deep")
+    return body
+
+
+def checksum(body: dict[str, Any]) -> str:
+    """Return the hash of the content of a plan file, less its checksum and its signature.
+
+    >>> checksum({})[:8]
+    '44136fa3'
+    """
+    content = {key: value for key, value in body.items() if key not in ("checksum", "signature")}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InvalidPlan("the plan file names a field twice, so that it means two things")
+    return found
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise InvalidPlan("the plan file holds a number that JSON does not have, or none that fits")
+    return value
+
+
+def _depth(tree: Any) -> int:
+    """Return how many lists and objects lie within each other."""
+    level, deep = [tree], 0
+    while level := [part for part in level if isinstance(part, dict | list)]:
+        deep += 1
+        level = [
+            part
+            for found in level
+            for part in (found.values() if isinstance(found, dict) else found)
+        ]
+        if deep > _DEEPEST:
+            break
+    return deep
+
+
+# --- the randomisation ----------------------------------------------------------------------------
 
 
 def mechanism_to_dict(mechanism: Noise | LocalMechanism) -> dict[str, Any]:
@@ -37,21 +166,30 @@ def mechanism_to_dict(mechanism: Noise | LocalMechanism) -> dict[str, Any]:
             }
 
 
-def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
-    """Return the randomisation described by `mechanism_to_dict`."""
-    channel = body.get("channel")
-    if channel is None:
+def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, frozenset[str]]:
+    """Return the randomisation described by `mechanism_to_dict`, and the methods that plan it."""
+    if "channel" not in body:
         query = _query_from_dict(body["query"])
-        discrete = {"discrete-laplace": True, "laplace": False}[body["noise"]]
-        return (DiscreteLaplace if discrete else Laplace)(query, body["scale"])
-    match channel["kind"]:
-        case "flips":
-            return RandomizedResponse(channel["matrix"], channel["outputs"])
-        case "xor":
-            return XorNoise(channel["rho0"], channel["rho1"])
-        case "redaction":
-            return Redaction(channel["probabilities"], channel["protect"])
-    raise InvalidPlan(f"unknown kind of channel {channel['kind']!r}")
+        whole_numbers = isinstance(query, Count | Histogram)
+        wanted = "discrete-laplace" if whole_numbers else "laplace"
+        if body["noise"] != wanted:
+            raise InvalidPlan(f"this question is answered with {wanted} noise, found another kind")
+        scale = number(body["scale"], "noise scale")
+        return (DiscreteLaplace if whole_numbers else Laplace)(query, scale), _CURATOR
+    channel = body["channel"]
+    kind = channel.get("kind") if isinstance(channel, dict) else None
+    if kind == "flips":
+        fields(channel, "a channel of flips", ("kind", "matrix", "outputs"))
+        outputs = names(channel["outputs"], "outputs")
+        return RandomizedResponse(numbers(channel["matrix"]), outputs), _FLIPS
+    if kind == "xor":
+        fields(channel, "a noise chain", ("kind", "rho0", "rho1"))
+        return XorNoise(number(channel["rho0"], "rho0"), number(channel["rho1"], "rho1")), _FLIPS
+    if kind == "redaction":
+        fields(channel, "a redaction", ("kind", "probabilities", "protect"))
+        protect = _records(channel["protect"], "protect")
+        return Redaction(numbers(channel["probabilities"]), protect), _REDACTIONS
+    raise InvalidPlan("a channel is of kind 'flips', 'xor' or 'redaction'; found another")
 
 
 def _query_to_dict(query: AnyQuery) -> dict[str, Any]:
@@ -76,20 +214,49 @@ def _query_to_dict(query: AnyQuery) -> dict[str, Any]:
             )
 
 
-def _query_from_dict(description: dict[str, Any]) -> Any:
-    match description["kind"]:
+def _query_from_dict(description: Any) -> Any:
+    kind = description.get("kind") if isinstance(description, dict) else None
+    match kind:
         case "count":
-            return Count(description["states"])
+            fields(description, "a count", ("kind", "states"))
+            if not isinstance(description["states"], list):
+                raise InvalidPlan("a count needs a list of states")
+            return Count(names(description["states"], "states"))
         case "histogram":
+            fields(description, "a histogram", ("kind",))
             return Histogram()
-        case "sum" | "mean" as kind:
-            ends = description["lower"], description["upper"]
-            return (Sum if kind == "sum" else Mean)(
-                *ends, description["missing"], description["steps"]
-            )
+        case "sum" | "mean":
+            fields(description, f"a {kind}", ("kind", "lower", "upper", "missing", "steps"))
+            lower, upper = (number(description[end], end) for end in ("lower", "upper"))
+            missing = _maybe(description["missing"], "missing")
+            steps = whole(description["steps"], "steps of the lattice")
+            return (Sum if kind == "sum" else Mean)(lower, upper, missing, steps)
         case "linear":
-            return Linear(description["weights"], description["spread"], description["lower"])
-    raise InvalidPlan(f"unknown kind of query {description['kind']!r}")
+            fields(description, "a linear query", ("kind", "weights", "spread", "lower"))
+            spread = number(description["spread"], "spread")
+            least = _maybe(description["lower"], "lower")
+            return Linear(numbers(description["weights"]), spread, least)
+    raise InvalidPlan("a question is a count, histogram, sum, mean or linear; found another")
+
+
+def _maybe(value: Any, name: str) -> float | None:
+    return None if value is None else number(value, name)
+
+
+def measures_from_dict(description: Any) -> tuple[tuple[str, float], ...]:
+    """Return what a local plan says about itself.
+
+    >>> measures_from_dict({"utility": 0.5})
+    (('utility', 0.5),)
+    """
+    found = fields(description, "the measures of a plan", (), tuple(MEASURES))
+    for name, value in found.items():
+        if not 0 <= number(value, name) <= MEASURES[name]:
+            raise InvalidPlan(f"{name} must lie between 0 and {MEASURES[name]:g}")
+    return tuple((name, float(value)) for name, value in found.items())
+
+
+# --- the certificate ------------------------------------------------------------------------------
 
 
 def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
@@ -115,25 +282,100 @@ def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
     }
 
 
-def leakage_from_dict(description: dict[str, Any]) -> Leakage:
-    """Return the certificate described by `leakage_to_dict`."""
-    named = description["against"]
-    against = Adversary(**named) if isinstance(named, dict) else check_against(named)
-    witness = description["witness"]
+def leakage_from_dict(description: Any) -> Leakage:
+    """Return the certificate described by `leakage_to_dict`; ``covers`` is "series" if left out."""
+    needed = (
+        "lower", "upper", "method", "against", "pairs", "protect", "witness", "assumptions",
+        "citation",
+    )  # fmt: skip
+    read = fields(description, "a leakage", needed, ("covers",))
+    lower, upper = (float(number(read[end], f"the {end} end")) for end in ("lower", "upper"))
+    if not 0 <= lower <= upper:
+        raise InvalidPlan("the ends of a leakage must be ordered, 0 <= lower <= upper")
+    if not isinstance(read["assumptions"], list):
+        raise InvalidPlan("assumptions must be a list of texts")
+    citation = read["citation"]
     return Leakage(
-        lower=float(description["lower"]),
-        upper=float(description["upper"]),
-        method=description["method"],
-        against=against,
-        witness=None if witness is None else Witness.from_dict(witness),
-        assumptions=tuple(description["assumptions"]),
-        citation=description["citation"],
-        secrets=Secrets(description.get("pairs"), description.get("protect")),
-        covers=_covers(description.get("covers", "series")),
+        lower=lower,
+        upper=upper,
+        method=text(read["method"], "the method of a leakage"),
+        against=_against(read["against"]),
+        witness=None if read["witness"] is None else _witness(read["witness"]),
+        assumptions=tuple(text(note, "an assumption") for note in read["assumptions"]),
+        citation=None if citation is None else text(citation, "a citation"),
+        secrets=_secrets(read["pairs"], read["protect"]),
+        covers=_covers(read.get("covers", "series")),
     )
+
+
+def _against(named: Any) -> Against:
+    if isinstance(named, dict):
+        fields(named, "an adversary", ("target", "known"))
+        target = whole(named["target"], "target")
+        return Adversary(target, _records(named["known"], "known"))
+    if isinstance(named, str):
+        return check_against(named)
+    raise InvalidPlan("against must be 'any', 'ignorant', 'informed' or an adversary")
+
+
+def _secrets(pairs: Any, protect: Any) -> Secrets:
+    if pairs is not None:
+        if not isinstance(pairs, list):
+            raise InvalidPlan("pairs must be a list of pairs of states")
+        for pair in pairs:
+            if not isinstance(pair, list) or len(names(pair, "states")) != 2:
+                raise InvalidPlan("pairs must be a list of pairs of states")
+    return Secrets(pairs, None if protect is None else _records(protect, "protect"))
 
 
 def _covers(name: object) -> Literal["series", "windows", "any"]:
     if name in ("series", "windows", "any"):
         return name
     raise InvalidPlan("a proof covers 'series', 'windows' or 'any' shapes of data, found another")
+
+
+def _records(listed: Any, name: str) -> list[int]:
+    """Return a list of different records."""
+    if not isinstance(listed, list):
+        raise InvalidPlan(f"{name} must be a list of records")
+    for record in listed:
+        if isinstance(record, bool) or not isinstance(record, int) or record < 0:
+            raise InvalidPlan(f"{name} must be a list of records, counted from 0")
+        whole(record, name)
+    if len(set(listed)) < len(listed):
+        raise InvalidPlan(f"{name} names a record twice")
+    return listed
+
+
+def _witness(description: Any) -> Witness:
+    """Return the attack described by ``Witness.to_dict``, its records within its series."""
+    keys = ("target", "length", "known", "value", "other", "sets", "output", "outputs")
+    read = fields(description, "a witness", keys)
+    (length,) = _records([read["length"]], "the length of a witness")
+    places = [read["target"]]
+    for key in ("known", "sets", "outputs"):
+        rows = read[key]
+        if not isinstance(rows, list) or not all(
+            isinstance(row, list) and len(row) == 2 for row in rows
+        ):
+            raise InvalidPlan(f"'{key}' of a witness must be pairs of a record and what it holds")
+        _records([record for record, _ in rows], f"'{key}' of a witness")
+        places += [record for record, _ in rows]
+    if max(_records(list(dict.fromkeys(places)), "a witness")) >= length:
+        raise InvalidPlan("a witness names a record beyond its series")
+    for _, states in read["sets"]:
+        if not isinstance(states, list):
+            raise InvalidPlan("'sets' of a witness must be lists of states")
+    output = read["output"]
+    if output is not None:
+        number(output, "the output of a witness")
+    names([state for state in _named(read) if state is not None], "the values of a witness")
+    return Witness.from_dict(read)
+
+
+def _named(read: dict[str, Any]) -> Iterator[State]:
+    """Yield every value that a witness names."""
+    yield from (read["value"], read["other"])
+    yield from (value for _, value in read["known"])
+    yield from (value for _, value in read["outputs"])
+    yield from (state for _, states in read["sets"] for state in states)

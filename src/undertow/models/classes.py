@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow.errors import InvalidModel, NotSupported
+from undertow.models.described import fields, names, number, numbers, whole
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROW_SUM, Array, check_count, check_positive, freeze
 from undertow.queries import State
@@ -16,6 +17,12 @@ from undertow.queries import State
 __all__ = ["ChainBox", "MixingClass"]
 
 _MOST_CORNERS = 4096
+
+
+_OPTIONAL = ("kind", "states", "length")
+
+_MOST = 4096
+"""States that a class of chains may have without naming them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,14 +144,14 @@ class ChainBox:
         }
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> "ChainBox":
+    def from_dict(cls, description: Any) -> "ChainBox":
         """Return the box described by `to_dict`."""
-        _require(description, "a box of chains", ("lower", "upper"))
+        read = fields(description, "a box of chains", ("lower", "upper"), _OPTIONAL)
         return cls(
-            description["lower"],
-            description["upper"],
-            description.get("states"),
-            description.get("length"),
+            numbers(read["lower"]),
+            numbers(read["upper"]),
+            names(read.get("states"), "states"),
+            whole(read.get("length"), "length"),
         )
 
 
@@ -217,14 +224,15 @@ class MixingClass:
         }
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> "MixingClass":
+    def from_dict(cls, description: Any) -> "MixingClass":
         """Return the class described by `to_dict`."""
-        _require(description, "a mixing class", ("states", "pi_min", "gap"))
+        read = fields(description, "a mixing class", ("states", "pi_min", "gap"), _OPTIONAL)
+        states = read["states"]
         return cls(
-            description["states"],
-            description["pi_min"],
-            description["gap"],
-            description.get("length"),
+            _few(states) if isinstance(states, int) else names(states, "states"),
+            number(read["pi_min"], "pi_min"),
+            number(read["gap"], "gap"),
+            whole(read.get("length"), "length"),
         )
 
 
@@ -259,7 +267,8 @@ def _vertices(low: Array, high: Array) -> list[Array]:
     return list(found.values())
 
 
-def _require(description: Any, what: str, keys: tuple[str, ...]) -> None:
-    for key in keys:
-        if not isinstance(description, dict) or key not in description:
-            raise InvalidModel(f"{what} needs {key!r}; none was found")
+def _few(states: int) -> int:
+    """Return a number of states that a file asks for, if there is room for them."""
+    if isinstance(states, bool) or states > _MOST:
+        raise InvalidModel(f"a mixing class is on at most {_MOST} states, or on a list of names")
+    return states

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow.errors import InvalidModel
+from undertow.models.described import fields, number, whole
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import check_count
 from undertow.queries import State
@@ -107,9 +108,11 @@ class Contagion:
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> "Contagion":
+    def from_dict(cls, description: Any) -> "Contagion":
         """Return the model described by `to_dict`."""
-        missing = {"size", "outside", "passed"} - set(description)
-        if missing:
-            raise InvalidModel(f"a contagion needs {min(missing)!r}; none was found")
-        return cls(description["size"], description["outside"], tuple(description["passed"]))
+        read = fields(description, "a contagion", ("outside", "passed", "size"), ("kind",))
+        passed = read["passed"]
+        if not isinstance(passed, list | tuple) or len(passed) != 2:
+            raise InvalidModel("'passed' must be two probabilities, the least and the largest")
+        low, high = (number(end, "passed") for end in passed)
+        return cls(whole(read["size"], "size"), number(read["outside"], "outside"), (low, high))

@@ -97,7 +97,7 @@ class FittedChain(MarkovChain):
         set_(self, "prior", weight)
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> MarkovChain:
+    def from_dict(cls, description: Any) -> MarkovChain:
         """Return the plain chain described by `to_dict`: counts are never written."""
         return MarkovChain.from_dict(description)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
 from undertow.models.definite import exponents, least_eigenvalue_lower
+from undertow.models.described import fields, number, numbers, whole
 from undertow.numerics import SYMMETRY, Array, check_count, check_positive, freeze
 
 __all__ = ["GaussianClass", "MultivariateGaussian"]
@@ -105,10 +106,15 @@ class MultivariateGaussian:
         }
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> "MultivariateGaussian":
+    def from_dict(cls, description: Any) -> "MultivariateGaussian":
         """Return the model described by `to_dict`."""
-        _require(description, "a Gaussian model", ("mean", "covariance"))
-        return cls(description["mean"], description["covariance"], description.get("spread"))
+        read = fields(description, "a Gaussian model", ("mean", "covariance"), ("kind", "spread"))
+        spread = read.get("spread")
+        return cls(
+            numbers(read["mean"]),
+            numbers(read["covariance"]),
+            None if spread is None else number(spread, "spread"),
+        )
 
     @staticmethod
     def bounded(
@@ -230,14 +236,17 @@ class GaussianClass:
         }
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> "GaussianClass":
+    def from_dict(cls, description: Any) -> "GaussianClass":
         """Return the class described by `to_dict`."""
-        _require(description, "a class of Gaussian models", ("n", "rho"))
+        read = fields(
+            description, "a class of Gaussian models", ("n", "rho"), ("kind", "sds", "spread")
+        )
+        sds, spread = read.get("sds"), read.get("spread")
         return cls(
-            description["n"],
-            description["rho"],
-            description.get("sds"),
-            description.get("spread"),
+            whole(read["n"], "n"),
+            number(read["rho"], "rho"),
+            None if sds is None else numbers(sds),
+            None if spread is None else number(spread, "spread"),
         )
 
 
@@ -335,9 +344,3 @@ def _rows(rows: Any) -> Array:
             f"row {i} has no finite number in column {j}; leave the row out or fill it in"
         )
     return table
-
-
-def _require(description: Any, what: str, keys: tuple[str, ...]) -> None:
-    for key in keys:
-        if not isinstance(description, dict) or key not in description:
-            raise InvalidModel(f"{what} needs {key!r}; none was found")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
+from undertow.models.described import fields, names, numbers, whole
 from undertow.models.stationary import stationary_law
 from undertow.numerics import ROUNDOFF, ROW_SUM, Array, check_count, freeze
 from undertow.queries import State
@@ -284,17 +285,19 @@ class MarkovChain:
         }
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> "MarkovChain":
+    def from_dict(cls, description: Any) -> "MarkovChain":
         """Return the chain described by `to_dict`."""
-        try:
-            transition = description["transition"]
-        except (KeyError, TypeError) as error:
-            raise InvalidModel("a chain needs a 'transition' matrix; none was found") from error
+        if not isinstance(description, dict) or "transition" not in description:
+            raise InvalidModel("a chain needs a 'transition' matrix; none was found")
+        read = fields(
+            description, "a chain", ("transition",), ("kind", "states", "start", "length")
+        )
+        start = read.get("start", "stationary")
         return cls(
-            transition,
-            description.get("states"),
-            description.get("start", "stationary"),
-            description.get("length"),
+            numbers(read["transition"]),
+            names(read.get("states"), "states"),
+            start if isinstance(start, str) else numbers(start),
+            whole(read.get("length"), "length (records in a series)"),
         )
 
     @classmethod

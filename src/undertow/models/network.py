@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
+from undertow.models.described import fields, names, numbers, read_name
 from undertow.models.elimination import Factor, eliminate
 from undertow.numerics import RAREST, ROUNDOFF, ROW_SUM, Array, check_count, freeze
 from undertow.queries import State
 
-__all__ = ["BayesianNetwork", "Node", "plain_name", "read_name"]
+__all__ = ["BayesianNetwork", "Node", "plain_name"]
 
 Node = Hashable
 
@@ -273,25 +274,32 @@ class BayesianNetwork:
         }
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> "BayesianNetwork":
+    def from_dict(cls, description: Any) -> "BayesianNetwork":
         """Return the network described by `to_dict`."""
-        try:
-            nodes = [read_name(node) for node in description["nodes"]]
-            tables = list(description["tables"])
-            edges = [read_name(list(edge)) for edge in description["edges"]]
-        except (KeyError, TypeError, ValueError) as error:
+        wanted = ("nodes", "edges", "tables")
+        lists = isinstance(description, dict) and all(
+            isinstance(description.get(key), list | tuple) for key in wanted
+        )
+        if not lists or not all(isinstance(edge, list | tuple) for edge in description["edges"]):
             raise InvalidModel(
                 "a network needs 'nodes', 'edges' (pairs of parent and child) and 'tables', one "
                 "for each node"
-            ) from error
+            )
+        read = fields(description, "a network", wanted, ("kind", "states", "latent"))
+        nodes = [read_name(node) for node in read["nodes"]]
+        edges = [read_name(list(edge)) for edge in read["edges"]]
+        tables = [numbers(table) for table in read["tables"]]
         if len(nodes) != len(tables) or len(set(nodes)) != len(nodes):
             raise InvalidModel(
                 f"{len(nodes)} nodes need as many tables and different names, found "
                 f"{len(tables)} tables"
             )
-        latent = [read_name(node) for node in description.get("latent", ())]
+        hidden = read.get("latent", ())
+        if not isinstance(hidden, list | tuple):
+            raise InvalidModel("'latent' must be a list of nodes")
+        latent = [read_name(node) for node in hidden]
         named = dict(zip(nodes, tables, strict=True))
-        return cls(edges, named, description.get("states"), latent)
+        return cls(edges, named, names(read.get("states"), "states"), latent)
 
     def _state(self, node: Node, value: Any) -> int:
         if node not in self.latent:
@@ -330,15 +338,6 @@ def plain_name(node: Any) -> Node:
         plain: Node = node.item()
         return plain
     return tuple(plain_name(part) for part in node) if type(node) is tuple else node
-
-
-def read_name(node: Any) -> Node:
-    """Return a name from a file, where tuples have become lists.
-
-    >>> read_name(["f1", [3]])
-    ('f1', (3,))
-    """
-    return tuple(read_name(part) for part in node) if isinstance(node, list) else node
 
 
 def _edges(edges: Any) -> list[tuple[Node, Node]]:

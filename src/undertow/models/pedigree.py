@@ -9,7 +9,8 @@ import numpy as np
 
 from undertow.errors import InvalidModel, UnknownState
 from undertow.models.descent import canonical_order, check_descent, check_parents, check_sexes
-from undertow.models.network import BayesianNetwork, Node, plain_name, read_name
+from undertow.models.described import fields, numbers, read_name
+from undertow.models.network import BayesianNetwork, Node, plain_name
 from undertow.numerics import Array, freeze
 from undertow.queries import State
 
@@ -316,23 +317,27 @@ class Pedigree:
         }
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> "Pedigree":
+    def from_dict(cls, description: Any) -> "Pedigree":
         """Return the pedigree described by `to_dict`."""
-        try:
-            rows = [[read_name(name) for name in row] for row in description["parents"]]
-            parents = {row[0]: row[1:] for row in rows}
-            sexes = {read_name(person): sex for person, sex in description.get("sexes", ())}
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise InvalidModel(
-                "a pedigree needs 'parents', rows of child, father and mother"
-            ) from error
+        if not isinstance(description, dict) or not _rows(description.get("parents"), 3):
+            raise InvalidModel("a pedigree needs 'parents', rows of child, father and mother")
+        optional = ("kind", "people", "sexes", "latent", "allele_frequency")
+        read = fields(description, "a pedigree", ("parents",), optional)
+        rows = [[read_name(name) for name in row] for row in read["parents"]]
+        parents = {row[0]: row[1:] for row in rows}
         if len(parents) != len(rows):
             raise InvalidModel("a child has two rows of parents; give one")
-        frequency = description.get("allele_frequency", 0.5)
+        listed = read.get("sexes", ())
+        if not _rows(listed, 2):
+            raise InvalidModel("'sexes' must be pairs of a person and a sex")
+        sexes = {read_name(person): read_name(sex) for person, sex in listed}
+        people, latent = read.get("people", ()), read.get("latent", ())
+        if not isinstance(people, list | tuple) or not isinstance(latent, list | tuple):
+            raise InvalidModel("'people' and 'latent' must be lists of names")
+        frequency = numbers(read.get("allele_frequency", 0.5))
         return cls(
             parents, tuple(frequency) if isinstance(frequency, list) else frequency,
-            map(read_name, description.get("people", ())), sexes,
-            map(read_name, description.get("latent", ())),
+            map(read_name, people), sexes, map(read_name, latent),
         )  # fmt: skip
 
     def _completed(self) -> tuple[list[Node], dict[Node, tuple[Node, Node]]]:
@@ -381,3 +386,10 @@ def _frequency(value: Any) -> float | tuple[float, float]:
     if low < RAREST_ALLELE:
         raise InvalidModel(f"{form}, and not below {RAREST_ALLELE:g}; found {value}")
     return (low, high) if low < high else low
+
+
+def _rows(listed: Any, size: int) -> bool:
+    """Return whether this is a list of lists of so many entries."""
+    return isinstance(listed, list | tuple) and all(
+        isinstance(row, list | tuple) and len(row) == size for row in listed
+    )

@@ -7,6 +7,7 @@ from typing import Any
 from undertow.errors import InvalidModel
 from undertow.models.classes import ChainBox, MixingClass
 from undertow.models.contagion import Contagion
+from undertow.models.described import fields, text, whole
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
@@ -113,16 +114,19 @@ def model_from_dict(description: Any) -> AnyModel:
     if kind == "groups":
         if "size" not in description:
             raise InvalidModel("a groups model needs a 'size'; none was found")
-        return Groups(description["size"])
+        read = fields(description, "a groups model", ("size",), ("kind",))
+        return Groups(whole(read["size"], "group size"))
     if kind == "set":
         members = description.get("models")
         if not isinstance(members, list):
             raise InvalidModel("a model set needs a list 'models'; none was found")
-        return ModelSet((model_from_dict(member) for member in members), description.get("note"))
-    if kind in _READERS:
+        note = fields(description, "a model set", ("models",), ("kind", "note")).get("note")
+        said = None if note is None else text(note, "the note of a set")
+        return ModelSet([model_from_dict(member) for member in members], said)
+    if isinstance(kind, str) and kind in _READERS:
         return _READERS[kind](description)
     known = ", ".join(("markov-chain", "groups", "set", *_READERS))
-    raise InvalidModel(f"unknown kind of model {kind!r}; known: {known}")
+    raise InvalidModel(f"unknown kind of model {repr(kind)[:40]}; known: {known}")
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], AnyModel]] = {

@@ -23,7 +23,7 @@ from undertow.planning.dependent import CITATION, dependent, prove_dependent
 from undertow.planning.questions import Kind, Method, Noise, Question, Way, kind_of
 from undertow.queries import Count, Histogram, Linear
 
-__all__ = ["METHODS", "methods_for"]
+__all__ = ["METHODS", "check_ranges", "methods_for"]
 
 
 def _for_each(**ways: Way) -> Way:
@@ -81,30 +81,31 @@ def _prove_group(question: Question, noise: Noise) -> Leakage:
 
 def _group_size(question: Question) -> int:
     """Return how many records depend on each other, or refuse."""
-    found = members(question.model)
-    sizes = [dependence_size(member) for member in found]
+    sizes = [dependence_size(member) for member in members(question.model)]
     if any(size is None for size in sizes):
         raise MethodRefused(
             "'group' multiplies by the number of dependent records; give the chain a length"
         )
-    if isinstance(question.query, Count | Histogram) and any(
-        isinstance(member, MultivariateGaussian | GaussianClass) for member in found
-    ):
+    check_ranges(question)
+    informed = question.against == "informed"
+    return 1 if informed else max(size for size in sizes if size is not None)
+
+
+def check_ranges(question: Question) -> None:
+    """Refuse a question in which one record can move the answer without bound."""
+    query, found = question.query, members(question.model)
+    if not any(isinstance(member, MultivariateGaussian | GaussianClass) for member in found):
+        return
+    if isinstance(query, Count | Histogram):
         raise MethodRefused(
-            f"{type(question.query).__name__} asks for states, and Gaussian records are real "
-            "numbers; ask for a Sum, a Mean or a Linear statistic"
+            f"{type(query).__name__} asks for states, and Gaussian records are real numbers; ask "
+            "for a Sum, a Mean or a Linear statistic"
         )
-    if (
-        isinstance(question.query, Linear)
-        and question.query.lower is None
-        and any(isinstance(member, MultivariateGaussian | GaussianClass) for member in found)
-    ):
+    if isinstance(query, Linear) and query.lower is None:
         raise MethodRefused(
             "'group' needs records with a range, and unclipped Gaussian records have none; use "
             "method='exact', or clip them (Sum, Mean)"
         )
-    informed = question.against == "informed"
-    return 1 if informed else max(size for size in sizes if size is not None)
 
 
 _EVERY: tuple[Kind, ...] = ("chain", "gaussian", "network", "groups")

@@ -12,6 +12,7 @@ from undertow.models.groups import Groups
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up
+from undertow.planning.methods import check_ranges
 from undertow.planning.questions import Noise, Question
 
 __all__ = ["contribution", "prove_person", "solve_person"]
@@ -44,12 +45,14 @@ def contribution(model: AnyModel) -> int:
 
 def solve_person(question: Question) -> Noise:
     """Return the noise that hides as many records as a person may have."""
+    _check(question)
     moved = Fraction(sensitivity_upper(question.query, question.length))
     return question.noise(divide_up(contribution(question.model) * moved, question.epsilon))
 
 
 def prove_person(question: Question, noise: Noise) -> Leakage:
     """Return the level of a noise for all records of a person together."""
+    _check(question)
     leak = group_leakage(noise, contribution(question.model), "any", question.length)
     return replace(
         leak, method="person", against=question.against, lower=0.0, covers="any",
@@ -59,3 +62,13 @@ def prove_person(question: Question, noise: Noise) -> Leakage:
         ),
         citation="definition of person-level differential privacy",
     )  # fmt: skip
+
+
+def _check(question: Question) -> None:
+    """Refuse questions about some values or records only, and answers without a range."""
+    if not question.secrets.everything:
+        raise MethodRefused(
+            "unit='person' hides all records of a person, whatever they are: leave method, pairs "
+            "and protect out"
+        )
+    check_ranges(question)

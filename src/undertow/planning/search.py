@@ -28,6 +28,9 @@ from undertow.queries import AnyQuery, Count, LocalQuery, Redacted, Series
 
 __all__ = ["METHODS", "calibrate", "check_question", "least_error"]
 
+_EVEN = 2e-10
+"""How much more noise, relatively, a proof that covers more is worth: the width of a search."""
+
 _TIE = 1e-9
 """Relative difference of noise below which two plans cost the same."""
 
@@ -136,7 +139,7 @@ def _person(question: Question, method: str, unit: str) -> Plan:
     """Return the plan that hides all records of a person: noise for as many as there may be."""
     if unit != "person":
         raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
-    if method not in ("best", "group") or not question.secrets.everything:
+    if method not in ("best", "group"):
         raise MethodRefused(
             "unit='person' hides all records of a person, whatever they are: leave method, pairs "
             "and protect out"
@@ -203,7 +206,7 @@ def _widest(question: Question, exact: Plan) -> Plan:
     method = METHODS["exchange"]
     if not method.suits(question.model):
         return exact
-    noise = question.noise(up(exact.noise.scale * (1 + _TIE)))
+    noise = question.noise(up(exact.noise.scale * (1 + _EVEN)))
     try:
         leak = method.prove(question, noise)
     except NotSupported:
