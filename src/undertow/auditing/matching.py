@@ -94,7 +94,10 @@ def _check_rows(outputs: Any, truth: Any) -> None:
     for data in (outputs, truth):
         names = [PERSON] if data.moment is None else [PERSON, TIME]
         (found,) = data.source.collect(data.grid.windowed(data.rows()).select(names))
-        frames.append([found[name].to_list() for name in names])
+        listed = [found[name].to_list() for name in names]
+        if data.grid.person is not None:
+            listed[0] = data.source.columns[data.grid.person].persons(listed[0])
+        frames.append(listed)
     first, second = frames
     if len(first) != len(second):
         raise InvalidInput("outputs and truth must both have a column of times, or neither")

@@ -1,20 +1,20 @@
 """Columns and what their values can be read as: the type decides, never a value."""
 
 import datetime as dt
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.data.objects import LARGEST, number_label
+from undertow.data.objects import LARGEST, moment, number_label
 from undertow.data.sql import NUMBER, TEXT, TRUTH, Planes
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MISSING", "Column", "iso", "kind_of"]
+__all__ = ["MISSING", "Column", "column_of_name", "iso", "kind_of", "part_of"]
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Fields of a CSV file that hold no value."""
@@ -55,13 +55,13 @@ class Column:
         """Return one of the columns that hold what became of Python objects."""
         import polars as pl
 
-        return pl.col(f"{self.name}\0{part}")
+        return pl.col(part_of(self.name, part))
 
     def planes(self, missing: tuple[str, ...] = MISSING) -> Planes:
         """Return what the values can be read as, each an expression that no value makes fail."""
         import polars as pl
 
-        value = pl.col(self.name)
+        value = column_of_name(self.name)
         if self.kind == "number":
             return {NUMBER: value.cast(pl.Float64).fill_nan(None)}
         if self.kind == "text":
@@ -99,7 +99,7 @@ class Column:
         """Return values that are equal where persons or groups are, null where there is none."""
         import polars as pl
 
-        value = pl.col(self.name)
+        value = column_of_name(self.name)
         if self.kind == "objects":
             return self.part("key")
         if self.kind == "csv":
@@ -114,6 +114,14 @@ class Column:
                 "persons nor groups; use texts, numbers or dates"
             )
         return self.planes()[TEXT] if self.kind == "text" else value
+
+    def persons(self, keys: Sequence[Any]) -> list[Any]:
+        """Return the persons with these keys as any table would hold them."""
+        if self.kind != "objects":
+            return list(keys)
+        named = [self.labels[key] for key in keys]
+        found = [moment(name) if isinstance(name, dt.date) else None for name in named]
+        return [name if when is None else when[0] for name, when in zip(named, found, strict=True)]
 
     def group(self) -> "pl.Expr":
         """Return values that are equal where groups are, null where there is none."""
@@ -140,7 +148,7 @@ class Column:
         """
         import polars as pl
 
-        value = pl.col(self.name)
+        value = column_of_name(self.name)
         if self.kind == "objects":
             return _bounded(self.part("time")), self.clock, self.zoned
         if self.kind == "time":
@@ -165,11 +173,34 @@ class Column:
     def _instant(self) -> "pl.Expr":
         import polars as pl
 
-        value = pl.col(self.name)
+        value = column_of_name(self.name)
         return value.cast(pl.Int64) * _DAY if self.day else value.dt.epoch("us")
 
 
-def iso(moment: int, *, day: bool, zoned: bool = False) -> str:
+def column_of_name(name: str) -> "pl.Expr":
+    """Return the column of just this name: to Polars, some names stand for several columns.
+
+    >>> import polars as pl
+    >>> pl.DataFrame({"*": [1], "x": [2]}).select(column_of_name("*")).columns
+    ['*']
+    """
+    import polars as pl
+    import polars.selectors as cs
+
+    pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
+    return cs.by_name(name).as_expr() if pattern else pl.col(name)
+
+
+def part_of(name: str, part: str) -> str:
+    """Return the name of an internal column made of another; no file can have it.
+
+    Names of columns have no null character, internal ones begin with it. Those that contain the
+    name of a column have a second one, so that they differ from all that do not.
+    """
+    return f"\0{part}\0{name}"
+
+
+def iso(instant: int, *, day: bool, zoned: bool = False) -> str:
     """Return microseconds since 1970 as the text of a time, in UTC if it has a zone, or of its day.
 
     >>> iso(0, day=True), iso(300_000_000, day=False), iso(0, day=False, zoned=True)
@@ -177,9 +208,9 @@ def iso(moment: int, *, day: bool, zoned: bool = False) -> str:
     """
     zone = dt.UTC if zoned else None
     try:
-        when = dt.datetime(1970, 1, 1, tzinfo=zone) + dt.timedelta(microseconds=moment)
+        when = dt.datetime(1970, 1, 1, tzinfo=zone) + dt.timedelta(microseconds=instant)
     except OverflowError:  # beyond the year 9999
-        return f"{moment} microseconds"
+        return f"{instant} microseconds"
     return (when.date() if day else when).isoformat()
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Answers", "evaluate"]
 
-_CODE, _STEP = "\0code", "\0step"
+_CODE, _STEP, _N, _INSIDE = "\0code", "\0step", "\0n", "\0inside"
+_HIGH, _LOW = "\0high", "\0low"
 _HALF = 2**27
 """Steps are added in two parts, so that no sum of 64 bits overflows below 2**36 rows."""
 
@@ -87,8 +88,8 @@ def _sum(data: "Data", lattice: Lattice) -> Answers:
 
     step = placed(data.record.numbers(), lattice).alias(_STEP)
     parts = [
-        (pl.col(_STEP) // _HALF).sum().alias("high"),
-        (pl.col(_STEP) % _HALF).sum().alias("low"),
+        (pl.col(_STEP) // _HALF).sum().alias(_HIGH),
+        (pl.col(_STEP) % _HALF).sum().alias(_LOW),
     ]
     asked = _ask(data, step, [GROUP], parts)
     gap = _gap_step(data, lattice)
@@ -137,13 +138,13 @@ def _ordered(data: "Data", step: "pl.Expr", asked: "_Asked") -> "list[tuple[int,
 
     grid, rows = data.grid, data.rows(step)
     if grid.fill:
-        rows = grid.absences(rows).with_columns(grid.inside().alias("inside"))
+        rows = grid.absences(rows).with_columns(grid.inside().alias(_INSIDE))
     else:
         rows = grid.windowed(rows).with_columns(
-            pl.lit(True).alias("inside"), pl.lit(0).alias(ABSENT)
+            pl.lit(True).alias(_INSIDE), pl.lit(0).alias(ABSENT)
         )
         rows = rows if grid.time is None else rows.sort(TIME, maintain_order=True)
-    (found,) = data.source.collect(rows.drop_nulls(GROUP).select(GROUP, "inside", _STEP, ABSENT))
+    (found,) = data.source.collect(rows.drop_nulls(GROUP).select(GROUP, _INSIDE, _STEP, ABSENT))
     return [
         (asked.order[group], inside, place, absent)
         for group, inside, place, absent in found.iter_rows()
@@ -168,7 +169,7 @@ def _ask(data: "Data", made: "pl.Expr", keys: list[str], parts: "list[pl.Expr]")
 
     grid = data.grid
     rows = grid.windowed(data.rows(made)).drop_nulls(GROUP)
-    table = rows.group_by(keys).agg(pl.len().cast(pl.Int64).alias("\0n"), *parts)
+    table = rows.group_by(keys).agg(pl.len().cast(pl.Int64).alias(_N), *parts)
     queries = [grid.facts(data.rows()), table]
     if grid.fill:
         gaps = grid.absences(data.rows()).drop_nulls(GROUP)
@@ -181,7 +182,7 @@ def _ask(data: "Data", made: "pl.Expr", keys: list[str], parts: "list[pl.Expr]")
     for group, n in lost.items():
         absent[order[group]] = n
     totals = list(absent)
-    columns = [*keys, "\0n", *(part.meta.output_name() for part in parts)]
+    columns = [*keys, _N, *(part.meta.output_name() for part in parts)]
     found = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
     for row in found:
         totals[row[0]] += row[len(keys)]

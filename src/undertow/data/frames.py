@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.columns import MISSING
+from undertow.data.columns import MISSING, column_of_name
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ __all__ = [
     "MOST_STATES",
     "check_content",
     "fault",
+    "quoted",
     "read_numbers",
     "read_sequences",
     "table_name",
@@ -60,11 +61,15 @@ def read_sequences(
         _check_column(frame, name, path)
     if not frame.height:
         raise InvalidInput(f"{path} has a header and no records")
-    records = _states(frame[column]) if state is None else _evaluate(frame, state, path)
-    records = _check_few(pl.select(pl.when(frame[column].is_not_null()).then(records)).to_series())
+    values = frame[column].alias("\0value")  # some names are patterns to Polars
+    if state is None:
+        records = _states(values, f"column {column!r}")
+    else:
+        records = _evaluate(frame, state, path)
+    records = _check_few(pl.select(pl.when(values.is_not_null()).then(records)).to_series())
     if by is None:
         return [records.to_list()]
-    starts = [0, *(frame[by].rle_id().diff() == 1).arg_true().to_list(), frame.height]
+    starts = [0, *(frame[by].alias("\0by").rle_id().diff() == 1).arg_true().to_list(), frame.height]
     listed = records.to_list()
     return [listed[a:b] for a, b in pairwise(starts)]
 
@@ -89,7 +94,7 @@ def read_numbers(path: str | Path, columns: Sequence[str]) -> tuple[list[list[fl
         _check_column(frame, name, path)
         if not frame[name].dtype.is_numeric():
             raise InvalidInput(f"the column {name!r} of {path} must hold numbers only")
-    table = frame.select(pl.col(list(columns)).cast(pl.Float64))
+    table = frame.select(column_of_name(name).cast(pl.Float64) for name in columns)
     whole = table.drop_nulls()
     return [list(row) for row in whole.rows()], table.height - whole.height
 
@@ -112,6 +117,7 @@ def _read(path: Path) -> "pl.DataFrame":
         raise InvalidInput(f"cannot read {path}: {fault(str(error), name)}") from None
     if any("\ufffd" in column or "\0" in column for column in frame.columns):
         raise InvalidInput(f"cannot read {path}: {fault('utf-8', name)}")
+    frame = frame if name.endswith(".parquet") else frame.rename(quoted(frame.columns))
     return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
 
 
@@ -125,6 +131,16 @@ def table_name(path: Path) -> str:
     if not name.endswith(_ENDINGS):
         raise InvalidInput(f"{path} must be a table: a file ending in {', '.join(_ENDINGS)}")
     return name
+
+
+def quoted(columns: Sequence[str]) -> dict[str, str]:
+    """Return the names that have quotes, which Polars leaves doubled, as they are meant.
+
+    >>> quoted(["a", 'say ""hi""'])
+    {'say ""hi""': 'say "hi"'}
+    """
+    meant = {name: name.replace('""', '"') for name in columns if '""' in name}
+    return meant if len({*columns, *meant.values()}) == len(columns) + len(meant) else {}
 
 
 def check_content(path: Path, name: str, *, header_only: bool = False) -> None:
@@ -197,7 +213,7 @@ def _looks_like_data(column: "pl.Series") -> bool:
     return column.dtype == pl.String and name in column
 
 
-def _states(column: "pl.Series") -> "pl.Series":
+def _states(column: "pl.Series", what: str) -> "pl.Series":
     """Return a column as states: whole floats become integers, categories text."""
     import polars as pl
 
@@ -205,7 +221,7 @@ def _states(column: "pl.Series") -> "pl.Series":
         numbers = column.cast(pl.Float64)
         whole = numbers.cast(pl.Int64, strict=False)
         return whole if whole.cast(pl.Float64).equals(numbers) else numbers
-    return _check_kind(column, f"column {column.name!r}")
+    return _check_kind(column, what)
 
 
 def _evaluate(frame: "pl.DataFrame", state: str, path: Path) -> "pl.Series":

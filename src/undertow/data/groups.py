@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.data.columns import Column, iso
+from undertow.data.columns import Column, column_of_name, iso
 from undertow.data.objects import is_missing, moment, number_label, plain, words
 from undertow.data.sql import NUMBER
 from undertow.errors import InvalidInput
@@ -65,7 +65,7 @@ def declared(column: Column, labels: Sequence[Label]) -> "pl.Expr":
     if column.kind == "nothing":
         return pl.lit(None, dtype=pl.Int32)
     if column.kind == "csv":
-        value, number = pl.col(column.name), column.planes(missing=())[NUMBER]
+        value, number = column_of_name(column.name), column.planes(missing=())[NUMBER]
         texts = [(p, label) for p, label in places if isinstance(label, str)]
         truths = [(p, str(label).lower()) for p, label in places if isinstance(label, bool)]
         numbers = [(p, float(label)) for p, label in places if not isinstance(label, str | bool)]

@@ -19,6 +19,7 @@ __all__ = ["SHOWN", "Problem", "problems"]
 SHOWN = 10
 """Rows that are named for each kind of problem; the others are counted."""
 
+_TEST, _N, _ROWS = "\0test", "\0n", "\0rows"
 _WRONG = ("nobody", "untimed", "twice", "off")
 
 
@@ -63,18 +64,18 @@ def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) ->
         column, what = grid.complaint(wrong)
         kinds.append((column, what, grid.culprits(data.rows(numbered=True), wrong)))
     for column, what, test in _of_values(data, query, states):
-        rows = grid.windowed(data.rows(test.alias("\0test"), numbered=True))
-        kinds.append((column, what, rows.filter(pl.col("\0test"))))
+        rows = grid.windowed(data.rows(test.alias(_TEST), numbered=True))
+        kinds.append((column, what, rows.filter(pl.col(_TEST))))
     if data.by is not None:
         rows = grid.windowed(data.rows(numbered=True))
         kinds.append((data.by, "is in no group", rows.filter(pl.col(GROUP).is_null())))
     summaries = [
-        frame.select(pl.len().alias("n"), pl.col(ROW).sort().head(SHOWN).implode().alias("rows"))
+        frame.select(pl.len().alias(_N), pl.col(ROW).sort().head(SHOWN).implode().alias(_ROWS))
         for _, _, frame in kinds
     ]
     listed = _of_lines(data)
     for (column, what, _), found in zip(kinds, data.source.collect(*summaries), strict=True):
-        count, rows_found = found["n"][0], found["rows"][0]
+        count, rows_found = found[_N][0], found[_ROWS][0]
         listed += [Problem(column, row, what) for row in rows_found]
         if count > SHOWN:
             listed.append(Problem(column, None, f"{count - SHOWN} more rows: {what}"))

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.data.codes import Coded, Rule
-from undertow.data.columns import Column
+from undertow.data.columns import Column, column_of_name, part_of
 from undertow.data.grid import GROUP, PERSON, ROW, TIME
 from undertow.errors import InvalidInput, NotSupported
 from undertow.queries import State
@@ -64,11 +64,12 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
             "rows to the table, or say gaps='split'"
         )
     kept = _kept(data)
+    title = _title(data, kept)
     made = [
         record.positions(rule.names, named=True).alias(_CODE),
         record.there.alias(_THERE),
         *(
-            pl.col(name).alias(f"\0{name}")
+            column_of_name(name).alias(part_of(name, "kept"))
             for name in kept
             if data.source.columns[name].kind != "objects"
         ),
@@ -95,12 +96,9 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
     def restore(
         names: Sequence[State], numbers: npt.NDArray[Any], erased: npt.NDArray[np.bool_] | None
     ) -> "pl.DataFrame":
-        title = data.value or "state"
         written = {name: _given(data.source.columns[name], name, found, data) for name in kept}
         written[title] = _outputs(names, numbers, erased)
         if erased is not None:
-            if ERASED in written:
-                raise InvalidInput(f"a column is named {ERASED!r} already; rename it")
             written[ERASED] = pl.Series(erased)
         return pl.DataFrame({**written, ROW: found[ROW]}).sort(ROW).drop(ROW)
 
@@ -110,6 +108,18 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
 def _kept(data: "Data") -> list[str]:
     named = (data.grid.person, data.grid.time, data.by)
     return list(dict.fromkeys(name for name in named if name is not None))
+
+
+def _title(data: "Data", kept: Sequence[str]) -> str:
+    """Return the column of the outputs: that of the values, or one that is not there yet."""
+    if ERASED in (*kept, data.value):
+        raise InvalidInput(
+            f"a column is named {ERASED!r}, like the one that says what is erased; rename it"
+        )
+    title = "state" if data.value is None else data.value
+    while title in kept:
+        title += "_"
+    return title
 
 
 def _codes(data: "Data", found: "pl.DataFrame", rule: Rule) -> npt.NDArray[Any]:
@@ -131,7 +141,7 @@ def _given(column: Column, name: str, found: "pl.DataFrame", data: "Data") -> "p
     import polars as pl
 
     if column.kind != "objects":
-        return found[f"\0{name}"]
+        return found[part_of(name, "kept")]
     if name == data.grid.time:
         times = found[TIME]
         zone = "UTC" if data.grid.zoned else None

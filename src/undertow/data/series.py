@@ -29,7 +29,7 @@ def sequences(data: "Data", states: tuple[State, ...] | None) -> list[list[Any]]
     grid, record = data.grid, data.record
     names = _implied(data) if states is None else states
     if names is None:
-        made = [part.alias(plane) for plane, part in record.planes.items()]
+        made = [part.alias(f"\0{plane}") for plane, part in record.planes.items()]
     else:
         made = [record.positions(names, named=True).alias(_CODE)]
     if grid.fill and states is not None and data.gaps not in states:
@@ -82,16 +82,17 @@ def _implied(data: "Data") -> Sequence[State] | None:
 
 def _plain(found: "pl.DataFrame") -> list[Any]:
     """Return records as truth values, whole numbers, numbers or texts; None where missing."""
-    planes = [plane for plane in (NUMBER, TEXT, TRUTH) if plane in found.columns]
+    made = {p: found[f"\0{p}"] for p in (NUMBER, TEXT, TRUTH) if f"\0{p}" in found.columns}
+    planes = list(made)
     there = found[_THERE].to_list()
     if planes == [TRUTH]:
-        records = found[TRUTH].to_list()
+        records = made[TRUTH].to_list()
     elif TEXT not in planes:
-        records = [_number(value) for value in found[NUMBER]]
+        records = [_number(value) for value in made[NUMBER]]
     elif NUMBER not in planes:
-        records = found[TEXT].to_list()
+        records = made[TEXT].to_list()
     else:  # fields of a CSV file have both readings, Python objects one of them
-        numbers, texts = found[NUMBER].to_list(), found[TEXT].to_list()
+        numbers, texts = made[NUMBER].to_list(), made[TEXT].to_list()
         only = all(n is not None for n, t, h in zip(numbers, texts, there, strict=True) if h and t)
         records = [
             _number(number) if text is None or only else text

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.columns import Column, kind_of
-from undertow.data.frames import check_content, fault, table_name
+from undertow.data.columns import Column, column_of_name, kind_of, part_of
+from undertow.data.frames import check_content, fault, quoted, table_name
 from undertow.data.groups import group_labels
 from undertow.data.objects import instants, keys, readings
 from undertow.errors import InvalidInput
@@ -109,6 +109,9 @@ def _file(path: Path, roles: Roles) -> Source:
         raise blank.unreadable(str(error)) from None
     if any("\ufffd" in column or "\0" in column for column in schema):
         raise blank.unreadable("utf-8")
+    if text:
+        frame = frame.rename(quoted(schema.names()))
+        schema = frame.collect_schema()
     _check_columns(list(schema), roles, str(path), header=not text)
     if not text:
         return _polars(frame, roles, str(path), name)
@@ -137,6 +140,8 @@ def _check_columns(names: Sequence[Any], roles: Roles, title: str, *, header: bo
     The first line of a CSV file may be data by mistake. It is taken for a header, and may be
     quoted, only if one of the columns asked for is in it, and nothing that looks like a number.
     """
+    if any("\0" in str(name) for name in names):
+        raise InvalidInput(f"{title} has a column whose name has a null character; rename it")
     absent = [column for column in roles if column not in names]
     if not absent:
         return
@@ -164,7 +169,7 @@ def _polars(frame: "pl.LazyFrame", roles: Roles, title: str, file: str = "") -> 
     objects = [name for name in roles if schema[name] == pl.Object]
     if not objects:
         return Source(title, frame, columns, file)
-    (held,) = source.collect(frame.select(list(roles)))
+    (held,) = source.collect(frame.select(*map(column_of_name, roles)))
     for name in objects:
         columns[name], parts = _parts(name, held[name].to_list(), roles[name])
         held = held.with_columns(**parts)
@@ -289,19 +294,19 @@ def _parts(name: str, values: list[Any], roles: set[str]) -> "tuple[Column, dict
     column = Column(name, "objects")
     if "value" in roles:
         texts, numbers, there = readings(values)
-        parts[f"{name}\0text"] = pl.Series(texts, dtype=pl.String)
-        parts[f"{name}\0number"] = pl.Series(numbers, dtype=pl.Float64)
-        parts[f"{name}\0there"] = pl.Series(there, dtype=pl.Boolean)
+        parts[part_of(name, "text")] = pl.Series(texts, dtype=pl.String)
+        parts[part_of(name, "number")] = pl.Series(numbers, dtype=pl.Float64)
+        parts[part_of(name, "there")] = pl.Series(there, dtype=pl.Boolean)
     if "key" in roles:
         places, found = keys(values, name)
-        parts[f"{name}\0key"] = pl.Series(places, dtype=pl.Int64)
+        parts[part_of(name, "key")] = pl.Series(places, dtype=pl.Int64)
         column = replace(column, labels=tuple(found))
     if "group" in roles:
         places, labels = group_labels(values, name)
-        parts[f"{name}\0group"] = pl.Series(places, dtype=pl.Int64)
+        parts[part_of(name, "group")] = pl.Series(places, dtype=pl.Int64)
         column = replace(column, groups=labels)
     if "time" in roles:
         times, clock, zoned = instants(values)
-        parts[f"{name}\0time"] = pl.Series(times, dtype=pl.Int64)
+        parts[part_of(name, "time")] = pl.Series(times, dtype=pl.Int64)
         column = replace(column, clock=clock, zoned=zoned)
     return column, parts

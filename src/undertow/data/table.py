@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.columns import iso
+from undertow.data.columns import column_of_name, iso
 from undertow.data.grid import GROUP, PERSON, ROW, TIME, Facts, Grid, step_of, step_words
 from undertow.data.groups import declared, normalised
 from undertow.data.objects import plain
@@ -434,9 +434,10 @@ def _first(source: Source, time: str) -> str | None:
 
     if source.columns[time].kind not in ("csv", "text"):
         return None
-    text = pl.col(time).cast(pl.String)
-    (found,) = source.collect(source.frame.select(text).filter(text.str.len_chars() > 0).head(1))
-    return found[time][0] if found.height else None
+    text = column_of_name(time).cast(pl.String).alias(TIME)
+    filled = source.frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
+    (found,) = source.collect(filled.head(1))
+    return found[TIME][0] if found.height else None
 
 
 def _order(name: Any) -> tuple[bool, Any]:
