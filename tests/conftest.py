@@ -1,13 +1,24 @@
 """The summary of the soak: `make soak` writes what its runs saw to soak/last-result.md."""
 
 import datetime
+import os
 import subprocess
+import tempfile
+import uuid
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "soak" / "last-result.md"
+STATE = tempfile.TemporaryDirectory(prefix="undertow-state-")
+os.environ["UNDERTOW_STATE"] = STATE.name  # what is remembered of ledgers never leaves the tests
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch):
+    """Every test remembers ledgers in a folder of its own, made when the first is written."""
+    monkeypatch.setenv("UNDERTOW_STATE", str(Path(STATE.name) / uuid.uuid4().hex))
 
 
 def commit():

@@ -18,6 +18,7 @@ The tree::
     │   └── LedgerUnavailable          the database cannot be reached, or the disk is full
     └── Contradiction                  two certified bounds disagree: a defect, never a user error
 
+    AccountWarning (UserWarning)       something about the account that a curator should look at
     DisclosureWarning (UserWarning)    a model fitted to private data is itself a disclosure
 
 A message says what is required, what was found and where, and what to do. It never contains a
@@ -25,6 +26,7 @@ private data value.
 """
 
 __all__ = [
+    "AccountWarning",
     "BudgetExceeded",
     "Contradiction",
     "DisclosureWarning",
@@ -115,7 +117,7 @@ class Contradiction(UndertowError):  # noqa: N818
 
 
 class AccountWarning(UserWarning):
-    """Something about the account that a curator should look at."""
+    """Something about the account that a curator should look at: a second one of the same data."""
 
 
 class DisclosureWarning(UserWarning):

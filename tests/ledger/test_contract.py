@@ -132,7 +132,7 @@ def test_fifty_two_weeks_cost_one(place):
     assert (ledger.level(), ledger.left()) == (BUDGET, 0.0)
     assert ledger.leakage().upper <= 1.0
     assert ledger.left(Scope(start=364)) == BUDGET
-    with pytest.raises(BudgetExceeded, match="no level fits") as caught:
+    with pytest.raises(BudgetExceeded, match="nothing is left") as caught:
         ledger.reserve("again", 0.1, week(51))
     assert caught.value.left == 0.0
     assert ledger.verify() == 53
@@ -229,14 +229,12 @@ def test_the_database_holds_the_sums_of_brute_force(request, backend):
     @given(st.lists(st.tuples(coarse, scopes()), max_size=12), st.lists(scopes(), max_size=3))
     def check(asked, probes):
         ledger, accepted = place.open(uuid.uuid4().hex), []
-        with ledger._store.writing("reserve") as transaction:
-            for k, (level, scope) in enumerate(asked):
-                one = entry(level, scope, str(k))
-                try:
-                    ledger._reserve(transaction, one)
-                except BudgetExceeded:
-                    continue
-                accepted.append(one)
+        for k, (level, scope) in enumerate(asked):
+            try:
+                ledger.reserve(str(k), level, scope)
+            except BudgetExceeded:
+                continue
+            accepted.append(entry(level, scope, str(k)))
         for probe in (Scope(), *probes):
             worst = max(spends(accepted, probe), default=0)
             assert ledger.level(probe) == round_up(Fraction(worst)) <= BUDGET
@@ -308,8 +306,12 @@ def test_an_empty_result_is_a_result(place):
     ("changed", "what"),
     [
         ({"level": 0.2}, "level"),
-        ({"scope": week(1)}, "scope"),
-        ({"about": {"plan": "q"}}, "about"),
+        ({"scope": week(1)}, "window"),
+        ({"scope": Scope("cohort", ["a"], 0, 7)}, "choice of groups"),
+        ({"about": {"plan": "q"}}, "plan"),
+        ({"about": {"plan": "p", "asked": {"source": "b.csv"}}}, "source"),
+        ({"about": {"plan": "p", "asked": {"state": "steps > 1"}}}, r"meaning .*\(state\)"),
+        ({"about": {"plan": "p", "shape": {"rows": 3}}}, r"shape of the data \(rows\)"),
         ({"level": None, "kind": "redaction", "leakage": 0.5}, "kind"),
     ],
 )

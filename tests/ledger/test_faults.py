@@ -247,7 +247,7 @@ def test_a_write_that_fails_changes_nothing(sqlite_place):
 
 
 def test_a_ledger_that_may_not_be_written_can_be_read(sqlite_place, monkeypatch):
-    ledger = sqlite_place.open()
+    ledger = sqlite_place.open(memory=False)
     ledger.reserve("r", QUARTER)
     spoiled(monkeypatch, mode="ro")
     assert (ledger.level(), ledger.verify(), len(ledger.entries())) == (QUARTER, 2, 1)

@@ -139,7 +139,7 @@ def test_fifty_two_weeks_are_one_segment():
     for week in range(52):
         account.reserve(entry(0.25, Scope(start=7 * week, end=7 * week + 7), str(week)))
     assert account.cells == {REST: [Segment(0, 364, Fraction(1, 4))]}
-    with pytest.raises(BudgetExceeded, match="no level fits"):
+    with pytest.raises(BudgetExceeded, match="nothing is left"):
         account.reserve(entry(1e-9, Scope(start=363), "more"))
     account.reserve(entry(0.25, Scope(start=364), "after"))
 
@@ -337,5 +337,5 @@ def test_names_written_in_two_ways_are_one():
 
 
 def test_a_taken_id_says_what_differs():
-    with pytest.raises(LedgerConflict, match="another level and another scope"):
+    with pytest.raises(LedgerConflict, match="another level and another window"):
         check_same(entry(), entry(0.2, Scope(start=0)))

@@ -136,11 +136,11 @@ def test_errors_in_our_words(code, kind, words):
 
 def test_a_newer_ledger_is_refused_and_left_alone(place):
     ledger = place.open()
-    place.forge("UPDATE undertow_ledger SET version = 2")
+    place.forge("UPDATE undertow_ledger SET version = 3")
     refused(place.where, LedgerUnavailable, "use a newer undertow")
     with pytest.raises(LedgerUnavailable, match="newer"):
         ledger.reserve("r", HALF)
-    assert place.forge("SELECT version, seq FROM undertow_ledger") == [(2, 1)]
+    assert place.forge("SELECT version, seq FROM undertow_ledger") == [(3, 1)]
 
 
 def test_an_older_ledger_is_migrated_once(place, monkeypatch):

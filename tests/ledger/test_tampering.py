@@ -137,7 +137,7 @@ def test_a_forgery_is_found(place, ledger, forgery):
 
 def test_the_next_writer_notices_a_lost_end(place, ledger):
     place.forge("DELETE FROM undertow_events WHERE seq = 8")
-    with pytest.raises(LedgerDamaged, match="last event"):
+    with pytest.raises(LedgerDamaged, match="8 events were written, 7 are left"):
         ledger.reserve("next", EIGHTH, Scope(start=50))
 
 
@@ -158,7 +158,7 @@ def test_a_lost_data_set_is_not_started_anew(place, ledger):
     for call in (ledger.level, ledger.entries, lambda: ledger.reserve("x", EIGHTH)):
         with pytest.raises(LedgerDamaged, match="no longer in the ledger"):
             call()
-    with pytest.raises(LedgerDamaged, match="terms of the data set 'w25' are lost"):
+    with pytest.raises(LedgerDamaged, match="terms of the data set '.*' are no longer in the ledger"):
         place.open()
 
 
@@ -235,12 +235,12 @@ def test_an_old_copy_is_found_with_a_printed_hash(sqlite_place, tmp_path):
     target.close()
     printed = ledger.reserve("a", HALF).entry_hash
     assert ledger.verify(printed) == 2
-    assert Ledger(copy.where, "w25").verify() == 1
+    assert Ledger(copy.where, "w25", memory=False).verify() == 1
     with pytest.raises(LedgerDamaged, match="old copy"):
-        Ledger(copy.where, "w25").verify(printed)
+        Ledger(copy.where, "w25", memory=False).verify(printed)
 
 
 def test_a_budget_is_refused_on_what_is_stored(place, ledger):
     with pytest.raises(BudgetExceeded):
         ledger.reserve("c", 0.75)
-    assert store.VERSION == 1
+    assert store.VERSION == 2

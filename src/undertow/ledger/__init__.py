@@ -1,6 +1,7 @@
 """The account of what was released.
 
-Read scopes.py, rules.py (pure), events.py, faults.py, store.py (SQL), replay.py, book.py.
+Read scopes.py, rules.py, spends.py (pure), events.py, seals.py, replay.py, tables.py,
+transactions.py, store.py (SQL), memory.py, checks.py, requests.py, book.py.
 """
 
 __all__ = ["reached"]
@@ -11,7 +12,8 @@ def reached(checkpoint: str) -> None:
 
     Every write of the ledger passes ``<what>-begun`` (the database is locked, nothing written),
     ``<what>-written`` (written, not committed) and ``<what>-committed``, where what is ``create``,
-    ``migrate``, ``open``, ``limit``, ``reserve`` or ``confirm``. Tests put a function here that
+    ``migrate``, ``open``, ``limit``, ``reserve``, ``begin``, ``confirm``, ``cancel``, ``shape``,
+    ``forget`` or ``roles``. Tests put a function here that
     kills, cuts a connection or waits.
 
     >>> reached("reserve-written")

@@ -10,40 +10,33 @@ from json import loads
 from typing import Any, Literal
 
 from undertow.certificate import Leakage
-from undertow.errors import (
-    InvalidInput,
-    LedgerConflict,
-    LedgerDamaged,
-    LedgerUnavailable,
-)
+from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged, LedgerUnavailable
+from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.currency import budget_of, exchanged
-from undertow.ledger.events import Event
-from undertow.ledger.replay import entry_of, verified
+from undertow.ledger.memory import memory_at
+from undertow.ledger.replay import entries_of
+from undertow.ledger.requests import check_terms, request, wanted_terms
 from undertow.ledger.rules import (
-    REST,
     Entry,
     Kind,
     Layout,
-    Segment,
     Terms,
     canonical,
-    check_beside,
-    check_fits,
     check_same,
-    exact_level,
-    overlay,
     region,
     round_down,
+    round_up,
     settled,
 )
 from undertow.ledger.scopes import Scope, as_scope, check_name
+from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store, Transaction
 from undertow.mechanisms import Unit
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_positive
 from undertow.rounding import above, below
 
-__all__ = ["Ledger", "Reservation", "datasets"]
+__all__ = ["Ledger", "Reservation", "datasets", "forget"]
 
 Named = Literal["any", "ignorant", "informed"]
 
@@ -52,12 +45,14 @@ Named = Literal["any", "ignorant", "informed"]
 class Reservation:
     """A level that is spent for one release; ``result`` is what it published, None if nothing yet.
 
-    ``entry_hash`` names the entry for good: `Ledger.verify` finds it again.
+    ``entry_hash`` names the entry for good: `Ledger.verify` finds it again. ``made`` is when the
+    result was recorded (UTC), None where none is.
     """
 
     release_id: str
     result: dict[str, Any] | None
     entry_hash: str
+    made: str | None = None
 
 
 class Ledger:
@@ -82,13 +77,21 @@ class Ledger:
         person are hidden, by default ``"record"``.
     create
         Whether a missing ledger or data set is created.
+    key
+        Bytes, or the name of a file that holds them (by default the one that the environment names
+        in ``UNDERTOW_LEDGER_KEY``): nobody without it can write a ledger that verifies. A ledger
+        gets its key when it is created, for good; without it a ledger can only be read.
+    memory
+        Where the last event of each ledger is remembered, so that an old copy is noticed: a file
+        name, by default a file in the folder ``UNDERTOW_STATE``, else in that of the user's state
+        (``~/.local/state/undertow``); False for nowhere.
 
     >>> import tempfile
     >>> from undertow import MarkovChain
     >>> from undertow.ledger.scopes import Scope
     >>> folder = tempfile.TemporaryDirectory()
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
-    >>> ledger = Ledger(f"{folder.name}/year.db", "w25", model=chain, limit=1.0)
+    >>> ledger = Ledger(f"{folder.name}/year.db", "w25", model=chain, limit=1.0, memory=False)
     >>> week = ledger.reserve("week 1", 0.2, Scope(start=0, end=7))
     >>> ledger.confirm("week 1", {"active": 1017})
     {'active': 1017}
@@ -107,18 +110,21 @@ class Ledger:
         against: Named | None = None,
         unit: Unit | None = None,
         create: bool = True,
+        key: bytes | str | os.PathLike[str] | None = None,
+        memory: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         """Open the account, or start it; a refusal leaves everything as it was."""
         self.dataset = check_name(dataset, "the name of the data set")
-        wanted = _wanted(model, limit, against, unit)
-        self._store = Store(where)
+        wanted = wanted_terms(model, limit, against, unit)
+        self._store = Store(where, read_key(key))
+        self._checks = Checks(self._store, memory_at(memory))
         present = self._store.prepare()
         if not present and not create:
             raise LedgerUnavailable(f"{self._store.place} does not exist")
         terms = self._stored() if present else None
         if terms is None:
             terms = self._start(wanted, present, create)
-        _check_terms(self.dataset, terms, wanted)
+        check_terms(self.dataset, terms, wanted)
         self.model: AnyModel = model_from_dict(terms.model)
         self.against: Named = terms.against
         self.unit: Unit = terms.unit
@@ -162,17 +168,17 @@ class Ledger:
         return exchanged(level, self.model, self.against, self.unit)
 
     def entries(self) -> list[Entry]:
-        """Return all entries in the order in which they were reserved."""
+        """Return all entries in the order in which they were reserved, cancelled ones too."""
         with self._store.reading() as transaction:
             self._account(transaction)
-            return _entries(transaction.events(self.dataset))
+            return entries_of(transaction.events(self.dataset), transaction.head.seal)
 
     def entry(self, release_id: str) -> Entry | None:
         """Return the entry of a release, None if nothing was reserved for it."""
+        key = check_name(release_id, "release id")
         with self._store.reading() as transaction:
             self._account(transaction)
-            found = _entries(transaction.events(self.dataset, check_name(release_id, "release id")))
-        return found[0] if found else None
+            return self._entry(transaction, key)
 
     def verify(self, *holding: str) -> int:
         """Return the number of events in the ledger (all data sets), or raise `LedgerDamaged`.
@@ -181,16 +187,16 @@ class Ledger:
         follow from the events. ``holding``: hashes of entries from printed reports, which must be
         in the chain. Linear in the number of events.
         """
-        with self._store.reading() as transaction:
-            return verified(transaction, holding)
+        return self._checks.verify(holding)
 
     def set_limit(self, limit: float) -> None:
         """Change the limit, and record the change; it cannot fall below what is already spent."""
         new = replace(self._state(None)[0], limit=check_positive(limit, "the limit"))
         new = replace(new, budget=budget_of(new.limit, self.model, new.against, new.unit))
-        with self._store.writing("limit") as transaction:
-            _, layout = self._account(transaction)
-            level = transaction.highest(self.dataset, None, 0, 0)
+        with self._checks.writing("limit") as granting:
+            transaction, account = granting.transaction, granting.account(self.dataset)
+            layout = account.layout
+            level = round_up(account.spends.most(account.region(Scope())))
             if level > new.budget or (layout.redaction or 0.0) > new.limit:
                 raise LedgerConflict(
                     f"a limit of {new.limit:.7g} allows a DP level of {below(new.budget)}, but "
@@ -218,9 +224,10 @@ class Ledger:
         ``about`` describes the release (JSON, nothing private) and must not change when it is
         repeated. A redaction (``kind="redaction"``, ``level=None``) comes with its proved
         ``leakage``, and alone. Raises `BudgetExceeded` or `LedgerConflict` before anything is
-        written. Cost: the segments that the scope meets.
+        written, and `LedgerDamaged` where the ledger is not as it was written. Cost: the segments
+        that the scope meets; the first time, or after another writer, all events.
         """
-        entry = _request(release_id, level, scope, about, kind, leakage)
+        entry = request(release_id, level, scope, about, kind, leakage)
         if unit not in (None, "record", "person"):
             raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
         if unit == "record" and self.unit == "person":
@@ -228,8 +235,43 @@ class Ledger:
                 "this ledger hides all records of a person, the release hides one record: its "
                 "level says nothing about a person; release with unit='person'"
             )
-        with self._store.writing("reserve") as transaction:
-            return self._reserve(transaction, entry)
+        with self._checks.writing("reserve") as granting:
+            return self._reserve(granting, entry)
+
+    def begin(self, release_id: str) -> None:
+        """Record that noise is about to be drawn for a release: it can no longer be cancelled.
+
+        Once is enough, and a release with a recorded result has begun.
+        """
+        with self._checks.writing("begin") as granting:
+            found = self._held(granting, release_id)
+            if not found.begun:
+                body = {"at": _now()}
+                granting.transaction.append(self.dataset, "begin", found.release_id, body)
+
+    def cancel(self, release_id: str, why: str) -> None:
+        """Give back, on record, what was reserved for a release that never began.
+
+        The id is retired: nothing can be reserved under it again. Refused once noise may have
+        been drawn (after `begin` or `confirm`): what was seen cannot be taken back.
+        """
+        reason = check_name(why, "the reason, which is recorded,")
+        with self._checks.writing("cancel") as granting:
+            found = self._held(granting, release_id)
+            if found.begun:
+                raise LedgerConflict(
+                    f"the release {found.release_id!r} has begun: noise may have been drawn and "
+                    "seen, so its level stays spent; repeat it with the same id"
+                )
+            transaction, account = granting.transaction, granting.account(self.dataset)
+            where, level, layout = account.given_back(found)
+            granting.check_region(self.dataset, account, where)
+            body = {"why": reason, "at": _now()}
+            transaction.append(self.dataset, "cancel", found.release_id, body)
+            if level:
+                transaction.write(self.dataset, account.spends.changes(where, level))
+            if layout != account.layout:
+                transaction.put_dataset(self.dataset, account.terms, layout)
 
     def confirm(self, release_id: str, result: dict[str, Any]) -> dict[str, Any]:
         """Record what a reserved release publishes, and return what is recorded: show only that.
@@ -241,55 +283,84 @@ class Ledger:
         if not isinstance(result, dict):
             raise InvalidInput(f"the result must be a dictionary, found {type(result).__name__}")
         text = canonical(result, "result")
-        with self._store.writing("confirm") as transaction:
-            self._account(transaction)
-            found = _entries(transaction.events(self.dataset, key))
-            if not found:
-                raise LedgerConflict(
-                    f"nothing was reserved under the id {key!r}; reserve before drawing noise"
-                )
-            if found[0].result is not None:
-                return dict(found[0].result)
+        with self._checks.writing("confirm") as granting:
+            found = self._held(granting, key)
+            if found.result is not None:
+                return dict(found.result)
             body = {"result": loads(text), "at": _now()}
-            transaction.append(self.dataset, "confirm", key, body)
+            granting.transaction.append(self.dataset, "confirm", key, body)
         recorded: dict[str, Any] = loads(text)
         return recorded
 
-    def _reserve(self, transaction: Transaction, entry: Entry) -> Reservation:
-        """Reserve inside a transaction; keeps segments and layout in step with the new event."""
-        terms, layout = self._account(transaction)
-        found = _entries(transaction.events(self.dataset, entry.release_id))
-        if found:
-            check_same(found[0], entry)
-            result = found[0].result
-            return Reservation(
-                entry.release_id, None if result is None else dict(result), found[0].hash
-            )
-        check_beside(layout, entry)
-        where = region(layout, entry.scope, terms.unit)
-        lines: dict[str, list[Segment]] = {
-            cell: transaction.segments(self.dataset, cell, where.start, where.end)
-            for cell in where.seen
-        }
-        spent = [
-            segment.level
-            for line in lines.values()
-            for segment in line
-            if segment.start < where.end and segment.end > where.start
+    def bind(self, identity: str) -> list[str]:
+        """Remember the public shape that the data set is released with; return what to warn about.
+
+        ``identity`` is a hash of the table's public shape. The same table under another data set,
+        or in another ledger that the memory knows, has two budgets, and what is spent adds up.
+        A table that has grown is another shape, and is remembered too.
+        """
+        name = check_name(identity, "the identity of the data")
+        with self._checks.writing("shape") as granting:
+            account = granting.account(self.dataset)
+            if name not in account.shapes:
+                body = {"identity": name, "at": _now()}
+                granting.transaction.append(self.dataset, "shape", None, body)
+            here = [
+                (other, self._store.place)
+                for other, found in sorted(granting.accounts.items())
+                if other != self.dataset and name in found.shapes
+            ]
+            elsewhere = self._checks.bound(granting.transaction, name, self.dataset)
+        return [
+            f"the same table was released as data set {other!r} in {place}: budgets of two "
+            "accounts of the same records add up"
+            for other, place in (*here, *elsewhere)
         ]
-        check_fits(max(spent, default=Fraction(0)), entry, terms)
+
+    def _held(self, granting: Granting, release_id: str) -> Entry:
+        """Return the entry of a release that was reserved and not cancelled."""
+        key = check_name(release_id, "release id")
+        found = self._recorded(granting, key)
+        if found is None:
+            raise LedgerConflict(
+                f"nothing was reserved under the id {key!r}; reserve before drawing noise"
+            )
+        if found.status == "cancelled":
+            raise LedgerConflict(f"the release {key!r} was cancelled; reserve under another id")
+        return found
+
+    def _recorded(self, granting: Granting, release_id: str) -> Entry | None:
+        """Return the entry of a release, which must be the one that was verified."""
+        known = granting.account(self.dataset).lines.get(release_id)
+        found = self._entry(granting.transaction, release_id)
+        if (None if known is None else known.hash) != (None if found is None else found.hash):
+            raise LedgerDamaged(f"the entry of the release {release_id!r} is not as it was written")
+        return found
+
+    def _entry(self, transaction: Transaction, release_id: str) -> Entry | None:
+        events = transaction.events(self.dataset, release_id)
+        found = entries_of(events, transaction.head.seal)
+        return found[0] if found else None
+
+    def _reserve(self, granting: Granting, entry: Entry) -> Reservation:
+        """Reserve inside a transaction; keeps segments and layout in step with the new event."""
+        transaction, account = granting.transaction, granting.account(self.dataset)
+        found = self._recorded(granting, entry.release_id)
+        if found is not None:
+            check_same(found, entry)
+            result = None if found.result is None else dict(found.result)
+            return Reservation(entry.release_id, result, found.hash, found.made)
+        where = account.region(entry.scope)
+        granting.check_region(self.dataset, account, where)
+        account.check(entry, where)
         body = {**entry.body(), "at": _now()}
         own = transaction.append(self.dataset, "reserve", entry.release_id, body)
         if entry.level is not None:
-            for cell in where.fresh:
-                transaction.copy_cell(self.dataset, REST, cell)
-            for cell in where.cells:
-                old = lines[cell if cell in lines else REST]
-                new = overlay(old, where.start, where.end, Fraction(entry.level))
-                transaction.replace_segments(self.dataset, cell, old, new)
-        after = settled(layout, entry, terms.unit)
-        if after != layout:
-            transaction.put_dataset(self.dataset, terms, after)
+            changes = account.spends.changes(where, Fraction(entry.level))
+            transaction.write(self.dataset, changes)
+        after = settled(account.layout, entry, account.terms.unit, where)
+        if after != account.layout:
+            transaction.put_dataset(self.dataset, account.terms, after)
         return Reservation(entry.release_id, None, own)
 
     def _state(self, scope: object) -> tuple[Terms, Layout, float]:
@@ -307,6 +378,7 @@ class Ledger:
 
     def _stored(self) -> Terms | None:
         with self._store.reading() as transaction:
+            self._checks.greet(transaction)
             found = transaction.dataset(self.dataset)
             return None if found is None else found[0]
 
@@ -335,11 +407,13 @@ class Ledger:
         terms = replace(terms, budget=budget)
         if not present:
             self._store.create()
-        with self._store.writing("open") as transaction:
+            self._stored()
+        with self._checks.writing("open") as granting:
+            transaction = granting.transaction
             found = transaction.dataset(self.dataset)
             if found is not None:
                 return found[0]
-            if any(transaction.events(self.dataset)):  # a second budget for the same records
+            if self.dataset in granting.accounts:  # a second budget for the same records
                 raise LedgerDamaged(f"the terms of the data set {self.dataset!r} are lost")
             body = {"terms": terms.to_dict(), "at": _now()}
             transaction.append(self.dataset, "open", None, body)
@@ -356,64 +430,25 @@ def datasets(where: str | os.PathLike[str]) -> list[str]:
         return sorted(transaction.datasets())
 
 
-def _wanted(model: Any, limit: Any, against: Any, unit: Any) -> dict[str, Any]:
-    """Return the terms that were passed, checked; None where nothing was."""
-    if against not in (None, "any", "ignorant", "informed"):
-        raise InvalidInput("a ledger is kept against 'any', 'ignorant' or 'informed'")
-    if unit not in (None, "record", "person"):
-        raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
-    description = None
-    if model is not None:
-        if not isinstance(model, AnyModel):
-            raise InvalidInput(f"a model is required, found {type(model).__name__}")
-        description = loads(canonical(model.to_dict(), "model"))
-    checked = None if limit is None else check_positive(limit, "the limit")
-    return {"model": description, "limit": checked, "against": against, "unit": unit}
+def forget(
+    where: str | os.PathLike[str],
+    *,
+    key: bytes | str | os.PathLike[str] | None = None,
+    memory: str | os.PathLike[str] | None = None,
+) -> int:
+    """Accept, on record, that a ledger has lost events; return how many were remembered.
 
-
-def _check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
-    """Refuse terms other than the stored ones: two sets of terms would be two promises."""
-    reasons = {
-        "model": "another model: levels are exchanged once, under one model. Open it without one",
-        "limit": f"the limit {terms.limit:.7g}. Open it without one, then use set_limit",
-        "against": f"the adversary {terms.against!r}; open it without naming one",
-        "unit": f"the unit {terms.unit!r}; open it without naming one",
-    }
-    for name, reason in reasons.items():
-        if wanted[name] is not None and wanted[name] != getattr(terms, name):
-            raise LedgerConflict(f"the data set {dataset!r} is kept under {reason}")
-
-
-def _request(
-    release_id: str, level: Any, scope: object, about: Any, kind: str, leakage: Any
-) -> Entry:
-    """Return what is asked for, checked, or refuse what is no level."""
-    key, where = check_name(release_id, "release id"), as_scope(scope)
-    if about is not None and not isinstance(about, Mapping):
-        raise InvalidInput(f"about must be a dictionary, found {type(about).__name__}")
-    said = loads(canonical(dict(about or {}), "description in about"))
-    if kind == "redaction":
-        if level is not None and level != math.inf:
-            raise InvalidInput("a redaction has no finite DP level; pass level=None")
-        return Entry(key, "redaction", None, check_positive(leakage, "its leakage"), where, said)
-    if kind != "release" or leakage is not None:
-        raise InvalidInput(
-            "an entry is a 'release' with a DP level or a 'redaction' with a leakage; leakages of "
-            "releases are not added, they do not compose"
-        )
-    return Entry(key, "release", exact_level(level), None, where, said)
-
-
-def _entries(events: Any) -> list[Entry]:
-    """Return the entries among the events of a data set, each with its confirmation."""
-    reserved: dict[str | None, Event] = {}
-    confirmed: dict[str | None, dict[str, Any]] = {}
-    for event in events:
-        if event.kind == "reserve":
-            reserved[event.release_id] = event
-        elif event.kind == "confirm":
-            confirmed[event.release_id] = event.content()
-    return [entry_of(one, one.content(), confirmed.get(key)) for key, one in reserved.items()]
+    For a ledger that was restored from an older copy: what was spent since then is not in it.
+    """
+    store = Store(where, read_key(key))
+    if not store.prepare():
+        raise LedgerUnavailable(f"{store.place} does not exist")
+    checks = Checks(store, memory_at(memory))
+    last = checks.forget()
+    with checks.writing("forget") as granting:
+        body = {"remembered": None if last is None else [*last], "at": _now()}
+        granting.transaction.append("", "forget", None, body)
+    return 0 if last is None else last[0]
 
 
 def _now() -> str:

@@ -1,15 +1,13 @@
 """The account once more, from the events alone: what the other tables must hold."""
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from undertow.errors import LedgerDamaged, UndertowError
-from undertow.ledger.events import ORIGIN, Event
+from undertow.ledger.events import Event
 from undertow.ledger.rules import (
-    REST,
     Entry,
     Layout,
     Region,
@@ -17,14 +15,25 @@ from undertow.ledger.rules import (
     Terms,
     check_beside,
     check_fits,
-    overlay,
+    freed,
     region,
     settled,
 )
 from undertow.ledger.scopes import Scope
-from undertow.ledger.store import Transaction
+from undertow.ledger.seals import Seal
+from undertow.ledger.spends import Spends
 
-__all__ = ["Account", "entry_of", "replayed", "verified"]
+__all__ = ["Account", "Accounts", "Line", "chained", "entries_of", "replayed"]
+
+Status = Literal["reserved", "begun", "confirmed", "cancelled"]
+
+
+class Line(NamedTuple):
+    """How far a release has come; its request is kept as long as it can be given back."""
+
+    status: Status
+    hash: str
+    asked: Entry | None
 
 
 @dataclass(slots=True)
@@ -33,53 +42,86 @@ class Account:
 
     terms: Terms
     layout: Layout = field(default_factory=Layout)
-    entries: dict[str, Entry] = field(default_factory=dict)
-    cells: dict[str, list[Segment]] = field(default_factory=lambda: {REST: []})
+    lines: dict[str, Line] = field(default_factory=dict)
+    spends: Spends = field(default_factory=Spends)
+    shapes: set[str] = field(default_factory=set)
+    live: int = 0
+
+    @property
+    def cells(self) -> dict[str, list[Segment]]:
+        """What each cell has spent."""
+        return self.spends.cells()
+
+    def region(self, scope: Scope) -> Region:
+        """Return where an entry with this scope adds its level."""
+        return region(self.layout, scope, self.terms.unit)
+
+    def check(self, entry: Entry, where: Region) -> None:
+        """Refuse an entry that must not be beside the others, or that does not fit."""
+        check_beside(self.layout, entry)
+        check_fits(self.spends.most(where), entry, self.terms)
 
     def reserve(self, entry: Entry) -> None:
         """Add an entry under the same rules as when it was written."""
-        check_beside(self.layout, entry)
-        where = region(self.layout, entry.scope, self.terms.unit)
-        check_fits(self._spent(where), entry, self.terms)
-        for cell in where.fresh:
-            self.cells[cell] = list(self.cells[REST])
-        if entry.level is not None:
-            for cell in where.cells:
-                line, (low, high) = self.cells[cell], self._slice(cell, where)
-                line[low:high] = overlay(
-                    line[low:high], where.start, where.end, Fraction(entry.level)
-                )
-        self.layout = settled(self.layout, entry, self.terms.unit)
-        self.entries[entry.release_id] = entry
+        where = self.region(entry.scope)
+        self.check(entry, where)
+        self.spends.add(where, None if entry.level is None else Fraction(entry.level))
+        self.layout = settled(self.layout, entry, self.terms.unit, where)
+        self.lines[entry.release_id] = Line("reserved", entry.hash, replace(entry, about={}))
+        self.live += 1
 
-    def _slice(self, cell: str, where: Region) -> tuple[int, int]:
-        """Return the positions of the segments that meet or border the window."""
-        line = self.cells[cell]
-        low = bisect_left(line, where.start, key=lambda segment: segment.end)
-        return low, bisect_left(line, where.end + 1, lo=low, key=lambda segment: segment.start)
+    def given_back(self, entry: Entry) -> tuple[Region, Fraction, Layout]:
+        """Return what cancelling an entry takes away where, and the layout afterwards.
 
-    def _spent(self, where: Region) -> Fraction:
-        most = Fraction(0)
-        for cell in where.seen:
-            low, high = self._slice(cell, where)
-            for segment in self.cells[cell][low:high]:
-                if segment.start < where.end and segment.end > where.start:
-                    most = max(most, segment.level)
-        return most
+        Cells that were set apart since then are copies that hold the level too: the region of the
+        scope under the layout of now contains them.
+        """
+        level = -Fraction(0 if entry.level is None else entry.level)
+        return self.region(entry.scope), level, freed(self.layout, self.live - 1)
+
+    def cancel(self, release_id: str) -> None:
+        """Give an entry back that was reserved and never begun."""
+        line = self.lines[release_id]
+        if line.status != "reserved" or line.asked is None:
+            raise ValueError("not reserved")
+        where, level, self.layout = self.given_back(line.asked)
+        self.spends.add(where, level or None)
+        self.lines[release_id] = Line("cancelled", line.hash, None)
+        self.live -= 1
+
+    def advance(self, release_id: str, status: Status, *before: Status) -> None:
+        """Take a release one step further, if it stood where that is possible."""
+        line = self.lines[release_id]
+        if line.status not in before:
+            raise ValueError("out of order")
+        self.lines[release_id] = Line(status, line.hash, None)
 
 
-def entry_of(event: Event, body: dict[str, Any], confirmed: dict[str, Any] | None = None) -> Entry:
-    """Return the entry that the body of a reserve event, and of its confirmation, describe."""
+Accounts = dict[str, Account]
+
+
+def entries_of(events: Iterable[Event], seal: Seal) -> list[Entry]:
+    """Return the entries among events, each with what became of it, in order."""
+    found: dict[str | None, Entry] = {}
+    for event in events:
+        body, before = seal.content(event), found.get(event.release_id)
+        if event.kind == "reserve":
+            found[event.release_id] = _entry(event, body)
+        elif before is not None:
+            found[event.release_id] = _later(before, event, body)
+    return list(found.values())
+
+
+def _entry(event: Event, body: Mapping[str, Any]) -> Entry:
+    """Return the entry that the body of a reserve event describes."""
     try:
         return Entry(
             release_id=event.release_id or "",
             kind=body["kind"],
             level=body["level"],
             leakage=body["leakage"],
-            scope=Scope(**body["scope"]),
+            scope=Scope.stored(body["scope"]),
             about=body["about"],
-            status="reserved" if confirmed is None else "confirmed",
-            result=None if confirmed is None else confirmed["result"],
             at=body["at"],
             hash=event.hash,
         )
@@ -87,77 +129,74 @@ def entry_of(event: Event, body: dict[str, Any], confirmed: dict[str, Any] | Non
         _damaged(event.seq, "does not describe an entry")
 
 
-def replayed(events: Iterable[Event]) -> tuple[dict[str, Account], list[str]]:
-    """Return the accounts that the events make, and all hashes.
+def _later(entry: Entry, event: Event, body: Mapping[str, Any]) -> Entry:
+    """Return an entry after its confirmation, its beginning or its cancellation."""
+    try:
+        if event.kind == "confirm":
+            return replace(
+                entry, status="confirmed", result=body["result"], made=body["at"], begun=True
+            )
+        if event.kind == "cancel":
+            return replace(entry, status="cancelled", why=body["why"])
+    except KeyError:
+        _damaged(event.seq, f"does not {event.kind} an entry")
+    return replace(entry, begun=True) if event.kind == "begin" else entry
 
-    Refuses a chain that is broken (a row changed, missing, added or moved) and events that could
-    not have been written: an unknown data set, a second reservation, a spend beyond the budget.
+
+def chained(
+    events: Iterable[Event], seal: Seal, previous: str, seq: int = 0
+) -> Iterator[tuple[Event, dict[str, Any]]]:
+    """Yield events with their bodies after checking that each follows the one before it.
+
+    Refuses a chain that is broken: a row changed, missing, added or moved.
     """
-    accounts: dict[str, Account] = {}
-    hashes = [ORIGIN]
-    for number, event in enumerate(events, 1):
+    for number, event in enumerate(events, seq + 1):
         if event.seq != number:
             _damaged(number, f"is missing: the next one found is number {event.seq}")
-        if event.previous != hashes[-1]:
+        if event.previous != previous:
             _damaged(number, "does not follow the one before it")
-        hashes.append(event.hash)
-        try:
-            _apply(accounts, event)
-        except LedgerDamaged:
-            raise
-        except (UndertowError, KeyError, TypeError, ValueError, AttributeError) as error:
-            _damaged(number, f"could not have been written ({type(error).__name__})")
-    return accounts, hashes
+        yield event, seal.content(event)
+        previous = event.hash
 
 
-def _apply(accounts: dict[str, Account], event: Event) -> None:
-    body, account = event.content(), accounts.get(event.dataset)
-    key = event.release_id or ""
-    if event.kind == "open" and account is None:
+def replayed(accounts: Accounts, event: Event, body: dict[str, Any]) -> None:
+    """Take accounts through an event, and refuse one that could not have been written.
+
+    An unknown data set, a second reservation, a spend beyond the budget, noise after a
+    cancellation.
+    """
+    try:
+        _apply(accounts, event, body)
+    except LedgerDamaged:
+        raise
+    except (UndertowError, KeyError, TypeError, ValueError, AttributeError) as error:
+        _damaged(event.seq, f"could not have been written ({type(error).__name__})")
+
+
+def _apply(accounts: Accounts, event: Event, body: dict[str, Any]) -> None:
+    key, kind = event.release_id or "", event.kind
+    if kind == "forget":  # about the ledger, not about a data set
+        return
+    if kind == "open" and event.dataset not in accounts:
         accounts[event.dataset] = Account(Terms(**body["terms"]))
-    elif event.kind == "limit" and account is not None:
+        return
+    account = accounts[event.dataset]
+    if kind == "limit":
         account.terms = replace(account.terms, limit=body["limit"], budget=body["budget"])
-    elif event.kind == "reserve" and account is not None and key not in account.entries:
-        account.reserve(entry_of(event, body))
-    elif event.kind == "confirm" and account is not None and key in account.entries:
-        entry = account.entries[key]
-        if entry.status == "confirmed":
+    elif kind == "reserve" and key not in account.lines:
+        account.reserve(_entry(event, body))
+    elif kind == "begin":
+        account.advance(key, "begun", "reserved")
+    elif kind == "confirm":
+        if account.lines[key].status == "confirmed":
             _damaged(event.seq, "confirms what was confirmed before")
-        account.entries[key] = replace(entry, status="confirmed", result=body["result"])
+        account.advance(key, "confirmed", "reserved", "begun")
+    elif kind == "cancel":
+        account.cancel(key)
+    elif kind == "shape":
+        account.shapes.add(body["identity"])
     else:
         _damaged(event.seq, "has no place here")
-
-
-def verified(transaction: Transaction, holding: Iterable[str] = ()) -> int:
-    """Return the number of events after checking everything that is stored against them.
-
-    ``holding`` are hashes known from elsewhere (printed reports): each must be in the chain,
-    which is what finds a ledger that was rolled back or written anew.
-    """
-    accounts, hashes = replayed(transaction.events())
-    number = len(hashes) - 1
-    if transaction.head != (number, hashes[-1]):
-        raise LedgerDamaged(
-            f"{transaction.head[0]} events were written, {number} are left, or the last is another"
-        )
-    found = {name: (account.terms, account.layout) for name, account in accounts.items()}
-    if found != transaction.datasets():
-        raise LedgerDamaged("the stored terms of the data sets do not follow from the events")
-    spent = [
-        (name, cell, segment)
-        for name, account in sorted(accounts.items())
-        for cell, line in sorted(account.cells.items())
-        for segment in line
-    ]
-    if spent != sorted(transaction.all_segments()):
-        raise LedgerDamaged("the stored spent levels do not follow from the events")
-    missing = sum(one not in set(hashes[1:]) for one in holding)
-    if missing:
-        raise LedgerDamaged(
-            f"{missing} of the entries named are not in this ledger: it is an old copy, or not the "
-            "one they were written to"
-        )
-    return number
 
 
 def _damaged(seq: int, what: str) -> NoReturn:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from json import dumps, loads
+from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple
 
 from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict
@@ -34,6 +35,8 @@ __all__ = [
     "check_fits",
     "check_same",
     "exact_level",
+    "freed",
+    "nothing",
     "overlay",
     "region",
     "round_down",
@@ -45,6 +48,9 @@ REST = ""
 """The cell of all records whose group no entry has named yet."""
 
 Kind = Literal["release", "redaction"]
+
+_NOTHING = 1e-9
+"""The part of a budget below which people are told that nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class Entry:
     """One line of the account: a reserved (spent) or confirmed (spent and published) release.
 
     A release has a ``level``; a redaction has none and stands with the ``leakage`` proved for it.
+    ``at`` is when it was reserved, ``made`` when its result was recorded. ``begun``: its noise may
+    have been drawn. A cancelled entry spends nothing, and ``why`` says why.
     """
 
     release_id: str
@@ -75,10 +83,13 @@ class Entry:
     leakage: float | None
     scope: Scope
     about: Mapping[str, Any]
-    status: Literal["reserved", "confirmed"] = "reserved"
+    status: Literal["reserved", "confirmed", "cancelled"] = "reserved"
     result: Mapping[str, Any] | None = None
     at: str = ""
     hash: str = ""
+    made: str | None = None
+    begun: bool = False
+    why: str | None = None
 
     def body(self) -> dict[str, Any]:
         """Return what is asked for, JSON-ready: equal bodies are the same request."""
@@ -146,13 +157,16 @@ def region(layout: Layout, scope: Scope, unit: Unit) -> Region:
         end = HIGH if scope.end is None else scope.end
     if scope.groups is None or layout.by not in (None, scope.by):
         return Region(layout.cells, (), start, end)
-    cells = tuple(dumps(group) for group in scope.groups)
+    cells = tuple(map(encode_basestring_ascii, scope.groups))  # JSON: never the empty text of REST
     stored = set(layout.cells)
     return Region(cells, tuple(cell for cell in cells if cell not in stored), start, end)
 
 
-def settled(layout: Layout, entry: Entry, unit: Unit) -> Layout:
-    """Return the layout after an entry: the first partition and the first clock stay for good."""
+def settled(layout: Layout, entry: Entry, unit: Unit, where: Region | None = None) -> Layout:
+    """Return the layout after an entry: the first partition and the first clock stay for good.
+
+    ``where`` is its region, if that is known already.
+    """
     scope, redaction = entry.scope, entry.leakage if entry.kind == "redaction" else None
     if unit == "person":
         return replace(layout, used=True, redaction=redaction)
@@ -160,20 +174,32 @@ def settled(layout: Layout, entry: Entry, unit: Unit) -> Layout:
     return Layout(
         by=layout.by if layout.by is not None or scope.groups is None else scope.by,
         clock=layout.clock if layout.clock is not None or not windowed else scope.clock,
-        cells=(*layout.cells, *region(layout, scope, unit).fresh),
+        cells=(*layout.cells, *(where or region(layout, scope, unit)).fresh),
         used=True,
         redaction=redaction,
     )
 
 
+def freed(layout: Layout, live: int) -> Layout:
+    """Return the layout after a cancellation that leaves ``live`` entries; its cells stay apart.
+
+    >>> freed(Layout(by="cohort", used=True), 0)
+    Layout(by='cohort', clock=None, cells=('',), used=False, redaction=None)
+    """
+    return replace(layout, used=live > 0, redaction=None)
+
+
 def overlay(segments: Sequence[Segment], start: int, end: int, level: Fraction) -> list[Segment]:
-    """Return the segments after adding a level on start <= time < end.
+    """Return the segments after adding a level (a negative one: giving it back) in a window.
 
     Keeps: sorted, disjoint, positive, and no two adjacent ones of the same level (so fifty-two
-    weeks of one level are one segment). Only segments that meet or border the window are needed.
+    weeks of one level are one segment). Only segments that meet or border the window
+    start <= time < end are needed.
 
     >>> overlay([Segment(0, 7, Fraction(1))], 7, 14, Fraction(1))
     [Segment(start=0, end=14, level=Fraction(1, 1))]
+    >>> overlay(overlay([], 0, 7, Fraction(1)), 0, 7, Fraction(-1))
+    []
     """
     pieces: list[Segment] = []
     at = start  # the window is done up to here
@@ -190,9 +216,13 @@ def overlay(segments: Sequence[Segment], start: int, end: int, level: Fraction) 
             pieces.append(Segment(max(old.start, end), old.end, old.level))
             at = end
     pieces += [Segment(at, end, level)] if at < end else []
-    merged = pieces[:1]
-    for piece in pieces[1:]:
-        last = merged[-1]
+    merged: list[Segment] = []
+    for piece in pieces:
+        if not piece.level:
+            continue
+        if piece.level < 0:
+            raise ValueError("more would be given back than was spent")
+        last = merged[-1] if merged else piece
         if last.end == piece.start and last.level == piece.level:
             merged[-1] = Segment(last.start, piece.end, last.level)
         else:
@@ -216,7 +246,11 @@ def check_fits(spent: Fraction, entry: Entry, terms: Terms) -> None:
         return
     if spent + Fraction(entry.level) > Fraction(terms.budget):
         left = round_down(Fraction(terms.budget) - spent)
-        fits = f"a level of at most {_brief(left, below)} fits" if left else "no level fits"
+        fits = (
+            "nothing is left"
+            if nothing(left, terms.budget)
+            else f"a level of at most {_brief(left, below)} fits"
+        )
         raise BudgetExceeded(
             f"the release needs a DP level of {_brief(entry.level, above)} on "
             f"{entry.scope.words()}, but {fits}: the limit {_brief(terms.limit, below)} allows a "
@@ -241,12 +275,56 @@ def check_beside(layout: Layout, entry: Entry) -> None:
 
 def check_same(found: Entry, wanted: Entry) -> None:
     """Refuse a release id that was used for something else: it would get another's answer."""
+    if found.status == "cancelled":
+        raise LedgerConflict(
+            f"the release id {found.release_id!r} was cancelled and is retired; use another id"
+        )
     if found.body() != wanted.body():
-        changed = [k for k, v in found.body().items() if v != wanted.body()[k]]
+        changed = _differences(found, wanted) or ["description"]
         raise LedgerConflict(
             f"the release id {found.release_id!r} is taken by a release with another "
             f"{' and another '.join(changed)}; repeat that one unchanged, or use a new id"
         )
+
+
+def _differences(found: Entry, wanted: Entry) -> list[str]:
+    """Return in words what two requests differ in; values stay out of it."""
+    scopes = (found.scope.to_dict(), wanted.scope.to_dict())
+    asked = tuple(dict(entry.about.get("asked") or {}) for entry in (found, wanted))
+    shapes = tuple(dict(entry.about.get("shape") or {}) for entry in (found, wanted))
+    source = tuple({"source": about.pop("source", None)} for about in asked)
+    rest = tuple(
+        {k: v for k, v in entry.about.items() if k not in ("asked", "shape")}
+        for entry in (found, wanted)
+    )
+    own = [k for k in ("kind", "level", "leakage") if getattr(found, k) != getattr(wanted, k)]
+    groups = bool({"by", "groups"} & {*_keys(*scopes)})
+    window = bool({"start", "end", "clock"} & {*_keys(*scopes)})
+    return [
+        *own,
+        *(["choice of groups"] if groups else []),
+        *(["window"] if window else []),
+        *_keys(*rest),
+        *_keys(*source),
+        *[f"meaning of the columns ({', '.join(keys)})" for keys in [_keys(*asked)] if keys],
+        *[f"shape of the data ({', '.join(keys)})" for keys in [_keys(*shapes)] if keys],
+    ]
+
+
+def _keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Return the names under which two descriptions differ."""
+    return [k for k in {**one, **other} if one.get(k) != other.get(k) or (k in one) != (k in other)]
+
+
+def nothing(left: float, budget: float) -> bool:
+    """Return whether what is left is, in words, nothing: what rounding leaves over of a budget.
+
+    For words only: whether a release fits is compared exactly.
+
+    >>> nothing(3.6e-16, 0.25), nothing(1e-4, 0.25)
+    (True, False)
+    """
+    return left < _NOTHING * budget
 
 
 def canonical(value: Any, what: str) -> str:

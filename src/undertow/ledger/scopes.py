@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
@@ -23,6 +23,9 @@ LONGEST = 200
 
 _RATIO = re.compile(r"-?[0-9]+/[0-9]+")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ].*)?")
+
+_MICROSECONDS = "microseconds of "
+"""How the clock of a column of times begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +83,49 @@ class Scope:
             "clock": self.clock,
         }  # fmt: skip
 
+    @classmethod
+    def stored(cls, fields: dict[str, Any]) -> "Scope":
+        """Return a scope as it was recorded, its groups unchanged: other names are other cells.
+
+        >>> Scope.stored(Scope("cohort", ["a"], 0, 7).to_dict()).groups
+        ('a',)
+        """
+        groups, start, end = fields["groups"], fields["start"], fields["end"]
+        keys = None if groups is None else tuple(groups)
+        ends = [moment for moment in (start, end) if moment is not None]
+        if (
+            (keys is not None and (not keys or not all(type(key) is str for key in keys)))
+            or not all(type(end) is int and LOW < end < HIGH for end in ends)
+            or sorted(set(ends)) != ends
+            or len(fields) != 5
+        ):
+            raise ValueError("no scope")
+        made = object.__new__(cls)
+        own = {**fields, "groups": keys}
+        for name in ("by", "groups", "start", "end", "clock"):
+            object.__setattr__(made, name, own[name])
+        return made
+
     def words(self) -> str:
-        """Return the records in words.
+        """Return the records in words, clock times as dates.
 
         >>> Scope("cohort", ["a"], start=0).words()
         'cohort a, time from 0'
+        >>> Scope(start=0, end=86_400_000_000, clock="microseconds of ts").words()
+        'all groups, ts from 1970-01-01 before 1970-01-02'
         """
         shown = [] if self.groups is None else list(self.groups[:6])
         more = f" and {len(self.groups) - 6} more" if self.groups and len(self.groups) > 6 else ""
         which = f"{self.by} {', '.join(shown)}{more}" if shown else "all groups"
-        first = "" if self.start is None else f" from {self.start}"
-        last = "" if self.end is None else f" before {self.end}"
-        return f"{which}, {self.clock}{first}{last}" if first or last else f"{which}, all times"
+        ends = (("from", self.start), ("before", self.end))
+        given = [(word, end) for word, end in ends if end is not None]
+        if not given:
+            return f"{which}, all times"
+        clock, times = self.clock, [str(end) for _, end in given]
+        if clock.startswith(_MICROSECONDS):
+            clock, times = clock.removeprefix(_MICROSECONDS), _dates([end for _, end in given])
+        window = [f"{word} {time}" for (word, _), time in zip(given, times, strict=True)]
+        return " ".join([f"{which}, {clock}", *window])
 
 
 def as_scope(scope: object) -> Scope:
@@ -188,6 +222,17 @@ def _folded(text: str) -> str:
             break
         text = folded
     return text
+
+
+def _dates(moments: list[int]) -> list[str]:
+    """Return microseconds since 1970 as days, or as times where one of them is not midnight."""
+    try:
+        times = [datetime(1970, 1, 1) + timedelta(microseconds=moment) for moment in moments]
+    except OverflowError:  # before the year 1 or beyond 9999
+        return [f"{moment} microseconds" for moment in moments]
+    if all(time.time() == datetime.min.time() for time in times):
+        return [time.date().isoformat() for time in times]
+    return [time.isoformat() for time in times]
 
 
 def _moment(value: int | None, name: str) -> int | None:

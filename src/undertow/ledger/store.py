@@ -1,10 +1,4 @@
-"""Where the account is kept: tables, the hash chain, transactions, migrations.
-
-``undertow_events`` is the account: rows are only ever appended, each with the hash of the row
-before it. All else is derived from it in the same transaction: ``undertow_datasets`` (terms and
-layout of each data set), ``undertow_segments`` (what the records of each cell have spent) and the
-one row of ``undertow_ledger`` (schema version, number and hash of the last event). That row is
-also the lock: a writer holds it from its first read to its commit.
+"""Where the account is kept: connections, transactions, locks.
 
 SQLite is used with a rollback journal, not a write-ahead log: the ledger then is one file, which
 can be copied while no release runs, and works wherever files can be locked. ``synchronous=EXTRA``
@@ -13,15 +7,12 @@ connection, so that no handle survives a fork or a file that was replaced. The f
 but through SQLite: closing any other handle of it would drop this process's locks.
 """
 
-import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
@@ -29,14 +20,13 @@ from sqlalchemy.pool import NullPool
 
 from undertow import ledger
 from undertow.errors import InvalidInput, LedgerDamaged, LedgerUnavailable
-from undertow.ledger.events import ORIGIN, Event, decoding, sealed
 from undertow.ledger.faults import file_exists, refusal, sync_directory
-from undertow.ledger.rules import Layout, Segment, Terms, canonical, round_up
+from undertow.ledger.roles import grants
+from undertow.ledger.seals import Seal
+from undertow.ledger.tables import LEDGER, MIGRATIONS, VERSION, fill, migrate
+from undertow.ledger.transactions import Head, Transaction
 
 __all__ = ["DURABILITY", "MIGRATIONS", "VERSION", "WAIT", "Store", "Transaction"]
-
-VERSION = 1
-"""The schema that this code reads and writes; older ones are migrated, newer ones refused."""
 
 WAIT = 30.0
 """Seconds that a writer waits for the others before it gives up."""
@@ -44,191 +34,19 @@ WAIT = 30.0
 DURABILITY = "EXTRA"
 """How hard SQLite tries: EXTRA also syncs the directory, so that a commit survives a power cut."""
 
-MIGRATIONS: dict[int, Callable[[sa.Connection], None]] = {}
-"""What brings a ledger of a version to the next one; events are never rewritten."""
-
-_META = sa.MetaData()
-_LEDGER = sa.Table(
-    "undertow_ledger", _META,
-    sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("seq", sa.BigInteger, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False),
-)  # fmt: skip
-_EVENTS = sa.Table(
-    "undertow_events", _META,
-    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("release_id", sa.Text),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Column("previous", sa.Text, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False),
-    sa.UniqueConstraint("dataset", "release_id", "kind"),
-)  # fmt: skip
-_DATASETS = sa.Table(
-    "undertow_datasets", _META,
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("terms", sa.Text, nullable=False),
-    sa.Column("layout", sa.Text, nullable=False),
-)  # fmt: skip
-_SEGMENTS = sa.Table(
-    "undertow_segments", _META,
-    sa.Column("dataset", sa.Text, primary_key=True),
-    sa.Column("cell", sa.Text, primary_key=True),
-    sa.Column("start", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("end", sa.BigInteger, nullable=False),
-    sa.Column("level", sa.Double, nullable=False),  # of `exact`, rounded up: what SQL can compare
-    sa.Column("exact", sa.Text, nullable=False),
-    sa.Index("undertow_segments_level", "dataset", "level"),
-    sqlite_with_rowid=False,  # rows lie in the order of their key: a window is one stretch
-)  # fmt: skip
-
-
-class Transaction:
-    """The reads and writes of one transaction; it keeps derived tables in step with the events."""
-
-    def __init__(self, connection: sa.Connection, head: tuple[int, str]) -> None:
-        self._run = connection.execute
-        self._head = head
-
-    @property
-    def head(self) -> tuple[int, str]:
-        """Number and hash of the last event, as the ledger's own row has them."""
-        return self._head
-
-    def append(self, dataset: str, kind: str, release_id: str | None, body: dict[str, Any]) -> str:
-        """Append one event to the chain and return its hash; the chain never forks.
-
-        The end of the chain is compared with the ledger's row first, so that a lost last event
-        is noticed by the next writer.
-        """
-        seq, previous = self._head
-        last = self._run(
-            sa.select(_EVENTS.c.seq, _EVENTS.c.hash).order_by(_EVENTS.c.seq.desc()).limit(1)
-        ).first()
-        if (tuple(last) if last else (0, ORIGIN)) != self._head:
-            raise LedgerDamaged(
-                f"the last event is not number {seq}, which was written last; see verify(), and "
-                "go back to a copy that verifies"
-            )
-        text = canonical(body, "entry")
-        own = sealed(previous, seq + 1, dataset, kind, release_id, text)
-        self._run(
-            sa.insert(_EVENTS).values(
-                seq=seq + 1, dataset=dataset, kind=kind, release_id=release_id, body=text,
-                previous=previous, hash=own,
-            )
-        )  # fmt: skip
-        self._run(sa.update(_LEDGER).values(seq=seq + 1, hash=own))
-        self._head = (seq + 1, own)
-        return own
-
-    def events(self, dataset: str | None = None, release_id: str | None = None) -> Iterator[Event]:
-        """Yield events in order: all, those of a data set, or those of one release."""
-        query = sa.select(_EVENTS).order_by(_EVENTS.c.seq)
-        if dataset is not None:
-            query = query.where(_EVENTS.c.dataset == dataset)
-        if release_id is not None:
-            query = query.where(_EVENTS.c.release_id == release_id)
-        for row in self._run(query):
-            yield Event(*row)
-
-    def datasets(self) -> dict[str, tuple[Terms, Layout]]:
-        """Return the terms and the layout of every data set."""
-        return {row.name: _account(row) for row in self._run(sa.select(_DATASETS))}
-
-    def dataset(self, name: str) -> tuple[Terms, Layout] | None:
-        """Return the terms and the layout of a data set, None if there is none of that name."""
-        row = self._run(sa.select(_DATASETS).where(_DATASETS.c.name == name)).first()
-        return None if row is None else _account(row)
-
-    def put_dataset(self, name: str, terms: Terms, layout: Layout) -> None:
-        """Write terms and layout as the event just appended has made them."""
-        values = {
-            "terms": canonical(terms.to_dict(), "model"),
-            "layout": canonical(layout.to_dict(), "layout"),
-        }
-        same = _DATASETS.c.name == name
-        if not self._run(sa.update(_DATASETS).where(same).values(values)).rowcount:
-            self._run(sa.insert(_DATASETS).values(name=name, **values))
-
-    def highest(self, dataset: str, cells: Sequence[str] | None, start: int, end: int) -> float:
-        """Return the largest spend in cells (None: anywhere, ever), rounded up.
-
-        Anywhere is one look at the index of levels; a window goes through its own segments (the
-        added zero keeps PostgreSQL from going down the index of levels in search of one).
-        """
-        own = _SEGMENTS.c
-        if cells is None:
-            queries = [sa.select(sa.func.max(own.level)).where(own.dataset == dataset)]
-        else:
-            meets = (own.end > start, own.start < end)
-            queries = [
-                sa.select(sa.func.max(own.level + 0.0)).where(
-                    *self._within(dataset, cell, start, end), *meets
-                )
-                for cell in cells
-            ]
-        with decoding("a spent level"):
-            return max(float(self._run(query).scalar() or 0.0) for query in queries)
-
-    def segments(self, dataset: str, cell: str, start: int, end: int) -> list[Segment]:
-        """Return the segments of a cell that meet or border a window, in order."""
-        conditions = (*self._within(dataset, cell, start, end), _SEGMENTS.c.end >= start)
-        query = sa.select(_SEGMENTS).where(*conditions).order_by(_SEGMENTS.c.start)
-        return [_segment(row) for row in self._run(query)]
-
-    def _within(
-        self, dataset: str, cell: str, start: int, end: int
-    ) -> tuple[sa.ColumnElement[bool], ...]:
-        """Return conditions for an index: from the last segment that starts before the window.
-
-        Segments of a cell are disjoint, so no earlier one can meet or border it. That start is
-        looked up first: as a subquery, PostgreSQL would not know how short the stretch is.
-        """
-        own = _SEGMENTS.c
-        line = (own.dataset == dataset, own.cell == cell)
-        first = self._run(
-            sa.select(sa.func.max(own.start)).where(*line, own.start < start)
-        ).scalar()
-        return *line, own.start >= (start if first is None else first), own.start <= end
-
-    def all_segments(self) -> Iterator[tuple[str, str, Segment]]:
-        """Yield (data set, cell, segment), sorted."""
-        key = _SEGMENTS.c
-        for row in self._run(sa.select(_SEGMENTS).order_by(key.dataset, key.cell, key.start)):
-            yield row.dataset, row.cell, _segment(row)
-
-    def copy_cell(self, dataset: str, source: str, target: str) -> None:
-        """Let a new cell start with what another has spent."""
-        own = _SEGMENTS.c
-        rows = sa.select(
-            own.dataset, sa.literal(target), own.start, own.end, own.level, own.exact
-        ).where(own.dataset == dataset, own.cell == source)
-        self._run(sa.insert(_SEGMENTS).from_select([column.name for column in own], rows))
-
-    def replace_segments(
-        self, dataset: str, cell: str, old: Sequence[Segment], new: Sequence[Segment]
-    ) -> None:
-        """Write what `overlay` made of some segments."""
-        gone, come = set(old) - set(new), set(new) - set(old)
-        own = _SEGMENTS.c
-        if gone:
-            same = (own.dataset == dataset, own.cell == cell, own.start == sa.bindparam("was"))
-            self._run(sa.delete(_SEGMENTS).where(*same), [{"was": s.start} for s in gone])
-        if come:
-            self._run(sa.insert(_SEGMENTS), [
-                {"dataset": dataset, "cell": cell, "start": s.start, "end": s.end,
-                 "level": round_up(s.level), "exact": str(s.level)}
-                for s in come
-            ])  # fmt: skip
+_ROW_VERSIONS = "SELECT " + ", ".join(
+    f"(SELECT count(*) FROM undertow_{name}), (SELECT sum(xmin::text::bigint) FROM undertow_{name})"
+    for name in ("events", "datasets", "segments")
+)
+"""PostgreSQL gives every row that is written the number of the transaction, which only grows."""
 
 
 class Store:
     """A ledger file, or a PostgreSQL database that holds a ledger."""
 
-    def __init__(self, where: object) -> None:
-        """Say where; nothing is opened yet."""
+    def __init__(self, where: object, key: bytes | None = None) -> None:
+        """Say where, and the key it is kept under; nothing is opened yet."""
+        self._key = key
         text = os.fspath(where) if isinstance(where, str | os.PathLike) else None
         if not isinstance(text, str) or not text.strip() or "\0" in text:
             raise InvalidInput("a ledger is a file name or a postgresql:// address")
@@ -236,30 +54,37 @@ class Store:
         self._path: Path | None = None
         if url is None or url.drivername == "sqlite":
             self._path = _path(text if url is None else url.database)
+            self.address = str(self._path)
             self.place = f"the ledger {self._path.name}"
             self._engine = _sqlite(self._path, "rw")
         else:  # user, password and options stay out of all messages
             self.place = f"the ledger in PostgreSQL at {url.host or 'this machine'}"
+            self.address = url.render_as_string(hide_password=True)
             self._engine = _postgres(url)
 
     def __repr__(self) -> str:
         return f"Store({self.place!r})"
+
+    @property
+    def path(self) -> Path | None:
+        """The file, None for a server."""
+        return self._path
 
     def prepare(self) -> bool:
         """Return whether there is a ledger; migrate an old one, refuse what is none."""
         if self._path is not None and not file_exists(self._path, self.place):
             return False
         with self._connected() as connection:
-            if not sa.inspect(connection).has_table(_LEDGER.name):
+            if not sa.inspect(connection).has_table(LEDGER.name):
                 if self._path is not None:
                     raise LedgerDamaged(
                         f"{self.place} is a database of something else; name another file"
                     )
                 return False
-            version = self._head(connection)[0]
+            version = self._version(connection)
         if version < VERSION:
             with self._connected(writing="migrate") as connection:
-                _migrate(connection, self._head(connection)[0], self.place)
+                migrate(connection, self._version(connection), self.place)
         return True
 
     def create(self) -> None:
@@ -267,13 +92,13 @@ class Store:
         if self._path is None:
             with self._connected(writing="create") as connection:
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(7853712236)"))
-                if not sa.inspect(connection).has_table(_LEDGER.name):
-                    _fill(connection)
+                if not sa.inspect(connection).has_table(LEDGER.name):
+                    fill(connection, self._key)
             return
         draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(6)}")
         try:
             with self._connected(_sqlite(draft, "rwc"), writing="create") as connection:
-                _fill(connection)
+                fill(connection, self._key)
             with suppress(FileExistsError):
                 os.link(draft, self._path)
             sync_directory(self._path.parent)
@@ -290,7 +115,7 @@ class Store:
     def reading(self) -> Iterator[Transaction]:
         """Give a transaction that sees one state of the ledger and changes nothing."""
         with self._connected() as connection:
-            yield Transaction(connection, self._current(connection))
+            yield Transaction(connection, self._head(connection), self._mark)
 
     @contextmanager
     def writing(self, what: str) -> Iterator[Transaction]:
@@ -300,31 +125,79 @@ class Store:
         connection cut in the very moment of the commit leaves that open: repeating is safe).
         """
         with self._connected(writing=what) as connection:
-            yield Transaction(connection, self._current(connection))
+            head = self._head(connection)
+            head.seal.needed(self.place)
+            yield Transaction(connection, head, self._mark)
 
-    def _current(self, connection: sa.Connection) -> tuple[int, str]:
-        version, seq, last = self._head(connection)
-        if version != VERSION:
-            raise LedgerUnavailable(
-                f"{self.place} was changed to version {version} meanwhile; open it again"
-            )
-        return seq, last
+    def restrict(self, role: str, *, only_show: bool = False) -> list[str]:
+        """Let a role of PostgreSQL append events and never change them; return the statements."""
+        if self._path is not None:
+            raise InvalidInput("roles are kept by PostgreSQL; a file belongs to who may write it")
+        with self._connected(writing="" if only_show else "roles") as connection:
+            self._head(connection)
+            statements = grants(connection, role)
+            for statement in [] if only_show else statements:
+                connection.exec_driver_sql(statement)
+        return statements
 
-    def _head(self, connection: sa.Connection) -> tuple[int, int, str]:
-        """Return (version, seq, hash) and, in a writing PostgreSQL transaction, lock the row."""
-        query = sa.select(_LEDGER)
+    def touched(self, after: object) -> object:
+        """Return a mark of the ledger as it was just written, which every later write takes away.
+
+        The clock of a file system ticks so slowly that two writes may have one time; after this
+        the file has a time of its own. ``after``: the mark at the end of the transaction.
+        """
+        if self._path is None:
+            return after
+        try:
+            found = self._path.stat()
+            moment = found.st_mtime_ns + 1 + secrets.randbelow(999)
+            os.utime(self._path, ns=(found.st_atime_ns, moment))
+            return self._stamp()
+        except OSError:  # the file of another user, who alone may set its times
+            return None
+
+    def _stamp(self) -> object:
+        if self._path is None:
+            return None
+        found = self._path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    def _mark(self, connection: sa.Connection) -> object:
+        """Return what changes whenever a row does: the times of the file, or the rows' versions."""
+        if self._path is not None:
+            with suppress(OSError):
+                return self._stamp()
+            return None
+        return tuple(connection.exec_driver_sql(_ROW_VERSIONS).one())
+
+    def _version(self, connection: sa.Connection) -> int:
+        """Return the version of the schema; a writing PostgreSQL transaction locks the row."""
+        query = sa.select(LEDGER.c.version)
         if connection.get_execution_options().get("writing"):
             query = query.with_for_update()
         rows = connection.execute(query).all()
-        if len(rows) != 1 or [*map(type, rows[0])] != [int, int, str]:
+        if len(rows) != 1 or type(rows[0][0]) is not int:
             raise LedgerDamaged(f"{self.place} has lost the row with its version; use a backup")
-        version, seq, last = rows[0]
+        version: int = rows[0][0]
         if version > VERSION:
             raise LedgerUnavailable(
                 f"{self.place} has version {version}, this undertow knows versions up to "
                 f"{VERSION}; use a newer undertow"
             )
-        return version, seq, last
+        return version
+
+    def _head(self, connection: sa.Connection) -> Head:
+        """Return the ledger's own row, locked in a writing PostgreSQL transaction."""
+        version = self._version(connection)
+        if version != VERSION:
+            raise LedgerUnavailable(
+                f"{self.place} was changed to version {version} meanwhile; open it again"
+            )
+        row = connection.execute(sa.select(LEDGER)).one()
+        if [*map(type, row)][:4] != [int, int, str, str]:
+            raise LedgerDamaged(f"{self.place} has lost the row with its version; use a backup")
+        seal = Seal.found(self._key, row.key_mark, row.id, self.place)
+        return Head(row.seq, row.hash, row.id, seal)
 
     @contextmanager
     def _connected(
@@ -346,35 +219,6 @@ class Store:
             raise refusal(error.orig, self.place) from None
         if writing:
             ledger.reached(f"{writing}-committed")
-
-
-def _account(row: Any) -> tuple[Terms, Layout]:
-    with decoding(f"the terms of the data set {row.name!r}"):
-        layout = json.loads(row.layout)
-        return Terms(**json.loads(row.terms)), Layout(**{**layout, "cells": (*layout["cells"],)})
-
-
-def _segment(row: Any) -> Segment:
-    with decoding("a spent level"):
-        level = Fraction(row.exact)
-        if row.level != round_up(level) or not row.start < row.end:
-            raise ValueError
-        return Segment(row.start, row.end, level)
-
-
-def _fill(connection: sa.Connection) -> None:
-    _META.create_all(connection)
-    connection.execute(sa.insert(_LEDGER).values(version=VERSION, seq=0, hash=ORIGIN))
-
-
-def _migrate(connection: sa.Connection, version: int, place: str) -> None:
-    """Bring an old schema to this one, in one transaction."""
-    while version < VERSION:
-        if version not in MIGRATIONS:
-            raise LedgerUnavailable(f"{place} has version {version}, which cannot be migrated")
-        MIGRATIONS[version](connection)
-        version += 1
-        connection.execute(sa.update(_LEDGER).values(version=version))
 
 
 def _url(text: str) -> sa.URL:

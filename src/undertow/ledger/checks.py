@@ -1,0 +1,273 @@
+"""Nothing is granted by a ledger that is not as it was written.
+
+A grant relies on the derived tables, and they are only worth what the events behind them are. So
+before each write the ledger is held against what this process has verified of it before (or, the
+first time, against all of its events), and against what the memory outside knows.
+
+What was verified is kept by the process: number and hash of the last event, and the accounts that
+the events make. As long as nobody else has written, that is all there is to know. Where somebody
+has, all hashes are computed again, new events are replayed and all tables are compared: in a
+reading transaction, so that no writer waits for it. Inside the lock only what came in between is
+left.
+"""
+
+import os
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from undertow.errors import AccountWarning, LedgerDamaged
+from undertow.ledger.events import Event
+from undertow.ledger.memory import Memory
+from undertow.ledger.replay import Account, Accounts, chained, replayed
+from undertow.ledger.rules import Region, round_up
+from undertow.ledger.store import Store, Transaction
+from undertow.ledger.transactions import Head, Snapshot
+
+__all__ = ["Checks", "Granting", "verified"]
+
+_MOST = 16
+"""Ledgers whose accounts a process keeps."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What this process has verified of the ledger at one place, up to event ``seq``.
+
+    Whoever holds ``lock`` may read the ledger, but never waits to write it: writers take the
+    ledger's lock first and this one second.
+    """
+
+    id: str = ""
+    seq: int = 0
+    hash: str = ""
+    accounts: Accounts = field(default_factory=dict)
+    mark: object = None
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def start(self, head: Head) -> None:
+        """Know nothing of a ledger but its name."""
+        self.id, self.seq, self.hash = head.id, 0, head.seal.origin(head.id)
+        self.accounts, self.mark = {}, None
+
+
+_known: dict[str, _Known] = {}
+
+
+def _at(place: str) -> _Known:
+    """Return what is known of a place; the process forgets places it has not used for long."""
+    known = _known.pop(place, None) or _Known()
+    _known[place] = known
+    for old in [*_known][:-_MOST]:
+        _known.pop(old, None)
+    return known
+
+
+if hasattr(os, "register_at_fork"):  # another thread of the parent may have held a lock
+    os.register_at_fork(after_in_child=_known.clear)
+
+
+@dataclass(slots=True)
+class Granting:
+    """A writing transaction on a ledger that was just checked, and its accounts."""
+
+    transaction: Transaction
+    accounts: Accounts
+
+    def check_region(self, dataset: str, account: Account, where: Region) -> None:
+        """Refuse spent levels, among those that a grant relies on, that do not follow."""
+        stored = self.transaction.segments(dataset, where.seen, where.start, where.end)
+        for cells, line in account.spends.expected(where):
+            if any(stored[cell] != line for cell in cells):
+                raise LedgerDamaged("the stored spent levels do not follow from the events")
+
+    def account(self, dataset: str) -> Account:
+        """Return the account of a data set, whose stored terms must follow from the events."""
+        stored = self.transaction.dataset(dataset)
+        account = self.accounts.get(dataset)
+        if stored is None and account is not None:
+            raise LedgerDamaged(f"the data set {dataset!r} is no longer in the ledger")
+        if account is None or stored != (account.terms, account.layout):
+            raise LedgerDamaged("the stored terms of the data sets do not follow from the events")
+        return account
+
+
+class Checks:
+    """The way to write to one ledger: checked before, remembered afterwards."""
+
+    def __init__(self, store: Store, memory: Memory) -> None:
+        self._store, self._memory = store, memory
+        self._place = "" if store.path is None else str(store.path)
+
+    def remembered(self, transaction: Transaction) -> None:
+        """Refuse a ledger without the last event that was seen in it."""
+        head = transaction.head
+        last = self._memory.head(head.id)
+        if last is not None and transaction.hash_at(last[0]) != last[1]:
+            raise _rolled_back(self._store.place, head.seq, last[0])
+
+    def greet(self, transaction: Transaction) -> None:
+        """Compare a ledger that is opened with what is remembered, and with others at its place."""
+        self.remembered(transaction)
+        before = self._memory.others_at(self._place, transaction.head.id) if self._place else 0
+        if before:
+            warnings.warn(
+                f"another ledger was kept as {self._store.place} before, with {before} events: "
+                "what was spent there is not known here, and adds up; go back to it if it is lost",
+                AccountWarning,
+                stacklevel=4,
+            )
+
+    def verify(self, holding: Iterable[str] = ()) -> int:
+        """Return the number of events after checking everything from the first event on."""
+        with self._store.reading() as transaction:
+            transaction.head.seal.needed(self._store.place)
+            self.remembered(transaction)
+            found = transaction.snapshot()
+        number = verified(found, holding)
+        self._remember(found.head)
+        return number
+
+    @contextmanager
+    def writing(self, what: str) -> Iterator[Granting]:
+        """Give a writing transaction on a ledger that is as it was written; remember its end."""
+        known = self._checked()
+        with self._store.writing(what) as transaction:
+            with known.lock:
+                alone = known.mark is not None and transaction.mark() == known.mark
+                self._follow(known, transaction)
+            start = transaction.head
+            yield Granting(transaction, known.accounts)
+            end, after = transaction.head, transaction.mark()
+        if end != start:
+            with known.lock:
+                known.mark = self._store.touched(after) if alone else None
+        self._remember(end)
+
+    def forget(self) -> tuple[int, str] | None:
+        """Accept a ledger that has lost events: return the last one that was remembered."""
+        with self._store.reading() as transaction:
+            head = transaction.head
+            head.seal.needed(self._store.place)
+            verified(transaction.snapshot())
+        last = self._memory.head(head.id)
+        self._memory.forget(head.id)
+        known = _at(self._store.address)
+        with known.lock:
+            known.start(head)
+        return last
+
+    def bound(self, transaction: Transaction, identity: str, dataset: str) -> list[tuple[str, str]]:
+        """Return where else a table was released, by the memory: (data set, ledger)."""
+        return self._memory.bind(identity, transaction.head.id, dataset, self._store.place)
+
+    def _remember(self, head: Head) -> None:
+        self._memory.advance(head.id, self._place or self._store.place, head.seq, head.hash)
+
+    def _checked(self) -> _Known:
+        """Check what can be checked before the lock; return what is verified by now."""
+        known = _at(self._store.address)
+        with known.lock:
+            found: Snapshot | None = None
+            with self._store.reading() as transaction:
+                head = transaction.head
+                head.seal.needed(self._store.place)
+                self.remembered(transaction)
+                if known.id != head.id:
+                    known.start(head)
+                if known.mark is None or transaction.mark() != known.mark:
+                    found = transaction.snapshot()
+                else:
+                    self._follow(known, transaction)
+            if found is not None:
+                self._compare(known, found)
+        return known
+
+    def _follow(self, known: _Known, transaction: Transaction) -> None:
+        """Go on from what is known to the ledger's last event."""
+        if known.id != transaction.head.id or known.seq > transaction.head.seq:
+            raise _rolled_back(self._store.place, transaction.head.seq, known.seq)
+        _continue(known, transaction.events(after=known.seq), transaction.head)
+
+    def _compare(self, known: _Known, found: Snapshot) -> None:
+        """Hold everything in a ledger against what was verified of it, and go on from there."""
+        if known.seq > found.head.seq:
+            raise _rolled_back(self._store.place, found.head.seq, known.seq)
+        origin = found.head.seal.origin(found.head.id)
+        for event, _ in chained(found.events[: known.seq], found.head.seal, origin):
+            if event.seq == known.seq and event.hash != known.hash:
+                raise _rolled_back(self._store.place, found.head.seq, known.seq)
+        _continue(known, found.events[known.seq :], found.head)
+        _tables(found, known.accounts)
+        known.mark = found.mark
+
+
+def verified(found: Snapshot, holding: Iterable[str] = ()) -> int:
+    """Return the number of events after checking everything that is stored against them.
+
+    ``holding`` are hashes known from elsewhere (printed reports): each must be in the chain,
+    which is what finds a ledger that was rolled back or written anew.
+    """
+    fresh = _Known()
+    fresh.start(found.head)
+    _continue(fresh, found.events, found.head)
+    _tables(found, fresh.accounts)
+    hashes = {event.hash for event in found.events}
+    missing = sum(one not in hashes for one in holding)
+    if missing:
+        raise LedgerDamaged(
+            f"{missing} of the entries named are not in this ledger: it is an old copy, or not the "
+            "one they were written to"
+        )
+    return fresh.seq
+
+
+def _continue(known: _Known, events: Iterable[Event], head: Head) -> None:
+    """Replay what was appended since; the last event must be the ledger's last."""
+    done = False
+    try:
+        for event, body in chained(events, head.seal, known.hash, known.seq):
+            replayed(known.accounts, event, body)
+            known.seq, known.hash = event.seq, event.hash
+        if (known.seq, known.hash) != head[:2]:
+            raise LedgerDamaged(
+                f"{head.seq} events were written, {known.seq} are left, or the last is another"
+            )
+        done = True
+    finally:
+        if not done:  # an event may have been half applied
+            known.start(head)
+
+
+def _tables(found: Snapshot, accounts: Accounts) -> None:
+    """Refuse derived tables that do not follow from the events."""
+    for name in accounts.keys() - found.datasets.keys():
+        raise LedgerDamaged(f"the terms of the data set {name!r} are no longer in the ledger")
+    if {name: (one.terms, one.layout) for name, one in accounts.items()} != found.datasets:
+        raise LedgerDamaged("the stored terms of the data sets do not follow from the events")
+    rows: dict[int, list[tuple[int, int, float, str]]] = {}  # of each line, which cells share
+    spent = 0
+    for name, account in accounts.items():
+        for cell, line in account.cells.items():
+            if id(line) not in rows:
+                rows[id(line)] = [(s.start, s.end, round_up(s.level), str(s.level)) for s in line]
+            expected = rows[id(line)]
+            spent += bool(expected)
+            if found.segments.get((name, cell), []) != expected:
+                raise LedgerDamaged("the stored spent levels do not follow from the events")
+    if spent != len(found.segments):
+        raise LedgerDamaged("the stored spent levels do not follow from the events")
+
+
+def _rolled_back(place: str, seq: int, last: int) -> LedgerDamaged:
+    lost = (
+        f"the last {last - seq} of {last} events that were written are not in it"
+        if last > seq
+        else f"event {last} is not the one that was written"
+    )
+    return LedgerDamaged(
+        f"{place} is an older copy, or was written anew: {lost}; go back to the newest copy, or, "
+        "if the loss is accepted, record that with: undertow ledger forget LEDGER --yes"
+    )

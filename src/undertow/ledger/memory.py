@@ -1,0 +1,180 @@
+"""What is remembered of every ledger outside of it: its last event, and the tables released in it.
+
+A ledger cannot know that it is last month's copy. A small file of the user's own can: it keeps
+number and hash of the last event seen in each ledger, and the fingerprints of the tables that were
+released. The ledger must contain that event, or it was rolled back or written anew. The file is
+behind the ledger at worst (a crash between the two commits), which is harmless.
+"""
+
+import os
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from undertow.errors import AccountWarning, InvalidInput
+
+__all__ = ["STATE_VARIABLE", "Memory", "memory_at"]
+
+STATE_VARIABLE = "UNDERTOW_STATE"
+"""The environment variable that names the folder of this file."""
+
+DURABILITY = "NORMAL"
+"""How hard SQLite tries here: the last head may be lost in a power cut, the file may not."""
+
+_NAME = "ledgers.db"
+_WAIT = 10.0
+_TABLES = """
+CREATE TABLE IF NOT EXISTS heads (
+    ledger TEXT PRIMARY KEY, place TEXT NOT NULL, seq INTEGER NOT NULL, hash TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS shapes (
+    identity TEXT, ledger TEXT, dataset TEXT, place TEXT NOT NULL,
+    PRIMARY KEY (identity, ledger, dataset)
+) WITHOUT ROWID;
+"""
+_told: set[str] = set()
+
+T = TypeVar("T")
+
+
+class Memory:
+    """A file outside the ledgers that remembers them; nowhere (None) where it is turned off.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> memory = Memory(Path(folder.name) / "ledgers.db")
+    >>> memory.advance("a3", "year.db", 7, "f0")
+    >>> memory.advance("a3", "year.db", 5, "0c")
+    >>> memory.head("a3"), memory.head("b4")
+    ((7, 'f0'), None)
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        """Say where; nothing is opened yet."""
+        self._path = path
+
+    def head(self, ledger: str) -> tuple[int, str] | None:
+        """Return number and hash of the last event that was seen in a ledger."""
+
+        def find(file: sqlite3.Connection) -> tuple[int, str] | None:
+            row = file.execute("SELECT seq, hash FROM heads WHERE ledger = ?", (ledger,))
+            found: tuple[int, str] | None = row.fetchone()
+            return found
+
+        return self._with(find, None, writing=False)
+
+    def advance(self, ledger: str, place: str, seq: int, last: str) -> None:
+        """Remember the last event of a ledger, unless a later one is known."""
+
+        def put(file: sqlite3.Connection) -> None:
+            file.execute(
+                "INSERT INTO heads VALUES (?, ?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
+                "place = excluded.place, seq = excluded.seq, hash = excluded.hash "
+                "WHERE excluded.seq > heads.seq",
+                (ledger, place, seq, last),
+            )
+
+        self._with(put, None)
+
+    def forget(self, ledger: str) -> None:
+        """Remember nothing more of a ledger's events."""
+
+        def drop(file: sqlite3.Connection) -> None:
+            file.execute("DELETE FROM heads WHERE ledger = ?", (ledger,))
+
+        self._with(drop, None)
+
+    def others_at(self, place: str, ledger: str) -> int:
+        """Return how many events the ledgers had that were kept at this place before."""
+
+        def find(file: sqlite3.Connection) -> int:
+            query = "SELECT sum(seq) FROM heads WHERE place = ? AND ledger <> ?"
+            return int(file.execute(query, (place, ledger)).fetchone()[0] or 0)
+
+        return self._with(find, 0, writing=False)
+
+    def bind(self, identity: str, ledger: str, dataset: str, place: str) -> list[tuple[str, str]]:
+        """Remember that a table was released here; return (data set, place) in other ledgers."""
+
+        def put(file: sqlite3.Connection) -> list[tuple[str, str]]:
+            row = (identity, ledger, dataset, place)
+            file.execute("INSERT OR IGNORE INTO shapes VALUES (?, ?, ?, ?)", row)
+            query = (
+                "SELECT dataset, place FROM shapes WHERE identity = ? AND ledger <> ? "
+                "ORDER BY place, dataset"
+            )
+            return file.execute(query, (identity, ledger)).fetchall()
+
+        return self._with(put, [])
+
+    def _with(
+        self, work: Callable[[sqlite3.Connection], T], otherwise: T, *, writing: bool = True
+    ) -> T:
+        """Do something with the file; where it cannot be used, warn once and go on."""
+        if self._path is None:
+            return otherwise
+        try:
+            if not writing and not self._path.exists():
+                return otherwise
+            with _opened(self._path, writing) as file:
+                return work(file) if file is not None else otherwise
+        except (OSError, sqlite3.Error):
+            if str(self._path) not in _told:
+                _told.add(str(self._path))
+                warnings.warn(
+                    "what was released cannot be remembered outside the ledger: the file "
+                    f"{self._path.name} cannot be read or written, so an old copy of a ledger "
+                    f"would not be noticed; name a folder of yours in {STATE_VARIABLE}, or pass "
+                    "memory=False",
+                    AccountWarning,
+                    stacklevel=2,
+                )
+            return otherwise
+
+
+@contextmanager
+def _opened(path: Path, writing: bool) -> Iterator[sqlite3.Connection | None]:
+    """Give the file in a transaction of its own; nobody but its owner may read it.
+
+    None where there is nothing in it yet. A new file is made without opening one that is there:
+    closing any other handle of it would drop this process's locks.
+    """
+    if writing:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    name = f"{path.absolute().as_uri()}?mode={'rw' if writing else 'ro'}"
+    with closing(sqlite3.connect(name, uri=True, timeout=_WAIT, isolation_level=None)) as file:
+        file.execute(f"PRAGMA synchronous = {DURABILITY}")
+        file.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+        empty = not file.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        if empty and writing:
+            for statement in _TABLES.split(";"):
+                file.execute(statement)
+        yield None if empty and not writing else file
+        file.execute("COMMIT")
+
+
+def memory_at(memory: object) -> Memory:
+    """Return the memory at a path, at the default place (None), or none (False).
+
+    >>> memory_at(False).head("a3") is None
+    True
+    """
+    if memory is False:
+        return Memory(None)
+    if memory is not None:
+        if not isinstance(memory, str | os.PathLike):
+            raise InvalidInput("memory must be a file name, None, or False to turn it off")
+        return Memory(Path(os.fspath(memory)))
+    folder = os.environ.get(STATE_VARIABLE)
+    if folder:
+        return Memory(Path(folder) / _NAME)
+    state = os.environ.get("XDG_STATE_HOME")
+    with suppress(RuntimeError):
+        return Memory((Path(state) if state else Path.home() / ".local/state") / "undertow" / _NAME)
+    return Memory(None)

@@ -1,0 +1,94 @@
+"""The tables of a ledger, and what brings those of an older version to this one.
+
+``undertow_events`` is the account: rows are only ever appended, each with the hash of the row
+before it. All else is derived from it in the same transaction: ``undertow_datasets`` (terms and
+layout of each data set), ``undertow_segments`` (what the records of each cell have spent) and the
+one row of ``undertow_ledger`` (schema version, number and hash of the last event, and since
+version 2 the ledger's id and the mark of its key). That row is also the lock: a writer holds it
+from its first read to its commit.
+"""
+
+import secrets
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from undertow.errors import LedgerUnavailable
+from undertow.ledger.seals import Seal
+
+__all__ = ["DATASETS", "EVENTS", "LEDGER", "MIGRATIONS", "SEGMENTS", "VERSION", "fill", "migrate"]
+
+VERSION = 2
+"""The schema that this code reads and writes; older ones are migrated, newer ones refused."""
+
+_META = sa.MetaData()
+LEDGER = sa.Table(
+    "undertow_ledger", _META,
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("id", sa.Text),
+    sa.Column("key_mark", sa.Text),
+)  # fmt: skip
+EVENTS = sa.Table(
+    "undertow_events", _META,
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("dataset", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("release_id", sa.Text),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.UniqueConstraint("dataset", "release_id", "kind"),
+)  # fmt: skip
+DATASETS = sa.Table(
+    "undertow_datasets", _META,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("terms", sa.Text, nullable=False),
+    sa.Column("layout", sa.Text, nullable=False),
+)  # fmt: skip
+SEGMENTS = sa.Table(
+    "undertow_segments", _META,
+    sa.Column("dataset", sa.Text, primary_key=True),
+    sa.Column("cell", sa.Text, primary_key=True),
+    sa.Column("start", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("end", sa.BigInteger, nullable=False),
+    sa.Column("level", sa.Double, nullable=False),  # of `exact`, rounded up: what SQL can compare
+    sa.Column("exact", sa.Text, nullable=False),
+    sa.Index("undertow_segments_level", "dataset", "level"),
+    sqlite_with_rowid=False,  # rows lie in the order of their key: a window is one stretch
+)  # fmt: skip
+
+
+def fill(connection: sa.Connection, key: bytes | None) -> None:
+    """Make the tables of an empty ledger, with an id that no other ledger has."""
+    _META.create_all(connection)
+    name, seal = secrets.token_hex(16), Seal(key)
+    row = {"version": VERSION, "seq": 0, "id": name}
+    connection.execute(
+        sa.insert(LEDGER).values(**row, hash=seal.origin(name), key_mark=seal.mark(name))
+    )
+
+
+def _named(connection: sa.Connection) -> None:
+    """Version 1 to 2: the ledger gets an id, and room for the mark of a key, which it has not."""
+    there = {column["name"] for column in sa.inspect(connection).get_columns(LEDGER.name)}
+    for column in ("id", "key_mark"):
+        if column not in there:
+            connection.exec_driver_sql(f"ALTER TABLE {LEDGER.name} ADD COLUMN {column} TEXT")
+    named = sa.update(LEDGER).where(LEDGER.c.id.is_(None))
+    connection.execute(named.values(id=secrets.token_hex(16)))
+
+
+MIGRATIONS: dict[int, Callable[[sa.Connection], None]] = {1: _named}
+"""What brings a ledger of a version to the next one; events are never rewritten."""
+
+
+def migrate(connection: sa.Connection, version: int, place: str) -> None:
+    """Bring an old schema to this one, in one transaction."""
+    while version < VERSION:
+        if version not in MIGRATIONS:
+            raise LedgerUnavailable(f"{place} has version {version}, which cannot be migrated")
+        MIGRATIONS[version](connection)
+        version += 1
+        connection.execute(sa.update(LEDGER).values(version=version))
