@@ -37,6 +37,7 @@ class SeriesFacts:
     rows: int
     persons: int
     randomness: str = "secure"
+    foreign: str = ""
     release_id: str | None = None
     entry: str | None = None
     source: str | None = None
@@ -82,6 +83,7 @@ class SeriesFacts:
                 "states": [str(state) for state in plan.states],
                 "source": self.source,
             },
+            "foreign": self.foreign or None,
             "plan": plan.fingerprint(),
             "release_id": self.release_id,
             "ledger_entry": self.entry,
@@ -105,6 +107,7 @@ def _shown(facts: SeriesFacts) -> Section:
     lines = [("Question", words.question(plan.query)), ("Records", f"{facts.rows}, of {who}")]
     told = [words.measure(name, value) for name, value in plan.measures]
     lines += [(label[:1].upper() + label[1:], said) for label, said in told]
+    lines += [("Foreign", facts.foreign)] if facts.foreign else []
     return Section("answer", "What was released", single(lines), _tables(plan))
 
 
