@@ -11,6 +11,7 @@ import os
 import sys
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -154,9 +155,8 @@ def noises(count: int = 100_000) -> None:
         theirs = dp.m.make_laplace(*space, scale=scale)
         for size in (1, count):
             words = f"noise of scale {scale:g}, {size:,} at a time"
-            truth = [0] * size
-            show(words, size, lambda size=size, scale=scale: discrete_laplace(scale, size))
-            show(f"OpenDP, {words}", size, lambda theirs=theirs, truth=truth: theirs(truth))
+            show(words, size, partial(discrete_laplace, scale, size))
+            show(f"OpenDP, {words}", size, partial(theirs, [0] * size))
 
 
 def main() -> None:

@@ -110,11 +110,11 @@ def estimate(
     kinds = _kinds(plan, read)
     wanted = _wanted(plan, query)
     found = [_counted(plan.mechanism, kinds, read, one, quantile) for one in wanted]
-    about = (confidence, kinds.records, plan.states, int(read.codes.size) - kinds.records)
+    hidden = int(read.codes.size) - kinds.records
     if isinstance(query, Count):
-        return Estimate(*found[0], *about)
+        return Estimate(*found[0], confidence, kinds.records, plan.states, hidden)
     value, low, high = (dict(zip(plan.states, part, strict=True)) for part in zip(*found))  # noqa: B905
-    return Estimate(value, low, high, *about)
+    return Estimate(value, low, high, confidence, kinds.records, plan.states, hidden)
 
 
 def estimate_transitions(

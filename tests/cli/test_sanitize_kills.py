@@ -211,7 +211,8 @@ def test_drafts_of_a_living_process_are_left_alone(monkeypatch):
     """Another run of the same release, while this one is between its draft and its record."""
     from undertow.cli.local_account import Held
 
-    real, others = Held.settle, []
+    real = Held.settle
+    others: list[str] = []
 
     def slow(held, files):
         if not others:

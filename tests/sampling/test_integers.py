@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,7 +124,9 @@ def outcomes(scale, least):
     Runs the sampler on all sequences of its choices, a tree: where a run asks for one more
     number below a limit, it branches into that many runs of equal probability.
     """
-    found, cut, runs = Counter(), Fraction(0), [((), Fraction(1))]
+    found: Any = Counter()
+    runs: list[tuple[tuple[int, ...], Fraction]] = [((), Fraction(1))]
+    cut = Fraction(0)
     while runs:
         made, chance = runs.pop()
         if chance < least:
@@ -184,7 +187,8 @@ def test_the_decision_tree_has_the_law(scale, least):
 @pytest.mark.parametrize("limit", [2, 3, 5, 128, 129, 255, 256])
 def test_uniform_numbers_are_equally_many(limit):
     """Of all 256 bytes every number below the limit gets the same, the others are drawn again."""
-    seen, again = Counter(), 0
+    seen: Counter[int] = Counter()
+    again = 0
     for byte in range(256):
         try:
             (number,) = integers._below(limit, 1, given(bytes([byte]), b"").first)
@@ -198,7 +202,7 @@ def test_uniform_numbers_are_equally_many(limit):
 
 @pytest.mark.parametrize(("limit", "width"), [(1, 0), (2**9, 2), (2**17, 4), (2**50, 8)])
 def test_wide_numbers_take_whole_words(limit, width):
-    source = given(bytes(range(1, 60)), b"").first
+    source: Any = given(bytes(range(1, 60)), b"").first
     (number,) = integers._below(limit, 1, source)
     assert source.left == 59 - width
     assert number == int.from_bytes(bytes(range(1, width + 1)), "little") % 2 ** (
@@ -211,7 +215,7 @@ def test_wide_numbers_take_whole_words(limit, width):
 
 def faked(monkeypatch, name):
     """Replace the operating system's source by a known one, and return how much was taken."""
-    taken = []
+    taken: list[int] = []
 
     def urandom(size):
         block = hashlib.shake_256(f"{name} {len(taken)}".encode()).digest(size)
