@@ -1,16 +1,17 @@
-"""Flips and erasures per second on one core: ``python -m benchmarks.flips [RECORDS]``.
+"""Flips, erasures and noise per second on one core: ``python -m benchmarks.flips [RECORDS]``.
 
 Ours draw secure bits with exactly the planned probabilities, in pieces; memory is what a call needs
 beyond its outputs. Beside them in the same run: NumPy's own generator, which is not secure and
 compares floats, and, where they can be imported, OpenDP's randomised response and diffprivlib's
-Binary, which take one record at a time. Each line is the best of a few runs. Nothing here asserts
-a time.
+Binary, which take one record at a time; discrete Laplace noise stands beside OpenDP's. Each line is
+the best of a few runs. Nothing here asserts a time.
 """
 
 import os
 import sys
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from undertow.numerics import GRAIN
 from undertow.plan import Plan
 from undertow.sampling import streams
 from undertow.sampling.flips import Table, erase, flip, noise
+from undertow.sampling.integers import discrete_laplace
 from undertow.sanitizing import redact, sanitize, stream
 
 RECORDS = 50_000_000
@@ -62,7 +64,7 @@ def planned(mechanism: Any, states: int = 2, length: int | None = None) -> Plan[
 def show(name: str, records: int, call: Callable[[], Any], *, memory: bool = False) -> None:
     """Print how many records a second a call handles, and the memory beyond what it returns."""
     call()
-    line = f"{name:<52} {records / best_time(call, RUNS) / 1e6:10.2f} million/s"
+    line = f"{name:<52} {records / best_time(call, RUNS) / 1e6:10.4f} million/s"
     if memory:
         tracemalloc.start()
         made = call()
@@ -143,11 +145,26 @@ def peers(count: int) -> None:
     show("diffprivlib, Binary", brief.size, lambda: [mechanism.randomise(x) for x in texts])
 
 
+def noises(count: int = 100_000) -> None:
+    """Print how many numbers of discrete Laplace noise are drawn in a second, OpenDP's beside."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    for scale in (0.3, 3.994794182, 1e9):
+        theirs = dp.m.make_laplace(*space, scale=scale)
+        for size in (1, count):
+            words = f"noise of scale {scale:g}, {size:,} at a time"
+            show(words, size, partial(discrete_laplace, scale, size))
+            show(f"OpenDP, {words}", size, partial(theirs, [0] * size))
+
+
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS
     print(f"{count:,} records, {one_core()}")
     ours(count)
     peers(count)
+    noises()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,6 @@
 """Estimates from flipped and redacted series: unbiased, with variances that are exact or larger.
 
 Everything small is checked by enumeration: all outputs of a short series with their chances.
-Coverage tests: an interval misses the truth in at most a share 1 - confidence of the draws. Of R
-draws more than `MOST` misses have a chance below 1e-6 if each misses with chance 0.05; intervals
-that are 0.7 times as wide miss more often, and fail.
 """
 
 import itertools
@@ -15,7 +12,6 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 import undertow as ut
 from undertow.certificate import Leakage
@@ -35,8 +31,6 @@ from undertow.sanitizing import redact, sanitize
 
 FAST = settings(deadline=None, derandomize=True, database=None)
 GRAIN = 2.0**-53
-DRAWS = 400
-MOST = int(stats.binom.ppf(1 - 1e-6, DRAWS, 0.05))
 
 
 def plan_for(mechanism, states=2, length=None):
@@ -92,6 +86,14 @@ def pairs_of(series, states=2):
     for a, b in itertools.pairwise(series):
         made[a, b] += 1
     return made
+
+
+def sticky(states, length, seed):
+    rng = np.random.default_rng(seed)
+    series = [0]
+    for _ in range(length - 1):
+        series.append(series[-1] if rng.random() < 0.8 else int(rng.integers(states)))
+    return series
 
 
 CASES: dict[str, tuple[Any, int, list[int]]] = {
@@ -318,6 +320,23 @@ def test_what_a_redaction_shows_is_certain():
     assert (sure.low, sure.high) == ({0: 2, 1: 4}, {0: 2, 1: 4})
 
 
+def test_an_estimate_says_what_a_redaction_hides():
+    """Record 3 of 7 is always erased; with it go two of the six pairs of neighbours."""
+    plan = plan_for(ERASURES, length=7)
+    many = [[0, 0, None, None, None, None, 1]] * 3
+    for query in (None, ut.Count(1)):
+        found = estimate(many, plan, query)
+        assert (found.records, found.hidden) == (18, 3)
+        assert found.note == "of 21 records, 3 are hidden by the redaction and not in this estimate"
+    pairs = estimate(many, plan, "transitions")
+    assert (pairs.records, pairs.hidden) == (12, 6)
+    assert pairs.note.startswith("of 18 pairs of neighbours, 6 are hidden")
+    for plan in (plan_for(BINARY), plan_for(NOISE)):
+        whole = estimate([0, 1, 1, 0], plan)
+        assert (whole.hidden, whole.note) == (0, "")
+        assert estimate([0, 1, 1, 0], plan, "transitions").hidden == 0
+
+
 def test_all_forms_of_data_give_the_same():
     plan = plan_for(BINARY)
     series = [[0, 1, 1, 0, 1, 1], [1, 1, 0, 0, 0, 1]]
@@ -434,80 +453,3 @@ def test_bad_questions_are_refused():
     noisy: Any = ut.calibrate(ut.Count(1), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), epsilon=1.0)
     with pytest.raises(NotSupported, match="error_bar"):
         estimate([0], noisy)
-
-
-# --- coverage -------------------------------------------------------------------------------------
-
-
-def sticky(states, length, seed):
-    rng = np.random.default_rng(seed)
-    series = [0]
-    for _ in range(length - 1):
-        series.append(series[-1] if rng.random() < 0.8 else int(rng.integers(states)))
-    return series
-
-
-def misses(plan, verb, series, truth, shares, shrink=1.0):
-    """How often each interval, ``shrink`` times as wide, misses the truth."""
-    counted, moved = np.zeros(truth.shape, int), np.zeros(shares.shape, int)
-    for seed in range(DRAWS):
-        z = verb(plan, series, insecure_seed=seed)
-        for found, exact, missed in (
-            (estimate(z, plan), truth, counted),
-            (estimate_transitions(z, plan), shares, moved),
-        ):
-            value, low, high = (
-                np.array(list(part.values()) if isinstance(part, dict) else part)
-                for part in (found.value, found.low, found.high)
-            )
-            missed += (value + shrink * (low - value) > exact + 1e-9) | (
-                value + shrink * (high - value) < exact - 1e-9
-            )
-    return counted, moved
-
-
-@pytest.mark.statistical
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mechanism", "states", "exact"),
-    [
-        (RandomizedResponse.binary(0.25, 0.25), 2, True),
-        (BINARY, 2, True),
-        (WIDE, 2, True),
-        (THREE, 3, True),
-        (NOISE, 2, False),
-    ],
-    ids=["symmetric", "binary", "wide", "three", "noise"],
-)
-def test_intervals_cover_the_truth(mechanism, states, exact):
-    """One series of 1,200 records, flipped DRAWS times; the twins are 0.7 times as wide.
-
-    Intervals under a noise chain are those of the worst series: they have no twin.
-    """
-    series = sticky(states, 1200, seed=states)
-    pairs = pairs_of(series, states)
-    truth, shares = counts_of(series, states), pairs / pairs.sum(axis=1, keepdims=True)
-    plan = plan_for(mechanism, states)
-    counted, moved = misses(plan, sanitize, np.array(series, np.uint8), truth, shares)
-    assert counted.max() <= MOST
-    assert moved.max() <= MOST
-    if exact:
-        counted, moved = misses(plan, sanitize, np.array(series, np.uint8), truth, shares, 0.7)
-        assert counted.max() > MOST
-        assert moved.max() > MOST
-
-
-@pytest.mark.statistical
-@pytest.mark.slow
-def test_intervals_from_redacted_series_cover_the_truth():
-    """150 series of seven records, redacted DRAWS times; the twin is 0.6 times as wide."""
-    series = [sticky(2, 7, seed) for seed in range(150)]
-    truth = sum(counts_of([one[t] for t in TOLD]) for one in series)
-    pairs = sum(pairs_of(one[:3]) + pairs_of(one[4:]) for one in series)
-    plan = plan_for(ERASURES, length=7)
-    shares = pairs / pairs.sum(axis=1, keepdims=True)
-    counted, moved = misses(plan, redact, series, truth, shares)
-    assert counted.max() <= MOST
-    assert moved.max() <= MOST
-    counted, _ = misses(plan, redact, series, truth, shares, 0.6)
-    assert counted.max() > MOST

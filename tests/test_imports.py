@@ -32,7 +32,7 @@ PLACES = {
     "matplotlib": ["figures/"],
     "narwhals": ["data/"],
     "numba": ["auditing/kernels.py"],
-    "opendp": ["mechanisms.py", "sampling/integers.py"],
+    "opendp": ["mechanisms.py"],
     "pandas": [],
     "polars": ["data/"],
     "psycopg": ["ledger/store.py"],

@@ -1,13 +1,8 @@
-"""Series randomised record by record: forms of data, refusals, the ledger, streams."""
+"""Series randomised record by record: forms of data, plans, erasures, streams."""
 
 import copy
-import hashlib
-import math
 import multiprocessing
-import re
 from dataclasses import replace
-from datetime import datetime, timedelta
-from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -16,40 +11,31 @@ import polars as pl
 import pytest
 
 import undertow as ut
+from tests.series_plans import (
+    CHAIN,
+    CURATOR,
+    ERASE,
+    FLIPPED,
+    FLIPS,
+    FOUR,
+    SECRET,
+    SERIES,
+    STATES,
+    SURE,
+    XOR,
+    P,
+    plan_for,
+)
 from tests.statistical.judge import chi_square
 from undertow import sanitizing
-from undertow.certificate import Leakage
-from undertow.channels import RandomizedResponse, Redaction, XorNoise, flips_epsilon_upper
+from undertow.channels import RandomizedResponse, Redaction
 from undertow.errors import (
-    BudgetExceeded,
     InvalidInput,
     InvalidPlan,
-    LedgerConflict,
     NotSupported,
     UnknownState,
 )
-from undertow.sanitizing import fingerprint, redact, sanitize, stream
-
-P = [[0.9, 0.1], [0.3, 0.7]]
-STATES = ("idle", "active")
-CHAIN = ut.MarkovChain(P, states=STATES)
-PROVED = Leakage(1.0, 1.0, "exact", "any")
-SECRET = "s3cret"
-
-
-def plan_for(mechanism, model=CHAIN, leakage=PROVED, **more):
-    return ut.Plan(mechanism, model, 1.0, leakage, "exact", **more)
-
-
-FLIPS = plan_for(RandomizedResponse.binary(0.25, 0.375))
-SURE = plan_for(RandomizedResponse([[0, 1], [1, 0]]))  # always flips: outputs are known
-XOR = plan_for(XorNoise(0.125, 0.25))
-FOUR = ut.MarkovChain(P, states=STATES, length=4)
-ERASE = plan_for(Redaction([[0, 0], [0.5, 0.25], [1, 1], [1, 0]], protect=2), FOUR)
-CURATOR: Any = ut.calibrate(ut.Count("active"), CHAIN, epsilon=1.0)
-SERIES = ["idle", "active", "active", "idle"]
-FLIPPED = ["active", "idle", "idle", "active"]
-
+from undertow.sanitizing import redact, sanitize, stream
 
 # --- forms of data --------------------------------------------------------------------------------
 
@@ -120,82 +106,6 @@ def test_outputs_need_not_be_states():
 def test_flips_of_one_person_differ_from_anothers():
     made = sanitize(FLIPS, [["idle"] * 200] * 2)
     assert made[0] != made[1]
-
-
-# --- records that are no states -------------------------------------------------------------------
-
-
-class Loud:
-    """An object that would tell its secret if it were compared, hashed or printed."""
-
-    def __eq__(self, other):
-        raise ValueError(SECRET)
-
-    def __hash__(self):
-        raise ValueError(SECRET)
-
-    def __repr__(self):
-        raise ValueError(SECRET)
-
-
-FOREIGN = [SECRET, None, float("nan"), Loud(), [SECRET], 1, pd.NA, b"idle"]
-
-
-@pytest.mark.parametrize("record", FOREIGN, ids=[type(one).__name__ for one in FOREIGN])
-def test_a_foreign_record_is_refused_by_its_place(record):
-    with pytest.raises(UnknownState, match=r"record 2 .counting from 0.*foreign=") as caught:
-        sanitize(FLIPS, ["idle", "active", record])
-    assert SECRET not in str(caught.value)
-    with pytest.raises(UnknownState, match="record 1 of series 1"):
-        sanitize(FLIPS, [["idle"], ["active", record]])
-
-
-@pytest.mark.parametrize("record", FOREIGN, ids=[type(one).__name__ for one in FOREIGN])
-def test_a_foreign_record_may_count_as_a_state(record):
-    assert sanitize(SURE, ["idle", record], foreign="active") == ["active", "idle"]
-
-
-@pytest.mark.parametrize(
-    "records",
-    [
-        np.array([0, 1, 2], dtype=np.uint8),
-        np.array([0, 1, -1]),
-        np.array([0.0, 1.0, np.nan]),
-        np.array(["0", "1", "1"]),
-        np.array([0, 1, None]),
-        np.ma.MaskedArray([0, 1, 1], mask=[False, False, True]),
-        np.array([0, 1, 0], dtype="datetime64[s]"),
-        pd.Series([0, 1, pd.NA], dtype="Int64"),
-        pl.Series([0, 1, None]),
-    ],
-    ids=lambda records: f"{type(records).__name__} {records.dtype}",
-)
-def test_foreign_records_of_arrays(records):
-    plan = plan_for(SURE.mechanism, ut.MarkovChain(P))
-    with pytest.raises(UnknownState, match=r"record [02] "):
-        sanitize(plan, records)
-    assert len(sanitize(plan, records, foreign=1)) == 3
-
-
-def test_foreign_must_be_a_state():
-    with pytest.raises(UnknownState, match="'asleep'"):
-        sanitize(FLIPS, SERIES, foreign="asleep")
-
-
-@pytest.mark.parametrize(
-    "data",
-    [[], [[]], np.array([]), np.zeros((2, 2, 2)), "idle", 7, {"idle": 1}, {"idle"}, pl.Series([])],
-    ids=lambda data: type(data).__name__,
-)
-def test_what_is_no_series_is_refused(data):
-    with pytest.raises(InvalidInput):
-        sanitize(FLIPS, data)
-
-
-def test_a_table_is_refused_with_the_way_out():
-    for table in (pd.DataFrame({"x": SERIES}), pl.DataFrame({"x": SERIES})):
-        with pytest.raises(InvalidInput, match=r"Data\("):
-            sanitize(FLIPS, table)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -318,294 +228,6 @@ def test_the_protected_record_never_appears(monkeypatch):
     assert redact(ERASE, everything) == [[a, b, None, d] for a, b, _, d in everything]
 
 
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def table(**more):
-    """Two persons, out of order, person b with a gap of two hours at 1 and 2."""
-    monday = datetime(2025, 1, 6)
-    rows = [
-        ("b", 4, "x"),
-        ("a", 1, "y"),
-        ("a", 0, "y"),
-        ("b", 0, "x"),
-        ("b", 3, "x"),
-        ("a", 2, "y"),
-    ]
-    return pl.DataFrame(
-        {
-            "id": [who for who, _, _ in rows],
-            "note": ["private"] * 6,
-            "ts": [monday + timedelta(hours=hour) for _, hour, _ in rows],
-            "cohort": [group for _, _, group in rows],
-            "steps": [0, 5, 0, 5, 0, 5],
-        }
-    ).with_columns(**more)
-
-
-def data_of(frame=None, **more):
-    options = {"value": "steps", "state": "steps > 0", "person": "id", "time": "ts", "every": "1h"}
-    return ut.Data(table() if frame is None else frame, **(options | more))
-
-
-def test_a_table_keeps_its_rows_and_public_columns():
-    made = sanitize(SURE, data_of(by="cohort"))
-    assert made.columns == ["id", "ts", "cohort", "steps"]
-    assert made.drop("steps").equals(table().select("id", "ts", "cohort"))
-    assert made["steps"].to_list() == ["active", "idle", "active", "idle", "active", "idle"]
-
-
-def test_a_csv_file_keeps_its_fields(tmp_path):
-    frame = table().with_columns(ts=pl.col("ts").dt.to_string("%Y-%m-%d %H:%M"))
-    frame.write_csv(tmp_path / "steps.csv")
-    made = sanitize(SURE, data_of(tmp_path / "steps.csv"))
-    assert made.drop("steps").equals(frame.select("id", "ts"))
-
-
-def test_pandas_objects_come_back():
-    frame = table().to_pandas().astype({"id": object, "cohort": object})
-    frame["ts"] = frame["ts"].astype(object)
-    made = sanitize(SURE, data_of(frame, by="cohort"))
-    assert made["id"].to_list() == table()["id"].to_list()
-    assert made["cohort"].to_list() == table()["cohort"].to_list()
-    assert made["ts"].to_list() == table()["ts"].to_list()
-
-
-def test_windows_and_groups_leave_rows_out():
-    made = sanitize(SURE, data_of().window("2025-01-06T01:00", "2025-01-06T04:00"))
-    assert made["ts"].dt.hour().to_list() == [1, 3, 2]
-    chosen = sanitize(SURE, data_of(by="cohort", groups=["y"]))
-    assert set(chosen["id"]) == {"a"}
-    with pytest.raises(InvalidInput, match="no records"):
-        sanitize(SURE, data_of().window("2030-01-01"))
-
-
-def test_a_plain_list_as_data():
-    made = sanitize(SURE, ut.Data([0, 3, 7], state="record > 0"))
-    assert made["state"].to_list() == ["active", "idle", "idle"]
-
-
-def test_states_of_other_types_in_tables():
-    frame = pl.DataFrame({"x": [0, 1]})
-    numbered = plan_for(SURE.mechanism, ut.MarkovChain(P))
-    assert sanitize(numbered, ut.Data(frame, value="x"))["x"].to_list() == [1, 0]
-    mixed = plan_for(RandomizedResponse([[0, 1], [1, 0]], outputs=("no", 7)), ut.MarkovChain(P))
-    assert sanitize(mixed, ut.Data(frame, value="x"))["x"].to_list() == ["7", "no"]
-
-
-def test_missing_records_of_a_table_are_refused_by_row():
-    broken = table(steps=pl.Series([0, 5, 0, None, 0, 5]))
-    with pytest.raises(UnknownState, match=r"row 3 .*foreign="):
-        sanitize(SURE, data_of(broken))
-    made = sanitize(SURE, data_of(broken), foreign="active")
-    assert made["steps"].to_list()[3] == "idle"
-
-
-def test_absent_steps_count_in_the_length():
-    """Person b has three rows over five steps."""
-    assert sanitize(plan_for(SURE.mechanism, ut.MarkovChain(P, STATES, length=5)), data_of()).height
-    with pytest.raises(InvalidInput, match=r"at most 4 .*one has 5, absent steps included"):
-        sanitize(plan_for(SURE.mechanism, FOUR), data_of())
-    with pytest.raises(InvalidInput, match=r"series 0.* has 3, and 2 steps are absent"):
-        redact(plan_for(Redaction([[1, 1]] * 5), ut.MarkovChain(P, STATES, length=5)), data_of())
-
-
-def test_filled_gaps_have_no_row():
-    with pytest.raises(NotSupported, match="gaps='split'"):
-        sanitize(SURE, data_of(gaps="idle"))
-
-
-def test_noise_goes_on_where_steps_are_absent():
-    """Noise that alternates for certain: records two steps apart get the same noise."""
-    plan = plan_for(XorNoise(1.0, 1.0))
-    for _ in range(20):
-        made = sanitize(plan, data_of())["steps"].to_list()
-        noise = [x != y for x, y in zip(made, ["idle", "active"] * 3, strict=True)]
-        # rows 3, 4, 0 are person b at 0, 3, 4; rows 2, 1, 5 are person a at 0, 1, 2
-        assert noise[4] != noise[3]
-        assert noise[0] == noise[3]
-        assert noise[1] != noise[2]
-        assert noise[5] == noise[2]
-
-
-def test_redacted_tables():
-    plan = plan_for(
-        Redaction([[0, 0], [1, 1], [1, 0]], protect=1), ut.MarkovChain(P, STATES, length=3)
-    )
-    whole = table().filter(pl.col("id") == "a")
-    made = redact(plan, data_of(whole))
-    assert made.columns == ["id", "ts", "steps", "erased"]
-    # hours 1, 0, 2 with states active, idle, active
-    assert made["steps"].to_list() == [None, "idle", "active"]
-    assert made["erased"].to_list() == [True, False, False]
-    with pytest.raises(InvalidInput, match="rename"):
-        redact(plan, data_of(whole.rename({"id": "erased"}), person="erased"))
-
-
-# --- the ledger -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return ut.Ledger(tmp_path / "year.db", "w25", model=CHAIN, limit=5.0)
-
-
-MILD = plan_for(RandomizedResponse.binary(0.375, 0.375))
-ALTERNATING = ["idle", "active"] * 20
-
-
-def test_flips_reserve_their_level_and_record_a_hash(ledger):
-    made = sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
-    entry = ledger.entry("week 1")
-    assert entry.status == "confirmed"
-    assert np.log(5 / 3) <= entry.level < np.log(5 / 3) + 1e-12
-    text = "".join(f'"{x}"\n' for x in made) + "\n"
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    assert entry.result == {"records": 40, "series": 1, "sha256": digest}
-    assert fingerprint(made, MILD) == digest
-    assert ledger.verify()
-
-
-def test_a_second_draw_is_refused(ledger):
-    for release_id in ("week 1", None):
-        sanitize(MILD, ALTERNATING, ledger=ledger, release_id=release_id)
-        with pytest.raises(LedgerConflict, match="use the outputs that were written"):
-            sanitize(MILD, ALTERNATING, ledger=ledger, release_id=release_id)
-    assert len(ledger.entries()) == 2
-
-
-def test_an_interrupted_release_can_be_repeated(ledger, monkeypatch):
-    """Killed between reservation and record: nothing was shown, so it is charged once."""
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sanitizing, "flip", killed)
-        with pytest.raises(KeyboardInterrupt):
-            sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
-    assert ledger.entry("week 1").status == "reserved"
-    level = ledger.level()
-    sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
-    assert ledger.level() == level
-    assert ledger.entry("week 1").status == "confirmed"
-
-
-def test_of_two_racing_releases_one_is_shown(ledger, monkeypatch):
-    """Another process confirms the same release after this one has reserved it."""
-    real = ut.Ledger.reserve
-
-    def raced(self, release_id, *args, **more):
-        reserved = real(self, release_id, *args, **more)
-        self.confirm(release_id, {"records": 40, "series": 1, "sha256": "another"})
-        return reserved
-
-    monkeypatch.setattr(ut.Ledger, "reserve", raced)
-    with pytest.raises(LedgerConflict, match="second draw"):
-        sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
-
-
-def test_nothing_is_reserved_for_what_is_refused(ledger):
-    refusals = [
-        (InvalidInput, lambda: sanitize(MILD, [], ledger=ledger)),
-        (UnknownState, lambda: sanitize(MILD, ["?"], ledger=ledger)),
-        (InvalidInput, lambda: sanitize(MILD, SERIES, ledger=ledger, insecure_seed=1)),
-        (NotSupported, lambda: sanitize(XOR, SERIES, ledger=ledger)),
-        (NotSupported, lambda: sanitize(SURE, SERIES, ledger=ledger)),
-        (LedgerConflict, lambda: sanitize(plan_for(MILD.mechanism, ut.MarkovChain(P)), [0, 1],
-                                          ledger=ledger)),
-        (LedgerConflict, lambda: sanitize(plan_for(MILD.mechanism, unit="person"), SERIES,
-                                          ledger=ledger)),
-        (BudgetExceeded, lambda: sanitize(plan_for(RandomizedResponse.binary(2.0**-20, 2.0**-20)),
-                                          SERIES, ledger=ledger)),
-    ]  # fmt: skip
-    for error, call in refusals:
-        with pytest.raises(error):
-            call()
-    assert ledger.entries() == []
-
-
-def test_a_person_is_accounted_with_what_is_proved_for_persons(tmp_path):
-    book = ut.Ledger(tmp_path / "p.db", "w25", model=CHAIN, limit=5.0, unit="person")
-    sanitize(plan_for(MILD.mechanism, unit="person"), SERIES, ledger=book, release_id="one")
-    entry = book.entry("one")
-    assert entry is not None
-    assert entry.level == pytest.approx(PROVED.upper)
-    with pytest.raises(LedgerConflict, match="unit='person'"):
-        sanitize(MILD, SERIES, ledger=book)
-
-
-def test_levels_are_never_rounded_down():
-    """ln of an exact ratio, in 60 digits, lies at or below the level; and close to it."""
-    with localcontext() as context:
-        context.prec = 60
-        for parts in (1, 3, 2**20 + 1, 2**51 - 1, 2**52 - 1):
-            rho = parts * 2.0**-53
-            exact = ((1 - Decimal(rho)) / Decimal(rho)).ln()
-            level = Decimal(flips_epsilon_upper(RandomizedResponse.binary(rho, rho)))
-            assert exact <= level <= exact + Decimal("1e-13")
-    assert flips_epsilon_upper(RandomizedResponse([[0.5, 0.5, 0], [0.5, 0.25, 0.25]])) == math.inf
-    assert flips_epsilon_upper(RandomizedResponse([[0.5, 0.5, 0], [0.25, 0.75, 0]])) < math.inf
-
-
-def test_a_redaction_stands_alone(ledger):
-    whole = ut.MarkovChain(P, STATES, length=4)
-    plan = plan_for(ERASE.mechanism, whole)
-    made = redact(plan, [SERIES, SERIES], ledger=ledger, release_id="once")
-    entry = ledger.entry("once")
-    assert (entry.kind, entry.level) == ("redaction", None)
-    assert entry.leakage == 1.0
-    assert entry.result["sha256"] == fingerprint(made, plan)
-    for call in (
-        lambda: redact(plan, [SERIES], ledger=ledger, release_id="twice"),
-        lambda: sanitize(MILD, SERIES, ledger=ledger),
-        lambda: ut.release(CURATOR, SERIES, ledger=ledger),
-    ):
-        with pytest.raises(LedgerConflict, match="redaction"):
-            call()
-    with pytest.raises(LedgerConflict, match="second draw"):
-        redact(plan, [SERIES, SERIES], ledger=ledger, release_id="once")
-
-
-def test_a_redaction_must_cover_the_ledgers_adversary(ledger):
-    weak = plan_for(ERASE.mechanism, FOUR, Leakage(1.0, 1.0, "exact", "ignorant"))
-    with pytest.raises(LedgerConflict, match="against='any'"):
-        redact(weak, SERIES, ledger=ledger)
-    strong = plan_for(ERASE.mechanism, FOUR, Leakage(9.0, 9.0, "exact", "any"))
-    with pytest.raises(BudgetExceeded):
-        redact(strong, SERIES, ledger=ledger)
-    nothing = plan_for(ERASE.mechanism, FOUR, Leakage(0.0, 0.0, "exact", "any"))
-    assert redact(nothing, SERIES, ledger=ledger)[2] is None
-
-
-def test_a_redaction_may_use_the_whole_limit(tmp_path):
-    book = ut.Ledger(tmp_path / "whole.db", "w25", model=CHAIN, limit=1.0)
-    assert redact(ERASE, SERIES, ledger=book)[2] is None
-
-
-def test_releases_of_other_windows_are_accounted_apart(ledger):
-    first = data_of().window("2025-01-06T00:00", "2025-01-06T02:00")
-    second = data_of().window("2025-01-06T02:00", "2025-01-06T04:00")
-    for window in (first, second):
-        sanitize(MILD, window, ledger=ledger)
-    assert len(ledger.entries()) == 2
-    assert ledger.level() == ledger.entries()[0].level
-
-
-def test_the_fingerprint_tells_outputs_apart():
-    assert fingerprint([["idle"], ["idle"]], FLIPS) != fingerprint([["idle", "idle"]], FLIPS)
-    assert fingerprint(["idle", None, None, None], ERASE) != (
-        fingerprint(["idle", "idle", None, None], ERASE)
-    )
-    with pytest.raises(UnknownState, match="no output"):
-        fingerprint(["?"], FLIPS)
-    with pytest.raises(UnknownState, match="no output"):
-        fingerprint([None], FLIPS)
-    frame = sanitize(FLIPS, data_of())
-    again = ut.Data(frame, value="steps", person="id", time="ts", every="1h")
-    assert len(fingerprint(again, FLIPS)) == 64
-
-
 # --- streams --------------------------------------------------------------------------------------
 
 
@@ -645,7 +267,7 @@ def test_a_stream_ends_with_its_plan():
 
 
 def test_a_refused_record_does_not_move_a_stream():
-    device = stream(ERASE)
+    device = stream(ERASE, strict=True)
     device.push("idle")
     with pytest.raises(UnknownState, match="record 1 ") as caught:
         device.push(SECRET)
@@ -711,22 +333,3 @@ def test_released_series_have_the_planned_erasures():
 
     assert min(p_values(ERASE)) > 1e-9
     assert all(max(p_values(twin(ERASE, factor))) < 1e-9 for factor in (0.7, 1.3))
-
-
-# --- no value in any message ----------------------------------------------------------------------
-
-
-def test_no_message_quotes_a_record():
-    calls = [
-        lambda: sanitize(FLIPS, [SECRET]),
-        lambda: sanitize(FLIPS, {SECRET: 1}),
-        lambda: sanitize(FLIPS, SECRET),
-        lambda: sanitize(FLIPS, np.array([[[SECRET]]])),
-        lambda: redact(ERASE, [SECRET] * 4),
-        lambda: sanitize(FLIPS, ut.Data(pl.DataFrame({"x": [SECRET]}), value="x")),
-    ]
-    for call in calls:
-        with pytest.raises((InvalidInput, NotSupported)) as caught:
-            call()
-        assert not re.search(SECRET, str(caught.value))
-        assert SECRET not in repr(caught.value.__cause__)

@@ -43,11 +43,12 @@ class Estimate:
 
     A count has one number, a histogram one for each state, transitions a matrix with rows and
     columns in the order of ``states``. Each interval by itself covers the truth with probability
-    ``confidence``, over the flips. ``records`` is how many records it is about: those of a
-    redaction that are always erased are not among them.
+    ``confidence``, over the flips. ``records`` is how many records (for transitions, pairs of
+    neighbours) it is about; ``hidden`` counts those of a redacted series that no output can tell,
+    the protected ones among them: they are not in the estimate, and ``note`` says so.
 
-    >>> Estimate(2.0, 0.0, 5.5, 0.95, 10).value
-    2.0
+    >>> Estimate(2.0, 0.0, 5.5, 0.95, 10, hidden=1).note
+    'of 11 records, 1 is hidden by the redaction and not in this estimate'
     """
 
     value: Any
@@ -56,6 +57,19 @@ class Estimate:
     confidence: float
     records: int
     states: tuple[State, ...] = ()
+    hidden: int = 0
+
+    @property
+    def note(self) -> str:
+        """What the estimate leaves out, in words; nothing where all records are in it."""
+        if not self.hidden:
+            return ""
+        pairs = "pairs of neighbours" if getattr(self.value, "ndim", 0) == 2 else "records"
+        are = "is" if self.hidden == 1 else "are"
+        return (
+            f"of {self.records + self.hidden} {pairs}, {self.hidden} {are} hidden by the "
+            "redaction and not in this estimate"
+        )
 
 
 def estimate(
@@ -70,7 +84,8 @@ def estimate(
     they may lie outside 0 .. records; intervals do not. They rest on the normal law of sums over
     many records. Flips of a noise chain depend on each other: the interval is that of the worst
     series. Of a redacted series, only records that can be shown in all states but one tell their
-    count, by inverse probability; the estimate is about these. Linear in the records.
+    count, by inverse probability; the estimate is about these, and its ``note`` says how many are
+    not in it. Linear in the records.
 
     >>> from undertow import Count, MarkovChain
     >>> from undertow.certificate import Leakage
@@ -95,10 +110,11 @@ def estimate(
     kinds = _kinds(plan, read)
     wanted = _wanted(plan, query)
     found = [_counted(plan.mechanism, kinds, read, one, quantile) for one in wanted]
+    hidden = int(read.codes.size) - kinds.records
     if isinstance(query, Count):
-        return Estimate(*found[0], confidence, kinds.records, plan.states)
+        return Estimate(*found[0], confidence, kinds.records, plan.states, hidden)
     value, low, high = (dict(zip(plan.states, part, strict=True)) for part in zip(*found))  # noqa: B905
-    return Estimate(value, low, high, confidence, kinds.records, plan.states)
+    return Estimate(value, low, high, confidence, kinds.records, plan.states, hidden)
 
 
 def estimate_transitions(
@@ -136,7 +152,7 @@ def estimate_transitions(
     value, low, high = ratios.ends(quantile)
     for part in (value, low, high):
         part.setflags(write=False)
-    return Estimate(value, low, high, confidence, pairs, plan.states)
+    return Estimate(value, low, high, confidence, pairs, plan.states, int(begins.sum()) - pairs)
 
 
 def _counted(

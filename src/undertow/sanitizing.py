@@ -1,7 +1,8 @@
 """Series randomised record by record: flips, erasures, and streams for devices.
 
 Each series is randomised by itself. Nothing leaves here but outputs: no message depends on a
-record, except that a record which is no state of the plan is refused, by its place.
+record. A record that is missing or no state of the plan counts as a state; only a curator who
+says ``strict=True`` has it refused, by its place.
 """
 
 import hashlib
@@ -39,6 +40,7 @@ def sanitize(
     data: "Data | Iterable[Any]",
     *,
     foreign: State | None = None,
+    strict: bool = False,
     insecure_seed: int | None = None,
     ledger: "Ledger | None" = None,
     release_id: str | None = None,
@@ -48,8 +50,10 @@ def sanitize(
     One series is a list, an array, or a column of pandas or Polars; several are a list of these
     or an array with a row for each; `Data` becomes a Polars frame with the columns of persons,
     times and groups as they were, and the outputs last. Absent steps of time stay absent. A
-    record that is missing or no state of the plan is refused by its place, unless ``foreign``
-    names the state that it counts as.
+    record that is missing or no state of the plan counts as the state ``foreign``, by default the
+    plan's first; ``strict=True`` refuses it by its place, and that refusal depends on the records.
+
+    The plan must be for whole series at least as long as these, whatever window is taken of them.
 
     Flips come from secure bits; ``insecure_seed`` makes them repeatable and gives up privacy.
     With a ``ledger`` the DP level of the flips is reserved first, and a hash of the outputs is
@@ -66,8 +70,8 @@ def sanitize(
     mechanism = _flips(plan)
     randomness = _randomness(insecure_seed, ledger)
     names = output_names(plan)
-    read = coded(data, _rule(plan, foreign))
-    _check_lengths(plan, read)
+    read = coded(data, _rule(plan, foreign, strict))
+    _check_lengths(plan, read, data)
 
     def draw() -> Drawn:
         streams = draws(randomness)
@@ -84,6 +88,7 @@ def redact(
     data: "Data | Iterable[Any]",
     *,
     foreign: State | None = None,
+    strict: bool = False,
     insecure_seed: int | None = None,
     ledger: "Ledger | None" = None,
     release_id: str | None = None,
@@ -92,8 +97,8 @@ def redact(
 
     Where a record is erased, a list has None, an array is masked (with nothing under the mask),
     and a frame has null, and True in the column ``erased``. A protected record is always erased.
-    Data, ``foreign``, ``insecure_seed`` and ``ledger`` are those of `sanitize`; a redaction
-    stands in a ledger alone, with the leakage of its plan.
+    Data, ``foreign``, ``strict``, ``insecure_seed`` and ``ledger`` are those of `sanitize`; a
+    redaction is of whole series, and stands in a ledger alone, with the leakage of its plan.
 
     >>> from undertow import MarkovChain
     >>> from undertow.certificate import Leakage
@@ -105,8 +110,8 @@ def redact(
     """
     mechanism = _redaction(plan)
     randomness = _randomness(insecure_seed, ledger)
-    read = coded(data, _rule(plan, foreign))
-    _check_whole(mechanism, read)
+    read = coded(data, _rule(plan, foreign, strict))
+    _check_whole(mechanism, read, data)
 
     def draw() -> Drawn:
         table, length = Table.of_erasures(mechanism), mechanism.length
@@ -150,12 +155,17 @@ class Stream:
 
 
 def stream(
-    plan: "Plan[Any]", *, foreign: State | None = None, insecure_seed: int | None = None
+    plan: "Plan[Any]",
+    *,
+    foreign: State | None = None,
+    strict: bool = False,
+    insecure_seed: int | None = None,
 ) -> Stream:
     """Return what randomises one series record by record, for a device that holds no more.
 
     Flips need no memory, erasures the number of records so far, a noise chain its state. Bits
-    come from the operating system for each record. With the same ``insecure_seed``, `sanitize`
+    come from the operating system for each record. ``foreign`` and ``strict`` are those of
+    `sanitize`. With the same ``insecure_seed``, `sanitize`
     and `redact` make the same outputs of the whole series.
 
     >>> from undertow import MarkovChain
@@ -168,7 +178,7 @@ def stream(
     """
     redacted = isinstance(_check_plan(plan).mechanism, Redaction)
     mechanism: LocalMechanism = _redaction(plan) if redacted else _flips(plan)
-    return Stream(plan, mechanism, _rule(plan, foreign), _randomness(insecure_seed, None))
+    return Stream(plan, mechanism, _rule(plan, foreign, strict), _randomness(insecure_seed, None))
 
 
 def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
@@ -257,27 +267,48 @@ def _randomness(insecure_seed: int | None, ledger: "Ledger | None") -> Randomnes
     return Insecure(insecure_seed)
 
 
-def _rule(plan: "Plan[Any]", foreign: State | None) -> Rule:
-    if foreign is None:
+def _rule(plan: "Plan[Any]", foreign: State | None, strict: bool) -> Rule:
+    """Return what records count as: foreign ones as a state of the plan, by default its first."""
+    if foreign is not None and strict:
+        raise InvalidInput(
+            "strict=True refuses records that are missing or no state of the plan, and foreign=... "
+            "counts them as one; say one of both"
+        )
+    if strict:
         return Rule(plan.states)
-    if foreign not in plan.states:
+    if foreign is not None and foreign not in plan.states:
         raise UnknownState(
             f"foreign records are to count as {foreign!r}, which is not among the plan's states "
             f"{plan.states}"
         )
-    return Rule(plan.states, foreign=plan.states.index(foreign))
+    return Rule(plan.states, foreign=0 if foreign is None else plan.states.index(foreign))
 
 
-def _check_lengths(plan: "Plan[Any]", read: Coded) -> None:
-    longest = int(read.spans.max())
-    if plan.length is not None and longest > plan.length:
+def _longest(read: Coded, data: Any) -> int:
+    """Return the steps of the longest whole series, of which a window or groups may be shown.
+
+    Records that are not shown depend on those that are, so the proof must be about all of them.
+    """
+    shown = int(read.spans.max())
+    if not hasattr(type(data), "answers"):
+        return shown
+    return max(shown, getattr(data.shape(), "series", 0))
+
+
+def _check_lengths(plan: "Plan[Any]", read: Coded, data: Any) -> None:
+    """Refuse series beyond the plan; flips of a window are part of flips of the whole series."""
+    if plan.length is None:
+        return
+    longest = _longest(read, data)
+    if longest > plan.length:
         raise InvalidInput(
             f"the plan is for at most {plan.length} records of a series, and one has {longest}, "
-            "absent steps included; plan for that many, or for any length"
+            "absent steps and records outside a window or its groups included; plan for that "
+            "many, or for any length"
         )
 
 
-def _check_whole(mechanism: Redaction, read: Coded) -> None:
+def _check_whole(mechanism: Redaction, read: Coded, data: Any) -> None:
     """Refuse series that do not have exactly the plan's records: erasures go by place."""
     wrong = np.flatnonzero((read.spans != mechanism.length) | (read.lengths != read.spans))
     if wrong.size:
@@ -287,6 +318,13 @@ def _check_whole(mechanism: Redaction, read: Coded) -> None:
         raise InvalidInput(
             f"the plan is for exactly {mechanism.length} records, and series {series} (counting "
             f"from 0) has {int(read.lengths[series])}{absent}; plan for this length"
+        )
+    longest = _longest(read, data)
+    if longest > mechanism.length:
+        raise InvalidInput(
+            f"the plan is for exactly {mechanism.length} records, and a series has {longest}, of "
+            "which a window or some groups are asked for: a redaction is of whole series; plan "
+            "for this length"
         )
 
 
@@ -315,6 +353,8 @@ def _accounted(
     )
     if reserved.result is not None:
         raise released(asked)
+    if hasattr(ledger, "begin"):  # a ledger that puts on record that a draw follows
+        ledger.begin(asked)
     numbers, erased = draw()
     result = {
         "records": int(read.lengths.sum()),

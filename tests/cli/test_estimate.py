@@ -42,6 +42,7 @@ def test_histograms_are_the_default(flipped):
         assert said["low"] == list(known.low.values())
         assert said["high"] == list(known.high.values())
         assert said["about"] == 4 * HOURS
+        assert (said["hidden"], said["note"]) == (0, None)
     text = ask().stdout.splitlines()
     assert text[-2].split()[0] == "inactive"
     assert text[-1].split()[0] == "active"
@@ -72,6 +73,12 @@ def test_redacted_series():
     known = compute(ut.Data("shown.csv", value="steps", person="id", time="ts"), LOCAL["erasures"])
     assert said["value"] == list(known.value.values())
     assert said["about"] == 4 * (HOURS - 1)
+    assert said["hidden"] == 4
+    words = f"of {4 * HOURS} records, 4 are hidden by the redaction and not in this estimate"
+    assert said["note"] == words
+    assert rows(ask(*WHO, "--count", "active", data="shown.csv", plan="erasures.plan"))[
+        "NOT in it"
+    ].strip() == (words)
     said = refused(ask(data="shown.csv", plan="erasures.plan"))
     assert f"exactly {HOURS} records" in said
 

@@ -1,7 +1,6 @@
 """`undertow sanitize`: flipped tables, whole or not at all; one line where it is refused."""
 
-import errno
-import os
+import hashlib
 from pathlib import Path
 
 import polars as pl
@@ -96,16 +95,42 @@ def test_noise_in_runs_and_windows_and_no_columns_at_all():
     assert list(table("c.csv")[0]) == ["id", "state"]
 
 
-def test_foreign_records_are_refused_by_their_row_or_count_as_a_state():
-    said = refused(sanitize(*OUT, data="odd.csv"))
-    assert "row 0 of" in said
-    assert "--foreign" in said
-    assert "canary" not in said
-    assert not names()
-    done(sanitize(*OUT, "--foreign", "inactive", data="odd.csv"))
+def test_foreign_records_count_as_a_state():
+    """By default as the plan's first; what is said and the exit code do not depend on them."""
+    words = "records that are missing or no state of the plan count as "
+    told = rows(done(sanitize(*OUT, data="odd.csv", plan="few.plan")))
+    assert told["foreign"].strip() == f"{words}'inactive'"
     assert len(table("out.csv")) == 4 * HOURS
+    said = strict(done(sanitize("--foreign", "active", "--json", data="odd.csv")).stdout)
+    assert (said["foreign"], said["foreign_words"]) == ("active", f"{words}'active'")
+    done(sanitize(*OUT, "--force", "--report", "r.txt", data="odd.csv"))
+    assert f"{words}'inactive'" in " ".join(Path("r.txt").read_text().split())
     said = refused(sanitize(*OUT, "--force", "--foreign", "running", data="odd.csv"))
     assert "'running'" in said
+
+
+def test_a_curator_may_have_foreign_records_refused_by_their_row():
+    said = refused(sanitize(*OUT, "--strict", data="odd.csv"))
+    assert "row 0 of" in said
+    assert "--foreign" in said
+    assert "depends on the records" in said
+    assert "canary" not in said
+    assert not names()
+    told = strict(done(sanitize("--strict", "--json")).stdout)
+    assert (told["foreign"], told["foreign_words"]) == (None, None)
+    assert "depends on the records" in rows(done(sanitize("--strict")))["foreign"]
+
+
+def test_cells_that_a_spreadsheet_would_calculate_are_told():
+    """They stay as they are: persons must be found again, and states estimated from."""
+    text = Path("steps.csv").read_text()
+    Path("bad.csv").write_text(text.replace("p1,", "=1+1,").replace("p2,", "-2,"))
+    result = done(sanitize(*OUT, data="bad.csv"))
+    assert {row["id"] for row in table("out.csv")} == {"p0", "=1+1", "-2", "p3"}
+    assert "texts of 'id' begin like formulas" in result.stderr
+    assert "formulas" not in done(sanitize("--output", "a.parquet", data="bad.csv")).stderr
+    Path("numbers.csv").write_text(text.replace("p1,", "-1.5e3,").replace("p2,", "+2,"))
+    assert "formulas" not in done(sanitize("--output", "b.csv", data="numbers.csv")).stderr
 
 
 def test_nothing_is_drawn_without_an_output(monkeypatch):
@@ -172,6 +197,7 @@ def test_a_release_is_accounted_once():
         "sha256": fingerprint(
             ut.Data("out.csv", value="steps", person="id", time="ts"), LOCAL["flips"]
         ),
+        "files": {"output.csv": hashlib.sha256(Path("out.csv").read_bytes()).hexdigest()},
     }  # fmt: skip
     for arguments in (("--output", "b.csv"), ("--output", "b.csv", "--dry-run")):
         said = refused(sanitize(*arguments, account=WIDE))
@@ -219,10 +245,10 @@ def test_a_dry_run_refuses_what_a_run_refuses():
         ((), {"plan": "other.plan", "account": ACCOUNT}),
         ((), {"plan": "count.plan"}),
         ((), {"plan": "erasures.plan"}),
-        ((), {"data": "odd.csv"}),
+        (("--strict",), {"data": "odd.csv"}),
         ((), {"data": "none.csv"}),
         (("--window", "2030-01-01,2030-01-02"), {}),
-        ((), {"options": STEPS}),
+        (("--strict",), {"options": STEPS}),
     ):
         dry = refused(sanitize(*OUT, *arguments, "--dry-run", **options))
         assert dry == refused(sanitize(*OUT, *arguments, **options))
@@ -238,7 +264,7 @@ def test_too_much_is_refused_with_what_fits():
 
 def test_a_second_draw_of_a_race_is_never_published(monkeypatch):
     """Another process draws and confirms while this one writes."""
-    from undertow.cli.local_files import Drafts
+    from undertow.cli.local_drafts import Drafts
 
     real, calls = Drafts.write, []
 
@@ -246,103 +272,10 @@ def test_a_second_draw_of_a_race_is_never_published(monkeypatch):
         calls.append(path)
         if len(calls) == 1:
             done(sanitize("--output", "theirs.csv", account=ACCOUNT))
-        real(drafts, path, content)
+        return real(drafts, path, content)
 
     monkeypatch.setattr(Drafts, "write", slow)
     said = refused(sanitize("--output", "mine.csv", account=ACCOUNT))
     assert "was made already" in said
     assert names() == ["theirs.csv"]
     assert len(ledger().entries()) == 1
-
-
-# --- files ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
-def test_a_full_disk_leaves_nothing_and_the_same_command_again_is_free(monkeypatch, account):
-    def fail(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", fail)
-        said = refused(sanitize(*OUT, account=account))
-    assert said.startswith("undertow: cannot write out.csv: no space left on device; ")
-    assert "nothing was released" in said
-    assert not names()
-    assert [entry.status for entry in ledger().entries()] == ["reserved"] * bool(account)
-    if account:
-        assert "did not end" in rows(sanitize(*OUT, "--dry-run", account=account))["spends"]
-    level = ledger().level()
-    done(sanitize(*OUT, account=account))
-    assert ledger().level() == level
-    assert names() == ["out.csv"]
-
-
-def test_outputs_that_are_recorded_are_not_lost(monkeypatch):
-    def fail(*_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", fail)
-        said = refused(sanitize(*OUT, account=ACCOUNT))
-    (kept,) = names()
-    assert f"kept in {kept}" in said
-    Path(kept).rename("out.csv")
-    data = ut.Data("out.csv", value="steps", person="id", time="ts")
-    result = ledger().entries()[0].result
-    assert result is not None
-    assert result["sha256"] == fingerprint(data, LOCAL["flips"])
-
-
-def test_without_a_ledger_nothing_is_kept(monkeypatch):
-    def fail(*_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "replace", fail)
-    assert "cannot write out.csv" in refused(sanitize(*OUT))
-    assert not names()
-
-
-def test_files_that_are_there_stay():
-    Path("out.csv").write_text("mine")
-    for extra in ((), ("--dry-run",)):
-        assert "out.csv exists" in refused(sanitize(*OUT, *extra, account=ACCOUNT))
-    assert Path("out.csv").read_text() == "mine"
-    assert not ledger().entries()
-    done(sanitize(*OUT, "--force"))
-    assert Path("out.csv").read_text() != "mine"
-
-
-def test_a_file_that_appears_meanwhile_stays(monkeypatch):
-    from undertow.sampling.flips import flip as real
-
-    def slow(*arguments):
-        Path("out.csv").write_text("mine")
-        return real(*arguments)
-
-    monkeypatch.setattr("undertow.sanitizing.flip", slow)
-    assert "out.csv exists" in refused(sanitize(*OUT))
-    assert Path("out.csv").read_text() == "mine"
-
-
-def test_places_are_refused_before_anything_is_spent():
-    Path("folder.csv").mkdir()
-    for output in ("no/such/out.csv", "folder.csv", f"{'x' * 300}.csv"):
-        said = refused(sanitize("--output", output, account=ACCOUNT))
-        assert said.startswith("undertow: cannot write")
-    assert not ledger().entries()
-
-
-def test_what_is_read_is_never_written_over():
-    before = Path("steps.csv").read_bytes()
-    Path("link.csv").symlink_to("steps.csv")
-    Path("p.csv").write_text(Path("flips.plan").read_text())
-    for output, options in (
-        ("steps.csv", {}),
-        ("./x/../steps.csv", {}),
-        ("link.csv", {}),
-        ("p.csv", {"plan": "p.csv"}),
-    ):
-        said = refused(sanitize("--output", output, "--force", **options))
-        assert "named twice" in said
-    assert Path("steps.csv").read_bytes() == before

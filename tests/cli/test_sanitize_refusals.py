@@ -122,7 +122,8 @@ def test_a_plan_for_other_states_is_refused():
     said = refused(sanitize(*OUT, plan="three.plan"))
     assert "truth value, and there are 3 states" in said
     Path("named.csv").write_text("state\n" + "\n".join(truth()[:HOURS]))
-    said = refused(sanitize(*OUT, plan="two.plan", data="named.csv", options=("--value", "state")))
+    options = ("--value", "state", "--strict")
+    said = refused(sanitize(*OUT, plan="two.plan", data="named.csv", options=options))
     assert "row 0 of column 'state'" in said
     assert not any(state in said for state in CHAIN.states)
     assert not Path("out.csv").exists()
@@ -161,6 +162,7 @@ USAGE = {
     "gaps become records": (*OUT, "--gaps", "inactive"),
     "seeded flips": (*OUT, "--insecure-seed", "7"),
     "half a window": (*OUT, "--window", "2025-01-06"),
+    "strict and not": (*OUT, "--strict", "--foreign", "active"),
 }
 
 
@@ -206,7 +208,7 @@ def test_tables_of_one_shape_are_told_with_the_same_bytes(arguments, options):
         Path("data.csv").write_bytes(Path(f"{name}.csv").read_bytes())
         Path("year.db").unlink()
         ut_ledger("year.db")
-        result = sanitize("--foreign", "inactive", *arguments, data="data.csv", **options)
+        result = sanitize(*arguments, data="data.csv", **options)
         said = re.sub("[0-9a-f]{64}", "hash", result.stdout)
         shape = ""
         if Path("out.csv").exists():

@@ -7,6 +7,7 @@ has a chance of about 1e-9 (see `tests.statistical.judge`). Sample sizes are suc
 """
 
 import multiprocessing
+import os
 import pickle
 import sys
 from typing import Any
@@ -284,9 +285,29 @@ def test_a_forked_process_does_not_repeat_its_parent():
     assert len(seen) == 3
 
 
-def test_a_stream_of_secure_bytes_is_not_copied():
-    with pytest.raises(TypeError, match="never copied"):
-        pickle.dumps(streams.draws().first)
+@pytest.mark.parametrize("size", [16, 2**14])
+def test_a_copied_stream_of_secure_bytes_repeats_nothing(size):
+    """Whether begun or not, few bytes or many: there is no key that a copy could share."""
+    source = streams.draws().first
+    source.take(size)
+    copies = [pickle.loads(pickle.dumps(source)) for _ in range(3)]
+    assert len({one.take(size).tobytes() for one in (source, *copies)}) == 4
+
+
+@pytest.mark.parametrize("size", [16, 2**14])
+def test_every_piece_takes_new_bits_of_the_operating_system(monkeypatch, size):
+    """Its own bytes where they are few, else a key and a counter: 48 of them."""
+    real, asked = os.urandom, []
+
+    def counted(count):
+        asked.append(count)
+        return real(count)
+
+    source = streams.draws().first
+    monkeypatch.setattr(os, "urandom", counted)
+    source.take(size)
+    source.take(size)
+    assert asked == ([size] if size < 2**12 else [32, 16]) * 2
 
 
 def test_without_the_cipher_bytes_come_from_the_operating_system(monkeypatch):

@@ -24,7 +24,7 @@ from tests.statistical.judge import (
     limit,
 )
 from undertow.sampling.bits import Insecure
-from undertow.sampling.integers import discrete_laplace
+from undertow.sampling.integers import LARGEST_SCALE, discrete_laplace
 
 pytestmark = pytest.mark.statistical
 
@@ -89,6 +89,24 @@ def test_secure_noise(scale):
         twin = discrete_laplace(factor * scale, size)
         assert excess(twin, scale) > 1
         assert laplace_p_value(twin, scale) < SHAPE
+
+
+def test_secure_noise_of_huge_scale():
+    """20,000 draws near the largest scale, where the law is nearly continuous.
+
+    Twins: 0.7 and 1.3 times the scale, which are further away than twice the limit.
+    """
+    scale = LARGEST_SCALE / 2
+    assert excess(discrete_laplace(scale, 20_000), scale) <= 1
+    for factor in TWINS:
+        assert excess(discrete_laplace(factor * scale, 20_000), scale) > 1
+
+
+def test_secure_noise_of_tiny_scale():
+    """Null: a draw at scale 0.05 is not 0 with chance 4.2e-9. 50,000 draws: more than two are not
+    0 with chance below 1e-11. The twin, at scale 0.2, is not 0 with chance 0.013."""
+    assert sum(z != 0 for z in discrete_laplace(0.05, 50_000)) <= 2
+    assert sum(z != 0 for z in discrete_laplace(0.2, 50_000)) > 2
 
 
 @pytest.mark.parametrize("scale", SIZES)

@@ -57,6 +57,7 @@ def estimate(
 
     Computed from the published file and the plan alone, so it costs no privacy. Transitions need
     to know which records follow each other: say --person and --time as for 'undertow sanitize'.
+    Records that a redaction hides for certain are not in an estimate, which says how many.
 
     \b
     Examples:
@@ -101,6 +102,8 @@ def _fields(asked: str, found: "Estimate", shape: "Shape") -> dict[str, Any]:
         "records": shape.rows,
         "persons": shape.persons,
         "about": found.records,
+        "hidden": found.hidden,
+        "note": found.note or None,
         "confidence": found.confidence,
         "states": [str(state) for state in found.states],
         "value": _plain(found.value),
@@ -123,6 +126,8 @@ def _tell(asked: str, found: "Estimate", shape: "Shape", confidence: float) -> N
         ("records", count_words(shape.rows, shape.persons)),
         ("about", f"{found.records} {'pairs of neighbours' if _square(found) else 'records'}"),
     ]
+    if found.note:
+        facts.append(("NOT in it", found.note))
     if not isinstance(found.value, dict) and not _square(found):
         facts += [("estimate", _number(found.value)), ("interval", _ends(found.low, found.high))]
     show("What the true series hold", [*facts, ("intervals", sure)])

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from undertow.cli.files import check_output
 from undertow.cli.ledger_command import open_ledger
-from undertow.cli.local_files import Watch
+from undertow.cli.local_drafts import abandoned, clear, digest, name_of
+from undertow.cli.local_files import Places, Watch
 from undertow.cli.options import misuse
 from undertow.errors import LedgerConflict
 
@@ -14,7 +17,18 @@ if TYPE_CHECKING:
     from undertow.ledger.book import Ledger, Reservation
     from undertow.ledger.rules import Entry
 
-__all__ = ["Account", "Asked", "Enough", "Held", "LedgerStage", "Stage", "foretold"]
+__all__ = [
+    "Account",
+    "Asked",
+    "Enough",
+    "Held",
+    "LedgerStage",
+    "Recorded",
+    "Stage",
+    "foretold",
+    "left_behind",
+    "made_already",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +51,15 @@ class Account:
         return None if self.ledger is None else open_ledger(self.ledger, self.dataset)
 
 
+class Recorded(Exception):  # noqa: N818  (it ends a draw that would be the second)
+    """A release was recorded by an earlier run: nothing is drawn, what was drawn is looked for."""
+
+
 class Held:
     """A ledger that reserves at once, and confirms when the files are there."""
 
-    def __init__(self, book: "Ledger", watch: Watch) -> None:
-        self._book, self._watch = book, watch
+    def __init__(self, book: "Ledger", watch: Watch, places: Places) -> None:
+        self._book, self._watch, self._places = book, watch, places
         self.reserved: Reservation | None = None
         self.result: dict[str, Any] = {}
 
@@ -56,10 +74,25 @@ class Held:
         if self.reserved is None:
             self._watch.__exit__(*error)
 
-    def reserve(self, *asked: Any, **terms: Any) -> "Reservation":
-        """Reserve, unless the data changed while it was read."""
+    @property
+    def drafts(self) -> str:
+        """What the drafts of this release are called."""
+        entry = None if self.reserved is None else self.reserved.entry_hash
+        return name_of(entry, self._places.named()[0])
+
+    def reserve(self, release_id: str, **terms: Any) -> "Reservation":
+        """Reserve, unless the data changed while it was read, or the outputs have no place.
+
+        Drafts of an earlier run that was not recorded are removed before anything is drawn.
+        """
         self._watch.check()
-        self.reserved = self._book.reserve(*asked, **terms)
+        found = self._book.entry(release_id)
+        if found is None or found.result is None:
+            self._places.check()
+        self.reserved = self._book.reserve(release_id, **terms)
+        if self.reserved.result is not None:
+            raise Recorded
+        clear(self._places.named(), self.drafts)
         return self.reserved
 
     def confirm(self, _: str, result: dict[str, Any]) -> dict[str, Any]:
@@ -67,15 +100,40 @@ class Held:
         self.result = result
         return result
 
-    def settle(self) -> None:
-        """Record the release; whoever drew first has it."""
-        from undertow.accounting import released
-
+    def settle(self, files: Mapping[str, str]) -> None:
+        """Record the release and the hashes of its files; whoever drew first has it."""
         if self.reserved is None:
             raise LedgerConflict("nothing was reserved for this release")
-        name = self.reserved.release_id
-        if self._book.confirm(name, self.result) != self.result:
-            raise LedgerConflict(str(released(name)).replace("release_id", "--id"))
+        self.result = {**self.result, "files": dict(files)}
+        if self._book.confirm(self.reserved.release_id, self.result) != self.result:
+            raise made_already(self.reserved.release_id)
+
+
+def made_already(release_id: str) -> LedgerConflict:
+    """Return the refusal of a second draw, in the words of the command line."""
+    from undertow.accounting import released
+
+    return LedgerConflict(str(released(release_id)).replace("release_id", "--id"))
+
+
+def left_behind(places: Places, recorded: Mapping[str, Any], name: str) -> dict[Path, Path] | None:
+    """Return the recorded drafts of the files that are asked for, and the place of each.
+
+    A file that is at its place already has no draft. None: some file is neither here nor there.
+    """
+    hashes, found = recorded.get("files", {}), {}
+    for role, path in places.roles().items():
+        wanted = hashes.get(role)
+        if wanted is None:
+            return None
+        if digest(path) == wanted:
+            continue
+        drafts = (draft for draft in abandoned([path], name) if digest(draft) == wanted)
+        draft = next(drafts, None)
+        if draft is None:
+            return None
+        found[draft] = path
+    return found
 
 
 class Enough(Exception):  # noqa: N818  (it ends a rehearsal; nothing went wrong)
@@ -116,11 +174,11 @@ class Asked:
     entry: "Entry"
     reserved: bool
     left: float | None
+    recorded: bool = False
 
 
-def foretold(book: "Ledger", wanted: "Entry") -> Asked:
+def foretold(book: "Ledger", wanted: "Entry", places: Places) -> Asked:
     """Return what would be spent, or refuse what the ledger would refuse."""
-    from undertow.accounting import released
     from undertow.ledger.rules import Layout, Terms, check_beside, check_fits, check_same
 
     entries = {entry.release_id: entry for entry in book.entries()}
@@ -129,10 +187,25 @@ def foretold(book: "Ledger", wanted: "Entry") -> Asked:
     if found is not None:
         check_same(found, wanted)
         if found.result is not None:
-            raise LedgerConflict(str(released(wanted.release_id)).replace("release_id", "--id"))
+            return _published(found, wanted, left, places)
+        places.check()
         return Asked(wanted, True, left)
+    places.check()
     redacted = [entry.leakage for entry in entries.values() if entry.kind == "redaction"]
     check_beside(Layout(used=bool(entries), redaction=next(iter(redacted), None)), wanted)
     terms = Terms({}, book.limit, book.budget, book.against, book.unit)
     check_fits(Fraction(book.level(wanted.scope)), wanted, terms)
     return Asked(wanted, False, left)
+
+
+def _published(found: "Entry", wanted: "Entry", left: float | None, places: Places) -> Asked:
+    """Return that a recorded release would be published, or refuse where its outputs are gone."""
+    named = places.named()
+    kept = None
+    if named:
+        kept = left_behind(places, found.result or {}, name_of(found.hash, named[0]))
+    if kept is None:
+        raise made_already(wanted.release_id)
+    for path in kept.values():
+        check_output(path, force=places.force)
+    return Asked(wanted, True, left, recorded=True)

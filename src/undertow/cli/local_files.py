@@ -1,20 +1,18 @@
-"""Files of a randomised series: tables in and out, drafts that take their names all at once."""
+"""Files of a randomised series: where they go, tables in and out, files that change."""
 
 import gzip
 import io
-import os
-import secrets
-from contextlib import suppress
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from undertow.cli.files import check_output
+from undertow.cli.local_drafts import check_folder
 from undertow.cli.options import misuse
 from undertow.errors import InvalidInput, UndertowError
-from undertow.reporting.files import reason
 
-__all__ = ["Drafts", "Places", "Watch", "figure_kind", "table_bytes"]
+__all__ = ["Places", "Watch", "figure_kind", "formulas", "table_bytes"]
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 
@@ -57,6 +55,17 @@ class Places:
         """Return the files that will be written."""
         return [path for path in (self.output, self.figure, self.report) if path is not None]
 
+    def roles(self) -> dict[str, Path]:
+        """Return the files by what they are and how they are written."""
+        made = {}
+        if self.output is not None:
+            name = self.output.name.lower()
+            made["output" + next(end for end in TABLES if name.endswith(end))] = self.output
+        for kind, path in (("figure", self.figure), ("report", self.report)):
+            if path is not None:
+                made[kind + path.suffix.lower()] = path
+        return made
+
     def keep_off(self, inputs: list[Path]) -> None:
         """Refuse to write over what is read, or one file over the other."""
         seen = [_real(path) for path in inputs]
@@ -65,10 +74,14 @@ class Places:
                 raise InvalidInput(f"{path} is named twice; results need files of their own")
             seen.append(_real(path))
 
-    def check(self) -> None:
-        """Refuse, before anything is spent, places where the results cannot be written."""
+    def check(self, *, free: bool = True) -> None:
+        """Refuse, before anything is spent, places where the results cannot be written.
+
+        A name in use may be that of a recorded release; ``free`` says that there is none.
+        """
         for path in self.named():
-            check_output(path, force=self.force)
+            check_output(path, force=self.force or not free)
+            check_folder(path)
         if self.figure is not None:
             from undertow.figures.canvas import check_drawing
 
@@ -115,63 +128,23 @@ class Watch:
             )
 
 
-@dataclass(slots=True)
-class Drafts:
-    """Files that are complete on the disk, beside the names that they will take.
+_FORMULA, _NUMBER = r"^[=+\-@\t\r]", r"^[+\-]?[0-9.]+([eE][+\-]?[0-9]+)?$"
 
-    Contents are written to hidden files first. Once all of them are there, `publish` gives them
-    their names. What is not published is removed; after ``keep`` a draft that cannot get its
-    name stays, and the error says where it is.
+
+def formulas(frame: Any, path: Path) -> list[str]:
+    """Return the columns that a spreadsheet would take for formulas, from names or public texts.
+
+    Persons, times, groups and states are written as they are, or they could not be joined or
+    estimated from again; so whoever opens the file in a spreadsheet is told.
     """
-
-    force: bool
-    keep: bool = False
-    _drafts: list[tuple[Path, Path]] = field(default_factory=list)
-
-    def __enter__(self) -> "Drafts":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove what was not published."""
-        for draft, _path in self._drafts:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-
-    def write(self, path: Path, content: bytes) -> None:
-        """Write a file beside its place, and force it to the disk."""
-        check_output(path, force=self.force)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-        self._drafts.append((draft, path))
-        try:
-            with draft.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
-
-    def publish(self) -> None:
-        """Give every draft its name."""
-        while self._drafts:
-            draft, path = self._drafts[0]
-            try:
-                check_output(path, force=self.force)
-                os.replace(draft, path)  # noqa: PTH105  (one call, one name: what a test fails)
-            except (OSError, InvalidInput) as error:
-                raise self._stranded(path, error) from error
-            self._drafts.pop(0)
-
-    def _stranded(self, path: Path, error: OSError | InvalidInput) -> InvalidInput:
-        """Return the error of a draft that cannot get its name, and let go of those to keep."""
-        said = f"cannot write {path}: {reason(error)}" if isinstance(error, OSError) else str(error)
-        if not self.keep:
-            return InvalidInput(said)
-        left = ", ".join(str(draft) for draft, _ in self._drafts)
-        self._drafts.clear()
-        return InvalidInput(
-            f"{said}; the release is recorded, and its outputs are kept in {left}: move them to "
-            "where they belong"
-        )
+    if path.name.lower().endswith(".parquet"):
+        return []
+    found = []
+    for name in frame.columns:
+        texts = [name, *(frame[name].unique() if str(frame[name].dtype) == "String" else ())]
+        if any(re.match(_FORMULA, t) and not re.match(_NUMBER, t) for t in texts if t):
+            found.append(name)
+    return found
 
 
 def table_bytes(frame: Any, path: Path) -> bytes:

@@ -27,6 +27,7 @@ __all__ = [
     "ReportOption",
     "SeriesOption",
     "SourceOption",
+    "StrictOption",
     "read_flips",
 ]
 
@@ -56,7 +57,14 @@ ForeignOption = Annotated[
     typer.Option(
         "--foreign",
         metavar="STATE",
-        help="The state of records that are missing or in no state; by default they are refused.",
+        help="The state of records that are missing or in no state; by default the plan's first.",
+    ),
+]
+StrictOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse such records, by their row; that refusal depends on the records.",
     ),
 ]
 LedgerOption = Annotated[

@@ -11,10 +11,12 @@ from undertow.cli.tables import show_table
 if TYPE_CHECKING:
     from undertow.channels import RandomizedResponse, Redaction
     from undertow.plan import Plan
+    from undertow.queries import State
 
 __all__ = [
     "PUBLISHED",
     "count_words",
+    "counted_words",
     "is_local",
     "local_rows",
     "measure_rows",
@@ -220,3 +222,14 @@ def count_words(rows: int, persons: int) -> str:
     '48, of 1 person'
     """
     return f"{rows}, of {persons} person{'s' * (persons != 1)}"
+
+
+def counted_words(state: "State | None") -> str:
+    """Return what records that are no states count as, nothing where they are refused.
+
+    >>> counted_words("idle")
+    "records that are missing or no state of the plan count as 'idle'"
+    """
+    if state is None:
+        return ""
+    return f"records that are missing or no state of the plan count as {state!r}"

@@ -27,6 +27,7 @@ from undertow.cli.local_options import (
     PlanOption,
     ReportOption,
     SourceOption,
+    StrictOption,
 )
 from undertow.cli.options import JsonOption
 from undertow.cli.output import refusals
@@ -46,6 +47,7 @@ def redact(
     groups: GroupsOption = None,
     window: WindowOption = None,
     foreign: ForeignOption = None,
+    strict: StrictOption = False,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
     release_id: IdOption = None,
@@ -91,6 +93,7 @@ def redact(
             "redact", data, plan,
             DataText(value, person, time, state, every, by, groups, "split", window),
             foreign,
+            strict,
             Account(ledger, dataset, release_id),
             Places(output, figure, report, force),
             source,

@@ -27,6 +27,7 @@ from undertow.cli.local_options import (
     PlanOption,
     ReportOption,
     SourceOption,
+    StrictOption,
 )
 from undertow.cli.options import JsonOption
 from undertow.cli.output import refusals
@@ -46,6 +47,7 @@ def sanitize(
     groups: GroupsOption = None,
     window: WindowOption = None,
     foreign: ForeignOption = None,
+    strict: StrictOption = False,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
     release_id: IdOption = None,
@@ -67,7 +69,8 @@ def sanitize(
 
     The file has the columns of persons, times and groups as they were, and the outputs. Without
     --output nothing is drawn: you see what would be promised. The flips of a file that is
-    published are part of the release: a second run is a second release.
+    published are part of the release: a second run is a second release. A run that was cut off is
+    completed by the same command, with --ledger from what was drawn and paid for.
 
     \b
     Examples:
@@ -85,6 +88,7 @@ def sanitize(
             "sanitize", data, plan,
             DataText(value, person, time, state, every, by, groups, "split", window),
             foreign,
+            strict,
             Account(ledger, dataset, release_id),
             Places(output, None, report, force),
             source,

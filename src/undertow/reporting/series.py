@@ -46,6 +46,7 @@ class SeriesFacts:
     rows: int
     persons: int
     randomness: str = "secure"
+    foreign: str = ""
     release_id: str | None = None
     entry: str | None = None
     source: str | None = None
@@ -99,6 +100,7 @@ class SeriesFacts:
                 else words.attack(leak.witness, longer=plan.length is None),
             },
             "model": model_fields(plan, self.source, plan.fingerprint()),
+            "foreign": self.foreign or None,
             "plan": plan.fingerprint(),
             "release_id": self.release_id,
             "ledger_entry": self.entry,
@@ -125,6 +127,7 @@ def _shown(facts: SeriesFacts) -> Section:
     ]
     told = [words.measure(name, value) for name, value in plan.measures]
     lines += [(label[:1].upper() + label[1:], said) for label, said in told]
+    lines += [("Foreign", facts.foreign)] if facts.foreign else []
     return Section("answer", "What was released", single(lines), _tables(plan))
 
 

@@ -11,7 +11,10 @@ __all__ = ["Insecure", "Randomness", "Secure"]
 class Secure:
     """Bits of the operating system's cryptographic source, drawn anew at every call.
 
-    Nothing is kept between calls, so a forked or copied process cannot repeat another's noise.
+    Nothing is kept between calls: no seed, no key, no generator. So a process that was forked,
+    restored from a snapshot, or copied together with its number repeats no other's noise. A copy
+    made in the middle of a call goes on with the same question about the same records; of the
+    copies, a ledger lets one publish.
 
     >>> Secure().describe()
     'secure'

@@ -15,12 +15,15 @@ import numpy.typing as npt
 from undertow.errors import InvalidInput
 from undertow.sampling.bits import Insecure, Randomness, Secure
 
-__all__ = ["ByteArray", "Bytes", "Draws", "draws", "given", "single_draws"]
+__all__ = ["ByteArray", "Bytes", "Draws", "draws", "given", "single_draws", "system_bytes"]
 
 ByteArray = npt.NDArray[np.uint8]
 
 _ZEROS = 2**20
 """Bytes of keystream made at a time: the zeros that are encrypted stay in the cache."""
+
+_FEW = 2**12
+"""Bytes that the operating system gives sooner than a cipher is made ready."""
 
 _ROOM = 15
 """Bytes beyond the end that some versions of the cipher ask for, and do not write."""
@@ -45,9 +48,10 @@ class Draws:
 def draws(randomness: Randomness | None = None) -> Draws:
     """Return fresh streams for one call that randomises many records.
 
-    Secure bytes are the keystream of AES-256 in counter mode. Both keys come anew from the
-    operating system, here and in every process that was forked since; where the package
-    ``cryptography`` is absent, all bytes come from the operating system itself.
+    Secure bytes are the keystream of AES-256 in counter mode, under a key and a counter that the
+    operating system gives anew for every piece that is taken: nothing is kept that a copy of the
+    process, whatever its number, could repeat. Small pieces, and all where the package
+    ``cryptography`` is absent, come from the operating system itself.
 
     >>> draws(Secure()).first.take(3).size
     3
@@ -61,19 +65,28 @@ def draws(randomness: Randomness | None = None) -> Draws:
     try:
         return Draws(_Keystream(), _Keystream())
     except ImportError:
-        return Draws(_System(), _System())
+        return single_draws(randomness)
 
 
 def single_draws(randomness: Randomness | None = None) -> Draws:
-    """Return streams for one record at a time: secure ones keep nothing between records.
+    """Return streams for one record at a time: secure ones are the operating system's own.
 
     >>> single_draws(Secure()).further.take(7).size
     7
     """
     if isinstance(randomness, Insecure):
         return _seeded(randomness.seed)
+    return Draws(system_bytes(randomness), system_bytes(randomness))
+
+
+def system_bytes(randomness: Randomness | None = None) -> Bytes:
+    """Return the operating system's own bytes, drawn as they are taken; nothing else is secure.
+
+    >>> system_bytes(Secure()).take(3).size
+    3
+    """
     _check_secure(randomness)
-    return Draws(_System(), _System())
+    return _System()
 
 
 def given(first: bytes, further: bytes) -> Draws:
@@ -96,31 +109,25 @@ def _seeded(seed: int) -> Draws:
 
 
 class _Keystream:
-    """AES-256 in counter mode over zeros; a forked process takes a key of its own."""
+    """AES-256 in counter mode over zeros, under a new key at every call; nothing is kept."""
 
     def __init__(self) -> None:
-        self._zeros = np.zeros(_ZEROS, dtype=np.uint8)
-        self._start()
-
-    def _start(self) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        cipher = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16)))
-        self._encryptor: Any = cipher.encryptor()
-        self._process = os.getpid()
+        self._zeros = np.zeros(_ZEROS, dtype=np.uint8)
+        self._cipher: Any = (Cipher, algorithms.AES, modes.CTR)
 
     def take(self, count: int) -> ByteArray:
-        if os.getpid() != self._process:
-            self._start()
+        if count <= _FEW:
+            return np.frombuffer(os.urandom(count), dtype=np.uint8)
+        cipher, key, counter = self._cipher
+        encryptor = cipher(key(os.urandom(32)), counter(os.urandom(16))).encryptor()
         made = np.empty(count + _ROOM, dtype=np.uint8)
         for start in range(0, count, _ZEROS):
             size = min(_ZEROS, count - start)
             room = made[start : start + size + _ROOM]
-            self._encryptor.update_into(self._zeros[:size], room)
+            encryptor.update_into(self._zeros[:size], room)
         return made[:count]
-
-    def __reduce__(self) -> Any:
-        raise TypeError("a stream of random bytes is never copied: a copy would repeat it")
 
 
 class _System:

@@ -1,0 +1,277 @@
+"""`undertow sanitize` killed anywhere: one draw is seen by others, charged once, and published.
+
+A process is killed at a checkpoint of the ledger or of the files. Then nobody but its owner may be
+able to read a draw, except the one that is recorded; and the same command again ends with that
+one published.
+"""
+
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import undertow as ut
+from tests.cli.calls import rows, strict
+from tests.cli.local_scene import ACCOUNT, LOCAL, WIDE, names, refused, run, scene, studio
+from tests.cli.scene import ACTIVE, ledger
+from tests.cli.test_sanitize import OUT, done, sanitize
+from undertow.cli.local_drafts import FOLDER
+from undertow.sanitizing import fingerprint
+
+__all__ = ["scene", "studio"]
+
+pytestmark = [
+    pytest.mark.usefixtures("studio"),
+    pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX"),
+]
+
+KILLER = """
+import os, sys
+from undertow import ledger
+from undertow.cli import main
+point, count, umask = sys.argv[1], int(sys.argv[2]), int(sys.argv[3], 8)
+seen = []
+def reached(checkpoint):
+    seen.append(checkpoint)
+    if seen.count(point) == count:
+        os._exit(9)
+ledger.reached = reached
+os.umask(umask)
+sys.argv = ["undertow", *sys.argv[4:]]
+main()
+"""
+BEFORE = (
+    "reserve-begun", "reserve-written", "reserve-committed", "draft-begun", "draft-written",
+    "confirm-begun", "confirm-written",
+)  # fmt: skip
+AFTER = ("confirm-committed", "publish-begun", "publish-named")
+REPORTED = (*OUT, "--report", "r.txt")
+PUBLIC = stat.S_IROTH | stat.S_IRGRP
+
+
+def killed(point, *arguments, count=1, umask="000", account=ACCOUNT, files=REPORTED):
+    """Kill a run at a checkpoint, when it is passed for the ``count``-th time."""
+    asked = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *account, *files)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, point, str(count), umask, *asked, *arguments],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 9, (done.returncode, done.stderr)
+    assert not done.stdout
+
+
+def draws(folder="."):
+    """The hashes of all tables of states under a folder that others can read."""
+    found = set()
+    for path in Path(folder).rglob("*"):
+        if not path.is_file() or path.name in ("steps.csv", "zeros.csv", "missing.csv", "odd.csv"):
+            continue
+        others = path.stat().st_mode & PUBLIC
+        inside = [parent for parent in path.parents if parent.name == FOLDER]
+        closed = any(not parent.stat().st_mode & 0o077 for parent in inside)
+        content = path.read_bytes()
+        if content.startswith(b"id,ts,steps") and others and not closed:
+            found.add(hashlib.sha256(content).hexdigest())
+    return found
+
+
+def private():
+    """The drafts that are there, after a look at their rights."""
+    folder = Path(FOLDER)
+    if not folder.exists():
+        return []
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    drafts = sorted(folder.iterdir())
+    assert all(stat.S_IMODE(draft.stat().st_mode) == 0o600 for draft in drafts)
+    return drafts
+
+
+def assert_published(account=ACCOUNT, path="year.db"):
+    """The outputs are those on record, charged once, and nothing is left behind."""
+    (entry,) = ledger(path).entries()
+    assert entry.result is not None
+    data = ut.Data("out.csv", value="steps", person="id", time="ts")
+    assert entry.result["sha256"] == fingerprint(data, LOCAL["flips"])
+    assert ledger(path).level() == entry.level
+    assert draws() == {entry.result["files"]["output.csv"]}
+    assert not Path(FOLDER).exists()
+
+
+POINTS = [(point, 1) for point in (*BEFORE, *AFTER)]
+POINTS += [("draft-written", 2), ("publish-begun", 2), ("publish-named", 2)]
+QUICK = {("draft-written", 1), ("confirm-committed", 1), ("publish-named", 1)}
+
+
+@pytest.mark.parametrize(
+    ("point", "count"),
+    [p if p in QUICK else pytest.param(*p, marks=pytest.mark.slow) for p in POINTS],
+)
+def test_killed_anywhere_one_draw_is_charged_and_published(point, count):
+    killed(point, count=count)
+    kept = private() if point != "publish-named" or count == 1 else []
+    recorded = ledger().entries()[0].result if ledger().entries() else None
+    assert (recorded is not None) == (point in AFTER)
+    assert draws() <= ({recorded["files"]["output.csv"]} if recorded else set())
+    if recorded is None:
+        assert not Path("out.csv").exists()
+    result = done(sanitize(*REPORTED, account=ACCOUNT))
+    assert_published()
+    assert Path("r.txt").exists()
+    assert names() == ["out.csv", "r.txt"]
+    assert not any(draft.exists() for draft in kept)
+    if recorded is None:
+        assert "recorded earlier" not in rows(result)
+        return
+    assert ledger().entries()[0].result == recorded
+    assert "this is what was drawn" in rows(result)["recorded earlier"]
+    assert rows(result)["entry"].strip() == ledger().entries()[0].hash
+    assert not result.stderr
+
+
+def test_killed_again_and_again_one_draft_is_there_at_most():
+    """Four runs that draw and are killed: each removes what the one before has left."""
+    seen = set()
+    for _ in range(4):
+        killed("confirm-begun", files=OUT)
+        (draft,) = private()
+        seen.add(draft.name)
+        assert not draws()
+    assert len(seen) == 4
+    done(sanitize(*OUT, account=ACCOUNT))
+    assert_published()
+
+
+def test_drafts_without_a_ledger_go_with_the_next_run():
+    for _ in range(2):
+        killed("publish-begun", account=(), files=OUT)
+        assert len(private()) == 1
+        assert not draws()
+    done(sanitize("--output", "other.csv"))
+    assert len(private()) == 1  # of another output
+    done(sanitize(*OUT))
+    assert names() == ["other.csv", "out.csv"]
+
+
+@pytest.mark.parametrize("umask", ["000", "077", "277"])
+def test_drafts_are_private_and_outputs_have_the_rights_of_new_files(umask):
+    killed("confirm-committed", umask=umask, files=OUT)
+    assert len(private()) == 1
+    before = os.umask(int("027", 8))
+    try:
+        done(sanitize(*OUT, account=ACCOUNT))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path("out.csv").stat().st_mode) == 0o640
+    assert not Path(FOLDER).exists()
+
+
+def test_a_recorded_release_may_be_published_under_another_name_beside_it():
+    killed("confirm-committed", files=OUT)
+    Path("out.csv").write_text("mine")
+    said = refused(sanitize(*OUT, account=ACCOUNT))
+    assert "out.csv exists" in said
+    assert "its outputs are kept" in said
+    assert len(private()) == 1
+    assert Path("out.csv").read_text() == "mine"
+    told = strict(done(sanitize("--output", "b.csv", "--json", account=ACCOUNT)).stdout)
+    assert told["recorded_earlier"] is True
+    recorded = ledger().entries()[0].result
+    assert told["sha256"] == recorded["sha256"]
+    assert draws() == {recorded["files"]["output.csv"]}
+
+
+def test_what_was_not_drawn_then_cannot_be_published_now():
+    killed("confirm-committed", files=OUT)
+    Path("elsewhere").mkdir()
+    for files in (("--output", "out.parquet"), REPORTED, ("--output", "elsewhere/out.csv")):
+        for extra in ((), ("--dry-run",)):
+            assert "was made already" in refused(sanitize(*files, *extra, account=ACCOUNT))
+    assert len(private()) == 1
+    Path(private()[0]).write_bytes(b"id,ts,steps\n")  # no longer what is on record
+    assert "was made already" in refused(sanitize(*OUT, account=ACCOUNT))
+    assert not Path("out.csv").exists()
+
+
+def test_a_dry_run_foretells_that_a_recorded_release_is_published():
+    killed("confirm-committed", files=OUT)
+    told = rows(done(sanitize(*OUT, "--dry-run", account=ACCOUNT)))
+    assert "recorded by an earlier run, whose outputs are published" in told["spends"]
+    assert len(private()) == 1
+    done(sanitize(*OUT, account=ACCOUNT))
+    again = rows(done(sanitize(*OUT, account=ACCOUNT)))  # the very file is there
+    assert "this is what was drawn" in again["recorded earlier"]
+    assert_published()
+
+
+def test_drafts_of_a_living_process_are_left_alone(monkeypatch):
+    """Another run of the same release, while this one is between its draft and its record."""
+    from undertow.cli.local_account import Held
+
+    real = Held.settle
+    others: list[str] = []
+
+    def slow(held, files):
+        if not others:
+            others.append("theirs.csv")
+            done(sanitize("--output", "theirs.csv", account=ACCOUNT))
+            assert len(private()) == 1
+        real(held, files)
+
+    monkeypatch.setattr(Held, "settle", slow)
+    assert "was made already" in refused(sanitize("--output", "mine.csv", account=ACCOUNT))
+    assert names() == ["theirs.csv"]
+
+
+def test_a_record_that_may_have_been_made_keeps_its_drafts(monkeypatch):
+    """The answer of the database is lost after it has committed."""
+    from undertow.errors import LedgerUnavailable
+    from undertow.ledger.book import Ledger
+
+    real = Ledger.confirm
+
+    def lost(self, *given):
+        real(self, *given)
+        raise LedgerUnavailable("cut off")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "confirm", lost)
+        assert "cut off" in refused(sanitize(*OUT, account=ACCOUNT))
+    assert len(private()) == 1
+    done(sanitize(*OUT, account=ACCOUNT))
+    assert_published()
+
+
+def test_a_folder_of_drafts_that_is_no_folder_of_ours_is_refused_first():
+    Path("shared").mkdir()
+    Path(FOLDER).symlink_to("shared")
+    said = refused(sanitize(*OUT, account=ACCOUNT))
+    assert "not a folder of your own" in said
+    assert not ledger().entries()
+    Path(FOLDER).unlink()
+    Path(FOLDER).mkdir(mode=0o777)
+    Path(FOLDER).chmod(0o777)
+    killed("confirm-committed", files=OUT)
+    assert len(private()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["draft-written", "confirm-committed", "publish-named"])
+def test_redactions_too(point):
+    files = (*OUT, "--figure", "f.svg")
+    asked = ("redact", "steps.csv", "--plan", "erasures.plan", *ACTIVE, *WIDE, *files)
+    command = [sys.executable, "-c", KILLER, point, "1", "000", *asked]
+    assert subprocess.run(command, timeout=120, check=False).returncode == 9
+    if point != "publish-named":
+        assert len(private()) == 1 + (point != "draft-written")
+    done(run("redact", *files, plan="erasures.plan", account=WIDE))
+    (entry,) = ledger("wide.db").entries()
+    assert entry.result is not None
+    assert set(entry.result["files"]) == {"output.csv", "figure.svg"}
+    for role, name in (("output.csv", "out.csv"), ("figure.svg", "f.svg")):
+        content = Path(name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == entry.result["files"][role]
+    assert names() == ["f.svg", "out.csv"]

@@ -1,0 +1,212 @@
+"""Randomised series in a ledger: reserved, recorded, never drawn twice."""
+
+import hashlib
+import math
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.series_plans import (
+    ALTERNATING,
+    CHAIN,
+    CURATOR,
+    ERASE,
+    FLIPS,
+    FOUR,
+    MILD,
+    PROVED,
+    SERIES,
+    STATES,
+    SURE,
+    XOR,
+    P,
+    data_of,
+    plan_for,
+)
+from undertow import sanitizing
+from undertow.certificate import Leakage
+from undertow.channels import RandomizedResponse, flips_epsilon_upper
+from undertow.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    LedgerConflict,
+    NotSupported,
+    UnknownState,
+)
+from undertow.sanitizing import fingerprint, redact, sanitize
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return ut.Ledger(tmp_path / "year.db", "w25", model=CHAIN, limit=5.0)
+
+
+def test_flips_reserve_their_level_and_record_a_hash(ledger):
+    made = sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
+    entry = ledger.entry("week 1")
+    assert entry.status == "confirmed"
+    assert np.log(5 / 3) <= entry.level < np.log(5 / 3) + 1e-12
+    text = "".join(f'"{x}"\n' for x in made) + "\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert entry.result == {"records": 40, "series": 1, "sha256": digest}
+    assert fingerprint(made, MILD) == digest
+    assert ledger.verify()
+
+
+def test_a_second_draw_is_refused(ledger):
+    for release_id in ("week 1", None):
+        sanitize(MILD, ALTERNATING, ledger=ledger, release_id=release_id)
+        with pytest.raises(LedgerConflict, match="use the outputs that were written"):
+            sanitize(MILD, ALTERNATING, ledger=ledger, release_id=release_id)
+    assert len(ledger.entries()) == 2
+
+
+def test_an_interrupted_release_can_be_repeated(ledger, monkeypatch):
+    """Killed between reservation and record: nothing was shown, so it is charged once."""
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sanitizing, "flip", killed)
+        with pytest.raises(KeyboardInterrupt):
+            sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
+    assert ledger.entry("week 1").status == "reserved"
+    level = ledger.level()
+    sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
+    assert ledger.level() == level
+    assert ledger.entry("week 1").status == "confirmed"
+
+
+def test_of_two_racing_releases_one_is_shown(ledger, monkeypatch):
+    """Another process confirms the same release after this one has reserved it."""
+    real = ut.Ledger.reserve
+
+    def raced(self, release_id, *args, **more):
+        reserved = real(self, release_id, *args, **more)
+        self.confirm(release_id, {"records": 40, "series": 1, "sha256": "another"})
+        return reserved
+
+    monkeypatch.setattr(ut.Ledger, "reserve", raced)
+    with pytest.raises(LedgerConflict, match="second draw"):
+        sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
+
+
+def test_nothing_is_reserved_for_what_is_refused(ledger):
+    refusals = [
+        (InvalidInput, lambda: sanitize(MILD, [], ledger=ledger)),
+        (UnknownState, lambda: sanitize(MILD, ["?"], strict=True, ledger=ledger)),
+        (InvalidInput, lambda: sanitize(MILD, SERIES, ledger=ledger, insecure_seed=1)),
+        (NotSupported, lambda: sanitize(XOR, SERIES, ledger=ledger)),
+        (NotSupported, lambda: sanitize(SURE, SERIES, ledger=ledger)),
+        (LedgerConflict, lambda: sanitize(plan_for(MILD.mechanism, ut.MarkovChain(P)), [0, 1],
+                                          ledger=ledger)),
+        (LedgerConflict, lambda: sanitize(plan_for(MILD.mechanism, unit="person"), SERIES,
+                                          ledger=ledger)),
+        (BudgetExceeded, lambda: sanitize(plan_for(RandomizedResponse.binary(2.0**-20, 2.0**-20)),
+                                          SERIES, ledger=ledger)),
+    ]  # fmt: skip
+    for error, call in refusals:
+        with pytest.raises(error):
+            call()
+    assert ledger.entries() == []
+
+
+def test_a_person_is_accounted_with_what_is_proved_for_persons(tmp_path):
+    book = ut.Ledger(tmp_path / "p.db", "w25", model=CHAIN, limit=5.0, unit="person")
+    sanitize(plan_for(MILD.mechanism, unit="person"), SERIES, ledger=book, release_id="one")
+    entry = book.entry("one")
+    assert entry is not None
+    assert entry.level == pytest.approx(PROVED.upper)
+    with pytest.raises(LedgerConflict, match="unit='person'"):
+        sanitize(MILD, SERIES, ledger=book)
+
+
+def test_levels_are_never_rounded_down():
+    """ln of an exact ratio, in 60 digits, lies at or below the level; and close to it."""
+    with localcontext() as context:
+        context.prec = 60
+        for parts in (1, 3, 2**20 + 1, 2**51 - 1, 2**52 - 1):
+            rho = parts * 2.0**-53
+            exact = ((1 - Decimal(rho)) / Decimal(rho)).ln()
+            level = Decimal(flips_epsilon_upper(RandomizedResponse.binary(rho, rho)))
+            assert exact <= level <= exact + Decimal("1e-13")
+    assert flips_epsilon_upper(RandomizedResponse([[0.5, 0.5, 0], [0.5, 0.25, 0.25]])) == math.inf
+    assert flips_epsilon_upper(RandomizedResponse([[0.5, 0.5, 0], [0.25, 0.75, 0]])) < math.inf
+
+
+def test_a_redaction_stands_alone(ledger):
+    whole = ut.MarkovChain(P, STATES, length=4)
+    plan = plan_for(ERASE.mechanism, whole)
+    made = redact(plan, [SERIES, SERIES], ledger=ledger, release_id="once")
+    entry = ledger.entry("once")
+    assert (entry.kind, entry.level) == ("redaction", None)
+    assert entry.leakage == 1.0
+    assert entry.result["sha256"] == fingerprint(made, plan)
+    for call in (
+        lambda: redact(plan, [SERIES], ledger=ledger, release_id="twice"),
+        lambda: sanitize(MILD, SERIES, ledger=ledger),
+        lambda: ut.release(CURATOR, SERIES, ledger=ledger),
+    ):
+        with pytest.raises(LedgerConflict, match="redaction"):
+            call()
+    with pytest.raises(LedgerConflict, match="second draw"):
+        redact(plan, [SERIES, SERIES], ledger=ledger, release_id="once")
+
+
+def test_a_redaction_must_cover_the_ledgers_adversary(ledger):
+    weak = plan_for(ERASE.mechanism, FOUR, Leakage(1.0, 1.0, "exact", "ignorant"))
+    with pytest.raises(LedgerConflict, match="against='any'"):
+        redact(weak, SERIES, ledger=ledger)
+    strong = plan_for(ERASE.mechanism, FOUR, Leakage(9.0, 9.0, "exact", "any"))
+    with pytest.raises(BudgetExceeded):
+        redact(strong, SERIES, ledger=ledger)
+    nothing = plan_for(ERASE.mechanism, FOUR, Leakage(0.0, 0.0, "exact", "any"))
+    assert redact(nothing, SERIES, ledger=ledger)[2] is None
+
+
+def test_a_redaction_may_use_the_whole_limit(tmp_path):
+    book = ut.Ledger(tmp_path / "whole.db", "w25", model=CHAIN, limit=1.0)
+    assert redact(ERASE, SERIES, ledger=book)[2] is None
+
+
+def test_releases_of_other_windows_are_accounted_apart(ledger):
+    first = data_of().window("2025-01-06T00:00", "2025-01-06T02:00")
+    second = data_of().window("2025-01-06T02:00", "2025-01-06T04:00")
+    for window in (first, second):
+        sanitize(MILD, window, ledger=ledger)
+    assert len(ledger.entries()) == 2
+    assert ledger.level() == ledger.entries()[0].level
+
+
+def test_the_fingerprint_tells_outputs_apart():
+    assert fingerprint([["idle"], ["idle"]], FLIPS) != fingerprint([["idle", "idle"]], FLIPS)
+    assert fingerprint(["idle", None, None, None], ERASE) != (
+        fingerprint(["idle", "idle", None, None], ERASE)
+    )
+    with pytest.raises(UnknownState, match="no output"):
+        fingerprint(["?"], FLIPS)
+    with pytest.raises(UnknownState, match="no output"):
+        fingerprint([None], FLIPS)
+    frame = sanitize(FLIPS, data_of())
+    again = ut.Data(frame, value="steps", person="id", time="ts", every="1h")
+    assert len(fingerprint(again, FLIPS)) == 64
+
+
+def test_a_ledger_hears_of_a_draw_before_it_is_made(ledger, monkeypatch):
+    """After that, a reservation cannot be given back: someone may have seen a draw."""
+    heard = []
+    monkeypatch.setattr(ut.Ledger, "begin", lambda _, name: heard.append(name), raising=False)
+
+    def killed(*_):
+        assert heard == ["week 1"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sanitizing, "flip", killed)
+    with pytest.raises(UnknownState):
+        sanitize(MILD, ["?"], strict=True, ledger=ledger, release_id="week 1")
+    assert not heard
+    with pytest.raises(KeyboardInterrupt):
+        sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
