@@ -7,18 +7,28 @@ says ``strict=True`` has it refused, by its place.
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from undertow.accounting import check_ledger, identity, local_entry, released
+from undertow.accounting import asking, check_ledger, local_entry, released
 from undertow.channels import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.data.codes import Coded, Lookup, Rule, coded
-from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UnknownState
+from undertow.data.table import Scope, Shape
+from undertow.errors import (
+    AccountWarning,
+    InvalidInput,
+    InvalidPlan,
+    NotSupported,
+    UnknownState,
+)
 from undertow.mechanisms import DiscreteLaplace, Laplace
 from undertow.plan import Plan
+from undertow.planning.proofs import check_proof
 from undertow.queries import State
 from undertow.sampling.bits import Insecure, Randomness, Secure
 from undertow.sampling.flips import Table, erase, flip, noise
@@ -228,6 +238,7 @@ def _check_plan(plan: Any) -> "Plan[Any]":
             "this plan answers a query with noise, it randomises no series; use release(plan, "
             "data), or plan for Series() or Redacted(...)"
         )
+    check_proof(plan)
     return plan
 
 
@@ -292,7 +303,7 @@ def _longest(read: Coded, data: Any) -> int:
     shown = int(read.spans.max())
     if not hasattr(type(data), "answers"):
         return shown
-    return max(shown, getattr(data.shape(), "series", 0))
+    return max(shown, data.shape().series)
 
 
 def _check_lengths(plan: "Plan[Any]", read: Coded, data: Any) -> None:
@@ -343,18 +354,18 @@ def _accounted(
     """Return the outputs in the form of the data; reserved before, recorded before they leave."""
     if ledger is None:
         return read.restore(names, *draw())
-    from undertow.ledger.scopes import Scope
-
-    check_ledger(plan, ledger)
-    scope = data.scope() if hasattr(type(data), "scope") else Scope()
-    asked = release_id or identity(plan, scope)
-    reserved = ledger.reserve(
-        asked, scope=scope, about={"plan": plan.fingerprint()}, **local_entry(plan, ledger)
-    )
+    table = data if hasattr(type(data), "answers") else _Listed(read)
+    shape = table.shape()
+    check_ledger(plan, ledger, shape.series)
+    asked = asking(plan, table, shape, release_id)
+    name, entry = asked.release_id, local_entry(plan, ledger)
+    known = table.identity()
+    for said in [] if known is None else ledger.bind(known):
+        warnings.warn(said, AccountWarning, stacklevel=4)
+    reserved = ledger.reserve(name, scope=asked.scope, about=asked.about, **entry)
     if reserved.result is not None:
-        raise released(asked)
-    if hasattr(ledger, "begin"):  # a ledger that puts on record that a draw follows
-        ledger.begin(asked)
+        raise released(name)
+    ledger.begin(name)
     numbers, erased = draw()
     result = {
         "records": int(read.lengths.sum()),
@@ -362,9 +373,32 @@ def _accounted(
         "sha256": _digest(names, read, numbers, erased),
     }
     outputs = read.restore(names, numbers, erased)
-    if ledger.confirm(asked, result) != result:
-        raise released(asked)
+    if ledger.confirm(name, result) != result:
+        raise released(name)
     return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The public facts about series that came in lists or arrays: all of them are whole."""
+
+    read: Coded
+
+    def shape(self) -> Shape:
+        lengths, longest = self.read.lengths, int(self.read.spans.max())
+        return Shape(
+            int(lengths.sum()), len(lengths), int(lengths.max()), gaps=False, series=longest,
+            shortest=int(lengths.min()), windowed=False, split=False,
+        )  # fmt: skip
+
+    def scope(self) -> Scope:
+        return Scope()
+
+    def asked(self) -> dict[str, Any]:
+        return {"source": "the list of records"}
+
+    def identity(self) -> None:
+        return None
 
 
 def _digest(

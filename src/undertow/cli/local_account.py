@@ -155,6 +155,10 @@ class LedgerStage(Stage):
     def __init__(self, book: "Ledger") -> None:
         self.unit, self.model, self.against = book.unit, book.model, book.against
 
+    def bind(self, _: str) -> list[str]:
+        """Note nothing: a rehearsal leaves no trace."""
+        return []
+
     def reserve(
         self, release_id: str, *, level: float | None, scope: Any, about: Mapping[str, Any],
         kind: Any = "release", leakage: float | None = None,

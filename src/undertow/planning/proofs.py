@@ -116,8 +116,8 @@ def check_proof(plan: Plan[Any]) -> Leakage:
         ) from error
     if not leak.reaches(claim.covers):
         raise InvalidPlan(
-            f"its proof covers '{leak.covers}', not '{claim.covers}': the plan was edited or made by "
-            "other software; make it again"
+            f"its proof covers '{leak.covers}', not '{claim.covers}': the plan was edited or made "
+            "by other software; make it again"
         )
     if not _certified(plan):
         return leak
