@@ -107,7 +107,7 @@ def level_of(plan: Plan, proof: "Leakage") -> float:
     return divide_up(reach, plan.noise.scale)
 
 
-def local_entry(plan: "Plan[Any]", ledger: "Ledger") -> dict[str, Any]:
+def local_entry(plan: "Plan[Any]", ledger: "Ledger", proof: "Leakage") -> dict[str, Any]:
     """Return what `Ledger.reserve` is asked for a local plan, or refuse what does not compose."""
     mechanism = plan.mechanism
     if isinstance(mechanism, XorNoise):
@@ -117,8 +117,7 @@ def local_entry(plan: "Plan[Any]", ledger: "Ledger") -> dict[str, Any]:
             "method='exact'"
         )
     if isinstance(mechanism, RandomizedResponse):
-        person = plan.unit == "person"  # then what is proved is about all records of a person
-        level = _proved(plan) if person else flips_epsilon_upper(mechanism)
+        level = flips_epsilon_upper(mechanism)
         if level == math.inf:
             raise NotSupported(
                 "some output excludes a state for certain, so the flips have no finite DP level "
@@ -130,7 +129,8 @@ def local_entry(plan: "Plan[Any]", ledger: "Ledger") -> dict[str, Any]:
             f"the plan covers {words(plan.against)}, the ledger covers {words(ledger.against)}; "
             f"plan with against='{ledger.against}'"
         )
-    return {"level": None, "kind": "redaction", "leakage": _proved(plan)}
+    least = max(proof.upper, math.ulp(0.0))  # an entry is never of nothing
+    return {"level": None, "kind": "redaction", "leakage": least}
 
 
 def released(release_id: str) -> LedgerConflict:
@@ -140,11 +140,6 @@ def released(release_id: str) -> LedgerConflict:
         "release of the same records; use the outputs that were written then, or pay for a new "
         "release under another release_id"
     )
-
-
-def _proved(plan: "Plan[Any]") -> float:
-    """Return the leakage of a plan, which is rounded up already; an entry is never of nothing."""
-    return max(plan.leakage.upper, math.ulp(0.0))
 
 
 def _law(model: Any) -> Any:

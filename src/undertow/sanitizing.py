@@ -69,13 +69,11 @@ def sanitize(
     With a ``ledger`` the DP level of the flips is reserved first, and a hash of the outputs is
     recorded before they are returned. Asking again is refused: a second draw is a second release.
 
-    >>> from undertow import MarkovChain
-    >>> from undertow.certificate import Leakage
+    >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> level = Leakage(2.2, 2.2, "exact", "any")
-    >>> plan = Plan(RandomizedResponse.binary(.25, .25), chain, 2.2, level, "exact")
+    >>> plan = calibrate(Series(), chain, epsilon=3.0)
     >>> sanitize(plan, ["idle", "active", "active", "idle"], insecure_seed=1)
-    ['idle', 'active', 'active', 'idle']
+    ['idle', 'idle', 'active', 'idle']
     """
     mechanism = _flips(plan)
     randomness = _randomness(insecure_seed, ledger)
@@ -114,7 +112,7 @@ def redact(
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"), length=3)
     >>> erasures = Redaction([[1, 0], [1, 1], [0, 0]], protect=1)
-    >>> plan = Plan(erasures, chain, 2.0, Leakage(1.0, 1.0, "exact", "any"), "optimal")
+    >>> plan = Plan(erasures, chain, 4.0, Leakage(0.0, 4.0, "exact", "any"), "optimal")
     >>> redact(plan, ["active", "active", "idle"])
     ['active', None, 'idle']
     """
@@ -178,13 +176,11 @@ def stream(
     `sanitize`. With the same ``insecure_seed``, `sanitize`
     and `redact` make the same outputs of the whole series.
 
-    >>> from undertow import MarkovChain
-    >>> from undertow.certificate import Leakage
+    >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> level = Leakage(2.2, 2.2, "exact", "any")
-    >>> plan = Plan(RandomizedResponse.binary(.25, .25), chain, 2.2, level, "exact")
+    >>> plan = calibrate(Series(), chain, epsilon=3.0)
     >>> list(stream(plan, insecure_seed=1).each(["idle", "active", "active", "idle"]))
-    ['idle', 'active', 'active', 'idle']
+    ['idle', 'idle', 'active', 'idle']
     """
     redacted = isinstance(_check_plan(plan).mechanism, Redaction)
     mechanism: LocalMechanism = _redaction(plan) if redacted else _flips(plan)
@@ -358,7 +354,7 @@ def _accounted(
     shape = table.shape()
     check_ledger(plan, ledger, shape.series)
     asked = asking(plan, table, shape, release_id)
-    name, entry = asked.release_id, local_entry(plan, ledger)
+    name, entry = asked.release_id, local_entry(plan, ledger, check_proof(plan))
     known = table.identity()
     for said in [] if known is None else ledger.bind(known):
         warnings.warn(said, AccountWarning, stacklevel=4)

@@ -63,6 +63,8 @@ def prove(plan: Plan[Any]) -> Leakage:
 def _prove_local(plan: Plan[Any]) -> Leakage:
     """Return what a randomised series leaks."""
     mechanism, model, against = plan.mechanism, plan.model, plan.against
+    if plan.unit != "record":
+        raise InvalidPlan("a series is randomised record by record, which hides no person")
     if isinstance(mechanism, Redaction):
         from undertow.planning.redaction import REDACTIONS
 
