@@ -47,7 +47,8 @@ class Witness:
     beyond. For a noisy histogram the target's set names the bins
     to see far too high while all others are far too low. For flipped or redacted series
     ``outputs`` is what to see (record and output; None stands for an erased record); records
-    that are not listed do not matter.
+    that are not listed do not matter. ``window`` names the records that are counted, the first
+    and one after the last; None means all.
 
     >>> Witness(target=0, length=2, known=(), value="a", other="b").words()
     "target record 0 of 2, nothing known: 'a' against 'b'"
@@ -61,6 +62,7 @@ class Witness:
     sets: tuple[tuple[int, tuple[State, ...]], ...] = field(default=(), repr=False)
     output: int | None = None
     outputs: tuple[tuple[int, State], ...] = field(default=(), repr=False)
+    window: tuple[int, int] | None = None
 
     def place(self, longer: bool = False) -> str:
         """Return which record is wanted; ``longer``: of a pattern that a longer series contains.
@@ -82,12 +84,20 @@ class Witness:
         return (
             f"target {self.place(longer)}, "
             f"{known + ' known' if known else 'nothing known'}: {self.value!r} against "
-            f"{self.other!r}"
+            f"{self.other!r}{self._counted()}"
         )
+
+    def _counted(self) -> str:
+        """Return which records are counted, in words that follow the attack."""
+        if self.window is None:
+            return ""
+        first, last = self.window[0], self.window[1] - 1
+        records = f"record {first}" if first == last else f"records {first} to {last}"
+        return f", count of {records}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        return {
+        described: dict[str, Any] = {
             "target": self.target,
             "length": self.length,
             "known": [[record, value] for record, value in self.known],
@@ -97,10 +107,14 @@ class Witness:
             "output": self.output,
             "outputs": [[record, output] for record, output in self.outputs],
         }
+        if self.window is not None:
+            described["window"] = list(self.window)
+        return described
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> "Witness":
         """Return the witness described by `to_dict`."""
+        window = description.get("window")
         return cls(
             target=description["target"],
             length=description["length"],
@@ -110,6 +124,7 @@ class Witness:
             sets=tuple((record, tuple(states)) for record, states in description["sets"]),
             output=description["output"],
             outputs=tuple((record, output) for record, output in description.get("outputs", ())),
+            window=None if window is None else (window[0], window[1]),
         )
 
 

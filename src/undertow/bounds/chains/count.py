@@ -43,7 +43,7 @@ from undertow.certificate import Leakage, Witness
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, down, log_sum, up
 
-__all__ = ["count_leakage"]
+__all__ = ["count_leakage", "informed_count"]
 
 METHOD = "exact"
 WINDOW = 512
@@ -73,7 +73,7 @@ def count_leakage(
         return _leakage(0.0, 0.0, against, None)
     marks = np.array([counted[chain.index(state)] for state in reduced.states])
     if against == "informed":
-        return _informed(scale, marks, reduced)
+        return informed_count(scale, marks, reduced)
     if not reduced.homogeneous:
         if not isinstance(against, Adversary) and len(reduced.transition) >= POSITIONS:
             return None
@@ -161,7 +161,7 @@ def _sheltered(chain: MarkovChain, against: Against) -> bool:
     return left and right
 
 
-def _informed(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
+def informed_count(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
     """Return 1/scale if a target between known neighbours can enter or leave the count, else 0."""
     marks = dict(zip(chain.states, counted, strict=True))
     for target in informed_targets(chain):
