@@ -26,7 +26,7 @@ def reread(made):
 
 
 @pytest.fixture(autouse=True)
-def nothing_proved_before(nothing_remembered):  # noqa: ARG001
+def nothing_proved_before(nothing_remembered):
     check_proof.forget()
     yield
     check_proof.forget()
@@ -116,7 +116,7 @@ def test_less_noise_than_the_promise_needs_is_refused(name, less):
         return
     if made.leakage.upper / less <= made.epsilon:
         pytest.skip("the plan has that much room")
-    with pytest.raises(InvalidPlan, match="leaks up to|cannot be proved"):
+    with pytest.raises(InvalidPlan, match=r"leaks up to|cannot be proved"):
         check_proof(reread(forged))
 
 
@@ -203,9 +203,9 @@ def test_published_plans_are_told_what_they_leak():
 
 
 def test_files_know_every_method_and_whether_it_is_certified():
-    assert _CURATOR == set(METHODS)
-    assert _FLIPS == set(SERIES_METHODS)
-    assert _REDACTIONS == set(REDACTIONS)
+    assert set(METHODS) == _CURATOR
+    assert set(SERIES_METHODS) == _FLIPS
+    assert set(REDACTIONS) == _REDACTIONS
     published = {name for name, method in METHODS.items() if not method.certified}
     published |= {name for name, method in REDACTIONS.items() if not method.certified}
-    assert PUBLISHED == published | {"chakrabarti"}
+    assert published | {"chakrabarti"} == PUBLISHED
