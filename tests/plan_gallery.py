@@ -21,6 +21,12 @@ NET = ut.BayesianNetwork(
     {"ann": [0.9, 0.1], "bob": [[0.9, 0.1], [0.5, 0.5]], "eve": [[0.8, 0.2], [0.4, 0.6]]},
     states=("well", "ill"),
 )
+BIT = [0.5, 0.5]
+XOR = ut.BayesianNetwork(
+    [("a", "c"), ("b", "c")],
+    {"a": BIT, "b": BIT, "c": [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]},
+    states=("well", "ill"),
+)
 TRIO = ut.Pedigree({"kim": ("bob", "ann")}, allele_frequency=0.3)
 SET = ut.ModelSet([SHORT, ut.Groups(2)], note="two good days")
 BOX = ChainBox([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]], NAMES)
@@ -50,7 +56,7 @@ ASKED: dict[str, tuple[Any, ...]] = {
     "groups": (ut.Count("x"), ut.Groups(4), 1.0),
     "dependent": (ut.Count(1), EVEN, 1.0, "any", "dependent"),
     "dependent baseline": (
-        ut.Count(1), ut.MarkovChain([[0.8, 0.2], [0.2, 0.8]], length=9), 4.0, "any", "dependent",
+        ut.Count("ill"), XOR, 1.0, "any", "dependent",
     ),
     "lange": (ACTIVE, SHORT, 20.0, "any", "lange"),
     "zhao": (ut.Histogram(), SHORT, 20.0, "any", "zhao"),

@@ -1,7 +1,7 @@
 """The frozen plan: what will be released, how, and what that was proved to leak."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -29,15 +29,27 @@ from undertow.plan_format import (
     mechanism_to_dict,
     parse,
 )
-from undertow.queries import AnyQuery, Count, Histogram, Linear, LocalQuery, Redacted, Series, State
+from undertow.queries import (
+    AnyQuery,
+    Count,
+    Histogram,
+    Linear,
+    LocalQuery,
+    Mean,
+    Redacted,
+    Series,
+    State,
+    Sum,
+)
 from undertow.rounding import above, odds
+from undertow.signatures import verified
 
 __all__ = ["Plan"]
 
 M = TypeVar("M", bound=Noise | LocalMechanism, default=Noise, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan(Generic[M]):
     """A query, the randomisation that answers it, and the certified leakage of the two together.
 
@@ -157,6 +169,27 @@ class Plan(Generic[M]):
             f"by at most a factor {odds(self.leakage.upper)} (leakage {above(self.leakage.upper)})"
         )
 
+    def __repr__(self) -> str:
+        """Return the plan in one line: what is asked, on what kind of model, for what promise."""
+        return (
+            f"Plan({self.query!r} on {type(self.model).__name__}, epsilon={self.epsilon:g}, "
+            f"against={self.against!r}, method={self.method!r}, unit={self.unit!r})"
+        )
+
+    def __str__(self) -> str:
+        """Return the plan for people: question, promise, noise, error, proof, unit and model."""
+        basis = "as published" if self.method in PUBLISHED else "certified"
+        rows = [
+            ("question", asked(self.query)),
+            ("promise", self.guarantee()),
+            *_randomisation(self),
+            ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.covers]}"),
+            ("protects", _UNITS[self.unit]),
+            ("model", self.model.describe()),
+        ]
+        width = max(len(label) for label, _ in rows)
+        return "\n".join(f"{label:<{width}}  {words}" for label, words in rows)
+
     def fingerprint(self) -> str:
         """Return a hash that only this plan has, for reports and ledgers."""
         body: str = json.loads(self.to_json())["checksum"]
@@ -195,8 +228,11 @@ class Plan(Generic[M]):
             ) from error
 
     @classmethod
-    def from_json(cls, text: str) -> "Plan[Any]":
+    def from_json(cls, text: str, trusted: Iterable[str] | None = None) -> "Plan[Any]":
         """Return the plan written by `to_json`; refuse anything else.
+
+        With ``trusted`` public keys (see `undertow.signatures`), refuse a plan that none of them
+        signed; a signature that does not match is refused always.
 
         Every field is checked for itself and against the others. Whether the noise keeps the
         promise is checked by `undertow.planning.proofs.check_proof`, before anything is released.
@@ -207,6 +243,8 @@ class Plan(Generic[M]):
                 "the plan's checksum does not match its content: it was edited or damaged, so its "
                 "guarantee no longer holds; make the plan again"
             )
+        if trusted is not None or "signature" in body:
+            verified(body, trusted)
         try:
             return _read(body)
         except UndertowError as error:
@@ -214,6 +252,56 @@ class Plan(Generic[M]):
                 f"the plan file is malformed: {error}; make it again with 'undertow plan' or "
                 "calibrate(...)"
             ) from error
+
+
+_COVERED = {
+    "series": "the proof covers one answer about whole series",
+    "windows": "the proof covers one answer about whole series, or about one window of each",
+    "any": "the proof covers any windows and groups of the series, and several answers on "
+    "disjoint records",
+}
+_UNITS = {
+    "record": "one record of a series, with all that other records say about it",
+    "person": "all records of one person at once",
+}
+
+
+def asked(query: AnyQuery | LocalQuery) -> str:
+    """Return a question in words.
+
+    >>> asked(Count(["walk", "run"]))
+    "number of records in 'walk' or 'run'"
+    """
+    match query:
+        case Count():
+            return "number of records in " + " or ".join(map(repr, query.states))
+        case Histogram():
+            return "number of records in each state"
+        case Sum() | Mean():
+            name = type(query).__name__.lower()
+            return f"{name} of the records, clipped to [{query.lower:g}, {query.upper:g}]"
+        case Linear():
+            return f"weighted sum of {query.records} records"
+        case Series():
+            return "the whole series, each record flipped at random"
+        case Redacted():
+            shown = ", ".join(map(str, query.protect[:8])) + ", ..." * (len(query.protect) > 8)
+            return f"the series with records erased around record {shown}"
+        case _:
+            return "a function of the records"
+
+
+def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the noise and how far off it puts an answer, or what a local plan keeps."""
+    if not isinstance(plan.mechanism, Laplace | DiscreteLaplace):
+        yield "keeps", ", ".join(f"{name} {value:.4g}" for name, value in plan.measures)
+        return
+    whole = isinstance(plan.mechanism, DiscreteLaplace)
+    yield "noise", f"{'discrete ' * whole}Laplace, scale {above(plan.mechanism.scale)}"
+    error = f"{plan.expected_error:.4g} expected"
+    if plan.states or not isinstance(plan.query, Histogram):
+        error += f"; within {plan.accuracy():.4g} with probability 95%"
+    yield "error", error
 
 
 _ALWAYS = ("format", "version", "model", "epsilon", "method", "unit", "leakage", "checksum")

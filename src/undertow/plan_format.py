@@ -229,7 +229,7 @@ def _query_from_dict(description: Any) -> Any:
             fields(description, f"a {kind}", ("kind", "lower", "upper", "missing", "steps"))
             lower, upper = (number(description[end], end) for end in ("lower", "upper"))
             missing = _maybe(description["missing"], "missing")
-            steps = whole(description["steps"], "steps of the lattice")
+            steps = whole(description["steps"], "steps of the lattice", 2**53)
             return (Sum if kind == "sum" else Mean)(lower, upper, missing, steps)
         case "linear":
             fields(description, "a linear query", ("kind", "weights", "spread", "lower"))
@@ -352,24 +352,25 @@ def _witness(description: Any) -> Witness:
     keys = ("target", "length", "known", "value", "other", "sets", "output", "outputs")
     read = fields(description, "a witness", keys)
     (length,) = _records([read["length"]], "the length of a witness")
-    places = [read["target"]]
+    places = _records([read["target"]], "the target of a witness")
     for key in ("known", "sets", "outputs"):
         rows = read[key]
         if not isinstance(rows, list) or not all(
             isinstance(row, list) and len(row) == 2 for row in rows
         ):
             raise InvalidPlan(f"'{key}' of a witness must be pairs of a record and what it holds")
-        _records([record for record, _ in rows], f"'{key}' of a witness")
-        places += [record for record, _ in rows]
-    if max(_records(list(dict.fromkeys(places)), "a witness")) >= length:
+        places += _records([record for record, _ in rows], f"'{key}' of a witness")
+    if max(places) >= length:
         raise InvalidPlan("a witness names a record beyond its series")
+    if read["target"] in (record for record, _ in read["known"]):
+        raise InvalidPlan("a witness knows its own target")
     for _, states in read["sets"]:
         if not isinstance(states, list):
             raise InvalidPlan("'sets' of a witness must be lists of states")
     output = read["output"]
     if output is not None:
         number(output, "the output of a witness")
-    names([state for state in _named(read) if state is not None], "the values of a witness")
+    names(list(_named(read)), "the values of a witness")
     return Witness.from_dict(read)
 
 
@@ -377,5 +378,5 @@ def _named(read: dict[str, Any]) -> Iterator[State]:
     """Yield every value that a witness names."""
     yield from (read["value"], read["other"])
     yield from (value for _, value in read["known"])
-    yield from (value for _, value in read["outputs"])
+    yield from (value for _, value in read["outputs"] if value is not None)  # None: erased
     yield from (state for _, states in read["sets"] for state in states)

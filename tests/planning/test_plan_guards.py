@@ -13,6 +13,7 @@ from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.errors import Infeasible, MethodRefused, NotSupported
 from undertow.planning import chains
+from undertow.planning.budget import HEADROOM
 from undertow.planning.methods import METHODS
 
 P = [[0.882, 0.118], [0.305, 0.695]]
@@ -142,7 +143,7 @@ def test_quilts_that_prove_less_than_they_should_are_noticed(monkeypatch):
 
         return wrong
 
-    monkeypatch.setattr(chains, "quilt_search", off_by(1 + 1e-14))
+    monkeypatch.setattr(chains, "quilt_search", off_by(1 + HEADROOM + 1e-14))
     assert ut.calibrate(ONE, CHAIN, 2.0, method="quilt").leakage.upper <= 2.0
     assert len(calls) > 1
     assert calls == sorted(calls, reverse=True)

@@ -8,10 +8,19 @@ from undertow.errors import InvalidInput, InvalidModel, InvalidPlan
 from undertow.reporting.files import check_writable, reason, write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
 
-__all__ = ["check_output", "read_model", "read_plan", "write_bytes", "write_text"]
+__all__ = [
+    "check_output",
+    "read_model",
+    "read_plan",
+    "read_trusted",
+    "write_bytes",
+    "write_text",
+]
 
 
 def read_model(path: Path) -> "AnyModel":
@@ -35,14 +44,30 @@ def read_model(path: Path) -> "AnyModel":
         ) from error
 
 
-def read_plan(path: Path) -> "Plan":
-    """Return the plan in a file that 'undertow plan' wrote, or say what is wrong with it."""
+def read_plan(path: Path, trusted: "Sequence[str] | None" = None) -> "Plan":
+    """Return the plan in a file that 'undertow plan' wrote, or say what is wrong with it.
+
+    With ``trusted`` public keys, a plan that none of them signed is refused.
+    """
     from undertow.plan import Plan
 
     try:
-        return Plan.from_json(_read(path, "plan", InvalidPlan))
+        return Plan.from_json(_read(path, "plan", InvalidPlan), trusted=trusted)
     except InvalidPlan as error:
         raise InvalidPlan(f"the plan file {path}: {error}") from error
+
+
+def read_trusted(given: "Sequence[str] | None") -> "list[str] | None":
+    """Return the public keys that --trust names: each a key, or a file that holds one."""
+    from undertow.signatures import PREFIX, public_key
+
+    if not given:
+        return None
+    found = []
+    for named in given:
+        text = named if named.startswith(PREFIX) else _read(Path(named), "key", InvalidInput)
+        found.append(public_key(text))
+    return found
 
 
 def check_output(path: Path, *, force: bool) -> None:

@@ -130,6 +130,10 @@ def plan(
         Path | None, typer.Option("--output", metavar="FILE", help="Write the plan there.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option("--sign", metavar="KEYFILE", help="Sign the plan ('undertow keys new')."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """The least noise that keeps what is revealed below a limit.
@@ -169,6 +173,10 @@ def plan(
             from undertow.cli.files import check_output
 
             check_output(output, force=force)
+        if key is not None:
+            from undertow.signatures import check_private
+
+            check_private(key)
         with waiting("searching for the least noise"):
             from undertow.planning.search import calibrate
 
@@ -177,6 +185,10 @@ def plan(
                 pairs=alike, protect=records, objective=local.aim(), **shape,
             )  # fmt: skip
         text = found.to_json() + "\n"
+        if key is not None:
+            from undertow.signatures import sign
+
+            text = sign(text, key) + "\n"
         if output is not None:
             from undertow.cli.files import write_text
 

@@ -11,8 +11,8 @@ from undertow.errors import InvalidInput, InvalidModel
 
 __all__ = ["fields", "names", "number", "numbers", "read_name", "text", "whole"]
 
-LARGEST = 2**53
-"""Largest length or size that a file may ask for: whole numbers up to here are exact floats."""
+LARGEST = 10**8
+"""Largest length or size that a file may ask for: beyond it, nothing fits into memory."""
 
 HUGE = 10**300
 """Whole numbers beyond it are no floats any more."""
@@ -77,14 +77,14 @@ def number(value: Any, name: str) -> float:
     return value
 
 
-def whole(value: Any, name: str) -> Any:
+def whole(value: Any, name: str, most: int = LARGEST) -> Any:
     """Return the value unless it is a whole number that is too large; None passes.
 
     >>> whole(5, "length")
     5
     """
-    if isinstance(value, int) and abs(value) > LARGEST:
-        raise InvalidModel(f"{name} must be at most 2**53, found more")
+    if isinstance(value, int) and abs(value) > most:
+        raise InvalidModel(f"{name} must be at most {most:g}, found more")
     return value
 
 

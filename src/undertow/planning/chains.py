@@ -36,7 +36,7 @@ from undertow.models.classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up, up
-from undertow.planning.budget import largest_level
+from undertow.planning.budget import aim, largest_level
 from undertow.planning.questions import CERTAIN, Noise, Prove, Question, Remembered
 from undertow.queries import AnyQuery, Count
 
@@ -65,7 +65,7 @@ def solve_exact(question: Question) -> Noise:
     def measure(rate: float) -> Leakage:
         return leakage(DiscreteLaplace(query, 1 / rate), model, against, covers=question.covers)
 
-    rate = largest_level(measure, model, question.epsilon, question.search)
+    rate = largest_level(measure, model, aim(question.epsilon), question.search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
     return DiscreteLaplace(query, up(1 / rate))
@@ -105,7 +105,7 @@ def solve_exchange(question: Question) -> Noise:
     _more_than_mixing(question)
     budget = largest_level(
         lambda level: leakage(PureDP(level), model, question.against),
-        model, question.epsilon, question.search,
+        model, aim(question.epsilon), question.search,
     )  # fmt: skip
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
@@ -242,7 +242,7 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
 
 def _by_quilts(question: Question, quilts: _Quilts, prove: Prove) -> Noise:
     """Return the noise for the best quilts, a little more where the proof needs it."""
-    found = quilts.search(Scale(question.epsilon))
+    found = quilts.search(Scale(aim(question.epsilon)))
     if found.value == 0:
         raise NothingToProtect(CERTAIN)
     if math.isinf(found.value):

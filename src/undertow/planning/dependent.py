@@ -30,6 +30,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork
 from undertow.models.sets import members
 from undertow.numerics import Array, divide_up, up
+from undertow.planning.budget import aim
 from undertow.planning.questions import Noise, Question, Remembered
 from undertow.queries import AnyQuery, Linear, Mean, Sum
 
@@ -167,6 +168,7 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
 def _confirmed(question: Question, asked: float) -> _Proposal:
     """Return the noise of a scale if its leakage keeps the promise, else the reason."""
     scale, more = asked, ""
+    target = question.epsilon if _groups(question) else aim(question.epsilon)
     for _ in range(8):
         mechanism = question.noise(scale)
         try:
@@ -175,7 +177,7 @@ def _confirmed(question: Question, asked: float) -> _Proposal:
             return _Proposal(
                 None, f"the leakage of the coefficients' scale {asked:.6g} is unknown: {refusal}"
             )
-        if leak.proves(question.epsilon):
+        if leak.proves(target):
             note = (
                 EVERY_GROUP
                 if _groups(question)
@@ -184,7 +186,7 @@ def _confirmed(question: Question, asked: float) -> _Proposal:
                 "does"
             )
             return _Proposal(mechanism, note)
-        scale *= up(leak.upper / question.epsilon, 2**12)
+        scale *= up(leak.upper / target, 2**12)
         more = " and a little more for rounding"
         if not scale <= asked * (1 + SLIGHT):
             break

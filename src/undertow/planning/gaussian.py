@@ -16,6 +16,7 @@ from undertow.mechanisms import Laplace
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.sets import members
 from undertow.numerics import divide_up
+from undertow.planning.budget import aim
 from undertow.planning.questions import Noise, Question, Remembered
 from undertow.queries import Linear, Mean, Sum
 
@@ -130,7 +131,7 @@ def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
         raise NothingToProtect(
             "the answer does not depend on the target: nothing can leak, and no noise is needed"
         )
-    return Laplace(query, divide_up(total, question.epsilon))
+    return Laplace(query, divide_up(total, aim(question.epsilon)))
 
 
 def _proved(question: Question, method: str, noise: Noise, *, metric: bool) -> Leakage:

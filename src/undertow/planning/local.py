@@ -19,7 +19,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, members
 from undertow.numerics import Array, check_epsilon
 from undertow.plan import Plan, model_states
-from undertow.planning.budget import dp_budget
+from undertow.planning.budget import aim, dp_budget
 from undertow.planning.channel_search import Certified, improved_channel
 from undertow.planning.flip_aims import Aim, Objective, check_objective, long_run_law
 from undertow.planning.flips import (
@@ -149,7 +149,8 @@ def calibrate_series(
         names = ", ".join((*SERIES_METHODS, "best"))
         raise InvalidInput(f"unknown method {method!r}; the methods for a series are {names}")
     _check_uncertain(task)
-    found = SERIES_METHODS[method](task)
+    spent = task if method == "chakrabarti" else replace(task, epsilon=aim(epsilon))
+    found = SERIES_METHODS[method](spent)
     return _plan(task, found)
 
 

@@ -25,7 +25,7 @@ from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import members
 from undertow.numerics import divide_up, up
-from undertow.planning.budget import Search, largest_level
+from undertow.planning.budget import Search, aim, largest_level
 from undertow.planning.questions import CERTAIN, Noise, Question, Remembered
 from undertow.queries import Count, Histogram
 
@@ -61,7 +61,7 @@ def solve_exact(question: Question) -> Noise:
     search = question.search
     if any(low < high for low, high in map(_interval, models)):
         search = Search(max(search.precision, COARSE), search.guess)
-    rate = largest_level(measure, question.model, question.epsilon, search)
+    rate = largest_level(measure, question.model, aim(question.epsilon), search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
     noise = DiscreteLaplace(query, up(1 / rate))
@@ -102,7 +102,7 @@ def solve_exchange(question: Question) -> Noise:
         found = [_bound(level, model, question.against) for model in models]
         return max(found, key=lambda leak: leak.upper)
 
-    budget = largest_level(measure, question.model, question.epsilon, question.search)
+    budget = largest_level(measure, question.model, aim(question.epsilon), question.search)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(question.query.sensitivity(question.length) / budget, 16))
@@ -119,7 +119,7 @@ def prove_exchange(question: Question, noise: Noise) -> Leakage:
 
 def solve_quilt(question: Question) -> Noise:
     """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
-    found = _quilts(question)(Scale(question.epsilon))
+    found = _quilts(question)(Scale(aim(question.epsilon)))
     if found.value == 0:
         raise NothingToProtect(CERTAIN)
     noise = question.noise(up(question.query.sensitivity(question.length) * found.value, 16))

@@ -25,6 +25,9 @@ from undertow.rounding import above
 
 __all__ = ["check_proof", "prove"]
 
+LOUDEST = 1e100
+"""Largest DP level that a plan may have: beyond it sums of levels are no floats any more."""
+
 _PUBLISHED_SERIES = ("chakrabarti",)
 _SAID = {"xor": (WHOLE,), "exchange": (LEVEL,), "chakrabarti": (PUBLISHED,)}
 """What a flipped series rests on besides its model."""
@@ -49,6 +52,8 @@ def prove(plan: Plan[Any]) -> Leakage:
     question = replace(asked, covers=plan.leakage.covers)
     if plan.method not in METHODS:
         raise InvalidPlan(f"no method is called {plan.method[:40]!r}")
+    if not plan.noise.dp_epsilon(question.length) <= LOUDEST:
+        raise InvalidPlan("its noise is too small to be any")
     if plan.unit == "person":
         return prove_person(question, plan.noise)
     method = METHODS[plan.method]
@@ -111,9 +116,10 @@ def check_proof(plan: Plan[Any]) -> Leakage:
         leak = prove(plan)
     except Contradiction:
         raise
-    except UndertowError as error:
+    except (UndertowError, ArithmeticError, ValueError, MemoryError) as error:
+        why = str(error) if isinstance(error, UndertowError) else "its numbers are out of range"
         raise InvalidPlan(
-            f"the plan cannot be proved: {error}; it was edited or made by other software; make it "
+            f"the plan cannot be proved: {why}; it was edited or made by other software; make it "
             "again"
         ) from error
     if not leak.reaches(claim.covers):
