@@ -91,7 +91,7 @@ def _of_lines(data: "Data") -> list[Problem]:
     whole = scan(Path(data.source.title), ragged=False).select(pl.all().null_count())
     try:
         whole.collect(engine="streaming")
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return [Problem(None, None, "some line has more fields than the header, or broken quotes")]
     return []
 
