@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import undertow as ut
 from tests.cli.calls import call, call_json, rows, strict
 from tests.cli.scene import ACTIVE, HOURS, STEPS, WHO, scene
+from tests.data.test_files import VCF
 
 __all__ = ["scene"]
 
@@ -73,6 +75,58 @@ def test_many_problems_are_counted():
     assert result.exit_code == 1
     assert "more" in result.stdout
     assert len(result.stdout.splitlines()) < 40
+
+
+def test_names_that_look_alike_are_said():
+    Path("alike.csv").write_text("ward,mood\nA,good\na,Good\n\uff21,bad\nB,bad\nC,bad \n")
+    found = strict(
+        call("validate", "alike.csv", "--value", "mood", "--by", "ward", "--json").stdout
+    )
+    said = {(p["column"], p["row"], p["what"]) for p in found["problems"]}
+    alike = "the groups 'A', 'a' and '\\uff21' look alike: one name misspelt, or two?"
+    assert ("ward", None, alike) in said
+    assert ("mood", None, "some texts differ only in case, blanks or the width of letters") in said
+    assert "good" not in str(found).lower().replace("'mood'", "")
+    declared = ("--value", "mood", "--by", "ward", "--groups", "A,B")
+    assert "look alike" in call("validate", "alike.csv", *declared).stdout
+
+
+def test_records_that_are_nearly_a_state_are_told_apart():
+    Path("states.csv").write_text("mood\ngood\nGood\n bad\nelse\n")
+    chain = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=("good", "bad"))
+    Path("mood.plan").write_text(ut.calibrate(ut.Histogram(), chain, 1.0).to_json())
+    result = call("validate", "states.csv", "--value", "mood", "--plan", "mood.plan", "--json")
+    said = {p["row"]: p["what"] for p in strict(result.stdout)["problems"]}
+    assert "differs from one only in case" in said[1]
+    assert "differs from one only in case" in said[2]
+    assert said[3] == "is in no state of the plan"
+    same = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=("bad", "Bad"))
+    Path("same.plan").write_text(ut.calibrate(ut.Histogram(), same, 1.0).to_json())
+    result = call("validate", "states.csv", "--value", "mood", "--plan", "same.plan", "--json")
+    assert "the states 'bad' and 'Bad' look alike" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--gaps", "inactive"),
+        ("--by", "id"),
+        ("--by", "id", "--groups", "p0,p1"),
+        ("--window", "2025-01-06,2025-01-07"),
+    ],
+)
+def test_every_way_to_read_a_table(options):
+    result = call("validate", "steps.csv", *ACTIVE, *options, "--plan", "count.plan", "--json")
+    assert set(strict(result.stdout)) >= {"rows", "persons", "problems"}
+
+
+def test_variants_are_validated():
+    pytest.importorskip("pysam")
+    Path("cohort.vcf").write_bytes(VCF)
+    found = strict(call("validate", "cohort.vcf", "--locus", "rs2", "--json").stdout)
+    assert found["rows"] == 2
+    assert [p["row"] for p in found["problems"]] == [1]
+    assert call("validate", "cohort.vcf", "--allele", "A").exit_code == 2
 
 
 @pytest.mark.parametrize(

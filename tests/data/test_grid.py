@@ -99,8 +99,8 @@ def test_times_of_every_kind(times, how, tmp_path):
     data = Data(source, value="v", time="t", every="5m")
     half = ".500000" if str(times[0]).endswith(".5+00:00") else ""
     zone = "+00:00" if str(times[0]).endswith(("Z", "+00:00")) else ""
-    times_shown = (f"2024-01-01T00:{minute}:00{half}{zone}" for minute in ("00", "10"))
-    wanted = plain_shape(2, 1, 2, True, *times_shown, series=3)
+    first, last = (f"2024-01-01T00:{minute}:00{half}{zone}" for minute in ("00", "10"))
+    wanted = plain_shape(2, 1, 2, True, first, last, series=3)
     assert data.shape() == wanted
     end = dt.datetime(2024, 1, 1, 0, 11, tzinfo=dt.UTC if zone else None)
     narrow = data.window(f"2024-01-01T00:05{zone}", end)

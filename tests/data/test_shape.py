@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -56,7 +57,7 @@ def test_the_facts_are_those_of_a_loop(data):
     groups = data.draw(st.none() | st.just(("south", "1"))) if grouped else None
     stepped = data.draw(st.booleans())
     fill = stepped and data.draw(st.booleans())
-    options = {"every": "5m", "gaps": 0 if fill else "split"} if stepped else {}
+    options: dict[str, Any] = {"every": "5m", "gaps": 0 if fill else "split"} if stepped else {}
     options |= {"by": "group", "groups": groups} if grouped else {}
     with tempfile.TemporaryDirectory() as folder:
         source = as_source(rows, "whole", backend, Path(folder))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from undertow.data.table import Data
+    from undertow.plan import Plan
     from undertow.queries import State
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "TimeOption",
     "ValueOption",
     "WindowOption",
+    "people_of",
 ]
 
 DataArgument = Annotated[
@@ -150,6 +152,15 @@ class DataText:
             gaps="split" if self.gaps == "split" else find_state(self.gaps, states),
         )
         return table if self.window is None else table.window(*_ends(self.window))
+
+
+def people_of(plan: "Plan[Any]") -> tuple[Any, ...]:
+    """Return the people of a plan's pedigree, in the order of its records; none without one."""
+    from undertow.models.pedigree import Pedigree
+    from undertow.models.sets import members
+
+    found = [model for model in members(plan.model) if isinstance(model, Pedigree)]
+    return found[0].people if found else ()
 
 
 def _state(text: str | None) -> str | list[float] | None:

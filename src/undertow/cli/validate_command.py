@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undertow.cli.data_options import (
+    AlleleOption,
     ByOption,
     DataArgument,
     DataText,
     EveryOption,
     GapsOption,
     GroupsOption,
+    LocusOption,
     PersonOption,
     StateOption,
     TimeOption,
     ValueOption,
     WindowOption,
+    people_of,
 )
 from undertow.cli.options import JsonOption
 from undertow.cli.output import refusals, show, strict_json, waiting
@@ -46,9 +49,11 @@ def validate(
     groups: GroupsOption = None,
     gaps: GapsOption = "split",
     window: WindowOption = None,
+    locus: LocusOption = None,
+    allele: AlleleOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What is odd about a table: missing and foreign values, by column and row.
+    """What is odd about a table: missing and foreign values, by column and row; look-alikes.
 
     For the curator's eyes: it depends on the records, so do not publish it. No value is shown.
 
@@ -57,10 +62,13 @@ def validate(
       undertow validate activity.csv.gz --value steps --state 'steps > 0' --plan plan.json
     """
     with refusals(as_json):
-        options = DataText(value, person, time, state, every, by, groups, gaps, window)
+        options = DataText(
+            value, person, time, state, every, by, groups, gaps, window, locus, allele
+        )
         with waiting("reading the data"):
             query: AnyQuery | None = None
             states: tuple[State, ...] = ()
+            people: tuple[Any, ...] = ()
             if plan is not None:
                 from undertow.cli.files import read_plan
                 from undertow.queries import Histogram, Redacted, Series
@@ -68,7 +76,8 @@ def validate(
                 read = read_plan(plan)
                 local = isinstance(read.query, Series | Redacted)
                 query, states = Histogram() if local else read.noise.query, read.states
-            table = options.read(data, states)
+                people = people_of(read)
+            table = options.read(data, states, people)
             problems = table.problems(query, states)
             shape = _shape(table)
         if as_json:

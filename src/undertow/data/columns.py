@@ -133,8 +133,8 @@ class Column:
             return self.groups[key]
         if self.kind == "time":
             return iso(key, day=self.day, zoned=bool(self.zoned))
-        if isinstance(key, str):
-            return key
+        if self.kind in ("csv", "text"):
+            return str(key)
         if self.given == "Float32":  # the shortest number that this type tells from others
             return number_label(float(str(np.float32(key))))
         return number_label(key)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import MISSING, column_of_name
+from undertow.data.lines import check_lines
+from undertow.data.pages import check_pages
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ def _read(path: Path) -> "pl.DataFrame":
             )
     except pl.exceptions.NoDataError:
         raise InvalidInput(f"{path} is empty; a header and records are required") from None
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise InvalidInput(f"cannot read {path}: {fault(str(error), name)}") from None
     if any("\ufffd" in column or "\0" in column for column in frame.columns):
         raise InvalidInput(f"cannot read {path}: {fault('utf-8', name)}")
@@ -168,6 +170,10 @@ def check_content(path: Path, name: str, *, header_only: bool = False) -> None:
     if not fits:
         found = "Parquet" if parquet else "gzip" if zipped else "something else"
         raise InvalidInput(f"{path} is not {kind}, as its name says, but {found}; rename it")
+    if kind == "Parquet":
+        check_pages(path)
+    else:
+        check_lines(path, name)
 
 
 def fault(message: str, name: str) -> str:
@@ -239,7 +245,7 @@ def _evaluate(frame: "pl.DataFrame", state: str, path: Path) -> "pl.Series":
         _check_column(frame, name, path)
     try:
         made = frame.select(expression).to_series()
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, IndexError):
         raise InvalidInput(
             f"the expression {state!r} cannot be evaluated on this table: an operation does not "
             "fit the type of its column, or the values in it"

@@ -53,7 +53,8 @@ def read_genotypes(
     ['BB', 'Bb', None]
     """
     with _opened(Path(path)) as file:
-        samples = list(file.header.samples)
+        with _damage(f"{Path(path).name} is not a VCF file"):
+            samples = list(file.header.samples)
         wanted = samples if people is None else [str(person) for person in people]
         known = set(samples)
         for person in wanted:
@@ -63,11 +64,13 @@ def read_genotypes(
                     "make them latent in the pedigree"
                 )
         record = _found(file, locus, Path(path).name)
-        alleles = tuple(record.alleles or ())
+        with _damage(f"{Path(path).name} is damaged: its variants cannot all be read"):
+            alleles = tuple(record.alleles or ())
         major = alleles[0] if allele is None and alleles else allele
         if major not in alleles:
             raise InvalidInput(f"the locus {_words(locus)} has no allele {allele!r}")
-        return [_genotype(record.samples[person].alleles, major) for person in wanted]
+        with _damage(f"{Path(path).name} is damaged: its genotypes cannot all be read"):
+            return [_genotype(record.samples[person].alleles, major) for person in wanted]
 
 
 def count_genotypes(
@@ -125,14 +128,21 @@ def _opened(path: Path) -> Iterator[Any]:
     before = pysam.set_verbosity(0)
     try:
         with _source(path) as source:
-            try:
+            with _damage(f"{path.name} is not a VCF file"):
                 file = pysam.VariantFile(source)
-            except (OSError, ValueError) as error:
-                raise InvalidInput(f"{path.name} is not a VCF file") from error
             with file:
                 yield file
     finally:
         pysam.set_verbosity(before)
+
+
+@contextmanager
+def _damage(words: str) -> Iterator[None]:
+    """Say what a damaged file makes the library raise in our words; its own could quote it."""
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):
+        raise InvalidInput(words) from None
 
 
 @contextmanager
@@ -172,13 +182,11 @@ def _found(file: Iterable[Any], locus: Locus, name: str) -> Any:
 
 def _matching(file: Iterable[Any], locus: Locus, name: str) -> Iterator[Any]:
     place = _place(locus)
-    try:
+    with _damage(f"{name} is damaged: its variants cannot all be read"):
         for record in file:
             named = record.id is not None and record.id == locus
             if named or (place is not None and (record.chrom, record.pos) == place):
                 yield record.copy()
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{name} is damaged: its variants cannot all be read") from error
 
 
 def _place(locus: Locus) -> tuple[str, int] | None:

@@ -1,17 +1,21 @@
 """What a curator should look at before releasing: columns and rows, never a value."""
 
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from undertow.data.grid import GROUP, ROW
+from undertow.data.groups import look_alikes
 from undertow.data.sources import scan
+from undertow.data.sql import TEXT
 from undertow.errors import InvalidInput
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from undertow.data.states import Record
     from undertow.data.table import Data
 
 __all__ = ["SHOWN", "Problem", "problems"]
@@ -73,7 +77,7 @@ def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) ->
         frame.select(pl.len().alias(_N), pl.col(ROW).sort().head(SHOWN).implode().alias(_ROWS))
         for _, _, frame in kinds
     ]
-    listed = _of_lines(data)
+    listed = [*_of_lines(data), *_of_names(data, states)]
     for (column, what, _), found in zip(kinds, data.source.collect(*summaries), strict=True):
         count, rows_found = found[_N][0], found[_ROWS][0]
         listed += [Problem(column, row, what) for row in rows_found]
@@ -91,9 +95,48 @@ def _of_lines(data: "Data") -> list[Problem]:
     whole = scan(Path(data.source.title), ragged=False).select(pl.all().null_count())
     try:
         whole.collect(engine="streaming")
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return [Problem(None, None, "some line has more fields than the header, or broken quotes")]
     return []
+
+
+def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:
+    """Return which names of states and groups are hard to tell apart, and whether records are."""
+    import polars as pl
+
+    said = [Problem(data.value, None, f"the states {one}") for one in look_alikes(states)]
+    if data.by is not None:
+        said += [Problem(data.by, None, f"the groups {one}") for one in look_alikes(_groups(data))]
+    planes = data.record.planes
+    if states or TEXT not in planes or data.record.mapping or data.record.cuts:
+        return said  # what is in no state of the plan is told row by row
+    text = planes[TEXT].str.normalize("NFKC").str.to_lowercase().str.strip_chars()
+    rows = data.grid.windowed(data.rows(planes[TEXT].alias(_TEST), text.alias(_N)))
+    (found,) = data.source.collect(rows.select(pl.col(_TEST, _N).n_unique()))
+    if found[_TEST][0] != found[_N][0]:
+        what = "some texts differ only in case, blanks or the width of letters"
+        said.append(Problem(data.value, None, what))
+    return said
+
+
+def _groups(data: "Data") -> tuple[Any, ...]:
+    """Return the groups that are declared and those that occur."""
+    column = data.source.columns[data.by or ""]
+    rows = data.changed(groups=None).rows()
+    (found,) = data.source.collect(data.grid.windowed(rows).select(GROUP).drop_nulls().unique())
+    occurring = [column.label(key) for key in found[GROUP]]
+    return tuple(dict.fromkeys((*(data.groups or ()), *sorted(occurring, key=str))))
+
+
+def _looks_like(record: "Record", states: tuple[State, ...]) -> "pl.Expr":
+    """Return whether a record is a state but for case, blanks and the width of letters."""
+    import polars as pl
+
+    names = [unicodedata.normalize("NFKC", s).lower().strip() for s in states if isinstance(s, str)]
+    if TEXT not in record.planes or record.mapping or record.cuts or not names:
+        return pl.lit(False)
+    text = record.planes[TEXT].str.normalize("NFKC").str.to_lowercase().str.strip_chars()
+    return text.is_in(names).fill_null(False)
 
 
 def _of_values(
@@ -110,7 +153,11 @@ def _of_values(
         if not domain:
             raise InvalidInput("a histogram needs the states of the plan's model")
         code = record.positions(domain, named=bool(states))
-        made.append((column, "is in no state of the plan", record.there & code.is_null()))
+        foreign = record.there & code.is_null()
+        near = foreign & _looks_like(record, domain)
+        made.append((column, "is in no state of the plan", foreign & ~near))
+        what = "is in no state of the plan, and differs from one only in case, blanks or width"
+        made.append((column, what, near))
     elif isinstance(query, Sum | Mean | Linear):
         lattice, number = query.lattice(), record.numbers()
         outside = (number < lattice.lower) | (number > lattice.upper)

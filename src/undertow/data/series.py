@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["sequences"]
+__all__ = ["MOST_RECORDS", "sequences"]
 
+MOST_RECORDS = 10**8
+"""Records that are listed one by one; a single wrong time can make any number of absent steps."""
 _CODE, _FIRST, _THERE = "\0code", "\0first", "\0there"
 
 
@@ -40,7 +42,11 @@ def sequences(data: "Data", states: tuple[State, ...] | None) -> list[list[Any]]
     first = pl.col(ROW).min().over(PERSON).alias(_FIRST)
     ordered = rows.with_columns(first).sort(_FIRST, *order)
     facts, found = data.source.collect(grid.facts(data.rows()), ordered)
-    data.checked(facts)
+    if data.checked(facts).rows > MOST_RECORDS:
+        raise InvalidInput(
+            f"with the absent steps there are more than {MOST_RECORDS} records, too many to list; "
+            "check the times, take a longer step, or say gaps='split'"
+        )
     if names is None:
         records = _plain(found)
     else:

@@ -13,6 +13,7 @@ from undertow.data.columns import Column, column_of_name, kind_of, part_of
 from undertow.data.frames import check_content, fault, quoted, table_name
 from undertow.data.groups import group_labels
 from undertow.data.objects import instants, keys, readings
+from undertow.data.watching import Seen, seen
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Source:
     frame: "pl.LazyFrame"
     columns: Mapping[str, Column]
     file: str = ""
+    seen: Seen | None = None
 
     @property
     def named(self) -> str:
@@ -47,9 +49,21 @@ class Source:
         import polars as pl
 
         try:
-            return pl.collect_all(frames, engine="streaming")
+            found = pl.collect_all(frames, engine="streaming")
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            self.check_unchanged()  # what seems wrong may be the change
             raise self.unreadable(str(error)) from None
+        self.check_unchanged()
+        return found
+
+    def unchanged(self) -> bool:
+        """Return whether the file is still the one that was opened; what is no file is."""
+        return self.seen is None or self.seen.unchanged()
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that was changed or replaced since it was opened."""
+        if self.seen is not None:
+            self.seen.check()
 
     def unreadable(self, message: str) -> InvalidInput:
         """Return the error for a table that cannot be read; it quotes nothing of the table."""
@@ -97,8 +111,9 @@ def _file(path: Path, roles: Roles) -> Source:
     import polars as pl
 
     name = table_name(path)
+    before = seen(path)
     check_content(path, name, header_only=True)
-    blank = Source(str(path), pl.LazyFrame(), {}, name)
+    blank = Source(str(path), pl.LazyFrame(), {}, name, before)
     text = not name.endswith(".parquet")
     try:
         frame = scan(path, ragged=True) if text else pl.scan_parquet(path, glob=False)
@@ -114,11 +129,12 @@ def _file(path: Path, roles: Roles) -> Source:
         schema = frame.collect_schema()
     _check_columns(list(schema), roles, str(path), header=not text)
     if not text:
-        return _polars(frame, roles, str(path), name)
+        return replace(_polars(frame, roles, str(path), name), seen=before)
     for column in roles:
         if f"{column}_duplicated_0" in schema:
             raise InvalidInput(f"{path} has two columns {column!r}; rename one of them")
-    return Source(str(path), frame, {column: Column(column, "csv") for column in roles}, name)
+    columns = {column: Column(column, "csv") for column in roles}
+    return Source(str(path), frame, columns, name, before)
 
 
 def scan(path: Path, *, ragged: bool) -> "pl.LazyFrame":
