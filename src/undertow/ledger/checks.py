@@ -22,7 +22,8 @@ from undertow.errors import AccountWarning, LedgerDamaged
 from undertow.ledger.events import Event
 from undertow.ledger.memory import Memory
 from undertow.ledger.replay import Account, Accounts, chained, replayed
-from undertow.ledger.rules import Region, round_up
+from undertow.ledger.rules import Region
+from undertow.ledger.spends import Row, rows
 from undertow.ledger.store import Store, Transaction
 from undertow.ledger.transactions import Head, Snapshot
 
@@ -80,7 +81,8 @@ class Granting:
         """Refuse spent levels, among those that a grant relies on, that do not follow."""
         stored = self.transaction.segments(dataset, where.seen, where.start, where.end)
         for cells, line in account.spends.expected(where):
-            if any(stored[cell] != line for cell in cells):
+            expected = rows(line)
+            if any(stored[cell] != expected for cell in cells):
                 raise LedgerDamaged("the stored spent levels do not follow from the events")
 
     def account(self, dataset: str) -> Account:
@@ -247,13 +249,13 @@ def _tables(found: Snapshot, accounts: Accounts) -> None:
         raise LedgerDamaged(f"the terms of the data set {name!r} are no longer in the ledger")
     if {name: (one.terms, one.layout) for name, one in accounts.items()} != found.datasets:
         raise LedgerDamaged("the stored terms of the data sets do not follow from the events")
-    rows: dict[int, list[tuple[int, int, float, str]]] = {}  # of each line, which cells share
+    lines: dict[int, list[Row]] = {}  # cells share them
     spent = 0
     for name, account in accounts.items():
         for cell, line in account.cells.items():
-            if id(line) not in rows:
-                rows[id(line)] = [(s.start, s.end, round_up(s.level), str(s.level)) for s in line]
-            expected = rows[id(line)]
+            if id(line) not in lines:
+                lines[id(line)] = rows(line)
+            expected = lines[id(line)]
             spent += bool(expected)
             if found.segments.get((name, cell), []) != expected:
                 raise LedgerDamaged("the stored spent levels do not follow from the events")
