@@ -102,18 +102,29 @@ class Checks:
     def __init__(self, store: Store, memory: Memory) -> None:
         self._store, self._memory = store, memory
         self._place = "" if store.path is None else str(store.path)
+        self._id = ""
 
-    def remembered(self, transaction: Transaction) -> None:
-        """Refuse a ledger without the last event that was seen in it."""
-        head = transaction.head
-        last = self._memory.head(head.id)
-        if last is not None and transaction.hash_at(last[0]) != last[1]:
-            raise _rolled_back(self._store.place, head.seq, last[0])
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """Give a reading transaction on a ledger that has the last event that was seen in it.
 
-    def greet(self, transaction: Transaction) -> None:
-        """Compare a ledger that is opened with what is remembered, and with others at its place."""
-        self.remembered(transaction)
-        before = self._memory.others_at(self._place, transaction.head.id) if self._place else 0
+        What was seen is looked up before the ledger is: another process may write in between.
+        """
+        if not self._id:
+            with self._store.reading() as transaction:
+                self._id = transaction.head.id
+        last = self._memory.head(self._id)
+        with self._store.reading() as transaction:
+            head = transaction.head
+            if head.id != self._id:  # the file is another one now
+                self._id, last = head.id, self._memory.head(head.id)
+            if last is not None and transaction.hash_at(last[0]) != last[1]:
+                raise _rolled_back(self._store.place, head.seq, last[0])
+            yield transaction
+
+    def look_around(self) -> None:
+        """Warn about another ledger that was kept at this place before."""
+        before = self._memory.others_at(self._place, self._id) if self._place else 0
         if before:
             warnings.warn(
                 f"another ledger was kept as {self._store.place} before, with {before} events: "
@@ -124,9 +135,8 @@ class Checks:
 
     def verify(self, holding: Iterable[str] = ()) -> int:
         """Return the number of events after checking everything from the first event on."""
-        with self._store.reading() as transaction:
+        with self.reading() as transaction:
             transaction.head.seal.needed(self._store.place)
-            self.remembered(transaction)
             found = transaction.snapshot()
         number = verified(found, holding)
         self._remember(found.head)
@@ -173,10 +183,9 @@ class Checks:
         known = _at(self._store.address)
         with known.lock:
             found: Snapshot | None = None
-            with self._store.reading() as transaction:
+            with self.reading() as transaction:
                 head = transaction.head
                 head.seal.needed(self._store.place)
-                self.remembered(transaction)
                 if known.id != head.id:
                     known.start(head)
                 if known.mark is None or transaction.mark() != known.mark:
