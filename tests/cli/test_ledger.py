@@ -1,6 +1,7 @@
-"""`undertow ledger`: create, show, limit, verify."""
+"""`undertow ledger`: create, show, limit, verify, cancel, forget, roles."""
 
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_a_table_of_what_was_released():
     result = call("ledger", "show", "year.db")
     assert result.exit_code == 0
     said = result.stdout
-    assert "from 2025-01-06T00:00:00 before 2025-01-07T00:00:00" in said
+    assert "ts from 2025-01-06 before 2025-01-07" in said
     assert said.count("confirmed") == 2
     assert "left" in said
     assert max(map(len, said.splitlines())) < 140
@@ -173,11 +174,85 @@ def test_wrong_usage():
     assert call("ledger", "limit", "year.db", "--dataset", "w25", "much").exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["create", "show", "limit", "verify"])
+@pytest.mark.parametrize(
+    "command", ["create", "show", "limit", "verify", "cancel", "forget", "roles"]
+)
 def test_help_shows_an_example(command):
     result = call("ledger", command, "--help")
     assert result.exit_code == 0
     assert f"undertow ledger {command}" in result.stdout.split("Example", 1)[1]
+
+
+CANCEL = ("ledger", "cancel", "year.db", "--dataset", "w25", "--why", "wrong table", "--id")
+
+
+def test_what_was_never_drawn_is_given_back():
+    ledger().reserve("r", 0.1)
+    said = call_json(*CANCEL, "r")
+    assert said == {"cancelled": "r", "why": "wrong table", "left": ledger().budget}
+    (entry,) = call_json("ledger", "show", "year.db")["entries"]
+    assert (entry["status"], entry["why"], entry["begun"]) == ("cancelled", "wrong table", False)
+    assert "cancelled" in call("ledger", "show", "year.db").stdout
+    assert "was cancelled" in refused(call(*CANCEL, "r"))
+    assert "nothing was reserved" in refused(call(*CANCEL, "s"))
+    ledger().reserve("s", 0.1)
+    assert rows(call(*CANCEL, "s"))["why"].strip() == "wrong table"
+    ledger().reserve("t", 0.1)
+    ledger().begin("t")
+    assert "noise may have been drawn" in refused(call(*CANCEL, "t"))
+    assert "begun" in call("ledger", "show", "year.db").stdout
+
+
+def test_an_older_copy_is_refused_until_its_loss_is_accepted():
+    shutil.copy("year.db", "old.db")
+    release()
+    shutil.copy("old.db", "year.db")
+    for refusal in (
+        release(),
+        call("ledger", "show", "year.db"),
+        call("ledger", "verify", "year.db"),
+    ):
+        assert "older copy" in refused(refusal)
+        assert "undertow ledger forget" in refusal.stderr
+    assert "--yes" in call("ledger", "forget", "year.db").stderr
+    assert call("ledger", "forget", "year.db").exit_code == 2
+    said = call_json("ledger", "forget", "year.db", "--yes")
+    assert said == {"forgotten": True, "remembered": 3}
+    assert release().exit_code == 0
+    assert ledger().verify() == 4
+    assert call("ledger", "forget", "year.db", "--yes").exit_code == 0
+
+
+def test_a_ledger_under_a_key(monkeypatch):
+    Path("key").write_bytes(bytes(range(32)))
+    Path("other").write_bytes(bytes(32))
+    keyed = ("--key", "key")
+    assert call(*CREATE, *keyed).exit_code == 0
+    assert call("ledger", "show", "new.db").exit_code == 0
+    account = ("--ledger", "new.db", "--dataset", "w25")
+    assert "kept under a key" in refused(release(account=account))
+    assert "kept under a key" in refused(call("ledger", "verify", "new.db"))
+    assert "another key" in refused(call("ledger", "verify", "new.db", "--key", "other"))
+    assert "not kept under a key" in refused(call("ledger", "verify", "year.db", *keyed))
+    assert "at least 16" in refused(call("ledger", "verify", "new.db", "--key", "/dev/null"))
+    assert call("ledger", "verify", "new.db", *keyed).exit_code == 0
+    assert call("ledger", "limit", "new.db", "--dataset", "w25", 2, *keyed).exit_code == 0
+    monkeypatch.setenv("UNDERTOW_LEDGER_KEY", "key")
+    assert release(account=account).exit_code == 0
+    assert call("ledger", "verify", "new.db").exit_code == 0
+
+
+def test_a_ledger_that_was_replaced_is_told_in_one_line():
+    release()
+    Path("year.db").unlink()
+    result = call(*CREATE[:2], "year.db", *CREATE[3:])
+    assert result.exit_code == 0
+    assert len(result.stderr.splitlines()) == 1
+    assert "another ledger was kept as the ledger year.db before, with 3 events" in result.stderr
+
+
+def test_roles_belong_to_servers():
+    assert "PostgreSQL" in refused(call("ledger", "roles", "year.db", "--role", "analyst"))
 
 
 def test_other_ledgers_do_not_interfere():

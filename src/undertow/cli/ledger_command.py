@@ -1,7 +1,10 @@
 """``undertow ledger``: the account of what was released, and what is left of it."""
 
-from dataclasses import replace
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +19,7 @@ from undertow.cli.options import (
     StartOption,
     StatesOption,
     TransitionOption,
+    misuse,
 )
 from undertow.cli.output import above, below, interval, odds, refusals, show, strict_json, waiting
 from undertow.cli.tables import show_table
@@ -24,12 +28,8 @@ if TYPE_CHECKING:
     from undertow.certificate import Leakage
     from undertow.ledger.book import Ledger
     from undertow.ledger.rules import Entry
-    from undertow.ledger.scopes import Scope
 
-__all__ = ["ledger_app", "level_words", "open_ledger"]
-
-_NOTHING = 1e-9
-"""A DP level below which no release worth its name fits: what rounding leaves over."""
+__all__ = ["KeyOption", "account_warnings", "ledger_app", "level_words", "open_ledger"]
 
 ledger_app = typer.Typer(
     name="ledger", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -44,6 +44,14 @@ DatasetOption = Annotated[
 OnlyDatasetOption = Annotated[
     str | None,
     typer.Option("--dataset", metavar="NAME", help="The data set, if there is more than one."),
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="The key that the ledger is kept under, by default that in UNDERTOW_LEDGER_KEY.",
+    ),
 ]
 
 
@@ -63,6 +71,7 @@ def ledger() -> None:
       undertow ledger create year.db --dataset w25 --model chain.json --limit 1
       undertow ledger show year.db
       undertow ledger limit year.db --dataset w25 2
+      undertow ledger cancel year.db --dataset w25 --id week-7 --why "wrong table"
       undertow ledger verify year.db
     """
 
@@ -86,15 +95,18 @@ def create(
         Unit | None,
         typer.Option("--unit", help="What is protected: one record (default), or a whole person."),
     ] = None,
+    key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start the account of a data set: its model, its limit, whom and what it protects.
+
+    With --key a new ledger is kept under a key: whoever rewrites the file without it is noticed.
 
     \b
     Example:
       undertow ledger create year.db --dataset w25 --model chain.json --limit 1
     """
-    with refusals(as_json):
+    with refusals(as_json), account_warnings():
         described = ModelText(model, transition, states, start, length, frequency).read()
         with waiting("computing the budget"):
             from undertow.ledger.book import Ledger
@@ -107,6 +119,7 @@ def create(
                 limit,
                 against="any" if against is None else against.value,
                 unit="record" if unit is None else unit.value,
+                key=key,
             )
         fields = _terms(book)
         if as_json:
@@ -117,7 +130,10 @@ def create(
 
 @ledger_app.command("show", short_help="What was released, and what is left.")
 def show_ledger(
-    where: LedgerArgument, dataset: OnlyDatasetOption = None, as_json: JsonOption = False
+    where: LedgerArgument,
+    dataset: OnlyDatasetOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """What was released from a data set, what it leaks together, and what is left.
 
@@ -125,16 +141,16 @@ def show_ledger(
     Example:
       undertow ledger show year.db --dataset w25
     """
-    with refusals(as_json):
+    with refusals(as_json), account_warnings():
         with waiting("reading the ledger"):
-            book = open_ledger(where, dataset)
+            book = open_ledger(where, dataset, key)
             entries, level, left, leak = book.entries(), book.level(), book.left(), book.leakage()
         if as_json:
             found = {"level": level, "left": left, "leakage": [leak.lower, leak.upper]}
             listed = {"entries": [_entry(entry) for entry in entries]}
             typer.echo(strict_json(_terms(book) | found | listed))
         else:
-            show("The account", [*_term_rows(book), *_state_rows(level, left, leak)])
+            show("The account", [*_term_rows(book), *_state_rows(book, level, left, leak)])
             if entries:
                 show_table("Entries", _HEADER, [_cells(entry) for entry in entries])
 
@@ -146,6 +162,7 @@ def limit(
         float, typer.Argument(metavar="E", help="What all releases together may leak at most.")
     ],
     dataset: DatasetOption,
+    key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change what all releases from a data set together may leak; the change is recorded.
@@ -154,9 +171,9 @@ def limit(
     Example:
       undertow ledger limit year.db --dataset w25 2
     """
-    with refusals(as_json):
+    with refusals(as_json), account_warnings():
         with waiting("computing the budget"):
-            book = open_ledger(where, dataset)
+            book = open_ledger(where, dataset, key)
             book.set_limit(limit)
         if as_json:
             typer.echo(strict_json(_terms(book)))
@@ -171,6 +188,7 @@ def verify(
         list[str] | None,
         typer.Option("--entry", metavar="HASH", help="An entry of a report that must be in it."),
     ] = None,
+    key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check the chain of hashes, every rule at every step, and every total; all data sets.
@@ -179,7 +197,7 @@ def verify(
     Example:
       undertow ledger verify year.db
     """
-    with refusals(as_json):
+    with refusals(as_json), account_warnings():
         with waiting("verifying the ledger"):
             from undertow.errors import LedgerDamaged
             from undertow.ledger.book import Ledger, datasets
@@ -187,7 +205,7 @@ def verify(
             found = datasets(where)
             if not found:
                 raise LedgerDamaged("the ledger holds no data set; go back to a copy that does")
-            events = Ledger(where, found[0], create=False).verify(*(holding or ()))
+            events = Ledger(where, found[0], create=False, key=key).verify(*(holding or ()))
         if as_json:
             typer.echo(strict_json({"verified": True, "events": events, "datasets": found}))
         else:
@@ -201,8 +219,120 @@ def verify(
             )
 
 
-def open_ledger(where: str, dataset: str | None) -> "Ledger":
-    """Return an account that exists; without a name the only one there is."""
+@ledger_app.command(short_help="Give back what was reserved and never drawn.")
+def cancel(
+    where: LedgerArgument,
+    dataset: DatasetOption,
+    release_id: Annotated[
+        str, typer.Option("--id", metavar="ID", help="The release, as 'ledger show' names it.")
+    ],
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is recorded.")],
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give back what was reserved for a release whose noise was never drawn; it stays on record.
+
+    The id is retired. What has begun cannot be cancelled: its noise may have been seen.
+
+    \b
+    Example:
+      undertow ledger cancel year.db --dataset w25 --id week-7 --why "wrong table"
+    """
+    with refusals(as_json), account_warnings():
+        with waiting("checking the ledger"):
+            book = open_ledger(where, dataset, key)
+            book.cancel(release_id, why)
+            left = book.left()
+        if as_json:
+            typer.echo(strict_json({"cancelled": release_id, "why": why, "left": left}))
+        else:
+            shown = level_words(left, book.budget)
+            show("Cancelled", [("release", release_id), ("why", why), ("left", shown)])
+
+
+@ledger_app.command(short_help="Accept that a restored ledger has lost entries.")
+def forget(
+    where: LedgerArgument,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="What was spent in the lost entries is not accounted.")
+    ] = False,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Accept a ledger that was restored from an older copy: entries since then are lost.
+
+    Needs --yes. The ledger keeps a record of it. What the lost entries spent is spent all the
+    same: lower the limit by it, if it is known.
+
+    \b
+    Example:
+      undertow ledger forget year.db --yes
+    """
+    with refusals(as_json), account_warnings():
+        if not yes:
+            raise misuse("entries that were written would be given up; say --yes")
+        with waiting("checking the ledger"):
+            from undertow.ledger.book import forget as accept
+
+            remembered = accept(where, key=key)
+        if as_json:
+            typer.echo(strict_json({"forgotten": True, "remembered": remembered}))
+        else:
+            last = f"event {remembered} was the last one remembered" if remembered else "nothing"
+            show("The ledger is accepted as it is", [("given up", last)])
+
+
+@ledger_app.command(short_help="A role of PostgreSQL that may release and not rewrite.")
+def roles(
+    where: LedgerArgument,
+    role: Annotated[str, typer.Option("--role", metavar="NAME", help="A role of the server.")],
+    sql: Annotated[bool, typer.Option("--sql", help="Only print the statements.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a role of PostgreSQL release from the ledger, and neither rewrite it nor raise limits.
+
+    It may append events; a trigger refuses to change or delete any. Run it as their owner.
+
+    \b
+    Example:
+      undertow ledger roles postgresql://owner@db.example.org/privacy --role analyst
+    """
+    with refusals(as_json):
+        from undertow.ledger.store import Store
+
+        statements = Store(where).restrict(role, only_show=sql)
+        if as_json:
+            typer.echo(strict_json({"role": role, "done": not sql, "statements": statements}))
+        elif sql:
+            typer.echo(";\n".join([*statements, ""]).rstrip())
+        else:
+            rows = [("role", role), ("may", "reserve, begin, confirm, cancel")]
+            show("The ledger may be appended to", [*rows, ("may not", "change or delete events")])
+
+
+@contextmanager
+def account_warnings() -> Iterator[None]:
+    """Say what a curator should look at in one line each on stderr."""
+    from undertow.errors import AccountWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AccountWarning)
+        try:
+            yield
+        finally:
+            said = [str(one.message) for one in caught if one.category is AccountWarning]
+            for message in dict.fromkeys(said):
+                typer.echo(f"undertow: {message}", err=True)
+    for one in caught:
+        if one.category is not AccountWarning:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+def open_ledger(where: str, dataset: str | None, key: Path | None = None) -> "Ledger":
+    """Return an account that exists; without a name the only one there is.
+
+    The key is that of ``--key``, or the one in UNDERTOW_LEDGER_KEY.
+    """
     from undertow.errors import InvalidInput
     from undertow.ledger.book import Ledger, datasets
 
@@ -214,16 +344,18 @@ def open_ledger(where: str, dataset: str | None) -> "Ledger":
                 f"name the data set with --dataset: the ledger holds {len(found)}, {shown}"
             )
         dataset = found[0]
-    return Ledger(where, dataset, create=False)
+    return Ledger(where, dataset, create=False, key=key)
 
 
-def level_words(level: float) -> str:
-    """Return what is left, in words.
+def level_words(level: float, budget: float = 1.0) -> str:
+    """Return what is left of a budget, in words.
 
     >>> level_words(0.25), level_words(2e-16)
     ('a DP level of 0.25', 'nothing')
     """
-    return f"a DP level of {below(level)}" if level >= _NOTHING else "nothing"
+    from undertow.ledger.rules import nothing
+
+    return "nothing" if nothing(level, budget) else f"a DP level of {below(level)}"
 
 
 def _refuse_second(where: str, dataset: str) -> None:
@@ -265,16 +397,15 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     ]
 
 
-def _state_rows(level: float, left: float, leak: "Leakage") -> list[tuple[str, str]]:
+def _state_rows(
+    book: "Ledger", level: float, left: float, leak: "Leakage"
+) -> list[tuple[str, str]]:
     return [
         ("spent", f"a DP level of {above(level)} on the most used records"),
         ("leakage", f"{interval(leak)}, of all releases together"),
-        ("left", f"{level_words(left)} for a release that touches every record"),
+        ("left", f"{level_words(left, book.budget)} for a release that touches every record"),
     ]
 
-
-_MICROSECONDS = "microseconds of "
-"""How the clock of a column of times begins."""
 
 _HEADER = ("release", "level", "records", "status", "reserved (UTC)", "entry")
 
@@ -283,19 +414,8 @@ def _cells(entry: "Entry") -> list[str]:
     level = "redaction" if entry.level is None else above(entry.level)
     shown = entry.release_id if len(entry.release_id) <= 20 else f"{entry.release_id[:12]}…"
     when = entry.at[:16].replace("T", " ")
-    return [shown, level, _where(entry.scope), entry.status, when, entry.hash[:8]]
-
-
-def _where(scope: "Scope") -> str:
-    """Return the records of an entry in words, times as times."""
-    from undertow.data.columns import iso
-
-    if not scope.clock.startswith(_MICROSECONDS):
-        return scope.words()
-    groups = replace(scope, start=None, end=None).words().removesuffix(", all times")
-    ends = (("from", scope.start), ("before", scope.end))
-    words = [f"{word} {iso(end, day=False)}" for word, end in ends if end is not None]
-    return ", ".join([groups, " ".join(words) or "all times"])
+    status = "begun" if entry.begun and entry.status == "reserved" else entry.status
+    return [shown, level, entry.scope.words(), status, when, entry.hash[:8]]
 
 
 def _entry(entry: "Entry") -> dict[str, Any]:
@@ -303,6 +423,9 @@ def _entry(entry: "Entry") -> dict[str, Any]:
         "release_id": entry.release_id,
         **entry.body(),
         "status": entry.status,
+        "begun": entry.begun,
         "at": entry.at,
+        "made": entry.made,
+        "why": entry.why,
         "hash": entry.hash,
     }

@@ -377,8 +377,8 @@ class Ledger:
             return terms, layout, level
 
     def _stored(self) -> Terms | None:
-        with self._store.reading() as transaction:
-            self._checks.greet(transaction)
+        with self._checks.reading() as transaction:
+            self._checks.look_around()
             found = transaction.dataset(self.dataset)
             return None if found is None else found[0]
 

@@ -22,7 +22,8 @@ from undertow.errors import AccountWarning, LedgerDamaged
 from undertow.ledger.events import Event
 from undertow.ledger.memory import Memory
 from undertow.ledger.replay import Account, Accounts, chained, replayed
-from undertow.ledger.rules import Region, round_up
+from undertow.ledger.rules import Region
+from undertow.ledger.spends import Row, rows
 from undertow.ledger.store import Store, Transaction
 from undertow.ledger.transactions import Head, Snapshot
 
@@ -80,7 +81,8 @@ class Granting:
         """Refuse spent levels, among those that a grant relies on, that do not follow."""
         stored = self.transaction.segments(dataset, where.seen, where.start, where.end)
         for cells, line in account.spends.expected(where):
-            if any(stored[cell] != line for cell in cells):
+            expected = rows(line)
+            if any(stored[cell] != expected for cell in cells):
                 raise LedgerDamaged("the stored spent levels do not follow from the events")
 
     def account(self, dataset: str) -> Account:
@@ -100,18 +102,29 @@ class Checks:
     def __init__(self, store: Store, memory: Memory) -> None:
         self._store, self._memory = store, memory
         self._place = "" if store.path is None else str(store.path)
+        self._id = ""
 
-    def remembered(self, transaction: Transaction) -> None:
-        """Refuse a ledger without the last event that was seen in it."""
-        head = transaction.head
-        last = self._memory.head(head.id)
-        if last is not None and transaction.hash_at(last[0]) != last[1]:
-            raise _rolled_back(self._store.place, head.seq, last[0])
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """Give a reading transaction on a ledger that has the last event that was seen in it.
 
-    def greet(self, transaction: Transaction) -> None:
-        """Compare a ledger that is opened with what is remembered, and with others at its place."""
-        self.remembered(transaction)
-        before = self._memory.others_at(self._place, transaction.head.id) if self._place else 0
+        What was seen is looked up before the ledger is: another process may write in between.
+        """
+        if not self._id:
+            with self._store.reading() as transaction:
+                self._id = transaction.head.id
+        last = self._memory.head(self._id)
+        with self._store.reading() as transaction:
+            head = transaction.head
+            if head.id != self._id:  # the file is another one now
+                self._id, last = head.id, self._memory.head(head.id)
+            if last is not None and transaction.hash_at(last[0]) != last[1]:
+                raise _rolled_back(self._store.place, head.seq, last[0])
+            yield transaction
+
+    def look_around(self) -> None:
+        """Warn about another ledger that was kept at this place before."""
+        before = self._memory.others_at(self._place, self._id) if self._place else 0
         if before:
             warnings.warn(
                 f"another ledger was kept as {self._store.place} before, with {before} events: "
@@ -122,9 +135,8 @@ class Checks:
 
     def verify(self, holding: Iterable[str] = ()) -> int:
         """Return the number of events after checking everything from the first event on."""
-        with self._store.reading() as transaction:
+        with self.reading() as transaction:
             transaction.head.seal.needed(self._store.place)
-            self.remembered(transaction)
             found = transaction.snapshot()
         number = verified(found, holding)
         self._remember(found.head)
@@ -171,10 +183,9 @@ class Checks:
         known = _at(self._store.address)
         with known.lock:
             found: Snapshot | None = None
-            with self._store.reading() as transaction:
+            with self.reading() as transaction:
                 head = transaction.head
                 head.seal.needed(self._store.place)
-                self.remembered(transaction)
                 if known.id != head.id:
                     known.start(head)
                 if known.mark is None or transaction.mark() != known.mark:
@@ -247,13 +258,13 @@ def _tables(found: Snapshot, accounts: Accounts) -> None:
         raise LedgerDamaged(f"the terms of the data set {name!r} are no longer in the ledger")
     if {name: (one.terms, one.layout) for name, one in accounts.items()} != found.datasets:
         raise LedgerDamaged("the stored terms of the data sets do not follow from the events")
-    rows: dict[int, list[tuple[int, int, float, str]]] = {}  # of each line, which cells share
+    lines: dict[int, list[Row]] = {}  # cells share them
     spent = 0
     for name, account in accounts.items():
         for cell, line in account.cells.items():
-            if id(line) not in rows:
-                rows[id(line)] = [(s.start, s.end, round_up(s.level), str(s.level)) for s in line]
-            expected = rows[id(line)]
+            if id(line) not in lines:
+                lines[id(line)] = rows(line)
+            expected = lines[id(line)]
             spent += bool(expected)
             if found.segments.get((name, cell), []) != expected:
                 raise LedgerDamaged("the stored spent levels do not follow from the events")

@@ -67,7 +67,7 @@ class Account:
         self.check(entry, where)
         self.spends.add(where, None if entry.level is None else Fraction(entry.level))
         self.layout = settled(self.layout, entry, self.terms.unit, where)
-        self.lines[entry.release_id] = Line("reserved", entry.hash, replace(entry, about={}))
+        self.lines[entry.release_id] = Line("reserved", entry.hash, entry)
         self.live += 1
 
     def given_back(self, entry: Entry) -> tuple[Region, Fraction, Layout]:

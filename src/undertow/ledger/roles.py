@@ -61,7 +61,7 @@ def grants(connection: sa.Connection, role: str) -> list[str]:
         f"GRANT SELECT, INSERT ON {events} TO {quoted}",
         f"GRANT SELECT, UPDATE (seq, hash) ON {ledger} TO {quoted}",
         f"GRANT SELECT, UPDATE (layout, terms) ON {datasets} TO {quoted}",
-        f"GRANT SELECT, INSERT, DELETE ON {segments} TO {quoted}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {segments} TO {quoted}",
         _GUARD.format(schema=schema, kinds=kinds).strip(),
         f"DROP TRIGGER IF EXISTS undertow_rows ON {events}",
         f"DROP TRIGGER IF EXISTS undertow_truncate ON {events}",

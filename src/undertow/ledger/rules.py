@@ -171,13 +171,12 @@ def settled(layout: Layout, entry: Entry, unit: Unit, where: Region | None = Non
     if unit == "person":
         return replace(layout, used=True, redaction=redaction)
     windowed = scope.start is not None or scope.end is not None
-    return Layout(
-        by=layout.by if layout.by is not None or scope.groups is None else scope.by,
-        clock=layout.clock if layout.clock is not None or not windowed else scope.clock,
-        cells=(*layout.cells, *(where or region(layout, scope, unit)).fresh),
-        used=True,
-        redaction=redaction,
-    )
+    by = layout.by if layout.by is not None or scope.groups is None else scope.by
+    clock = layout.clock if layout.clock is not None or not windowed else scope.clock
+    fresh = (where or region(layout, scope, unit)).fresh
+    if layout.used and not fresh and (by, clock, redaction) == (layout.by, layout.clock, None):
+        return layout
+    return Layout(by, clock, (*layout.cells, *fresh), used=True, redaction=redaction)
 
 
 def freed(layout: Layout, live: int) -> Layout:

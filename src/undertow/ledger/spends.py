@@ -6,9 +6,21 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from undertow.ledger.rules import REST, Region, Segment, overlay
+from undertow.ledger.rules import REST, Region, Segment, overlay, round_up
 
-__all__ = ["Change", "Spends"]
+__all__ = ["Change", "Row", "Spends", "rows"]
+
+Row = tuple[int, int, float, str]
+"""A segment as it is stored: start, end, level rounded up, level."""
+
+
+def rows(line: Iterable[Segment]) -> list[Row]:
+    """Return segments as they are stored.
+
+    >>> rows([Segment(0, 7, Fraction(1, 4))])
+    [(0, 7, 0.25, '1/4')]
+    """
+    return [(s.start, s.end, round_up(s.level), str(s.level)) for s in line]
 
 
 class Change(NamedTuple):

@@ -2,20 +2,23 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from undertow.errors import LedgerDamaged
 from undertow.ledger.events import Event, decoding
-from undertow.ledger.rules import Layout, Segment, Terms, canonical, round_up
-from undertow.ledger.scopes import HIGH, LOW
+from undertow.ledger.rules import Layout, Terms, canonical
 from undertow.ledger.seals import Seal
-from undertow.ledger.spends import Change
+from undertow.ledger.spends import Change, Row, rows
 from undertow.ledger.tables import DATASETS, EVENTS, LEDGER, SEGMENTS
 
 __all__ = ["Head", "Snapshot", "Transaction"]
+
+_DELETE = "DELETE FROM undertow_segments WHERE dataset = ? AND cell = ? AND start = ?"
+_WRITE = """INSERT INTO undertow_segments (dataset, cell, start, "end", level, exact)
+VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (dataset, cell, start)
+DO UPDATE SET "end" = excluded."end", level = excluded.level, exact = excluded.exact"""
 
 _FEW = 50
 """Cells that are looked up one by one; more are found in one pass over the data set."""
@@ -37,7 +40,7 @@ class Snapshot(NamedTuple):
     mark: object
     events: list[Event]
     datasets: dict[str, tuple[Terms, Layout]]
-    segments: dict[tuple[str, str], list[tuple[int, int, float, str]]]
+    segments: dict[tuple[str, str], list[Row]]
 
 
 class Transaction:
@@ -107,7 +110,7 @@ class Transaction:
 
     def snapshot(self) -> Snapshot:
         """Return everything at once, so that it can be gone through when the lock is free again."""
-        segments: dict[tuple[str, str], list[tuple[int, int, float, str]]] = {}
+        segments: dict[tuple[str, str], list[Row]] = {}
         own = SEGMENTS.c
         columns = (own.dataset, own.cell, own.start, own.end, own.level, own.exact)
         for row in self._run(sa.select(*columns).order_by(own.dataset, own.cell, own.start)):
@@ -159,10 +162,10 @@ class Transaction:
 
     def segments(
         self, dataset: str, cells: Sequence[str], start: int, end: int
-    ) -> dict[str, list[Segment]]:
-        """Return the segments of cells that meet or border a window, in order."""
+    ) -> dict[str, list[Row]]:
+        """Return the segments of cells that meet or border a window, in order, as stored."""
         own = SEGMENTS.c
-        found: dict[str, list[Segment]] = {cell: [] for cell in cells}
+        found: dict[str, list[Row]] = {cell: [] for cell in cells}
         columns = (own.cell, own.start, own.end, own.level, own.exact)
         everywhere = (own.dataset == dataset, own.start <= end)
         conditions = (
@@ -172,9 +175,9 @@ class Transaction:
         )
         for condition in conditions:
             query = sa.select(*columns).where(*condition, own.end >= start)
-            for cell, *row in self._run(query.order_by(own.cell, own.start)):
-                if cell in found:
-                    found[cell].append(_segment(*row))
+            for row in self._run(query.order_by(own.cell, own.start)):
+                if row[0] in found:
+                    found[row[0]].append(row[1:])
         return found
 
     def _within(
@@ -193,36 +196,24 @@ class Transaction:
         return *line, own.start >= (start if first is None else first), own.start <= end
 
     def write(self, dataset: str, changes: Sequence[Change]) -> None:
-        """Write what `overlay` made of segments: one statement that deletes, one that inserts."""
-        own = SEGMENTS.c
-        gone, come = [], []
-        for cells, old, new in changes:
-            less, more = set(old) - set(new), set(new) - set(old)
-            starts = [segment.start for segment in less]
-            rows = [(s.start, s.end, round_up(s.level), str(s.level)) for s in more]
-            gone += [{"of": cell, "was": start} for cell in cells for start in starts]
-            come += [(dataset, cell, *row) for cell in cells for row in rows]
-        if gone:
-            same = (own.cell == sa.bindparam("of"), own.start == sa.bindparam("was"))
-            self._run(sa.delete(SEGMENTS).where(own.dataset == dataset, *same), gone)
-        if come:
-            names = ("dataset", "cell", "start", "end", "level", "exact")
-            self._run(sa.insert(SEGMENTS), [dict(zip(names, row, strict=True)) for row in come])
+        """Write what `overlay` made of segments: one statement that deletes, one that writes.
 
-    def everything(self, dataset: str, cell: str) -> list[Segment]:
-        """Return all segments of a cell."""
-        return self.segments(dataset, [cell], LOW, HIGH)[cell]
+        In plain SQL: going through a hundred thousand rows one by one is left to the driver.
+        """
+        gone: list[tuple[str, str, int]] = []
+        come: list[tuple[str, str, int, int, float, str]] = []
+        for cells, old, new in changes:
+            more = rows(sorted(set(new) - set(old)))
+            starts = {s.start for s in old} - {s.start for s in new}
+            gone += [(dataset, cell, start) for cell in cells for start in starts]
+            come += [(dataset, cell, *row) for cell in cells for row in more]
+        mark = "?" if self._connection.dialect.name == "sqlite" else "%s"
+        for statement, values in ((_DELETE, gone), (_WRITE, come)):
+            if values:
+                self._connection.exec_driver_sql(statement.replace("?", mark), values)
 
 
 def _account(row: Any) -> tuple[Terms, Layout]:
     with decoding(f"the terms of the data set {row.name!r}"):
         layout = json.loads(row.layout)
         return Terms(**json.loads(row.terms)), Layout(**{**layout, "cells": (*layout["cells"],)})
-
-
-def _segment(start: int, end: int, level: float, exact: str) -> Segment:
-    with decoding("a spent level"):
-        fraction = Fraction(exact)
-        if level != round_up(fraction) or not start < end:
-            raise ValueError
-        return Segment(start, end, fraction)
