@@ -1,6 +1,7 @@
 """`undertow leakage`: every option, in words and as JSON."""
 
 import json
+import re
 
 import pytest
 
@@ -173,3 +174,14 @@ def test_markup_in_a_name_is_only_text():
     env = {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "200"}
     result = call("leakage", *CHAIN, *names, "--epsilon", 1, env=env)
     assert "[red]a[/red]" in result.stdout
+
+
+def test_a_witness_on_a_chain_of_any_length_is_a_pattern():
+    """Null: the attack is told as record 49 of 58, as if series had that many records."""
+    said = rows(call("leakage", *NAMED, "--epsilon", 1))["witness"]
+    assert re.search(r"record \d+ of a pattern of \d+ records within a longer series", said)
+    told = rows(call("leakage", *NAMED, "--length", 20, "--epsilon", 1))["witness"]
+    assert "of 20," in told
+    assert "pattern" not in told
+    assert call_json("leakage", *NAMED, "--epsilon", 1)["any_length"] is True
+    assert call_json("leakage", *NAMED, "--length", 20, "--epsilon", 1)["any_length"] is False

@@ -1,5 +1,6 @@
 """`undertow plan`: every option, the file it writes, and what happens when it cannot."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -108,6 +109,41 @@ def test_one_attacker():
     assert found["leakage"]["against"] == {"target": 5, "known": [2, 9]}
     words = rows(call(*ASKED, "--target", 5, "--known", "2,9"))
     assert "wants record 5 and knows 2, 9" in words["promise"]
+
+
+def test_the_promise_of_a_person_is_about_histories():
+    asked = ("plan", *NAMED, "--length", 20, "--count", "active", "--epsilon", 1)
+    plan = ut.calibrate(ut.Count("active"), SHORT, 1.0, unit="person")
+    assert ut.Plan.from_json(call(*asked, "--unit", "person", "--json").stdout) == plan
+    said = rows(call(*asked, "--unit", "person"))
+    assert "between any two histories of one person" in said["promise"]
+
+
+def test_which_shapes_of_data_are_covered_is_asked_for_and_told(monkeypatch):
+    from undertow.planning import search
+
+    asked = []
+    calibrate = search.calibrate
+
+    def record(*arguments, covers="series", **options):
+        asked.append(covers)
+        plan = calibrate(*arguments, **options)
+        return dataclasses.replace(plan, leakage=dataclasses.replace(plan.leakage, covers=covers))
+
+    monkeypatch.setattr(search, "calibrate", record)
+    said = [rows(call(*ASKED, "--covers", name))["proved for"] for name in ("windows", "any")]
+    assert [*asked, rows(call(*ASKED))["proved for"].strip()] == [
+        "windows", "any", "each whole series of any length, in one answer",
+    ]  # fmt: skip
+    assert "one window of each series" in said[0]
+    assert "any windows and groups" in said[1]
+
+
+@pytest.mark.parametrize("option", [("--covers", "any"), ("--unit", "person")])
+def test_a_series_has_neither_shape_nor_unit(option):
+    result = call("plan", *NAMED, "--series", "--epsilon", 1, *option)
+    assert result.exit_code == 2
+    assert f"{option[0]} goes with a curator's question" in result.output
 
 
 def test_large_promises_do_not_overflow_the_words():

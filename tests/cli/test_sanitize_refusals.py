@@ -102,8 +102,8 @@ def test_a_file_that_changes_after_it_was_read_and_reserved_does_no_harm(monkeyp
 def test_plans_of_another_kind_name_the_right_command():
     assert "use it with 'undertow release'" in refused(sanitize(*OUT, plan="count.plan"))
     assert "use it with 'undertow redact'" in refused(sanitize(*OUT, plan="erasures.plan"))
-    assert "sanitize(plan, data)" in refused(release(plan="flips.plan"))
-    assert "redact(plan, data)" in refused(release(plan="erasures.plan"))
+    assert "use 'undertow sanitize'" in refused(release(plan="flips.plan"))
+    assert "use 'undertow redact'" in refused(release(plan="erasures.plan"))
     assert "cannot read the plan file none.plan" in refused(sanitize(*OUT, plan="none.plan"))
     edited = json.loads(Path("flips.plan").read_text()) | {"epsilon": 9.0}
     Path("edited.plan").write_text(json.dumps(edited))

@@ -43,7 +43,7 @@ def messages():
 
 def texts(node):
     if isinstance(node, ast.JoinedStr):
-        yield "".join(p.value if isinstance(p, ast.Constant) else "X" for p in node.values)
+        yield "".join(str(p.value) if isinstance(p, ast.Constant) else "X" for p in node.values)
     elif isinstance(node, ast.Constant):
         yield node.value if isinstance(node.value, str) else ""
     else:

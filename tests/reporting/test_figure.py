@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import undertow as ut
 from undertow.errors import NotSupported
+from undertow.figures.canvas import figure_bytes
+from undertow.figures.erasures import draw_redaction
 from undertow.figures.numbers import MOST_DRAWN, Estimate, released_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -82,3 +85,17 @@ def test_labels_are_text_and_not_too_long():
 def test_the_same_numbers_give_the_same_bytes():
     estimates = [Estimate("a", math.pi, 0.5, "3.14")]
     assert released_figure(estimates) == released_figure(list(estimates))
+
+
+def test_names_of_states_are_neither_formulas_nor_commands():
+    """Null: a state named like a formula stops the drawing, and an escape stands in the file."""
+    states = ("$\\frac$ 5", "idle\x1b[31m")
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=states, length=20)
+    plan = ut.calibrate(ut.Redacted(9), chain, epsilon=2.0)
+    shown = [None if place == 9 else states[place % 2] for place in range(20)]
+    content = figure_bytes(draw_redaction(plan, shown, states[0]), "svg")
+    ET.fromstring(content)
+    text = content.decode()
+    assert "$\\frac$ 5" in text
+    assert "idle\\x1b[31m" in text
+    assert "\x1b" not in text
