@@ -183,7 +183,7 @@ def outputs_of(answers: Sequence[Answer], n: int, states: int) -> int:
     return math.prod(answer.likelihood(n, states).shape[1] for answer in answers)
 
 
-# --- joint leakage of one record --------------------------------------------------------------------
+# --- joint leakage of one record ------------------------------------------------------------------
 
 
 def joint_leakage(
@@ -283,7 +283,7 @@ def _largest_ratio(
         return worst
 
 
-# --- joint leakage of several records at once, whatever depends on what -----------------------------
+# --- joint leakage of several records at once, whatever depends on what ---------------------------
 
 
 def _furthest(likelihood: Floats) -> Floats:
