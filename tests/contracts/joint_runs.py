@@ -185,9 +185,7 @@ def single(number: int, most: dict[int, int] | None = None) -> Outcome:
     return release_of(f"single {number}", ask, table, view, rng)
 
 
-def release_of(
-    name: str, ask: Ask, table: Table, view: View, rng: np.random.Generator
-) -> Outcome:
+def release_of(name: str, ask: Ask, table: Table, view: View, rng: np.random.Generator) -> Outcome:
     """One release of a plan on a view of a table, judged."""
     plan, where = ask.plan(), ask.world
     out = Outcome(f"{name}: {ask} | {view} | {_told(table)}")
