@@ -16,10 +16,12 @@ PROVED = Leakage(1.0, 1.0, "exact", "any")
 SECRET = "s3cret"
 
 
-def plan_for(mechanism, model=CHAIN, leakage=PROVED, **more):
-    """A plan of a published method, which promises nothing, so that any mechanism will do."""
-    method = "mq-printed" if isinstance(mechanism, Redaction) else "chakrabarti"
-    return ut.Plan(mechanism, model, 1.0, leakage, method, **more)
+def plan_for(mechanism, model=CHAIN, against="any", **more):
+    """A plan for any mechanism: flips as published, which promise nothing, erasures as proved."""
+    if isinstance(mechanism, Redaction):
+        leak = ut.leakage(mechanism, model, against)
+        return ut.Plan(mechanism, model, leak.upper, leak, "optimal", **more)
+    return ut.Plan(mechanism, model, 1.0, PROVED, "chakrabarti", **more)
 
 
 FLIPS = plan_for(RandomizedResponse.binary(0.25, 0.375))

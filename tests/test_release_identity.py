@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import undertow as ut
-from undertow.errors import InvalidInput, LedgerConflict, NotSupported
+from undertow.errors import AccountWarning, InvalidInput, LedgerConflict, NotSupported
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
 PLAN = ut.calibrate(ut.Count(1), CHAIN, epsilon=0.1)
@@ -78,7 +78,8 @@ def test_another_question_under_the_same_name_is_refused(tmp_path, ledger):
 
 def test_the_name_does_not_depend_on_values(tmp_path):
     ledgers = [
-        ut.Ledger(tmp_path / f"{n}.db", dataset="w25", model=CHAIN, limit=4.0) for n in range(2)
+        ut.Ledger(tmp_path / f"{n}.db", dataset="w25", model=CHAIN, limit=4.0, memory=False)
+        for n in range(2)
     ]
     other = table().with_columns(pl.lit(1).alias("steps"))
     names = [
@@ -86,6 +87,17 @@ def test_the_name_does_not_depend_on_values(tmp_path):
         for frame, ledger in zip((table(), other), ledgers, strict=True)
     ]
     assert names[0] == names[1]
+
+
+def test_a_second_account_of_the_same_table_is_warned_about(tmp_path):
+    first = ut.Ledger(tmp_path / "one.db", dataset="w25", model=CHAIN, limit=4.0)
+    ut.release(PLAN, data(table()), ledger=first)
+    renamed = ut.Ledger(tmp_path / "one.db", dataset="renamed", model=CHAIN, limit=4.0)
+    second = ut.Ledger(tmp_path / "two.db", dataset="w25", model=CHAIN, limit=4.0)
+    for ledger in (renamed, second):
+        with pytest.warns(AccountWarning) as said:
+            ut.release(PLAN, data(table()), ledger=ledger)
+        assert any("'w25'" in str(warning.message) for warning in said)
 
 
 def test_mistakes_spend_nothing(ledger):

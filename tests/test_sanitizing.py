@@ -134,7 +134,7 @@ def test_states_of_plan_and_model_must_agree():
         with pytest.raises(InvalidPlan, match="2 states"):
             sanitize(plan_for(mechanism, three), [0, 1])
     with pytest.raises(InvalidPlan, match="2 states"):
-        redact(plan_for(ERASE.mechanism, three), [0, 1])
+        redact(replace(ERASE, model=three), [0, 1])
     with pytest.raises(NotSupported, match="names no states"):
         sanitize(plan_for(FLIPS.mechanism, ut.Groups(3)), [0, 1])
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from dataclasses import replace
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -16,7 +17,6 @@ from tests.series_plans import (
     FLIPS,
     FOUR,
     MILD,
-    PROVED,
     SERIES,
     STATES,
     SURE,
@@ -26,11 +26,11 @@ from tests.series_plans import (
     plan_for,
 )
 from undertow import sanitizing
-from undertow.certificate import Leakage
 from undertow.channels import RandomizedResponse, flips_epsilon_upper
 from undertow.errors import (
     BudgetExceeded,
     InvalidInput,
+    InvalidPlan,
     LedgerConflict,
     NotSupported,
     UnknownState,
@@ -103,8 +103,8 @@ def test_nothing_is_reserved_for_what_is_refused(ledger):
         (NotSupported, lambda: sanitize(SURE, SERIES, ledger=ledger)),
         (LedgerConflict, lambda: sanitize(plan_for(MILD.mechanism, ut.MarkovChain(P)), [0, 1],
                                           ledger=ledger)),
-        (LedgerConflict, lambda: sanitize(plan_for(MILD.mechanism, unit="person"), SERIES,
-                                          ledger=ledger)),
+        (InvalidPlan, lambda: sanitize(plan_for(MILD.mechanism, unit="person"), SERIES,
+                                       ledger=ledger)),
         (BudgetExceeded, lambda: sanitize(plan_for(RandomizedResponse.binary(2.0**-20, 2.0**-20)),
                                           SERIES, ledger=ledger)),
     ]  # fmt: skip
@@ -114,14 +114,13 @@ def test_nothing_is_reserved_for_what_is_refused(ledger):
     assert ledger.entries() == []
 
 
-def test_a_person_is_accounted_with_what_is_proved_for_persons(tmp_path):
+def test_flips_hide_records_and_no_person(tmp_path):
     book = ut.Ledger(tmp_path / "p.db", "w25", model=CHAIN, limit=5.0, unit="person")
-    sanitize(plan_for(MILD.mechanism, unit="person"), SERIES, ledger=book, release_id="one")
-    entry = book.entry("one")
-    assert entry is not None
-    assert entry.level == pytest.approx(PROVED.upper)
+    with pytest.raises(InvalidPlan, match="hides no person"):
+        sanitize(plan_for(MILD.mechanism, unit="person"), SERIES, ledger=book)
     with pytest.raises(LedgerConflict, match="unit='person'"):
         sanitize(MILD, SERIES, ledger=book)
+    assert book.entries() == []
 
 
 def test_levels_are_never_rounded_down():
@@ -143,7 +142,7 @@ def test_a_redaction_stands_alone(ledger):
     made = redact(plan, [SERIES, SERIES], ledger=ledger, release_id="once")
     entry = ledger.entry("once")
     assert (entry.kind, entry.level) == ("redaction", None)
-    assert entry.leakage == 1.0
+    assert entry.leakage == plan.leakage.upper
     assert entry.result["sha256"] == fingerprint(made, plan)
     for call in (
         lambda: redact(plan, [SERIES], ledger=ledger, release_id="twice"),
@@ -157,18 +156,26 @@ def test_a_redaction_stands_alone(ledger):
 
 
 def test_a_redaction_must_cover_the_ledgers_adversary(ledger):
-    weak = plan_for(ERASE.mechanism, FOUR, Leakage(1.0, 1.0, "exact", "ignorant"))
+    weak = plan_for(ERASE.mechanism, FOUR, "ignorant")
     with pytest.raises(LedgerConflict, match="against='any'"):
         redact(weak, SERIES, ledger=ledger)
-    strong = plan_for(ERASE.mechanism, FOUR, Leakage(9.0, 9.0, "exact", "any"))
+
+
+def test_a_redaction_is_charged_what_is_proved(tmp_path):
+    """A plan that claims less than its erasures leak is refused, whatever its file says."""
+    proved = ERASE.leakage.upper
+    tight = ut.Ledger(tmp_path / "tight.db", "w25", model=CHAIN, limit=proved / 2)
     with pytest.raises(BudgetExceeded):
-        redact(strong, SERIES, ledger=ledger)
-    nothing = plan_for(ERASE.mechanism, FOUR, Leakage(0.0, 0.0, "exact", "any"))
-    assert redact(nothing, SERIES, ledger=ledger)[2] is None
+        redact(ERASE, SERIES, ledger=tight)
+    forged = replace(ERASE, epsilon=0.1, leakage=replace(ERASE.leakage, lower=0.0, upper=0.1))
+    for ledger in (tight, None):
+        with pytest.raises(InvalidPlan, match="edited"):
+            redact(forged, SERIES, ledger=ledger)
 
 
 def test_a_redaction_may_use_the_whole_limit(tmp_path):
-    book = ut.Ledger(tmp_path / "whole.db", "w25", model=CHAIN, limit=1.0)
+    limit = ERASE.leakage.upper
+    book = ut.Ledger(tmp_path / "whole.db", "w25", model=CHAIN, limit=limit)
     assert redact(ERASE, SERIES, ledger=book)[2] is None
 
 

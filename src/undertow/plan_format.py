@@ -350,7 +350,7 @@ def _records(listed: Any, name: str) -> list[int]:
 def _witness(description: Any) -> Witness:
     """Return the attack described by ``Witness.to_dict``, its records within its series."""
     keys = ("target", "length", "known", "value", "other", "sets", "output", "outputs")
-    read = fields(description, "a witness", keys)
+    read = fields(description, "a witness", keys, ("window",))
     (length,) = _records([read["length"]], "the length of a witness")
     places = _records([read["target"]], "the target of a witness")
     for key in ("known", "sets", "outputs"):
@@ -360,6 +360,13 @@ def _witness(description: Any) -> Witness:
         ):
             raise InvalidPlan(f"'{key}' of a witness must be pairs of a record and what it holds")
         places += _records([record for record, _ in rows], f"'{key}' of a witness")
+    window = read.get("window")
+    if window is not None:
+        if not isinstance(window, list) or len(window) != 2:
+            raise InvalidPlan("the window of a witness must be its first record and its end")
+        first, end = _records(window, "the window of a witness")
+        if not first < end <= length:
+            raise InvalidPlan("the window of a witness must lie within its series")
     if max(places) >= length:
         raise InvalidPlan("a witness names a record beyond its series")
     if read["target"] in (record for record, _ in read["known"]):
