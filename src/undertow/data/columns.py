@@ -130,7 +130,7 @@ class Column:
     def label(self, key: Any) -> str | int | float:
         """Return the name of the group with this key: a text, a number or a truth value."""
         if self.kind == "objects":
-            return self.groups[key]
+            return self.groups[int(key)]
         if self.kind == "time":
             return iso(key, day=self.day, zoned=bool(self.zoned))
         if self.kind in ("csv", "text"):
