@@ -73,9 +73,9 @@ def fill(ledger: Ledger, entries: int) -> float:
 
 def one_by_one(ledger: Ledger, groups: int) -> float:
     """Return the seconds of the statements that one group after another needs, for all of them."""
-    start = time.perf_counter()
-    with ledger._store.writing("reserve") as transaction:
-        account = checks._at(ledger._store.address).accounts[ledger.dataset]
+    with ledger._checks.writing("reserve") as granting:
+        transaction, account = granting.transaction, granting.account(ledger.dataset)
+        start = time.perf_counter()
         where = account.region(Scope("group", range(SINGLE)))
         for cell in where.cells:
             transaction.segments(ledger.dataset, [cell], where.start, where.end)

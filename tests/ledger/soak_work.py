@@ -35,7 +35,7 @@ SLOTS = 4  # releases of LEVEL that fit one window
 KILLED, REFUSED, FAILED = 77, 78, 1
 CHECKPOINTS = [
     f"{what}-{when}"
-    for what in ("create", "open", "reserve", "noise", "confirm", "show")
+    for what in ("create", "open", "reserve", "begin", "noise", "confirm", "show")
     for when in ("begun", "written", "committed")
     if what not in ("noise", "show") or when == "begun"
 ]
@@ -60,6 +60,7 @@ def release_once(task: Task) -> None:
     scope = Scope(start=task.window, end=task.window + 1)
     result = ledger.reserve(task.release_id, LEVEL, scope, {"plan": "soak"}).result
     if result is None:
+        ledger.begin(task.release_id)
         checkpoints.reached("noise-begun")
         result = ledger.confirm(task.release_id, {"value": secrets.randbelow(10**12)})
     checkpoints.reached("show-begun")

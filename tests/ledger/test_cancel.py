@@ -221,7 +221,8 @@ def test_many_groups_take_few_statements(place):
 
     counts = []
     for number, groups in enumerate((2, 2000)):
-        ledger, statements = place.open(f"d{number}"), []
+        ledger = place.open(f"d{number}")
+        statements: list[str] = []
         sa.event.listen(
             ledger._store._engine, "before_cursor_execute",
             lambda *a, seen=statements: seen.append(a[2]),

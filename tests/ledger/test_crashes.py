@@ -42,7 +42,7 @@ def test_a_release_killed_anywhere_is_repeated_and_charged_once(run, place, tmp_
     assert work.shown_values(shown) == {"r": {again.result["value"]}}
     assert found is None or found.result in (None, again.result)
     assert ledger.level() == LEVEL
-    assert ledger.verify() == 3
+    assert ledger.verify() == 4
 
 
 def test_random_kills(sqlite_place, tmp_path):

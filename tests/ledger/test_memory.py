@@ -4,7 +4,6 @@ import json
 import shutil
 import stat
 import threading
-import warnings
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from tests.ledger.places import EIGHTH, HALF, LIMIT, MODEL, QUARTER
 from undertow import ledger as checkpoints
 from undertow.errors import AccountWarning, LedgerConflict, LedgerDamaged
-from undertow.ledger import checks, memory
+from undertow.ledger import checks
 from undertow.ledger.book import Ledger, forget
 from undertow.ledger.events import sealed
 from undertow.ledger.memory import Memory, memory_at
@@ -119,6 +118,19 @@ def test_another_ledger_at_the_same_place_is_noticed(sqlite_place):
     Path(sqlite_place.where).unlink()
     with pytest.warns(AccountWarning, match="before, with 2 events"):
         sqlite_place.open()
+    sqlite_place.open().reserve("a", HALF)  # told once: this is the one that is kept here now
+
+
+def test_a_ledger_that_took_the_place_of_another_is_refused(sqlite_place, tmp_path):
+    """Whoever writes the whole file anew, under a name of its own, is noticed."""
+    sqlite_place.open().reserve("a", HALF)
+    Ledger(tmp_path / "other.db", "w25", MODEL, LIMIT, memory=False)
+    shutil.copy(tmp_path / "other.db", sqlite_place.where)
+    with pytest.raises(LedgerDamaged, match="with 2 events: this one has replaced it"):
+        sqlite_place.open()
+    forget(sqlite_place.where)
+    sqlite_place.open().reserve("a", HALF)
+    assert sqlite_place.open().verify() == 3
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -305,22 +317,34 @@ def test_two_keyed_ledgers_of_one_history_differ(sqlite_place, tmp_path):
 # --- versions -------------------------------------------------------------------------------------
 
 
-def test_a_ledger_of_version_one_is_migrated(place, another_process):
-    ledger = place.open()
-    printed = ledger.reserve("a", HALF).entry_hash
+def of_version_one(place):
     place.forge(
         "ALTER TABLE undertow_ledger DROP COLUMN id",
         "ALTER TABLE undertow_ledger DROP COLUMN key_mark",
         "UPDATE undertow_ledger SET version = 1",
     )
+
+
+def test_a_ledger_of_version_one_is_migrated(place, another_process):
+    ledger = place.open(memory=False)
+    printed = ledger.reserve("a", HALF).entry_hash
+    of_version_one(place)
     another_process()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AccountWarning)  # it has no name, so it has another now
-        again = place.open()
+    again = place.open()
     assert again.verify(printed) == 2
     again.begin("a")
     assert again.confirm("a", {"value": 3}) == {"value": 3}
     assert again.left() == HALF
     ((name,),) = place.forge("SELECT id FROM undertow_ledger")
     assert len(name) == 32
-    assert memory.memory_at(None).head(name)[0] == 4
+    assert memory_at(None).head(name) == place.forge("SELECT seq, hash FROM undertow_ledger")[0]
+
+
+def test_an_old_copy_of_version_one_is_noticed(sqlite_place, tmp_path):
+    sqlite_place.open(memory=False).reserve("a", HALF)
+    of_version_one(sqlite_place)
+    shutil.copy(sqlite_place.where, tmp_path / "old.db")
+    sqlite_place.open().reserve("b", HALF)
+    shutil.copy(tmp_path / "old.db", sqlite_place.where)
+    with pytest.raises(LedgerDamaged, match="older copy"):
+        sqlite_place.open()

@@ -78,13 +78,11 @@ class Ledger:
     create
         Whether a missing ledger or data set is created.
     key
-        Bytes, or the name of a file that holds them (by default the one that the environment names
-        in ``UNDERTOW_LEDGER_KEY``): nobody without it can write a ledger that verifies. A ledger
-        gets its key when it is created, for good; without it a ledger can only be read.
+        Bytes or their file (by default that in ``UNDERTOW_LEDGER_KEY``): nobody without it can
+        write a ledger that verifies. Set when a ledger is created; without it one can only read.
     memory
-        Where the last event of each ledger is remembered, so that an old copy is noticed: a file
-        name, by default a file in the folder ``UNDERTOW_STATE``, else in that of the user's state
-        (``~/.local/state/undertow``); False for nowhere.
+        The file that remembers the last event of each ledger, so that an old copy is noticed; by
+        default in the folder ``UNDERTOW_STATE`` or ``~/.local/state/undertow``; False for none.
 
     >>> import tempfile
     >>> from undertow import MarkovChain
@@ -376,9 +374,9 @@ class Ledger:
             level = transaction.highest(self.dataset, cells, where.start, where.end)
             return terms, layout, level
 
-    def _stored(self) -> Terms | None:
+    def _stored(self, *, created: bool = False) -> Terms | None:
         with self._checks.reading() as transaction:
-            self._checks.look_around()
+            self._checks.look_around(created=created)
             found = transaction.dataset(self.dataset)
             return None if found is None else found[0]
 
@@ -407,7 +405,7 @@ class Ledger:
         terms = replace(terms, budget=budget)
         if not present:
             self._store.create()
-            self._stored()
+            self._stored(created=True)
         with self._checks.writing("open") as granting:
             transaction = granting.transaction
             found = transaction.dataset(self.dataset)
@@ -443,12 +441,7 @@ def forget(
     store = Store(where, read_key(key))
     if not store.prepare():
         raise LedgerUnavailable(f"{store.place} does not exist")
-    checks = Checks(store, memory_at(memory))
-    last = checks.forget()
-    with checks.writing("forget") as granting:
-        body = {"remembered": None if last is None else [*last], "at": _now()}
-        granting.transaction.append("", "forget", None, body)
-    return 0 if last is None else last[0]
+    return Checks(store, memory_at(memory)).forget(_now())
 
 
 def _now() -> str:

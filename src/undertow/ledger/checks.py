@@ -122,16 +122,25 @@ class Checks:
                 raise _rolled_back(self._store.place, head.seq, last[0])
             yield transaction
 
-    def look_around(self) -> None:
-        """Warn about another ledger that was kept at this place before."""
+    def look_around(self, *, created: bool) -> None:
+        """Refuse a ledger that took another's place, unless it was just created: then warn."""
         before = self._memory.others_at(self._place, self._id) if self._place else 0
-        if before:
-            warnings.warn(
-                f"another ledger was kept as {self._store.place} before, with {before} events: "
-                "what was spent there is not known here, and adds up; go back to it if it is lost",
-                AccountWarning,
-                stacklevel=4,
+        if not before:
+            return
+        said = f"another ledger was kept as {self._store.place} before, with {before} events"
+        if not created:
+            raise LedgerDamaged(
+                f"{said}: this one has replaced it, and what was spent there is not in it; go back "
+                "to that one, or, if it is given up, record that with: undertow ledger forget "
+                "LEDGER --yes"
             )
+        self._memory.give_up(self._place, self._id)
+        warnings.warn(
+            f"{said}: what was spent there is not known here, and adds up; go back to it if it "
+            "was lost",
+            AccountWarning,
+            stacklevel=4,
+        )
 
     def verify(self, holding: Iterable[str] = ()) -> int:
         """Return the number of events after checking everything from the first event on."""
@@ -158,18 +167,27 @@ class Checks:
                 known.mark = self._store.touched(after) if alone else None
         self._remember(end)
 
-    def forget(self) -> tuple[int, str] | None:
-        """Accept a ledger that has lost events: return the last one that was remembered."""
+    def forget(self, at: str) -> int:
+        """Accept, on record, a ledger that has lost events; return how many were remembered.
+
+        The record is written before anything is forgotten: a crash in between refuses once more.
+        """
         with self._store.reading() as transaction:
             head = transaction.head
             head.seal.needed(self._store.place)
             verified(transaction.snapshot())
-        last = self._memory.head(head.id)
-        self._memory.forget(head.id)
         known = _at(self._store.address)
         with known.lock:
             known.start(head)
-        return last
+        last = self._memory.head(head.id)
+        with Checks(self._store, Memory(None)).writing("forget") as granting:
+            body = {"remembered": None if last is None else [*last], "at": at}
+            granting.transaction.append("", "forget", None, body)
+            end = granting.transaction.head
+        self._memory.forget(head.id)
+        self._memory.give_up(self._place, head.id)
+        self._remember(end)
+        return 0 if last is None else last[0]
 
     def bound(self, transaction: Transaction, identity: str, dataset: str) -> list[tuple[str, str]]:
         """Return where else a table was released, by the memory: (data set, ledger)."""

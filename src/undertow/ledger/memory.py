@@ -88,8 +88,17 @@ class Memory:
 
         self._with(drop, None)
 
+    def give_up(self, place: str, ledger: str) -> None:
+        """Let a ledger be the one at a place from now on, whatever was kept there before."""
+
+        def free(file: sqlite3.Connection) -> None:
+            query = "UPDATE heads SET place = '' WHERE place = ? AND ledger <> ?"
+            file.execute(query, (place, ledger))
+
+        self._with(free, None)
+
     def others_at(self, place: str, ledger: str) -> int:
-        """Return how many events the ledgers had that were kept at this place before."""
+        """Return how many events the other ledgers have that were last seen at this place."""
 
         def find(file: sqlite3.Connection) -> int:
             query = "SELECT sum(seq) FROM heads WHERE place = ? AND ledger <> ?"

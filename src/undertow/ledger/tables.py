@@ -71,13 +71,17 @@ def fill(connection: sa.Connection, key: bytes | None) -> None:
 
 
 def _named(connection: sa.Connection) -> None:
-    """Version 1 to 2: the ledger gets an id, and room for the mark of a key, which it has not."""
+    """Version 1 to 2: the ledger gets an id, and room for the mark of a key, which it has not.
+
+    The id follows from the first event, so that all copies of the ledger get the same.
+    """
     there = {column["name"] for column in sa.inspect(connection).get_columns(LEDGER.name)}
     for column in ("id", "key_mark"):
         if column not in there:
             connection.exec_driver_sql(f"ALTER TABLE {LEDGER.name} ADD COLUMN {column} TEXT")
+    first = connection.execute(sa.select(EVENTS.c.hash).where(EVENTS.c.seq == 1)).scalar()
     named = sa.update(LEDGER).where(LEDGER.c.id.is_(None))
-    connection.execute(named.values(id=secrets.token_hex(16)))
+    connection.execute(named.values(id=str(first or secrets.token_hex(16))[:32]))
 
 
 MIGRATIONS: dict[int, Callable[[sa.Connection], None]] = {1: _named}
