@@ -47,7 +47,7 @@ IGNORANT = ("quilt-approx", "wasserstein")
 LEVELS = (0.5, 1.0, 2.0, 4.0)
 
 
-# --- models -----------------------------------------------------------------------------------------
+# --- models ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def world(rng: np.random.Generator, three: float = 0.4) -> World:
     return World(name, states, law)
 
 
-# --- plans ------------------------------------------------------------------------------------------
+# --- plans ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def ask(
     return Ask(where, asked, level, method, length, against, unit, pairs, protect, covers)
 
 
-# --- tables -----------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,9 @@ def table(rng: np.random.Generator, n: int, most: int | None = None, people: int
         groups = [_group(rng, kind, number, step, size) for step in present]
         halves = [int(2 * step >= size) for step in present]
         found.append(
-            Person(string.ascii_lowercase[number], first, tuple(present), tuple(groups), tuple(halves))
+            Person(
+                string.ascii_lowercase[number], first, tuple(present), tuple(groups), tuple(halves)
+            )
         )
     return Table(tuple(found), every, named=persons > 1 or bool(rng.random() < 0.5))
 
@@ -315,7 +317,9 @@ class View:
         data = ut.Data(frame, value="value", person="person" if table.named else None, **more)
         if self.window is None:
             return data
-        ends = [None if end is None else end * (7 if self.clock == "u" else 1) for end in self.window]
+        ends = [
+            None if end is None else end * (7 if self.clock == "u" else 1) for end in self.window
+        ]
         return data.window(*ends)
 
     def covered(self, table: Table, person: Person) -> dict[Any, tuple[int, ...]]:
@@ -365,7 +369,7 @@ def view(rng: np.random.Generator, table: Table, spelled: bool = False) -> View:
     return View(window, by, groups, clock)
 
 
-# --- what was answered ------------------------------------------------------------------------------
+# --- what was answered ----------------------------------------------------------------------------
 
 
 def answers(plan: Any, table: Table, view: View, person: Person, states: int) -> list[Answer]:
