@@ -47,7 +47,7 @@ IGNORANT = ("quilt-approx", "wasserstein")
 LEVELS = (0.5, 1.0, 2.0, 4.0)
 
 
-# --- models -----------------------------------------------------------------------------------------
+# --- models ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def world(rng: np.random.Generator, three: float = 0.4) -> World:
     return World(name, states, law)
 
 
-# --- plans ------------------------------------------------------------------------------------------
+# --- plans ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def ask(
     return Ask(where, asked, level, method, length, against, unit, pairs, protect, covers)
 
 
-# --- tables -----------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -369,7 +369,7 @@ def view(rng: np.random.Generator, table: Table, spelled: bool = False) -> View:
     return View(window, by, groups, clock)
 
 
-# --- what was answered ------------------------------------------------------------------------------
+# --- what was answered ----------------------------------------------------------------------------
 
 
 def answers(plan: Any, table: Table, view: View, person: Person, states: int) -> list[Answer]:

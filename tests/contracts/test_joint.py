@@ -1,0 +1,332 @@
+"""What was released together never leaks more than was promised, by enumeration.
+
+The oracle of `joint_oracle` is first held against numbers that were found without it. Then
+releases that were once granted against their promise: each must be refused, or keep it. Then
+random histories; the long form of these runs in the soak.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from tests.contracts import joint_histories as parts
+from tests.contracts import joint_oracle as oracle
+from tests.contracts import joint_runs as runs
+from tests.contracts.joint_histories import TWO, Ask, Person, Promise, Table, View, World
+from tests.contracts.joint_oracle import ERROR, Noisy, chain_law, joint_leakage
+
+LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
+ROUND, PAIR = parts.THREE["round"], parts.THREE["pair"]
+NEGATIVE, STICKY, LEAVING = TWO["negative"], TWO["sticky"], TWO["leaving"]
+ACTIVITY = TWO["activity"]
+
+
+def counts(state, scale, *windows, states=2):
+    """A noisy count of one state on each of some lists of records."""
+    weights = tuple(int(x == state) for x in range(states))
+    return [Noisy(tuple(window), weights, scale) for window in windows]
+
+
+def law(transition, n, start="stationary"):
+    return chain_law(ut.MarkovChain(transition, start=start), n)
+
+
+# --- the oracle -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("windows", "leakage"),
+    [
+        ([range(4)], 2.54003),
+        ([range(2), range(2, 4)], 2.54003),
+        ([range(4), range(4)], 4.64194),
+    ],
+)
+def test_the_oracle_composes(windows, leakage):
+    """The activity chain, four records, level 1: disjoint windows cost one, the same twice."""
+    found = joint_leakage(law(ACTIVITY, 4), counts(1, 1.0, *windows))
+    assert found == pytest.approx(leakage, abs=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("world", "answers", "leakage"),
+    [
+        (law(NEGATIVE, 6), counts(1, 0.50000000005700, (0, 2, 4), (1, 3, 5)), 3.5696),
+        (law(ROUND, 6), counts(0, 0.25679610199174, range(2, 4), states=3), 5.1812),
+        (law(PAIR, 6), counts(0, 0.52235869095886, range(2, 5), states=3), 3.1324),
+        (law(STICKY, 6), counts(1, 0.41791956846969, range(2, 4)), 4.2088),
+        (law(LEAVING, 6, (1, 0)), counts(1, 1.00000000000009, range(4, 6)), 1.8116),
+        (law(STICKY, 6), counts(1, 1.79254138057432, (0, 1), (2, 3), (4, 5)), 2.3449),
+    ],
+)
+def test_the_oracle_finds_what_was_found_before(world, answers, leakage):
+    """Scales of plans that promised 2, 5, 3, 4, 1 and 1; six records."""
+    assert joint_leakage(world, answers) == pytest.approx(leakage, abs=5e-5)
+
+
+def test_the_oracle_knows_the_worst_pair_of_published_mechanisms():
+    """Two binary mechanisms of known leakages, and the two together: more than their sum."""
+    joint = np.array([[0.582, 0.333], [0.084, 0.001]])
+    first = np.array([[0.08, 0.88], [0.03, 0.07]]).reshape(-1, 1)
+    second = np.array([[0.19, 0.72], [0.09, 0.27]]).reshape(-1, 1)
+
+    class Given:
+        def __init__(self, zero):
+            self.table = np.hstack([zero, 1 - zero])
+
+        def likelihood(self, n, states):
+            return self.table
+
+    one, two = Given(first), Given(second)
+    found = [joint_leakage(joint, some) for some in ([one], [two], [one, two])]  # type: ignore[list-item]
+    assert found == pytest.approx([2.531427, 1.424669, 4.420249], abs=5e-7)
+
+
+def test_the_oracle_on_flips():
+    """Section 13's references: flips with rates .1 and .2 of five records, and a noise chain."""
+    world = law([[0.8, 0.2], [0.35, 0.65]], 5)
+    flips = [oracle.flipped(range(5), [[0.9, 0.1], [0.2, 0.8]])]
+    for against in ("any", "ignorant"):
+        assert joint_leakage(world, flips, against) == pytest.approx(4.102643365, abs=1e-9)
+    same = joint_leakage(world, [oracle.Xored((0, 1, 3), 0.3, 0.7)])  # independent: rho0 + rho1 = 1
+    plain = joint_leakage(world, [oracle.flipped((0, 1, 3), [[0.7, 0.3], [0.3, 0.7]])])
+    assert same == pytest.approx(plain, abs=1e-12)
+
+
+def test_the_oracle_on_many_records_at_once():
+    """Two histories of a person move a count by all of its records, and several answers add up."""
+    both = [*counts(1, 2.0, range(4)), *oracle.histogram(range(2), 2, 1.0)]
+    assert oracle.person_leakage(both, 4, 3) == pytest.approx(4 / 2 + 2 * 2 / 1)
+    assert oracle.dependent_leakage(both, 4, 2, size=1) == pytest.approx(1 / 2 + 2)
+    assert oracle.dependent_leakage(both, 4, 2, size=4) == pytest.approx(6)
+
+
+def test_outputs_beyond_the_answers_add_nothing():
+    """The same leakage with ten more outputs on either side."""
+
+    class Wider(Noisy):
+        def likelihood(self, n, states):
+            totals, outputs = self.totals(n, states), np.arange(-10, n + 11)
+            return np.exp(-np.abs(totals[:, None] - outputs) / self.scale)
+
+    for pool in (TWO, parts.THREE):
+        for rows in pool.values():
+            world = law(rows, 4)
+            windows = ((0, 1, 2), (1, 3))
+            plain = counts(0, 0.8, *windows, states=len(rows))
+            wide = [Wider(one.positions, one.weights, one.scale) for one in plain]
+            assert joint_leakage(world, wide) == pytest.approx(
+                joint_leakage(world, plain), abs=1e-13
+            )
+
+
+# --- releases that were granted against their promise ---------------------------------------------
+
+
+def one_person(groups, *, first=0, every=False, present=None):
+    present = tuple(range(len(groups))) if present is None else tuple(present)
+    person = Person("a", first, present, tuple(groups), tuple(groups))
+    return Table((person,), every, named=False)
+
+
+WITHOUT_GROUPS = one_person((0,) * 6)
+PARITY = one_person((0, 1) * 3)
+
+BROKEN = {
+    "groups within a series": (
+        Ask(World("negative", 2), ut.Count(1), 2.0, "exact"), PARITY, View(by="g"),
+    ),
+    "window of any length": (
+        Ask(World("round", 3), ut.Count(0), 5.0, "exact"), WITHOUT_GROUPS, View((2, 4)),
+    ),
+    "window of any length, another chain": (
+        Ask(World("pair", 3), ut.Count(0), 3.0, "exact"), WITHOUT_GROUPS, View((2, 5)),
+    ),
+    "plan for two records on a window": (
+        Ask(World("sticky", 2), ut.Count(1), 4.0, length=2), WITHOUT_GROUPS, View((2, 4)),
+    ),
+    "start of the chain, end of the series": (
+        Ask(World("leaving", 2, (1.0, 0.0)), ut.Count(1), 1.0, length=2), WITHOUT_GROUPS,
+        View((4, 6)),
+    ),
+    # found by the histories below
+    "exchange for two records on a window": (
+        Ask(World("sticky", 2), ut.Count(1), 1.0, "exchange", 2), WITHOUT_GROUPS, View((2, 4)),
+    ),
+    "one declared group of several": (
+        Ask(World("never twice", 2), ut.Count(0), 2.0, length=6), PARITY, View(by="g", groups=(0,)),
+    ),
+    "some records in no group": (
+        Ask(World("never twice", 2), ut.Count(1), 2.0, length=6),
+        one_person((1, None, 1, 1, None, 1)), View(by="g"),
+    ),
+    "groups against an ignorant attacker": (
+        Ask(World("round", 3), ut.Count((0, 2)), 2.0, length=4, against="ignorant"),
+        one_person((0, 1, 0, 1)), View(by="g"),
+    ),
+    "groups by the distance of Wasserstein": (
+        Ask(World("stack", 3, (0.2, 0.3, 0.5), (1, 1, 1)), ut.Count((0, 1)), 1.0, "wasserstein",
+            against="ignorant"),
+        one_person((0, 1, 0, 1)), View(by="g"),
+    ),
+    "a single record": (
+        Ask(World("wavering", 2), ut.Count(1), 1.0, "exact", against="ignorant"),
+        one_person((0,)), View(),
+    ),
+    "a window of a single record": (
+        Ask(World("wavering", 2), ut.Count(1), 1.0, "exact", against="ignorant"),
+        WITHOUT_GROUPS, View((3, 4)),
+    ),
+    "flips for two records on a window": (
+        Ask(World("activity", 2, (0.3, 0.7)), ut.Series(), 4.0, length=2), WITHOUT_GROUPS,
+        View((1, 3)),
+    ),
+    "more records of a person than depend on each other": (
+        Ask(World("any", 2, dependent=2), ut.Count(1), 2.0, "group", unit="person"),
+        WITHOUT_GROUPS, View(),
+    ),
+    "quilts for two records on a window": (
+        Ask(World("sticky", 2), ut.Count(1), 4.0, "quilt", 2), WITHOUT_GROUPS, View((2, 4)),
+    ),
+    "a redacted window": (
+        Ask(World("sticky", 2), ut.Redacted(1, length=3), 1.5, "optimal", 3), WITHOUT_GROUPS,
+        View((2, 5)),
+    ),
+    "a noise chain on a window": (
+        Ask(World("sticky", 2), ut.Series(), 2.0, "xor", 2), WITHOUT_GROUPS, View((2, 4)),
+    ),
+    "several linear sums": (
+        Ask(World("negative", 2), ut.Sum(0, 1), 2.0, length=6), PARITY, View(by="g"),
+    ),
+    "a pattern of absent steps": (
+        Ask(World("never twice", 2), ut.Count(1), 3.0, "exact", 6),
+        one_person((0,) * 4, every=True, present=(0, 2, 4, 5)), View(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_release_is_refused_or_keeps_its_promise(case):
+    ask, table, view = BROKEN[case]
+    outcome = runs.release_of(case, ask, table, view, np.random.default_rng(1))
+    assert outcome.kinds, "there is no such plan any more: the case tests nothing"
+    assert outcome.failure is None
+
+
+def test_a_ledger_for_short_series_is_refused_long_ones_or_keeps_its_limit(tmp_path):
+    """Three consecutive windows of six records, from a ledger whose model has two."""
+    where = World("sticky", 2)
+    ledger = ut.Ledger(tmp_path / "a.db", "data", where.model(2), 1.0)
+    frame = WITHOUT_GROUPS.frame(np.random.default_rng(1), 2)
+    book = runs.Account(where, WITHOUT_GROUPS, frame, ledger)
+    for low in (0, 2, 4):
+        book.ask(Ask(where, ut.Count(1), 1.0, "exchange", 2), View((low, low + 2)))
+    assert book.leakage() <= 1.0 + ERROR
+
+
+@pytest.mark.parametrize("name", ["1.00000000000000000001", "1e0", "01", "+1", "1.0", 1.0])
+def test_another_name_of_a_group_is_the_same_group_to_a_ledger(tmp_path, name):
+    where, table = World("sticky", 2), one_person((1,) * 4)
+    ledger = ut.Ledger(tmp_path / "a.db", "data", where.model(None), 1.0)
+    book = runs.Account(where, table, table.frame(np.random.default_rng(1), 2), ledger)
+    book.ask(Ask(where, ut.Count(1), 1.0, "exchange"), View(by="g", groups=(1,)))
+    book.ask(Ask(where, ut.Count(0), 1.0, "exchange"), View(by="g", groups=(name,)))
+    assert book.leakage() <= 1.0 + ERROR
+
+
+# --- what must be granted -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(parts.STEADY))
+@pytest.mark.parametrize("length", [None, 4])
+def test_exact_plans_are_granted_whole_series(name, length):
+    states = 2 if name in TWO else 3
+    ask = Ask(World(name, states), ut.Count(0), 1.0, "exact", length)
+    groups = [one_person((0,) * 4), one_person((0,) * 4, every=True)]
+    for table in groups:
+        outcome = runs.release_of("whole", ask, table, View(), np.random.default_rng(1))
+        assert (outcome.granted, outcome.failure) == (1, None)
+        whole = runs.release_of("group", ask, table, View(by="g"), np.random.default_rng(1))
+        assert (whole.granted, whole.failure) == (1, None)
+
+
+@pytest.mark.parametrize("name", [*TWO, *parts.THREE])
+def test_exchange_plans_for_any_length_are_granted_everything(name):
+    states = 2 if name in TWO else 3
+    n = runs.SMALL[states]
+    table = one_person((0, 1, None, 1, 0, 1)[:n])
+    for query in (ut.Count(0), ut.Histogram()):
+        ask = Ask(World(name, states), query, 1.0, "exchange")
+        for view in (View(), View((1, 3)), View(by="g"), View((0, 4), "g", (1,))):
+            outcome = runs.release_of("any", ask, table, view, np.random.default_rng(1))
+            assert (outcome.granted, outcome.failure) == (1, None), view
+
+
+@pytest.mark.parametrize("name", ["activity", "negative", "sticky", "plain"])
+def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
+    where, table = World(name, 2 if name in TWO else 3), one_person((0,) * 4)
+    ledger = ut.Ledger(tmp_path / "a.db", "data", where.model(None), 1.0)
+    book = runs.Account(where, table, table.frame(np.random.default_rng(1), 2), ledger)
+    ask = Ask(where, ut.Count(0), 1.0, "exchange")
+    decisions = [book.ask(ask, View(window))[1] for window in ((0, 1), (1, 3), (3, 4), (0, 2))]
+    assert decisions[:3] == ["granted"] * 3
+    assert decisions[3] == "BudgetExceeded"
+    assert book.leakage() <= 1.0 + ERROR
+
+
+# --- random histories -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_random_releases_keep_their_promise(first):
+    tally = runs.run(runs.single, range(first, first + 100), seconds=60)
+    assert not tally.failures
+    assert tally.histories == 100
+    assert sum(tally.grants.values()) >= 25
+
+
+@pytest.mark.parametrize("first", range(0, 63, 21))
+def test_random_accounts_keep_their_limit(tmp_path, first):
+    tally = runs.run(lambda number: runs.account(number, tmp_path), range(first, first + 21), 60)
+    assert not tally.failures
+    assert tally.histories == 21
+    assert sum(tally.grants.values()) >= 15
+
+
+@LAWS
+@given(st.data())
+def test_any_grouping_of_any_window_keeps_the_promise(data):
+    name = data.draw(st.sampled_from(sorted(parts.STEADY & set(TWO))), "chain")
+    n = data.draw(st.integers(2, 6), "records")
+    groups = data.draw(st.lists(st.sampled_from([0, 1, None]), min_size=n, max_size=n), "groups")
+    low = data.draw(st.integers(0, n - 1), "start")
+    high = data.draw(st.integers(low + 1, n), "end")
+    method = data.draw(st.sampled_from(["exact", "exchange", "quilt"]), "method")
+    length = data.draw(st.sampled_from([None, n, max(2, high - low)]), "length")
+    by = data.draw(st.sampled_from([None, "g"]), "by")
+    window = None if (low, high) == (0, n) else (low, high)
+    ask = Ask(World(name, 2), ut.Count(0), 1.0, method, length)
+    outcome = runs.release_of(
+        "drawn", ask, one_person(groups), View(window, by), np.random.default_rng(1)
+    )
+    assert outcome.failure is None
+
+
+def test_a_broken_promise_would_be_noticed(monkeypatch, tmp_path):
+    """With a tenth less noise than was drawn, some histories leak more than was promised."""
+    honest = parts.joint
+
+    def quieter(where: World, promise: Promise, n, granted, public=None):
+        less = [
+            Noisy(one.positions, one.weights, 0.9 * one.scale, one.factors)
+            if isinstance(one, Noisy)
+            else one
+            for one in granted
+        ]
+        return honest(where, promise, n, less, public)
+
+    monkeypatch.setattr(parts, "joint", quieter)
+    assert runs.run(runs.single, range(60), 30).failures
+    assert runs.run(lambda number: runs.account(number, tmp_path), range(14), 30).failures
