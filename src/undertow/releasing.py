@@ -281,24 +281,9 @@ def _told(
         tuple(result["rows"]),
         made=made or datetime.now(UTC).isoformat(timespec="seconds"),
         replayed=made is not None,
-        window=_window(ready.table.scope()),
+        window=ready.table.bounds(),
         proof=ready.proof,
     )  # fmt: skip
-
-
-def _window(scope: Any) -> tuple[Any, Any] | None:
-    """Return the ends of the window as people write them."""
-    if scope.start is None and scope.end is None:
-        return None
-    if not scope.clock.startswith("microseconds of "):
-        return scope.start, scope.end
-    from undertow.data.columns import iso
-
-    start, end = (
-        None if moment is None else iso(moment, day=moment % 86_400_000_000 == 0)
-        for moment in (scope.start, scope.end)
-    )
-    return start, end
 
 
 def _value(plan: Plan, numbers: list[int], rows: int) -> Any:
@@ -338,6 +323,9 @@ class _Records:
         return {"source": "the list of records"}
 
     def identity(self) -> None:
+        return None
+
+    def bounds(self) -> None:
         return None
 
     def answers(self, query: AnyQuery, states: tuple[State, ...]) -> _Answers:

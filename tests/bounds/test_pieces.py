@@ -6,21 +6,15 @@ the law of the first record, and it only ever sees a few of the windows of an en
 it finds is never above the certified upper end, and comes close to it where the chain mixes fast.
 """
 
-import json
 import math
 from itertools import chain as chained
 from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import undertow as ut
-from undertow.bounds.chains.count import count_leakage
-from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.pieces import replay_window, window_leakage
-from undertow.certificate import Leakage, Witness
+from undertow.bounds.chains.pieces import window_leakage
 from undertow.planning.search import calibrate
 
 CYCLING = [[0.07, 0.91, 0.02], [0.11, 0.02, 0.87], [0.39, 0.02, 0.59]]

@@ -11,6 +11,7 @@ from undertow.cli.compare_command import compare
 from undertow.cli.demo_command import demo
 from undertow.cli.estimate_command import estimate
 from undertow.cli.fit_command import fit
+from undertow.cli.keys_command import keys_app
 from undertow.cli.leakage_command import leakage
 from undertow.cli.ledger_command import ledger_app
 from undertow.cli.plan_command import plan
@@ -99,5 +100,6 @@ app.command(short_help="What a randomised series says of the true one.")(estimat
 app.command(short_help="What attackers make of a release.")(attack)
 app.command(short_help="Does the code keep a plan's promise?")(audit)
 app.add_typer(ledger_app, short_help="What was released, and what is left.")
+app.add_typer(keys_app, name="keys", short_help="Keys that sign plans.")
 app.command(short_help="The papers, recomputed and judged.")(reproduce)
 app.command(short_help="Show me, on simulated activity.")(demo)

@@ -1,8 +1,5 @@
 """``undertow ledger``: the account of what was released, and what is left of it."""
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
     from undertow.ledger.rules import Entry
 
-__all__ = ["KeyOption", "account_warnings", "ledger_app", "level_words", "open_ledger"]
+__all__ = ["KeyOption", "ledger_app", "level_words", "open_ledger"]
 
 ledger_app = typer.Typer(
     name="ledger", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -106,7 +103,7 @@ def create(
     Example:
       undertow ledger create year.db --dataset w25 --model chain.json --limit 1
     """
-    with refusals(as_json), account_warnings():
+    with refusals(as_json):
         described = ModelText(model, transition, states, start, length, frequency).read()
         with waiting("computing the budget"):
             from undertow.ledger.book import Ledger
@@ -141,7 +138,7 @@ def show_ledger(
     Example:
       undertow ledger show year.db --dataset w25
     """
-    with refusals(as_json), account_warnings():
+    with refusals(as_json):
         with waiting("reading the ledger"):
             book = open_ledger(where, dataset, key)
             entries, level, left, leak = book.entries(), book.level(), book.left(), book.leakage()
@@ -171,7 +168,7 @@ def limit(
     Example:
       undertow ledger limit year.db --dataset w25 2
     """
-    with refusals(as_json), account_warnings():
+    with refusals(as_json):
         with waiting("computing the budget"):
             book = open_ledger(where, dataset, key)
             book.set_limit(limit)
@@ -197,7 +194,7 @@ def verify(
     Example:
       undertow ledger verify year.db
     """
-    with refusals(as_json), account_warnings():
+    with refusals(as_json):
         with waiting("verifying the ledger"):
             from undertow.errors import LedgerDamaged
             from undertow.ledger.book import Ledger, datasets
@@ -238,7 +235,7 @@ def cancel(
     Example:
       undertow ledger cancel year.db --dataset w25 --id week-7 --why "wrong table"
     """
-    with refusals(as_json), account_warnings():
+    with refusals(as_json):
         with waiting("checking the ledger"):
             book = open_ledger(where, dataset, key)
             book.cancel(release_id, why)
@@ -268,7 +265,7 @@ def forget(
     Example:
       undertow ledger forget year.db --yes
     """
-    with refusals(as_json), account_warnings():
+    with refusals(as_json):
         if not yes:
             raise misuse("entries that were written would be given up; say --yes")
         with waiting("checking the ledger"):
@@ -308,24 +305,6 @@ def roles(
         else:
             rows = [("role", role), ("may", "reserve, begin, confirm, cancel")]
             show("The ledger may be appended to", [*rows, ("may not", "change or delete events")])
-
-
-@contextmanager
-def account_warnings() -> Iterator[None]:
-    """Say what a curator should look at in one line each on stderr."""
-    from undertow.errors import AccountWarning
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", AccountWarning)
-        try:
-            yield
-        finally:
-            said = [str(one.message) for one in caught if one.category is AccountWarning]
-            for message in dict.fromkeys(said):
-                typer.echo(f"undertow: {message}", err=True)
-    for one in caught:
-        if one.category is not AccountWarning:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def open_ledger(where: str, dataset: str | None, key: Path | None = None) -> "Ledger":

@@ -27,7 +27,6 @@ __all__ = [
     "Stage",
     "foretold",
     "left_behind",
-    "made_already",
 ]
 
 
@@ -38,6 +37,7 @@ class Account:
     ledger: str | None
     dataset: str | None
     release_id: str | None
+    key: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse half an account."""
@@ -48,7 +48,7 @@ class Account:
 
     def open(self) -> "Ledger | None":
         """Return the account, None if nothing is accounted."""
-        return None if self.ledger is None else open_ledger(self.ledger, self.dataset)
+        return None if self.ledger is None else open_ledger(self.ledger, self.dataset, self.key)
 
 
 class Recorded(Exception):  # noqa: N818  (it ends a draw that would be the second)
@@ -106,14 +106,9 @@ class Held:
             raise LedgerConflict("nothing was reserved for this release")
         self.result = {**self.result, "files": dict(files)}
         if self._book.confirm(self.reserved.release_id, self.result) != self.result:
-            raise made_already(self.reserved.release_id)
+            from undertow.accounting import released
 
-
-def made_already(release_id: str) -> LedgerConflict:
-    """Return the refusal of a second draw, in the words of the command line."""
-    from undertow.accounting import released
-
-    return LedgerConflict(str(released(release_id)).replace("release_id", "--id"))
+            raise released(self.reserved.release_id)
 
 
 def left_behind(places: Places, recorded: Mapping[str, Any], name: str) -> dict[Path, Path] | None:
@@ -209,7 +204,9 @@ def _published(found: "Entry", wanted: "Entry", left: float | None, places: Plac
     if named:
         kept = left_behind(places, found.result or {}, name_of(found.hash, named[0]))
     if kept is None:
-        raise made_already(wanted.release_id)
+        from undertow.accounting import released
+
+        raise released(wanted.release_id)
     for path in kept.values():
         check_output(path, force=places.force)
     return Asked(wanted, True, left, recorded=True)

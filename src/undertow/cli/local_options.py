@@ -28,6 +28,7 @@ __all__ = [
     "SeriesOption",
     "SourceOption",
     "StrictOption",
+    "TrustOption",
     "read_flips",
 ]
 
@@ -77,6 +78,12 @@ DatasetOption = Annotated[
 IdOption = Annotated[
     str | None,
     typer.Option("--id", metavar="ID", help="Its name; by default it follows from the asking."),
+]
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust", metavar="KEY", help="Accept only a plan that this public key (or file) signed."
+    ),
 ]
 SourceOption = Annotated[
     str | None,

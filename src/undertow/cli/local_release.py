@@ -39,7 +39,7 @@ from undertow.cli.local_output import (
 )
 from undertow.cli.options import find_state, misuse
 from undertow.cli.output import above, show, strict_json, waiting
-from undertow.errors import InvalidInput, LedgerConflict, NotSupported, UnknownState
+from undertow.errors import InvalidInput, NotSupported
 
 if TYPE_CHECKING:
     from undertow.data.table import Data, Shape
@@ -124,7 +124,7 @@ class Task:
         """Return the plan, if it is for this command."""
         from undertow.cli.files import read_plan
 
-        plan: Plan[Any] = read_plan(self.plan_file)
+        plan: Plan[Any] = read_plan(self.plan_file, self.trusted)
         if verb_of(plan) != self.verb:
             raise NotSupported(
                 f"the plan file {self.plan_file} {_DOES[verb_of(plan)]}; use it with 'undertow "
@@ -138,14 +138,10 @@ class Task:
 
         carry_out: Callable[..., Any] = getattr(sanitizing, self.verb)
         state = None if self.foreign is None else find_state(self.foreign, plan.states)
-        try:
-            return carry_out(
-                plan, table, foreign=state, strict=self.strict, ledger=ledger,
-                release_id=self.account.release_id,
-            )  # fmt: skip
-        except (UnknownState, LedgerConflict) as error:
-            said = str(error).replace("foreign=...", "--foreign").replace("release_id", "--id")
-            raise type(error)(said) from None
+        return carry_out(
+            plan, table, foreign=state, strict=self.strict, ledger=ledger,
+            release_id=self.account.release_id,
+        )  # fmt: skip
 
     def _rehearse(self, plan: "Plan[Any]", table: "Data", book: "Ledger | None") -> "Asked | None":
         """Return what would be reserved, after the very checks that a release would make."""
@@ -298,7 +294,7 @@ def _tell(
 ) -> None:  # fmt: skip
     made = None if held is None else held.reserved
     again = made is not None and made.result is not None
-    when = getattr(made, "made", None)  # a ledger that tells when its results were recorded
+    when = None if made is None else made.made
     if as_json:
         recorded = {
             "recorded_earlier": again,

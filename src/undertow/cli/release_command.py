@@ -1,10 +1,8 @@
 """``undertow release``: from a file to a private answer, accounted and written whole."""
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,16 +20,18 @@ from undertow.cli.data_options import (
     TimeOption,
     ValueOption,
     WindowOption,
+    people_of,
 )
-from undertow.cli.ledger_command import level_words, open_ledger
+from undertow.cli.ledger_command import KeyOption, level_words, open_ledger
+from undertow.cli.local_options import TrustOption
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import above, query_words, refusals, show, strict_json, waiting
+from undertow.cli.output import above, query_words, refusals, say, show, strict_json, waiting
+from undertow.cli.release_files import Places, published
 from undertow.cli.tables import show_table
-from undertow.errors import BudgetExceeded, InvalidInput
+from undertow.errors import BudgetExceeded
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
-    from undertow.plan import Plan
     from undertow.releasing import Prepared
     from undertow.reporting.report import Report
 
@@ -41,10 +41,6 @@ _UNACCOUNTED = (
     "not accounted in a ledger: every run draws new noise and reveals more; "
     "name one with --ledger and --dataset"
 )
-_PUBLISHED = (
-    "question", "numbers", "probability", "records", "persons", "rounding", "plan", "release_id",
-    "ledger_entry", "versions",
-)  # fmt: skip
 
 
 def release(
@@ -70,10 +66,12 @@ def release(
     dataset: Annotated[
         str | None, typer.Option("--dataset", metavar="NAME", help="... and the data set in it.")
     ] = None,
+    key: KeyOption = None,
     release_id: Annotated[
         str | None,
         typer.Option("--id", metavar="ID", help="Its name; by default it follows from the asking."),
     ] = None,
+    trust: TrustOption = None,
     source: Annotated[
         str | None,
         typer.Option("--source", metavar="TEXT", help="Where the model came from, for the report."),
@@ -113,16 +111,16 @@ def release(
         options = DataText(
             value, person, time, state, every, by, groups, gaps, window, locus, allele
         )
-        places = _Places(output, report, force)
+        places = Places(output, report, force)
         places.keep_off([data, plan, *([] if ledger is None else [Path(ledger)])])
-        from undertow.cli.files import read_plan
+        from undertow.cli.files import read_plan, read_trusted
+        from undertow.releasing import carry_out, prepare
 
-        found = read_plan(plan)
+        found = read_plan(plan, read_trusted(trust))
         with waiting("reading the data"):
-            book = None if ledger is None else open_ledger(ledger, dataset)
-            from undertow.releasing import carry_out, prepare
+            book = None if ledger is None else open_ledger(ledger, dataset, key)
 
-            table = options.read(data, found.states, _people(found))
+            table = options.read(data, found.states, people_of(found))
             ready = prepare(found, table, book, release_id=release_id)
             asked = _foretold(ready, book)
             places.check(recorded=asked.recorded)
@@ -130,90 +128,15 @@ def release(
             _tell_intent(asked, places, as_json)
             return
         with waiting("releasing"):
-            told = carry_out(ready, book, source=source).report()
-        places.write(told, accounted=book is not None)
+            out = carry_out(ready, book, source=source)
+            told = out.report()
+        places.write(out, accounted=book is not None)
         if book is None:
-            typer.echo(f"undertow: warning: {_UNACCOUNTED}", err=True)
+            say(f"warning: {_UNACCOUNTED}")
         if as_json:
-            typer.echo(strict_json(_published(told)))
+            typer.echo(strict_json(published(told)))
         else:
             _tell(told, places, None if book is None else book.left(table.scope()))
-
-
-def _people(plan: "Plan") -> tuple[Any, ...]:
-    """Return the people of a plan's pedigree, in the order of its records."""
-    from undertow.models.pedigree import Pedigree
-    from undertow.models.sets import members
-
-    found = [model for model in members(plan.model) if isinstance(model, Pedigree)]
-    return found[0].people if found else ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where the answer and the report go."""
-
-    output: Path | None
-    report: Path | None
-    force: bool
-
-    def __post_init__(self) -> None:
-        """Refuse names that do not say what to write."""
-        if self.force and not self.named():
-            raise misuse("--force goes with --output or --report")
-        if self.output is not None and self.output.suffix.lower() not in (".json", ".csv"):
-            raise misuse(f"--output needs a name in .json or .csv; found {self.output.name!r}")
-        if self.report is not None:
-            from undertow.reporting.report import check_ending
-
-            try:
-                check_ending(self.report)
-            except InvalidInput as error:
-                raise misuse(f"--report: {error}") from None
-
-    def named(self) -> list[Path]:
-        """Return the files that will be written."""
-        return [path for path in (self.output, self.report) if path is not None]
-
-    def keep_off(self, inputs: list[Path]) -> None:
-        """Refuse to write over what is read, or one file over the other."""
-        seen = [_real(path) for path in inputs]
-        for path in self.named():
-            if _real(path) in seen:
-                raise misuse(f"{path} is named twice; results need files of their own")
-            seen.append(_real(path))
-
-    def check(self, *, recorded: bool) -> None:
-        """Refuse, before anything is spent, places where the results cannot be written.
-
-        Where the answer is already recorded nothing will be spent, and a file that is there may
-        be this very answer, written before a crash: it is looked at later.
-        """
-        from undertow.cli.files import check_output
-
-        for path in self.named():
-            check_output(path, force=self.force or recorded)
-
-    def write(self, told: "Report", *, accounted: bool) -> None:
-        """Write the files, each whole or not at all; one that holds the same already stays."""
-        from undertow.cli.files import write_bytes
-
-        contents = []
-        if self.output is not None:
-            contents.append((self.output, _answer(told, self.output)))
-        if self.report is not None:
-            contents.append((self.report, told.content(self.report)))
-        try:
-            for path, content in contents:
-                if not _holds(path, content):
-                    write_bytes(path, content, force=self.force)
-        except InvalidInput as error:
-            advice = (
-                "the answer is recorded: the same command again writes it and spends nothing"
-                if accounted
-                else "nothing was shown; run the command again for an answer with new noise"
-            )
-            raise InvalidInput(f"{error}; {advice}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +183,11 @@ def _foretold(ready: "Prepared", book: "Ledger | None") -> _Asked:
     return _Asked(ready, asked.release_id, left, recorded=recorded, reserved=entry is not None)
 
 
-def _tell_intent(asked: _Asked, places: _Places, as_json: bool) -> None:
+def _tell_intent(asked: _Asked, places: Places, as_json: bool) -> None:
+    from undertow.reporting import scope
+
     files = [str(path) for path in places.named()]
-    ready = asked.ready
+    ready, window = asked.ready, asked.ready.table.bounds()
     question, shape = query_words(ready.plan.noise.query), ready.shape
     if as_json:
         fields = {
@@ -295,7 +220,10 @@ def _tell_intent(asked: _Asked, places: _Places, as_json: bool) -> None:
         "What a release would do (dry run: nothing was drawn, recorded or written)",
         [
             ("question", question),
-            ("records", _records(shape.rows, shape.persons)),
+            ("records", scope.records(shape.rows, shape.persons)),
+            ("proved for", scope.proved_for(ready.proof, ready.plan.length, window)),
+            ("window", scope.window(window)),
+            ("groups", scope.groups(shape.groups)),
             ("release", asked.release_id or "not named: there is no ledger"),
             ("spends", spend),
             ("left", left),
@@ -304,7 +232,9 @@ def _tell_intent(asked: _Asked, places: _Places, as_json: bool) -> None:
     )
 
 
-def _tell(told: "Report", places: _Places, left: float | None) -> None:
+def _tell(told: "Report", places: Places, left: float | None) -> None:
+    from undertow.reporting import scope
+
     said = told.to_dict()
     numbers = told.facts.numbers
     alone = len(numbers) == 1 and not numbers[0].label()
@@ -315,11 +245,18 @@ def _tell(told: "Report", places: _Places, left: float | None) -> None:
         rows += [("answer", numbers[0].shown()), ("error bar", bar)]
     else:
         rows += [("answer", "see the table"), ("error bars", f"hold all together {sure}")]
+    release = told.facts.release
     rows += [
         ("promise", said["promise"]["words"]),
         ("protects", said["promise"]["unit_words"].partition(":")[0]),
-        ("records", _records(said["records"], said["persons"])),
+        ("proved for", said["promise"]["proved_for"]),
+        ("records", scope.records(said["records"], said["persons"])),
+        ("window", scope.window(release.window)),
+        ("groups", scope.groups(release.groups)),
+        ("drawn", scope.drawn(release.made)),
     ]
+    if release.replayed:
+        rows.append(("note", scope.replay(release.made)))
     if left is not None:
         rows += [
             ("release", said["release_id"]),
@@ -331,40 +268,3 @@ def _tell(told: "Report", places: _Places, left: float | None) -> None:
     if not alone:
         cells = [(n.label(), n.shown(), above(n.within, 6)) for n in numbers]
         show_table("Released numbers", ("which", "released", "within"), cells)
-
-
-def _records(rows: int, persons: int) -> str:
-    return f"{rows}, of {persons} person{'s' * (persons != 1)}"
-
-
-def _published(told: "Report") -> dict[str, Any]:
-    """Return the answer and its promise, as a program wants them."""
-    said = told.to_dict()
-    promise = {"promise": said["promise"]["words"], "unit": said["promise"]["unit"]}
-    chosen = {name: said[name] for name in _PUBLISHED}
-    return {"format": "undertow-release", "version": 1} | chosen | promise
-
-
-def _answer(told: "Report", path: Path) -> bytes:
-    if path.suffix.lower() == ".json":
-        return (strict_json(_published(told)) + "\n").encode("utf-8", "backslashreplace")
-    rows = [number.to_dict() for number in told.facts.numbers]
-    text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return text.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    try:
-        return path.is_file() and path.read_bytes() == content
-    except OSError:
-        return False
-
-
-def _real(path: Path) -> Path:
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError):
-        return path

@@ -17,6 +17,7 @@ from undertow.cli.data_options import (
     ValueOption,
     WindowOption,
 )
+from undertow.cli.ledger_command import KeyOption
 from undertow.cli.local_options import (
     DatasetOption,
     DryRunOption,
@@ -28,6 +29,7 @@ from undertow.cli.local_options import (
     ReportOption,
     SourceOption,
     StrictOption,
+    TrustOption,
 )
 from undertow.cli.options import JsonOption
 from undertow.cli.output import refusals
@@ -50,7 +52,9 @@ def sanitize(
     strict: StrictOption = False,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
+    key: KeyOption = None,
     release_id: IdOption = None,
+    trust: TrustOption = None,
     source: SourceOption = None,
     output: Annotated[
         Path | None,
@@ -80,6 +84,7 @@ def sanitize(
         --output flipped.parquet --dry-run
     """
     with refusals(as_json):
+        from undertow.cli.files import read_trusted
         from undertow.cli.local_account import Account
         from undertow.cli.local_files import Places
         from undertow.cli.local_release import Task
@@ -89,7 +94,8 @@ def sanitize(
             DataText(value, person, time, state, every, by, groups, "split", window),
             foreign,
             strict,
-            Account(ledger, dataset, release_id),
+            Account(ledger, dataset, release_id, key),
             Places(output, None, report, force),
             source,
+            read_trusted(trust),
         ).run(dry_run=dry_run, as_json=as_json)  # fmt: skip

@@ -1,0 +1,119 @@
+"""Files of a released answer: written whole, recognised after a crash."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undertow.cli.options import misuse
+from undertow.errors import InvalidInput
+from undertow.reporting.files import csv_bytes, strict_json
+
+if TYPE_CHECKING:
+    from undertow.releasing import Release
+    from undertow.reporting.report import Report
+
+__all__ = ["Places", "published"]
+
+_PUBLISHED = (
+    "question", "numbers", "probability", "records", "persons", "window", "groups", "made",
+    "recorded_earlier", "rounding", "model", "plan", "release_id", "ledger_entry", "versions",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the answer and the report go."""
+
+    output: Path | None
+    report: Path | None
+    force: bool
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not say what to write."""
+        if self.force and not self.named():
+            raise misuse("--force goes with --output or --report")
+        if self.output is not None and self.output.suffix.lower() not in (".json", ".csv"):
+            raise misuse(f"--output needs a name in .json or .csv; found {self.output.name!r}")
+        if self.report is not None:
+            from undertow.reporting.report import check_ending
+
+            try:
+                check_ending(self.report)
+            except InvalidInput as error:
+                raise misuse(f"--report: {error}") from None
+
+    def named(self) -> list[Path]:
+        """Return the files that will be written."""
+        return [path for path in (self.output, self.report) if path is not None]
+
+    def keep_off(self, inputs: list[Path]) -> None:
+        """Refuse to write over what is read, or one file over the other."""
+        seen = [_real(path) for path in inputs]
+        for path in self.named():
+            if _real(path) in seen:
+                raise misuse(f"{path} is named twice; results need files of their own")
+            seen.append(_real(path))
+
+    def check(self, *, recorded: bool) -> None:
+        """Refuse, before anything is spent, places where the results cannot be written.
+
+        Where the answer is already recorded nothing will be spent, and a file that is there may
+        be this very answer, written before a crash: it is looked at later.
+        """
+        from undertow.cli.files import check_output
+
+        for path in self.named():
+            check_output(path, force=self.force or recorded)
+
+    def write(self, out: "Release", *, accounted: bool) -> None:
+        """Write the files, each whole or not at all; one that holds the same already stays.
+
+        What was written before a crash says that the answer is new, and the next run that it was
+        recorded earlier: both are the same answer.
+        """
+        from undertow.cli.files import write_bytes
+
+        told, first = out.report(), replace(out, replayed=False).report()
+        try:
+            for path in self.named():
+                made = told.content if path == self.report else partial(_answer, told)
+                held = first.content if path == self.report else partial(_answer, first)
+                if not _holds(path, made(path)) and not _holds(path, held(path)):
+                    write_bytes(path, made(path), force=self.force)
+        except InvalidInput as error:
+            advice = (
+                "the answer is recorded: the same command again writes it and spends nothing"
+                if accounted
+                else "nothing was shown; run the command again for an answer with new noise"
+            )
+            raise InvalidInput(f"{error}; {advice}") from None
+
+
+def published(told: "Report") -> dict[str, Any]:
+    """Return the answer and its promise, as a program wants them."""
+    said = told.to_dict()
+    promise = {"promise": said["promise"]["words"], "unit": said["promise"]["unit"]}
+    chosen = {name: said[name] for name in _PUBLISHED}
+    return {"format": "undertow-release", "version": 1} | chosen | promise
+
+
+def _answer(told: "Report", path: Path) -> bytes:
+    if path.suffix.lower() == ".json":
+        return (strict_json(published(told)) + "\n").encode("utf-8", "backslashreplace")
+    rows = [number.to_dict() for number in told.facts.numbers]
+    return csv_bytes(rows, list(rows[0]) if rows else [])
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.is_file() and path.read_bytes() == content
+    except OSError:
+        return False
+
+
+def _real(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        return path
