@@ -221,7 +221,7 @@ def test_a_method_that_does_not_cover_what_is_asked():
             covers="windows",
         )  # fmt: skip
     with pytest.raises(InvalidInput, match="covers must be"):
-        ut.calibrate(ut.Count(1), chain, epsilon=2.0, covers="some")
+        ut.calibrate(ut.Count(1), chain, epsilon=2.0, covers="some")  # type: ignore[call-overload]
 
 
 def test_plans_keep_what_they_cover():

@@ -223,8 +223,8 @@ def carry_out(
     bits = randomness or Secure()
     plan, asked = ready.plan, ready.asking
     if ledger is None or asked is None:
-        result = _noisy(plan, _evaluated(ready), bits)
-        return _told(ready, result, bits.describe(), None, None, source)
+        drawn = _noisy(plan, _evaluated(ready), bits)
+        return _told(ready, drawn, bits.describe(), None, None, source)
     entry = ledger.entry(asked.release_id)
     exact = None if entry is not None and entry.result is not None else _evaluated(ready)
     _bind(ready, ledger)

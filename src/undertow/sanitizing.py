@@ -299,7 +299,7 @@ def _longest(read: Coded, data: Any) -> int:
     shown = int(read.spans.max())
     if not hasattr(type(data), "answers"):
         return shown
-    return max(shown, data.shape().series)
+    return max(shown, int(data.shape().series))
 
 
 def _check_lengths(plan: "Plan[Any]", read: Coded, data: Any) -> None:

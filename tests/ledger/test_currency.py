@@ -42,7 +42,7 @@ def test_a_plan_fits_its_limit_and_two_halves_do(tmp_path):
     whole = ut.calibrate(ut.Sum(50, 90), FAMILY, epsilon=1.0)
     half = ut.calibrate(ut.Sum(50, 90), FAMILY, epsilon=0.4999)
     # released on the steps of a range: a little more than spread / scale
-    assert 40 / whole.noise.scale < level_of(whole) < 40 / whole.noise.scale * (1 + 1e-5)
+    assert 40 / whole.noise.scale < level_of(whole, whole.leakage) < 40 / whole.noise.scale * (1 + 1e-5)
     records = [70.0, 64.0, 68.0]
     ut.release(half, records, ledger=ledger, release_id="one")
     ut.release(half, records, ledger=ledger, release_id="two")
@@ -58,10 +58,10 @@ def test_ranges_other_than_the_spread():
         ut.Plan.from_json(ut.calibrate(ut.Sum(*ends), FAMILY, epsilon=1.0).to_json())
         for ends in ((50, 90), (60, 80))
     )
-    rates = [level_of(plan) * plan.noise.scale for plan in (wide, narrow)]
+    rates = [level_of(plan, plan.leakage) * plan.noise.scale for plan in (wide, narrow)]
     assert rates == pytest.approx([40, 40], rel=1e-5)
     mean = ut.calibrate(ut.Mean(50, 90), FAMILY, epsilon=1.0)
-    assert level_of(mean) * mean.noise.scale == pytest.approx(40 / 3, rel=1e-5)
+    assert level_of(mean, mean.leakage) * mean.noise.scale == pytest.approx(40 / 3, rel=1e-5)
 
 
 def test_without_a_spread_a_level_is_that_of_differential_privacy(tmp_path):

@@ -120,10 +120,11 @@ def leakage(
         described = ModelText(model, transition, states, start, length, frequency).read()
         mechanism = question(described)
         with waiting("computing the leakage"):
+            from undertow.bounds.engine import EFFORT
             from undertow.bounds.engine import leakage as compute
 
-            more = {} if effort is None else {"effort": effort}
-            leak = compute(mechanism, described, who, **more)
+            much = EFFORT if effort is None else effort
+            leak = compute(mechanism, described, who, effort=much)
         if as_json:
             typer.echo(strict_json(leakage_fields(leak) | {"any_length": _longer(described)}))
         else:

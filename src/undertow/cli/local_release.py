@@ -26,7 +26,6 @@ from undertow.cli.local_account import (
     Stage,
     foretold,
     left_behind,
-    made_already,
 )
 from undertow.cli.local_drafts import Drafts, clear, name_of
 from undertow.cli.local_files import Places, Watch, figure_kind, formulas, table_bytes
@@ -39,7 +38,7 @@ from undertow.cli.local_output import (
 )
 from undertow.cli.options import find_state, misuse
 from undertow.cli.output import above, show, strict_json, waiting
-from undertow.errors import InvalidInput, NotSupported
+from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 
 if TYPE_CHECKING:
     from undertow.data.table import Data, Shape
@@ -74,6 +73,7 @@ class Task:
     account: Account
     places: Places
     source: str | None = None
+    trusted: list[str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse two ways of reading the same records."""
@@ -197,7 +197,9 @@ class Task:
             raise LedgerConflict("nothing was recorded for this release")
         kept = left_behind(self.places, made.result, held.drafts)
         if kept is None:
-            raise made_already(made.release_id)
+            from undertow.accounting import released
+
+            raise released(made.release_id)
         held.result = made.result
         with Drafts(held.drafts, self.places.force, keep=True) as drafts:
             for draft, path in kept.items():

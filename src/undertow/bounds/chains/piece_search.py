@@ -152,9 +152,9 @@ class _Doubt:
         near = np.minimum(np.arange(steps + 1), self.steps)
         old = np.arange(steps + 1) <= self.steps
         alive = [np.isfinite(t) | np.isposinf(t) for t in (self.left, self.right, self.both)]
-        both = alive[2].any(axis=0)[np.ix_(near, near)]
-        left = alive[0].any(axis=(0, 3))[np.ix_(near, near)] & old[None, :]
-        right = alive[1].any(axis=(0, 2))[np.ix_(near, near)] & old[:, None]
+        both = np.asarray(alive[2].any(axis=0))[np.ix_(near, near)]
+        left = np.asarray(alive[0].any(axis=(0, 3)))[np.ix_(near, near)] & old[None, :]
+        right = np.asarray(alive[1].any(axis=(0, 2)))[np.ix_(near, near)] & old[:, None]
         return [(int(m), int(n)) for m, n in np.argwhere(both | left | right)]
 
     def needed(self, left: int, right: int, steps: int) -> Bools:
