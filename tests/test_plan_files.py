@@ -62,7 +62,7 @@ def test_every_field_is_needed_and_none_is_passed_over(name):
                 refused(signed({**body, part: less}))
 
 
-NOT_NUMBERS = [True, False, None, "1.0", [1.0], {}, 10**400, "NaN"]
+NOT_NUMBERS: list[Any] = [True, False, None, "1.0", [1.0], {}, 10**400, "NaN"]
 
 
 @pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
