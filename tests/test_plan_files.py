@@ -139,6 +139,8 @@ WRONG: dict[str, tuple[str, str, Any]] = {
     "a negative end": ("exact", "leakage.lower", -0.5),
     "a leakage above the promise": ("exact", "leakage.upper", 1.0000001),
     "a promise below the leakage": ("exact", "epsilon", 0.5),
+    "noise without error bars": ("exact", "scale", 1e308),
+    "no noise": ("exact", "scale", 5e-324),
     "no promise": ("exact", "epsilon", 0.0),
     "an unknown method": ("exact", "method", "magic"),
     "a method for series": ("exact", "method", "xor"),
