@@ -28,7 +28,8 @@ ODD: tuple[Any, ...] = (
 def signed(body: dict[str, Any]) -> str:
     """The text of a plan with this content and a checksum that fits it."""
     body = {key: value for key, value in body.items() if key != "checksum"}
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    content = {key: value for key, value in body.items() if key != "signature"}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return json.dumps({**body, "checksum": hashlib.sha256(canonical.encode()).hexdigest()})
 
 

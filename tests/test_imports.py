@@ -26,7 +26,7 @@ HEAVY = {
 }
 # The only files (or folders) that may import a package, at any depth of indentation.
 PLACES = {
-    "cryptography": ["sampling/streams.py"],
+    "cryptography": ["sampling/streams.py", "signatures.py"],
     "fastapi": ["studio/"],
     "jinja2": ["reporting/"],
     "matplotlib": ["figures/"],

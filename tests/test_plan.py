@@ -16,6 +16,7 @@ import undertow as ut
 from tests.strategies import models
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported
 from undertow.plan import model_length, model_states
+from undertow.planning.methods import METHODS
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 CHAIN = ut.MarkovChain(P, states=("inactive", "active"))
@@ -122,7 +123,7 @@ def test_a_restored_plan_of_a_weighted_sum_is_equal():
     assert ut.Plan.from_json(PLANS["linear"].to_json()) == PLANS["linear"]
 
 
-real = st.floats(allow_nan=False, allow_infinity=False)
+words = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=40)
 
 
 @st.composite
@@ -137,25 +138,25 @@ def plans(draw: st.DrawFn) -> ut.Plan:
         ut.Mean(0.1, 0.3),
     ]
     query = draw(st.sampled_from(queries))
-    noises = [ut.Laplace]
-    if isinstance(query, ut.Count | ut.Histogram):
-        noises.append(ut.DiscreteLaplace)  # type: ignore[arg-type]
+    noise = ut.DiscreteLaplace if isinstance(query, ut.Count | ut.Histogram) else ut.Laplace
     scale = draw(st.floats(1e-300, 1e300))
-    against: Any = draw(
-        st.sampled_from(["any", "ignorant", "informed"])
-        | st.builds(ut.Adversary, st.integers(0, 3), st.sets(st.integers(4, 9)))
-    )
-    known = tuple((t, draw(st.sampled_from(states))) for t in draw(st.sets(st.integers(1, 5))))
-    sets = tuple((t, tuple(states[: t % 3])) for t in draw(st.sets(st.integers(0, 5))))
+    length = model_length(model) or 6
+    against: Any = draw(st.sampled_from(["any", "ignorant", "informed", ut.Adversary(0, [1])]))
+    places = st.sets(st.integers(1, min(5, length - 1)))
+    known = tuple((t, draw(st.sampled_from(states))) for t in draw(places))
+    sets = tuple((t, tuple(states[: t % 3])) for t in draw(places))
     witness = ut.Witness(
-        0, 6, known, states[0], states[1], sets, draw(st.none() | st.integers(-1, 99))
+        0, min(6, length), known, states[0], states[1], sets, draw(st.none() | st.integers(-1, 99))
     )
+    epsilon = draw(st.floats(1e-9, 1e9))
+    upper = draw(st.floats(0, epsilon))
     leak = ut.Leakage(
-        draw(real), draw(real), draw(st.text()), against, draw(st.sampled_from([None, witness])),
-        tuple(draw(st.lists(st.text(), max_size=2))), draw(st.none() | st.text()),
+        draw(st.floats(0, upper)), upper, draw(words), against,
+        draw(st.sampled_from([None, witness])), tuple(draw(st.lists(words, max_size=2))),
+        draw(st.none() | words), covers=draw(st.sampled_from(["series", "windows", "any"])),
     )  # fmt: skip
-    noise = draw(st.sampled_from(noises))(query, scale)
-    return ut.Plan(noise, model, draw(st.floats(1e-9, 1e9)), leak, draw(st.text()))
+    method = draw(st.sampled_from(sorted(METHODS)))
+    return ut.Plan(noise(query, scale), model, epsilon, leak, method)
 
 
 @MANY
@@ -189,6 +190,14 @@ def test_state_names_that_would_not_come_back_are_refused():
     chain = ut.MarkovChain(P, states=(("a", 1), ("b", 2)))
     plan = ut.calibrate(ut.Count([("a", 1)]), chain, 1.0)
     with pytest.raises(InvalidInput):
+        plan.to_json()
+
+
+@pytest.mark.parametrize("method", ["best", "group"])
+def test_notes_that_would_not_come_back_are_refused(method):
+    noted = ut.ModelSet([LONG, ut.Groups(2)], note="two\ngood days")
+    plan = ut.calibrate(ut.Count("active"), noted, 1.0, method=method)
+    with pytest.raises(InvalidInput, match="must not hold control characters"):
         plan.to_json()
 
 

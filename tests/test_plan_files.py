@@ -62,7 +62,7 @@ def test_every_field_is_needed_and_none_is_passed_over(name):
                 refused(signed({**body, part: less}))
 
 
-NOT_NUMBERS = [True, False, None, "1.0", [1.0], {}, 10**400, "NaN"]
+NOT_NUMBERS: list[Any] = [True, False, None, "1.0", [1.0], {}, 10**400, "NaN"]
 
 
 @pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
@@ -139,6 +139,8 @@ WRONG: dict[str, tuple[str, str, Any]] = {
     "a negative end": ("exact", "leakage.lower", -0.5),
     "a leakage above the promise": ("exact", "leakage.upper", 1.0000001),
     "a promise below the leakage": ("exact", "epsilon", 0.5),
+    "noise without error bars": ("exact", "scale", 1e308),
+    "no noise": ("exact", "scale", 5e-324),
     "no promise": ("exact", "epsilon", 0.0),
     "an unknown method": ("exact", "method", "magic"),
     "a method for series": ("exact", "method", "xor"),

@@ -209,6 +209,8 @@ class Plan(Generic[M]):
             "leakage": leakage_to_dict(self.leakage),
             **({"measures": dict(self.measures)} if "channel" in described else {}),
         }
+        for said in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
+            text(said, "the note of a model set, like every assumption,")
         for state in (*self.states, *_named(self)):
             if not isinstance(state, str | int | float):
                 raise InvalidInput(

@@ -38,6 +38,9 @@ _LARGEST = 64 * 2**20
 _DEEPEST = 100
 """Characters of a plan file, and lists within lists of it, at most."""
 
+_LOUDEST = 1e300
+"""Largest noise scale, and one over the least, whose error bars are floats."""
+
 _CURATOR = frozenset(
     ("exact", "exchange", "quilt", "quilt-approx", "wasserstein", "group", "dependent", "lange",
      "zhao", "zhao-multistep", "gaussian-bound")
@@ -175,6 +178,10 @@ def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, f
         if body["noise"] != wanted:
             raise InvalidPlan(f"this question is answered with {wanted} noise, found another kind")
         scale = number(body["scale"], "noise scale")
+        if not 1 / _LOUDEST <= scale <= _LOUDEST:
+            raise InvalidPlan(
+                "noise of that scale has no finite error bars; measure in other units"
+            )
         return (DiscreteLaplace if whole_numbers else Laplace)(query, scale), _CURATOR
     channel = body["channel"]
     kind = channel.get("kind") if isinstance(channel, dict) else None

@@ -4,6 +4,7 @@ A file is somebody else's: a truth value is no number here, a text is no number,
 known is not passed over. What the numbers mean is checked by the models themselves.
 """
 
+import sys
 from collections.abc import Hashable
 from typing import Any
 
@@ -14,8 +15,8 @@ __all__ = ["fields", "names", "number", "numbers", "read_name", "text", "whole"]
 LARGEST = 10**8
 """Largest length or size that a file may ask for: beyond it, nothing fits into memory."""
 
-HUGE = 10**300
-"""Whole numbers beyond it are no floats any more."""
+HUGE = sys.float_info.max
+"""Numbers beyond it, whole ones included, are no floats any more."""
 
 LONGEST = 100_000
 """Characters of one text in a file: assumptions over long lists of models are long."""

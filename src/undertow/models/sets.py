@@ -115,7 +115,7 @@ def model_from_dict(description: Any) -> AnyModel:
         if "size" not in description:
             raise InvalidModel("a groups model needs a 'size'; none was found")
         read = fields(description, "a groups model", ("size",), ("kind",))
-        return Groups(whole(read["size"], "group size"))
+        return Groups(whole(read["size"], "group size", 2**53))
     if kind == "set":
         members = description.get("models")
         if not isinstance(members, list):
