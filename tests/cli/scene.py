@@ -1,6 +1,8 @@
 """A small study in a folder: a model, plans, tables of one shape, and how to release from them."""
 
 import json
+import os
+import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -63,6 +65,9 @@ def scene(tmp_path, monkeypatch):
 
 
 def ut_ledger(path, limit=1.0, **options):
+    """A new ledger; one that a test has deleted is forgotten, as if there had been none."""
+    if not Path(path).exists():
+        shutil.rmtree(os.environ["UNDERTOW_STATE"], ignore_errors=True)
     from undertow.ledger.book import Ledger
 
     return Ledger(path, "w25", CHAIN, limit, **options)

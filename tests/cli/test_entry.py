@@ -132,7 +132,7 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
     ("typed", "found"),
     [
         ("undertow re", {"redact", "release", "reproduce"}),
-        ("undertow ledger ", {"create", "show", "limit", "verify"}),
+        ("undertow ledger ", {"create", "show", "limit", "verify", "cancel", "forget", "roles"}),
         ("undertow plan --against ", {"any", "ignorant", "informed"}),
         ("undertow release --dry", {"--dry-run"}),
     ],

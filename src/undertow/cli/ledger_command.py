@@ -68,7 +68,6 @@ def ledger() -> None:
       undertow ledger create year.db --dataset w25 --model chain.json --limit 1
       undertow ledger show year.db
       undertow ledger limit year.db --dataset w25 2
-      undertow ledger cancel year.db --dataset w25 --id week-7 --why "wrong table"
       undertow ledger verify year.db
     """
 
