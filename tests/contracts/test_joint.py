@@ -152,8 +152,20 @@ BROKEN = {
         View((4, 6)),
     ),
     # found by the histories below
-    "exchange for two records on a window": (
-        Ask(World("sticky", 2), ut.Count(1), 1.0, "exchange", 2), WITHOUT_GROUPS, View((2, 4)),
+    "exchange for three records on a window": (
+        Ask(World("leaving", 2), ut.Count(1), 2.0, "exchange", 3), WITHOUT_GROUPS, View((2, 5)),
+    ),
+    "exchange for two records, from a start": (
+        Ask(World("ladder", 3, (1.0, 0.0, 0.0)), ut.Count(0), 3.0, "exchange", 2), WITHOUT_GROUPS,
+        View((2, 4)),
+    ),
+    "quilts for two records, from a start": (
+        Ask(World("ladder", 3, (1.0, 0.0, 0.0)), ut.Count(0), 3.0, "quilt", 2), WITHOUT_GROUPS,
+        View((2, 4)),
+    ),
+    "dependence for two records, from a start": (
+        Ask(World("ladder", 3, (1.0, 0.0, 0.0)), ut.Count(0), 3.0, "dependent", 2), WITHOUT_GROUPS,
+        View((2, 4)),
     ),
     "one declared group of several": (
         Ask(World("never twice", 2), ut.Count(0), 2.0, length=6), PARITY, View(by="g", groups=(0,)),
@@ -187,22 +199,20 @@ BROKEN = {
         Ask(World("any", 2, dependent=2), ut.Count(1), 2.0, "group", unit="person"),
         WITHOUT_GROUPS, View(),
     ),
-    "quilts for two records on a window": (
-        Ask(World("sticky", 2), ut.Count(1), 4.0, "quilt", 2), WITHOUT_GROUPS, View((2, 4)),
-    ),
     "a redacted window": (
-        Ask(World("sticky", 2), ut.Redacted(1, length=3), 1.5, "optimal", 3), WITHOUT_GROUPS,
-        View((2, 5)),
+        Ask(World("leaving", 2, (1.0, 0.0)), ut.Redacted(1, length=3), 1.0, "optimal", 3),
+        WITHOUT_GROUPS, View((2, 5)),
+    ),
+    "a redacted window of a chain with zeros": (
+        Ask(World("never twice", 2, (1.0, 0.0)), ut.Redacted(0, length=2), 0.5, "mq", 2),
+        WITHOUT_GROUPS, View((2, 4)),
     ),
     "a noise chain on a window": (
         Ask(World("sticky", 2), ut.Series(), 2.0, "xor", 2), WITHOUT_GROUPS, View((2, 4)),
     ),
-    "several linear sums": (
-        Ask(World("negative", 2), ut.Sum(0, 1), 2.0, length=6), PARITY, View(by="g"),
-    ),
-    "a pattern of absent steps": (
-        Ask(World("never twice", 2), ut.Count(1), 3.0, "exact", 6),
-        one_person((0,) * 4, every=True, present=(0, 2, 4, 5)), View(),
+    "dependence on groups": (
+        Ask(World("never twice", 2), ut.Count(0), 3.0, "dependent", 4), one_person((0, 1, 0, 1)),
+        View(by="g"),
     ),
 }  # fmt: skip
 
@@ -228,11 +238,11 @@ def test_a_ledger_for_short_series_is_refused_long_ones_or_keeps_its_limit(tmp_p
 
 @pytest.mark.parametrize("name", ["1.00000000000000000001", "1e0", "01", "+1", "1.0", 1.0])
 def test_another_name_of_a_group_is_the_same_group_to_a_ledger(tmp_path, name):
-    where, table = World("sticky", 2), one_person((1,) * 4)
+    where, table = World("wavering", 2), one_person((1,) * 6)
     ledger = ut.Ledger(tmp_path / "a.db", "data", where.model(None), 1.0)
     book = runs.Account(where, table, table.frame(np.random.default_rng(1), 2), ledger)
     book.ask(Ask(where, ut.Count(1), 1.0, "exchange"), View(by="g", groups=(1,)))
-    book.ask(Ask(where, ut.Count(0), 1.0, "exchange"), View(by="g", groups=(name,)))
+    book.ask(Ask(where, ut.Sum(0, 1), 1.0, "exchange"), View(by="g", groups=(name,)))
     assert book.leakage() <= 1.0 + ERROR
 
 
@@ -244,8 +254,7 @@ def test_another_name_of_a_group_is_the_same_group_to_a_ledger(tmp_path, name):
 def test_exact_plans_are_granted_whole_series(name, length):
     states = 2 if name in TWO else 3
     ask = Ask(World(name, states), ut.Count(0), 1.0, "exact", length)
-    groups = [one_person((0,) * 4), one_person((0,) * 4, every=True)]
-    for table in groups:
+    for table in (one_person((0,) * 4), one_person((0,) * 4, every=True)):
         outcome = runs.release_of("whole", ask, table, View(), np.random.default_rng(1))
         assert (outcome.granted, outcome.failure) == (1, None)
         whole = runs.release_of("group", ask, table, View(by="g"), np.random.default_rng(1))
@@ -279,7 +288,7 @@ def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
 # --- random histories -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", range(0, 400, 100))
+@pytest.mark.parametrize("first", range(0, 300, 100))
 def test_random_releases_keep_their_promise(first):
     tally = runs.run(runs.single, range(first, first + 100), seconds=60)
     assert not tally.failures
@@ -287,7 +296,7 @@ def test_random_releases_keep_their_promise(first):
     assert sum(tally.grants.values()) >= 25
 
 
-@pytest.mark.parametrize("first", range(0, 63, 21))
+@pytest.mark.parametrize("first", range(0, 42, 21))
 def test_random_accounts_keep_their_limit(tmp_path, first):
     tally = runs.run(lambda number: runs.account(number, tmp_path), range(first, first + 21), 60)
     assert not tally.failures
