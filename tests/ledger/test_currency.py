@@ -42,7 +42,11 @@ def test_a_plan_fits_its_limit_and_two_halves_do(tmp_path):
     whole = ut.calibrate(ut.Sum(50, 90), FAMILY, epsilon=1.0)
     half = ut.calibrate(ut.Sum(50, 90), FAMILY, epsilon=0.4999)
     # released on the steps of a range: a little more than spread / scale
-    assert 40 / whole.noise.scale < level_of(whole, whole.leakage) < 40 / whole.noise.scale * (1 + 1e-5)
+    assert (
+        40 / whole.noise.scale
+        < level_of(whole, whole.leakage)
+        < 40 / whole.noise.scale * (1 + 1e-5)
+    )
     records = [70.0, 64.0, 68.0]
     ut.release(half, records, ledger=ledger, release_id="one")
     ut.release(half, records, ledger=ledger, release_id="two")

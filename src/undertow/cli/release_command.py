@@ -171,9 +171,7 @@ def _foretold(ready: "Prepared", book: "Ledger | None") -> _Asked:
     entry, left = book.entry(asked.release_id), book.left(asked.scope)
     if entry is not None:
         where = as_scope(asked.scope)
-        check_same(
-            entry, Entry(asked.release_id, "release", ready.level, None, where, asked.about)
-        )
+        check_same(entry, Entry(asked.release_id, "release", ready.level, None, where, asked.about))
     elif ready.level > left:
         raise BudgetExceeded(
             f"the release needs a DP level of {above(ready.level)}, and {level_words(left)} is "
