@@ -25,17 +25,16 @@ from undertow.numerics import GAP, Array
 
 __all__ = ["PieceSearch"]
 
-LEVELS = (3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 21, 24, 28, 32, 37, 42, 48, 55, 63, 72, 83, 95,
-          110, 126, 145)  # fmt: skip
+LEVELS = (3, 4, 5, 6, 8, 10, 13, 17, 22, 29, 38, 50, 65, 85, 110, 143)
 """Records swept on a side before the frontier takes over, one round after the other."""
 
-EFFORT = 500_000_000
+EFFORT = 1_000_000_000
 """Multiplications spent on one tolerance before what is still in doubt keeps its bound."""
 
 MEMORY = 8_000_000
 """Most entries of the tables of what is in doubt."""
 
-TOLERANCES = (0.0, 1e-5, 1e-3, 1e-2, 0.1)
+TOLERANCES = (0.0, 0.02)
 """Widths relative to the value, beyond the package's own gap, that are tried one after the other
 until one can be met (upper side)."""
 
@@ -135,7 +134,7 @@ class _Doubt:
     @property
     def steps(self) -> int:
         """The number of records swept, T."""
-        return self.both.shape[1] - 1
+        return int(self.both.shape[1]) - 1
 
     def sift(self, goal: float) -> tuple[float, float]:
         """Drop what is at most ``goal``; return the largest bound dropped and the largest left."""
@@ -151,10 +150,9 @@ class _Doubt:
         """Return the numbers of counted records (left, right) that must be looked at next."""
         near = np.minimum(np.arange(steps + 1), self.steps)
         old = np.arange(steps + 1) <= self.steps
-        alive = [np.isfinite(t) | np.isposinf(t) for t in (self.left, self.right, self.both)]
-        both = np.asarray(alive[2].any(axis=0))[np.ix_(near, near)]
-        left = np.asarray(alive[0].any(axis=(0, 3)))[np.ix_(near, near)] & old[None, :]
-        right = np.asarray(alive[1].any(axis=(0, 2)))[np.ix_(near, near)] & old[:, None]
+        both = (self.both.max(axis=0) > -np.inf)[np.ix_(near, near)]
+        left = (self.left.max(axis=(0, 3)) > -np.inf)[np.ix_(near, near)] & old[None, :]
+        right = (self.right.max(axis=(0, 2)) > -np.inf)[np.ix_(near, near)] & old[:, None]
         return [(int(m), int(n)) for m, n in np.argwhere(both | left | right)]
 
     def needed(self, left: int, right: int, steps: int) -> Bools:
@@ -260,7 +258,7 @@ class _Level:
         """Return which columns are real or on the frontier, for all pairs, (P, C, C)."""
         parts = []
         for side, count in zip(self.sides, (left, right), strict=True):
-            useful = side.real.any(axis=1)[: 2 + self.steps - count]
+            useful = np.array(side.real.any(axis=1))[: 2 + self.steps - count]
             column = side.frontier(count)
             if column is not None:
                 useful[column] = True
