@@ -229,12 +229,19 @@ def carry_out(
     exact = None if entry is not None and entry.result is not None else _evaluated(ready)
     _bind(ready, ledger)
     reserved = ledger.reserve(asked.release_id, ready.level, asked.scope, about=asked.about)
-    result = reserved.result
-    if result is None:
-        found = _evaluated(ready) if exact is None else exact
-        ledger.begin(asked.release_id)
-        result = ledger.confirm(asked.release_id, _noisy(plan, found, bits))
-    return _told(ready, result, bits.describe(), reserved.entry_hash, reserved.made, source)
+    if reserved.result is not None:
+        words = bits.describe(), reserved.entry_hash, reserved.made
+        return _told(ready, reserved.result, *words, source)
+    found = _evaluated(ready) if exact is None else exact
+    ledger.begin(asked.release_id)
+    drawn = _noisy(plan, found, bits)
+    result = ledger.confirm(asked.release_id, drawn)
+    other = (
+        None
+        if result == drawn
+        else ledger.reserve(asked.release_id, ready.level, asked.scope, about=asked.about).made
+    )  # somebody else was faster: theirs is the answer
+    return _told(ready, result, bits.describe(), reserved.entry_hash, other, source)
 
 
 def _bind(ready: Prepared, ledger: "Ledger") -> None:

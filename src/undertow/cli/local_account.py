@@ -25,6 +25,7 @@ __all__ = [
     "LedgerStage",
     "Recorded",
     "Stage",
+    "check_room",
     "foretold",
     "left_behind",
 ]
@@ -178,11 +179,10 @@ class Asked:
 
 def foretold(book: "Ledger", wanted: "Entry", places: Places) -> Asked:
     """Return what would be spent, or refuse what the ledger would refuse."""
-    from undertow.ledger.rules import Layout, Terms, check_beside, check_fits, check_same
+    from undertow.ledger.rules import check_same
 
-    entries = {entry.release_id: entry for entry in book.entries()}
     left = None if wanted.level is None else book.left(wanted.scope)
-    found = entries.get(wanted.release_id)
+    found = book.entry(wanted.release_id)
     if found is not None:
         check_same(found, wanted)
         if found.result is not None:
@@ -190,11 +190,19 @@ def foretold(book: "Ledger", wanted: "Entry", places: Places) -> Asked:
         places.check()
         return Asked(wanted, True, left)
     places.check()
-    redacted = [entry.leakage for entry in entries.values() if entry.kind == "redaction"]
+    check_room(book, wanted)
+    return Asked(wanted, False, left)
+
+
+def check_room(book: "Ledger", wanted: "Entry") -> None:
+    """Refuse what the ledger would refuse to reserve, without asking it to."""
+    from undertow.ledger.rules import Layout, Terms, check_beside, check_fits
+
+    entries = [entry for entry in book.entries() if entry.status != "cancelled"]
+    redacted = [entry.leakage for entry in entries if entry.kind == "redaction"]
     check_beside(Layout(used=bool(entries), redaction=next(iter(redacted), None)), wanted)
     terms = Terms({}, book.limit, book.budget, book.against, book.unit)
     check_fits(Fraction(book.level(wanted.scope)), wanted, terms)
-    return Asked(wanted, False, left)
 
 
 def _published(found: "Entry", wanted: "Entry", left: float | None, places: Places) -> Asked:

@@ -23,12 +23,12 @@ from undertow.cli.data_options import (
     people_of,
 )
 from undertow.cli.ledger_command import KeyOption, level_words, open_ledger
+from undertow.cli.local_account import check_room
 from undertow.cli.local_options import TrustOption
 from undertow.cli.options import JsonOption, misuse
 from undertow.cli.output import above, query_words, refusals, say, show, strict_json, waiting
 from undertow.cli.release_files import Places, published
 from undertow.cli.tables import show_table
-from undertow.errors import BudgetExceeded
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
@@ -169,16 +169,12 @@ def _foretold(ready: "Prepared", book: "Ledger | None") -> _Asked:
     if book is None or asked is None:
         return _Asked(ready, None, None, recorded=False, reserved=False)
     entry, left = book.entry(asked.release_id), book.left(asked.scope)
+    where = as_scope(asked.scope)
+    wanted = Entry(asked.release_id, "release", ready.level, None, where, asked.about)
     if entry is not None:
-        where = as_scope(asked.scope)
-        check_same(entry, Entry(asked.release_id, "release", ready.level, None, where, asked.about))
-    elif ready.level > left:
-        raise BudgetExceeded(
-            f"the release needs a DP level of {above(ready.level)}, and {level_words(left)} is "
-            "left for its records; plan for less, with --method exchange, release other records, "
-            "or raise the limit with 'undertow ledger limit'",
-            left,
-        )
+        check_same(entry, wanted)
+    else:
+        check_room(book, wanted)
     recorded = entry is not None and entry.result is not None
     return _Asked(ready, asked.release_id, left, recorded=recorded, reserved=entry is not None)
 
