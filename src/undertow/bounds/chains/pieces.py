@@ -27,6 +27,9 @@ from undertow.queries import State
 __all__ = ["replay_window", "window_leakage"]
 
 METHOD = "exact"
+CLOSE = 1e-6
+"""Width of the interval, relative to its lower end, from which a costly second bound pays."""
+
 LONGEST = 512
 """Longest window whose answers are all replayed; of longer ones the extremes (memory)."""
 
@@ -62,10 +65,14 @@ def window_leakage(
         return _leakage(plain.lower, plain.upper, against, plain.witness)
     if len(set(marks)) < 2:  # the count is known
         return _leakage(0.0, 0.0, against, None)
-    cap = exchange_leakage(up(1 / scale), endless, against).upper
+    cheap = endless.size == 2 or against == "ignorant" or isinstance(endless.start, str)
+    cap = exchange_leakage(up(1 / scale), endless, against).upper if cheap else math.inf
     search = PieceSearch(endless, marks, scale, against, cap)
     search.run()
-    upper = min(up(search.top, 8) + start_error(endless), cap)
+    upper = up(search.top, 8) + start_error(endless)
+    if not cheap and search.top > (1 + CLOSE) * search.best:
+        cap = exchange_leakage(up(1 / scale), endless, against).upper
+    upper = min(upper, cap)
     if search.found is None:
         return _leakage(0.0, upper, against, None)
     witness = _witness(search.found, search, endless)
