@@ -9,10 +9,12 @@ from tests.cli.calls import call, rows, strict
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("idle", "active"), length=60)
 
+MIXING = ut.MarkovChain.mixing(["idle", "active"], 0.1, 0.2, 50)
+
 
 def written(path, scale, model=CHAIN, query=None):
     noise = ut.DiscreteLaplace(query or ut.Count("active"), scale)
-    plan = ut.Plan(noise, model, 1.0, ut.Leakage(1.0, 1.0, "as sold", "any"), "as sold")
+    plan = ut.Plan(noise, model, 1.0, ut.Leakage(1.0, 1.0, "as sold", "any"), "exact")
     path.write_text(plan.to_json())
     return path
 
@@ -82,8 +84,7 @@ def test_secure_noise_is_the_default(kept):
     ("make", "words"),
     [
         (lambda path: path / "none.json", "no such file"),
-        (lambda path: written(path / "m.json", 9.0, ut.MarkovChain.mixing(2, 0.1, 0.2, 50)),
-         "MixingClass"),
+        (lambda path: written(path / "m.json", 9.0, MIXING), "MixingClass"),
         (lambda path: written(path / "g.json", 9.0, ut.Groups(2), ut.Histogram()), "Histogram"),
     ],
 )  # fmt: skip
