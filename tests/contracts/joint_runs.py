@@ -160,7 +160,8 @@ def single(number: int, most: dict[int, int] | None = None) -> Outcome:
     if where.states == 3 and where.longest is not None:
         n = min(n, (most or SMALL)[3])
     table = parts.table(rng, n)
-    draw, unit, asked = rng.random(), "record", None
+    draw, unit = rng.random(), "record"
+    asked: Any = None
     if draw < 0.1:
         asked = ut.Series()
     elif draw < 0.14 and where.dependent is None:

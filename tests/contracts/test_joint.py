@@ -69,18 +69,15 @@ def test_the_oracle_finds_what_was_found_before(world, answers, leakage):
 def test_the_oracle_knows_the_worst_pair_of_published_mechanisms():
     """Two binary mechanisms of known leakages, and the two together: more than their sum."""
     joint = np.array([[0.582, 0.333], [0.084, 0.001]])
-    first = np.array([[0.08, 0.88], [0.03, 0.07]]).reshape(-1, 1)
-    second = np.array([[0.19, 0.72], [0.09, 0.27]]).reshape(-1, 1)
+    first, second = (((0.08,), (0.88,), (0.03,), (0.07,)), ((0.19,), (0.72,), (0.09,), (0.27,)))
 
-    class Given:
-        def __init__(self, zero):
-            self.table = np.hstack([zero, 1 - zero])
-
+    class Given(oracle.Shown):
         def likelihood(self, n, states):
-            return self.table
+            zero = np.array(self.channels[0])
+            return np.hstack([zero, 1 - zero])
 
-    one, two = Given(first), Given(second)
-    found = [joint_leakage(joint, some) for some in ([one], [two], [one, two])]  # type: ignore[list-item]
+    one, two = Given((0, 1), (first,)), Given((0, 1), (second,))
+    found = [joint_leakage(joint, some) for some in ([one], [two], [one, two])]
     assert found == pytest.approx([2.531427, 1.424669, 4.420249], abs=5e-7)
 
 
@@ -234,6 +231,17 @@ def test_a_ledger_for_short_series_is_refused_long_ones_or_keeps_its_limit(tmp_p
     for low in (0, 2, 4):
         book.ask(Ask(where, ut.Count(1), 1.0, "exchange", 2), View((low, low + 2)))
     assert book.leakage() <= 1.0 + ERROR
+
+
+def test_a_ledger_for_short_series_keeps_its_limit_on_whole_long_ones(tmp_path):
+    """No window: plans for six records, from a ledger whose model has two."""
+    where = World("leaving", 2)
+    ledger = ut.Ledger(tmp_path / "a.db", "data", where.model(2), 3.0)
+    frame = WITHOUT_GROUPS.frame(np.random.default_rng(1), 2)
+    book = runs.Account(where, WITHOUT_GROUPS, frame, ledger)
+    for query in (ut.Count(1), ut.Sum(0, 1), ut.Count(0)):
+        book.ask(Ask(where, query, 2.5, "exchange", 6), View())
+    assert book.leakage() <= 3.0 + ERROR
 
 
 @pytest.mark.parametrize("name", ["1.00000000000000000001", "1e0", "01", "+1", "1.0", 1.0])

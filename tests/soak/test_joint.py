@@ -1,6 +1,6 @@
 """Long runs of histories; `make soak` writes what they saw to soak/last-result.md.
 
-UNDERTOW_SOAK_SECONDS (600 unless told): 0.3 to single releases, 0.3 to ledgers. A short rehearsal
+UNDERTOW_SOAK_SECONDS (600 unless told): 0.3 to single releases, 0.5 to ledgers. A short rehearsal
 runs with the ordinary tests.
 """
 
@@ -27,7 +27,7 @@ def test_releases_against_enumeration(lines):
 
 @pytest.mark.soak
 def test_accounts_against_enumeration(lines, tmp_path):
-    tally = run_accounts(seconds(0.3), ACCOUNTS, tmp_path)
+    tally = run_accounts(seconds(0.5), ACCOUNTS, tmp_path)
     lines += ["## Ledgers against enumeration", "", *table(tally)]
     assert tally.histories > 0
     assert not tally.failures
