@@ -3,6 +3,8 @@
 import json
 import shutil
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -184,6 +186,26 @@ def test_heads_only_advance_whoever_writes(tmp_path):
     for thread in threads:
         thread.join()
     assert Memory(path).head("a") == (59, "59")
+
+
+KILLED = """
+import os, sqlite3, sys
+file = sqlite3.connect(sys.argv[1], isolation_level=None)
+file.execute("PRAGMA cache_size = 1")
+file.execute("BEGIN IMMEDIATE")
+file.execute("UPDATE heads SET seq = 99")
+rows = [(str(k), 'x' * 4000) for k in range(99)]
+file.executemany("INSERT INTO heads VALUES (?, '', 0, ?)", rows)
+os._exit(0)
+"""
+
+
+def test_a_writer_killed_half_way_is_undone_by_the_next_reader(tmp_path):
+    path = tmp_path / "memory.db"
+    Memory(path).advance("a", "place", 7, "f0")
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+    assert Path(f"{path}-journal").exists()
+    assert Memory(path).head("a") == (7, "f0")
 
 
 # --- the same table twice -------------------------------------------------------------------------

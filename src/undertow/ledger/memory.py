@@ -156,7 +156,7 @@ def _opened(path: Path, writing: bool) -> Iterator[sqlite3.Connection | None]:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    name = f"{path.absolute().as_uri()}?mode={'rw' if writing else 'ro'}"
+    name = f"{path.absolute().as_uri()}?mode=rw"  # readers, too, undo what a killed writer left
     with closing(sqlite3.connect(name, uri=True, timeout=_WAIT, isolation_level=None)) as file:
         file.execute(f"PRAGMA synchronous = {DURABILITY}")
         file.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
