@@ -287,8 +287,9 @@ def asked(query: AnyQuery | LocalQuery) -> str:
         case Series():
             return "the whole series, each record flipped at random"
         case Redacted():
-            shown = ", ".join(map(str, query.protect[:8])) + ", ..." * (len(query.protect) > 8)
-            return f"the series with records erased around record {shown}"
+            more = f" and {len(query.protect) - 8} more" if len(query.protect) > 8 else ""
+            shown = ", ".join(map(str, query.protect[:8]))
+            return f"the series with records erased around record {shown}{more}"
         case _:
             return "a function of the records"
 

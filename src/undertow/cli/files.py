@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_output",
+    "check_report",
+    "keep_off",
     "read_model",
     "read_plan",
     "read_trusted",
@@ -84,6 +86,35 @@ def check_output(path: Path, *, force: bool) -> None:
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
     check_writable(path)
+
+
+def keep_off(named: "Sequence[Path]", inputs: "Sequence[Path]") -> None:
+    """Refuse to write over what is read, or one file over the other."""
+    seen = [_real(path) for path in inputs]
+    for path in named:
+        if _real(path) in seen:
+            raise InvalidInput(f"{path} is named twice; results need files of their own")
+        seen.append(_real(path))
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse a name of a report that does not say what to write."""
+    if path is None:
+        return
+    from undertow.cli.options import misuse
+    from undertow.reporting.report import check_ending
+
+    try:
+        check_ending(path)
+    except InvalidInput as error:
+        raise misuse(f"--report: {error}") from None
+
+
+def _real(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        return path
 
 
 def write_text(path: Path, text: str, *, force: bool = False) -> None:

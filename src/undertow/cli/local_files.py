@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from undertow.cli.files import check_output
+from undertow.cli.files import check_output, check_report
 from undertow.cli.local_drafts import check_folder
 from undertow.cli.options import misuse
 from undertow.errors import InvalidInput, UndertowError
@@ -43,13 +43,7 @@ class Places:
             )
         if self.figure is not None:
             figure_kind(self.figure)
-        if self.report is not None:
-            from undertow.reporting.report import check_ending
-
-            try:
-                check_ending(self.report)
-            except InvalidInput as error:
-                raise misuse(f"--report: {error}") from None
+        check_report(self.report)
 
     def named(self) -> list[Path]:
         """Return the files that will be written."""
@@ -65,14 +59,6 @@ class Places:
             if path is not None:
                 made[kind + path.suffix.lower()] = path
         return made
-
-    def keep_off(self, inputs: list[Path]) -> None:
-        """Refuse to write over what is read, or one file over the other."""
-        seen = [_real(path) for path in inputs]
-        for path in self.named():
-            if _real(path) in seen:
-                raise InvalidInput(f"{path} is named twice; results need files of their own")
-            seen.append(_real(path))
 
     def check(self, *, free: bool = True) -> None:
         """Refuse, before anything is spent, places where the results cannot be written.
@@ -165,10 +151,3 @@ def _state(path: Path) -> tuple[Any, ...] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _real(path: Path) -> Path:
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError):
-        return path

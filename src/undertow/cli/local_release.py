@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from undertow.cli.data_options import DataText
+from undertow.cli.files import keep_off, read_plan
 from undertow.cli.ledger_command import level_words
 from undertow.cli.local_account import (
     Account,
@@ -83,7 +84,7 @@ class Task:
     def run(self, *, dry_run: bool, as_json: bool) -> None:
         """Carry the task out, or say what it would do; nothing is half done."""
         account = [] if self.account.ledger is None else [Path(self.account.ledger)]
-        self.places.keep_off([self.data, self.plan_file, *account])
+        keep_off(self.places.named(), [self.data, self.plan_file, *account])
         plan = self._plan()
         with waiting("reading the data"):
             watch, book = Watch(self.data), self.account.open()
@@ -122,8 +123,6 @@ class Task:
 
     def _plan(self) -> "Plan[Any]":
         """Return the plan, if it is for this command."""
-        from undertow.cli.files import read_plan
-
         plan: Plan[Any] = read_plan(self.plan_file, self.trusted)
         if verb_of(plan) != self.verb:
             raise NotSupported(

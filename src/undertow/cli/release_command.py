@@ -22,6 +22,7 @@ from undertow.cli.data_options import (
     WindowOption,
     people_of,
 )
+from undertow.cli.files import keep_off, read_plan, read_trusted
 from undertow.cli.ledger_command import KeyOption, level_words, open_ledger
 from undertow.cli.local_account import check_room
 from undertow.cli.local_options import TrustOption
@@ -112,8 +113,7 @@ def release(
             value, person, time, state, every, by, groups, gaps, window, locus, allele
         )
         places = Places(output, report, force)
-        places.keep_off([data, plan, *([] if ledger is None else [Path(ledger)])])
-        from undertow.cli.files import read_plan, read_trusted
+        keep_off(places.named(), [data, plan, *([] if ledger is None else [Path(ledger)])])
         from undertow.releasing import carry_out, prepare
 
         found = read_plan(plan, read_trusted(trust))

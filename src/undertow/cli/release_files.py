@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from undertow.cli.files import check_output, check_report, write_bytes
 from undertow.cli.options import misuse
 from undertow.errors import InvalidInput
 from undertow.reporting.files import csv_bytes, strict_json
@@ -35,25 +36,11 @@ class Places:
             raise misuse("--force goes with --output or --report")
         if self.output is not None and self.output.suffix.lower() not in (".json", ".csv"):
             raise misuse(f"--output needs a name in .json or .csv; found {self.output.name!r}")
-        if self.report is not None:
-            from undertow.reporting.report import check_ending
-
-            try:
-                check_ending(self.report)
-            except InvalidInput as error:
-                raise misuse(f"--report: {error}") from None
+        check_report(self.report)
 
     def named(self) -> list[Path]:
         """Return the files that will be written."""
         return [path for path in (self.output, self.report) if path is not None]
-
-    def keep_off(self, inputs: list[Path]) -> None:
-        """Refuse to write over what is read, or one file over the other."""
-        seen = [_real(path) for path in inputs]
-        for path in self.named():
-            if _real(path) in seen:
-                raise misuse(f"{path} is named twice; results need files of their own")
-            seen.append(_real(path))
 
     def check(self, *, recorded: bool) -> None:
         """Refuse, before anything is spent, places where the results cannot be written.
@@ -61,8 +48,6 @@ class Places:
         Where the answer is already recorded nothing will be spent, and a file that is there may
         be this very answer, written before a crash: it is looked at later.
         """
-        from undertow.cli.files import check_output
-
         for path in self.named():
             check_output(path, force=self.force or recorded)
 
@@ -72,8 +57,6 @@ class Places:
         What was written before a crash says that the answer is new, and the next run that it was
         recorded earlier: both are the same answer.
         """
-        from undertow.cli.files import write_bytes
-
         told, first = out.report(), replace(out, replayed=False).report()
         try:
             for path in self.named():
@@ -110,10 +93,3 @@ def _holds(path: Path, content: bytes) -> bool:
         return path.is_file() and path.read_bytes() == content
     except OSError:
         return False
-
-
-def _real(path: Path) -> Path:
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError):
-        return path

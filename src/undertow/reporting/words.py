@@ -9,47 +9,16 @@ from undertow.certificate import Witness
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.mechanisms import DiscreteLaplace
 from undertow.plan import Plan
+from undertow.plan import asked as question
 from undertow.queries import (
     AnyQuery,
-    Count,
-    Histogram,
     Linear,
-    LocalQuery,
     Mean,
-    Redacted,
-    Series,
     Sum,
 )
 from undertow.rounding import above, below
 
 __all__ = ["attack", "covered", "measure", "noise", "not_covered", "question", "rounding", "unit"]
-
-
-def question(query: AnyQuery | LocalQuery) -> str:
-    """Return what is asked, in words.
-
-    >>> question(Count(["walk", "run"]))
-    "number of records in 'walk' or 'run'"
-    """
-    match query:
-        case Count():
-            return "number of records in " + " or ".join(map(repr, query.states))
-        case Histogram():
-            return "number of records in each state"
-        case Sum():
-            return f"sum of the records, clipped to [{query.lower:g}, {query.upper:g}]"
-        case Mean():
-            return f"mean of the records, clipped to [{query.lower:g}, {query.upper:g}]"
-        case Linear():
-            return f"weighted sum of {query.records} records"
-        case Series():
-            return "the whole series, each record flipped at random"
-        case Redacted():
-            shown = [str(record) for record in query.protect[:8]]
-            more = f" and {len(query.protect) - 8} more" if len(query.protect) > 8 else ""
-            return f"the series with records erased around record {', '.join(shown)}{more}"
-        case _:
-            return type(query).__name__
 
 
 def noise(plan: Plan) -> str:
