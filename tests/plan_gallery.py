@@ -33,7 +33,7 @@ BOX = ChainBox([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]], NAMES
 ACTIVE = ut.Count("active")
 
 ASKED: dict[str, tuple[Any, ...]] = {
-    "exact": (ACTIVE, LONG, 1.0),
+    "exact": (ACTIVE, LONG, 1.0, "any", "exact"),
     "exact steps": (ACTIVE, STEPS, 1.0, "any", "exact"),
     "exact adversary": (ACTIVE, SHORT, 2.0, ut.Adversary(1, [0, 3]), "exact"),
     "exact gaussian": (ut.Linear([1.0, 1.0], spread=10.0), PAIR, 1.0, "any", "exact"),

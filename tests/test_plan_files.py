@@ -236,7 +236,7 @@ def test_mutated_files_are_refused_or_keep_their_promise():
     assert accepted > 20
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 def test_thousands_of_mutated_files_are_refused_or_keep_their_promise(seed):
     refusals, accepted = examine(seed, 3000)

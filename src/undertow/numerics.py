@@ -59,7 +59,7 @@ are ordinary floats, so that what is rare is never taken for impossible."""
 GAP = 1e-10
 """Width, relative to max(1, value), at which a certified interval counts as closed (upper side)."""
 
-LOG_ERROR = 2.0**-40
+LOG_ERROR = 2.0**-44
 """Absolute error of a leakage that is a sum of logarithms (lower side): however small the
 leakage, each logarithm of a ratio near 1 is off by a few times `ROUNDOFF`, and so is each step of
 a series until messages settle."""

@@ -34,7 +34,7 @@ def plain(level=1.0, chain=CHAIN):
     """Flips of a DP level: promised to those who know all others, and to nobody else."""
     rho = 1 / (1 + math.exp(level))
     mechanism = ut.RandomizedResponse.binary(rho, rho)
-    return Plan(mechanism, chain, level, Leakage(level, level, "exact", "informed"), "exact")
+    return Plan(mechanism, chain, level, Leakage(level, level, "exact", "informed"), "chakrabarti")
 
 
 PLAIN = plain()
@@ -84,7 +84,7 @@ def test_a_broken_promise_is_noticed():
     """Flips of DP level 1 sold as a leakage of 1 against anyone."""
     chain = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]], states=NAMES)
     sold = plain(chain=chain)
-    sold = Plan(sold.mechanism, chain, 1.0, Leakage(1.0, 1.0, "exact", "any"), "exact")
+    sold = Plan(sold.mechanism, chain, 1.0, Leakage(1.0, 1.0, "exact", "any"), "chakrabarti")
     truth = chain.simulate(20_000, seed=3)
     found = attack(ut.sanitize(sold, truth, insecure_seed=4), sold, truth)
     assert [one.attacker for one in found.broken()] == ["correlation-aware", "viterbi"]
@@ -299,7 +299,7 @@ def test_some_pairs_of_states_are_promised_nothing_about_guesses():
 
     chain = ut.MarkovChain(oracle.THREE)
     leak = Leakage(1.0, 1.0, "exact", "any", secrets=Secrets(pairs=[(0, 1)]))
-    plan = Plan(ut.RandomizedResponse.symmetric(3, 0.5), chain, 1.0, leak, "exact")
+    plan = Plan(ut.RandomizedResponse.symmetric(3, 0.5), chain, 1.0, leak, "chakrabarti")
     truth = chain.simulate(50, seed=1)
     one = attack(ut.sanitize(plan, truth, insecure_seed=1), plan, truth, ["viterbi"]).verdicts[0]
     assert (one.bound, one.covers, one.exceeds()) == (None, False, False)
@@ -318,7 +318,7 @@ def test_own_attackers():
 
 def test_longer_outputs_have_names_of_their_own():
     three = ut.RandomizedResponse([[0.75, 0.25, 0], [0, 0.25, 0.75]], outputs=("no", "?", "yes"))
-    plan = Plan(three, CHAIN, 9.0, Leakage(9.0, 9.0, "exact", "any"), "exact")
+    plan = Plan(three, CHAIN, 9.0, Leakage(9.0, 9.0, "exact", "any"), "chakrabarti")
     assert output_names(three, CHAIN) == ("no", "?", "yes")
     outputs = ut.sanitize(plan, SERIES[0], insecure_seed=1)
     found = attack(outputs, plan, SERIES[0])

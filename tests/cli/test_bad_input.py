@@ -308,7 +308,7 @@ def test_a_histogram_needs_states(tmp_path):
 
 
 def test_too_little_memory_is_said(monkeypatch):
-    def exhaust(*_):
+    def exhaust(*_, **__):
         raise MemoryError
 
     monkeypatch.setattr("undertow.bounds.engine.leakage", exhaust)

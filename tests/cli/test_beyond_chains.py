@@ -97,7 +97,7 @@ def test_a_pedigree_file_is_a_model(trio):
     assert call_json(*asked, "--frequency", 0.5)["upper"] == pytest.approx(2.240229014)
     assert call_json(*asked, "--frequency", "0.5,0.9")["upper"] == pytest.approx(2.869403, abs=1e-5)
     said = rows(call("plan", "--model", trio, "--frequency", 0.5, "--count", "BB", "--epsilon", 1))
-    assert said["method"].strip() == "exact"
+    assert said["method"].strip() == "exchange"
     assert "one family" in said["model"]
     methods = {row["method"] for row in call_json(
         "compare", "--model", trio, "--frequency", 0.5, "--count", "BB", "--epsilon", 1

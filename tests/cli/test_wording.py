@@ -107,7 +107,7 @@ MISTAKES = [
     ("release", "steps.csv", "--plan", "sum.plan", *STEPS, "--state", "0.5,1"),
     ("release", "steps.csv", "--plan", "chain.json", *ACTIVE),
     ("sanitize", "steps.csv", "--plan", "count.plan", *ACTIVE),
-    ("sanitize", "missing.csv", "--plan", "flips.plan", *ACTIVE, "--output", "out.csv"),
+    ("sanitize", "missing.csv", "--plan", "flips.plan", *ACTIVE, "--strict", "--output", "o.csv"),
     ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *OUT, "--foreign", "x"),
     ("attack", "steps.csv", "--plan", "flips.plan", "--truth", "missing.csv", *ACTIVE),
     ("estimate", "steps.csv", "--plan", "count.plan", "--value", "steps"),

@@ -296,20 +296,20 @@ def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
 # --- random histories -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", range(0, 300, 100))
+@pytest.mark.parametrize("first", range(0, 120, 60))
 def test_random_releases_keep_their_promise(first):
-    tally = runs.run(runs.single, range(first, first + 100), seconds=60)
+    tally = runs.run(runs.single, range(first, first + 60), seconds=3600)
     assert not tally.failures
-    assert tally.histories == 100
-    assert sum(tally.grants.values()) >= 25
-
-
-@pytest.mark.parametrize("first", range(0, 42, 21))
-def test_random_accounts_keep_their_limit(tmp_path, first):
-    tally = runs.run(lambda number: runs.account(number, tmp_path), range(first, first + 21), 60)
-    assert not tally.failures
-    assert tally.histories == 21
+    assert tally.histories == 60
     assert sum(tally.grants.values()) >= 15
+
+
+@pytest.mark.parametrize("first", range(0, 14, 7))
+def test_random_accounts_keep_their_limit(tmp_path, first):
+    tally = runs.run(lambda number: runs.account(number, tmp_path), range(first, first + 7), 3600)
+    assert not tally.failures
+    assert tally.histories == 7
+    assert sum(tally.grants.values()) >= 4
 
 
 @LAWS

@@ -403,7 +403,8 @@ def test_best_is_certified_and_the_least(epsilon):
             except MethodRefused:
                 continue
             if METHODS[method].certified:
-                assert best.expected_error <= other.expected_error * (1 + SAME)
+                # the noise of the widest proof, within a part in 10^9 of the least
+                assert best.mechanism.scale <= other.mechanism.scale * (1 + SAME)
 
 
 def test_nothing_to_protect_is_said_so():

@@ -172,8 +172,8 @@ def test_scales_of_distances_and_groups_are_rounded_up():
 def test_only_the_exact_leakage_is_called_exact(monkeypatch):
     real = leakage
 
-    def rough(mechanism, model, against):
-        return replace(real(mechanism, model, against), method="exchange")
+    def rough(mechanism, model, against, **more):
+        return replace(real(mechanism, model, against, **more), method="exchange")
 
     monkeypatch.setattr(chains, "leakage", rough)
     with pytest.raises(MethodRefused, match="'exact' cannot"):

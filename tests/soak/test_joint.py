@@ -37,7 +37,7 @@ def test_accounts_against_enumeration(lines, tmp_path):
 
 
 def test_a_short_rehearsal_of_the_histories(tmp_path):
-    for tally, histories in ((run_releases(60, 12), 12), (run_accounts(60, 4, tmp_path), 4)):
+    for tally, histories in ((run_releases(3600, 12), 12), (run_accounts(3600, 4, tmp_path), 4)):
         assert not tally.failures
         assert tally.histories == histories
         assert table(tally)[2] == f"| histories | {histories} |"

@@ -127,7 +127,7 @@ def formulas(frame: Any, path: Path) -> list[str]:
         return []
     found = []
     for name in frame.columns:
-        texts = [name, *(frame[name].unique() if str(frame[name].dtype) == "String" else ())]
+        texts = [name, *(set(frame[name].to_list()) if str(frame[name].dtype) == "String" else ())]
         if any(re.match(_FORMULA, t) and not re.match(_NUMBER, t) for t in texts if t):
             found.append(name)
     return found

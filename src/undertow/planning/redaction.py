@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, words
-from undertow.bounds.series.redaction import redaction_leakage
+from undertow.bounds.engine import leakage
 from undertow.bounds.series.regions import window_bound
 from undertow.certificate import Leakage
 from undertow.channels import Redaction
@@ -210,7 +210,7 @@ def _proved(setting: Setting, method: RedactionMethod) -> tuple[Proposal, Leakag
 def _certified(setting: Setting, table: Array) -> Leakage:
     """Return the certified leakage of a table, the worst case over the chains."""
     mechanism = Redaction(table, setting.protect)
-    found = [redaction_leakage(mechanism, chain, setting.against) for chain in setting.chains]
+    found = [leakage(mechanism, chain, setting.against) for chain in setting.chains]
     worst = max(found, key=lambda leak: leak.lower)
     return replace(worst, upper=max(leak.upper for leak in found))
 

@@ -208,12 +208,11 @@ def _widest(question: Question, exact: Plan) -> Plan:
         return exact
     noise = question.noise(up(exact.noise.scale * (1 + _EVEN)))
     try:
-        leak = method.prove(question, noise)
+        if not method.prove(question, noise).proves(question.epsilon):
+            return exact
+        return least_error([exact, _solved(question, method.name)])
     except NotSupported:
         return exact
-    if not leak.proves(question.epsilon):
-        return exact
-    return Plan(noise, question.model, question.epsilon, leak, method.name)
 
 
 def least_error(plans: Iterable[Plan]) -> Plan:
@@ -224,7 +223,10 @@ def least_error(plans: Iterable[Plan]) -> Plan:
     listed = list(plans)
     least = min(plan.expected_error for plan in listed)
     close = [plan for plan in listed if plan.expected_error * (1 - _TIE) <= least]
-    return max(close, key=lambda plan: (WIDTHS.index(plan.leakage.covers), plan.method == "exact"))
+    width = max(WIDTHS.index(plan.leakage.covers) for plan in close)
+    widest = [plan for plan in close if WIDTHS.index(plan.leakage.covers) == width]
+    exact = [plan for plan in widest if plan.method == "exact"]
+    return min(exact or widest, key=lambda plan: plan.expected_error)
 
 
 def check_question(

@@ -22,23 +22,23 @@ __all__ = ["cost", "theta"]
 METHODS = ("plain DP", "Theorem 1", "exact", "exchange", "Zhao", "group", "XOR")
 
 
-def _even(chain: MarkovChain, epsilon: float, rho: float, method: str) -> Plan[Flips]:
-    """Return the plan that flips both states at one rate, with what it leaks in truth."""
+def _even(chain: MarkovChain, epsilon: float, rho: float) -> Plan[Flips]:
+    """Return the plan that flips both states at a published rate, with what it leaks in truth."""
     flips = grained((rho, rho))
     measures = (("expected flips", rho),)
-    return Plan(flips, chain, epsilon, leakage(flips, chain), method, measures=measures)
+    return Plan(flips, chain, epsilon, leakage(flips, chain), "chakrabarti", measures=measures)
 
 
 def plans(chain: MarkovChain, epsilon: float, *, chained: bool = True) -> dict[str, Plan[Flips]]:
     """Return the plan of every method for one promise; XOR noise takes longest to plan."""
     records = chain.length or 1
     found = {
-        "plain DP": _even(chain, epsilon, plain_flips(epsilon), "plain"),
+        "plain DP": _even(chain, epsilon, plain_flips(epsilon)),
         "Theorem 1": calibrate(Series(), chain, epsilon, "any", "chakrabarti"),
         "exact": planned(chain, epsilon, corrected=True),
         "exchange": calibrate(Series(), chain, epsilon, "any", "exchange"),
-        "Zhao": _even(chain, epsilon, zhao_flips(chain, epsilon), "zhao-multistep"),
-        "group": _even(chain, epsilon, plain_flips(epsilon / records), "group"),
+        "Zhao": _even(chain, epsilon, zhao_flips(chain, epsilon)),
+        "group": _even(chain, epsilon, plain_flips(epsilon / records)),
     }
     if chained:
         found["XOR"] = calibrate(Series(), chain, epsilon, "any", "xor")
