@@ -96,6 +96,8 @@ def leakage(
     against = check_against(against)
     check_covers(covers)
     found = _dispatched(mechanism, model, against, effort, covers)
+    if isinstance(model, ModelSet):  # its members have their ends and shapes already
+        return found
     by_level = isinstance(mechanism, PureDP | MetricDP | RandomizedResponse | XorNoise)
     if isinstance(model, MarkovChain | ChainBox | MixingClass | Groups):
         by_level = by_level or found.method in _BY_LEVEL

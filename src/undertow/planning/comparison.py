@@ -203,7 +203,7 @@ def compare(
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
     >>> table = compare(Count(1), chain, epsilon=1.0)
     >>> table.best.method, round(table["quilt"].scale, 3), table["wasserstein"].protects
-    ('exact', 15.939, 'ignorant')
+    ('exchange', 15.939, 'ignorant')
     """
     if isinstance(query, Series | Redacted):
         return _compare_local(query, model, epsilon, against, methods, tick)
