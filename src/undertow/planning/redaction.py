@@ -27,6 +27,7 @@ from undertow.planning.erasures import (
     window_choices,
     window_table,
 )
+from undertow.planning.redaction_flanks import has_recursion
 from undertow.planning.redaction_optimum import Half, best_halves, erasure_table
 from undertow.planning.redaction_search import (
     MANY,
@@ -268,8 +269,7 @@ def _optimal(setting: Setting) -> Proposal:
             wider, optimal=False,
             notes=("planned against an attacker who knows any other records", FOUND),
         )  # fmt: skip
-    strict = (chain.transition > 0).all() and (chain.initial > 0).all()
-    if chain.size == 2 and len(setting.protect) == 1 and strict:
+    if len(setting.protect) == 1 and has_recursion(chain):
         return _nearby(setting, chain, setting.protect[0])
     best = window_table(setting)
     windows = window_choices(setting, CHOICES)
@@ -286,6 +286,8 @@ def _nearby(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
     if not chain.homogeneous or not isinstance(chain.start, str):
         return _two_states(setting, chain, target)
     fading = abs(1 - chain.transition[0, 1] - chain.transition[1, 0])
+    if fading >= 1:  # as a float: it never forgets, or not within any series
+        return _two_states(setting, chain, target)
     reach = 2 + math.ceil(math.log(SILENT) / math.log(max(fading, SILENT)))
     first, last = max(0, target - reach), min(length, target + reach + 1)
     if last - first == length:

@@ -24,12 +24,16 @@ from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 
-__all__ = ["Curve", "Flank", "build_flank"]
+__all__ = ["Curve", "Flank", "build_flank", "has_recursion"]
 
 Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 DEEPEST = 36.0
 """Largest c on a curve: beyond, a chance of erasure is below `GRAIN`."""
+
+LEAST_STEP = 1e-15
+"""Least chance of a step or a first record for which the recursion keeps its digits (lower side):
+below, 1 less the chance of the other value is rounding."""
 
 FINE, COARSE = 140, 40
 """Points of a curve where c is moderate, and beyond."""
@@ -195,14 +199,24 @@ def _with_losses(flank: Flank, against: Against) -> Flank:
     return replace(flank, first=first, other=other + behind, behind=behind)
 
 
+def has_recursion(chain: MarkovChain) -> bool:
+    """Return whether the recursion for the best erasures can be carried out for a chain.
+
+    >>> has_recursion(MarkovChain([[.5, .5], [1e-18, 1.0]]))
+    False
+    """
+    least = min(float(chain.transition.min()), float(chain.initial.min()))
+    return chain.size == 2 and least >= LEAST_STEP
+
+
 def build_flank(
     chain: MarkovChain, target: int, length: int, right: bool, against: Against, met: bool = False
 ) -> Flank:
-    """Return one side of a target; refuse chains in which some step is impossible."""
-    if chain.size != 2 or not (chain.transition > 0).all() or not (chain.initial > 0).all():
+    """Return one side of a target; refuse chains in which some step is all but impossible."""
+    if not has_recursion(chain):
         raise MethodRefused(
             "the recursion for the best erasures needs two states and a chain in which every "
-            "step is possible"
+            f"step and first record has a chance of at least {LEAST_STEP:g}"
         )
     room = length - 1 - target if right else target
     laws = chain.marginals(length)

@@ -4,6 +4,7 @@ An influence is computed to the nearest float and guides a search; what a redact
 certified by `redaction_leakage`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,9 @@ __all__ = [
     "widest",
     "window_bound",
 ]
+
+ENDLESS = 2**62
+"""Records that no series has: distances are not told apart beyond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,21 +255,24 @@ def widest(alpha: float, beta: float, distance: int) -> float:
     """
     if not distance:
         return 0.0
-    fading = (1 - alpha - beta) ** distance
     factor = max(alpha / beta, beta / alpha)
-    return float(abs(np.log1p(factor * fading) - np.log1p(-fading)))
+    if alpha + beta < 1:  # what is forgotten can be far below what is left
+        forgotten = -math.expm1(distance * math.log1p(-alpha - beta))
+        return abs(math.log1p(factor * (1 - forgotten)) - math.log(forgotten))
+    fading = (1 - alpha - beta) ** distance
+    return abs(math.log1p(factor * fading) - math.log1p(-fading))
 
 
 def least_distance(alpha: float, beta: float, epsilon: float) -> int:
     """Return Delta*(epsilon), the least distance with a max-influence of at most epsilon.
 
-    Bisection, because influences fall with the distance.
+    Bisection, because influences fall with the distance; past `ENDLESS` no series ends.
 
     >>> least_distance(0.25, 0.5, 0.5)
     2
     """
     high = 1
-    while widest(alpha, beta, high) > epsilon:
+    while high < ENDLESS and widest(alpha, beta, high) > epsilon:
         high *= 2
     low = high // 2
     while high - low > 1:
