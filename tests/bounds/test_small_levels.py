@@ -73,15 +73,13 @@ def worst_dp(law: Law, n: int, epsilon: float, against: str) -> Decimal:
                 facts.setdefault(series[target], []).append(series)
             for values in cases.values():
                 for favoured in product((0, 1), repeat=len(free)):
-                    means = [
-                        sum(
-                            law[s]
-                            * step ** sum(s[r] == f for r, f in zip(free, favoured, strict=True))
-                            for s in series
-                        )
-                        / sum(law[s] for s in series)
-                        for series in values.values()
-                    ]
+                    means = []
+                    for possible in values.values():
+                        total, prior = Decimal(0), Decimal(0)
+                        for s in possible:
+                            hits = sum(s[r] == f for r, f in zip(free, favoured, strict=True))
+                            total, prior = total + law[s] * step**hits, prior + law[s]
+                        means.append(total / prior)
                     best = max(best, max(means) / min(means))
     return best.ln()
 
