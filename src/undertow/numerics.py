@@ -31,6 +31,7 @@ __all__ = [
     "divide_up",
     "down",
     "freeze",
+    "log_error",
     "log_ratio",
     "log_sum",
     "pad_log",
@@ -115,6 +116,18 @@ def pad_log(products: float, states: int) -> float:
     True
     """
     return 2.0 * (products + 2.0) * (states + 4.0) * ROUNDOFF
+
+
+def log_error(operations: float, largest: float = 1.0) -> float:
+    """Return the absolute error of a logarithm after roundings of numbers of at most that size.
+
+    Rounding the result by a relative amount does not cover it: the log of a ratio near 1 is tiny,
+    its error is not.
+
+    >>> log_error(8) > abs(math.log(1 + 1e-12) - 1e-12)
+    True
+    """
+    return operations * max(largest, 1.0) * ROUNDOFF
 
 
 def log_ratio(numerator: Array, denominator: Array) -> Array:

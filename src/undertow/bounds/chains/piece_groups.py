@@ -16,7 +16,7 @@ import numpy as np
 
 from undertow.bounds.chains.piece_sides import Side
 from undertow.bounds.chains.rays import Bools, Ints
-from undertow.numerics import ROUNDOFF, Array
+from undertow.numerics import Array, log_error
 
 __all__ = ["Group"]
 
@@ -59,7 +59,7 @@ class Group:
         # four sums of non-negative terms: over records, counts, columns, with the noise
         reach = max(side.steps for side in sides)
         terms = (4 * reach + 8) * (size + 2) + 2 * answers + 2 * (answers + 1) * rate + 32
-        self.pad = 4 * ROUNDOFF * terms
+        self.pad = log_error(4 * terms)
 
     def _weights(self, columns: Columns) -> tuple[Array, Array]:
         """Return the weights of all rows of the columns, (C R, k), left and right."""

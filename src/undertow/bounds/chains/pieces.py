@@ -21,7 +21,7 @@ from undertow.bounds.chains.rays import Bools, start_error, visited
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, down, up
+from undertow.numerics import Array, down, log_error, up
 from undertow.queries import State
 
 __all__ = ["replay_window", "window_leakage"]
@@ -156,7 +156,7 @@ def replay_window(
     # four sums of non-negative terms over the records, then over the answers with their noise
     answers = min(end - first, LONGEST) + 1
     sums = witness.length * (chain.size + 4) + 2 * answers + 2 * (answers + 1) / scale + 16
-    slack = 4 * ROUNDOFF * sums + start_error(chain)
+    slack = log_error(4 * sums) + start_error(chain)
     return replace(witness, output=output), down(loss, 8) - slack
 
 

@@ -1,29 +1,35 @@
 """Re-evaluation of witnesses by plain sums over paths, apart from the code that found them.
 
-Every function here returns the log-likelihood ratio that the witness's attacker sees. A *message*
-is the log of Pr[what is known on one side of the target], times the likelihood of the output
-there, for each value of the target (to the left jointly with the target's own law). Subtracting
-the message without the output leaves the log-likelihood.
+Every function here returns the log-likelihood ratio that the witness's attacker sees, rounded
+down: a ratio near 1 has a log with an absolute error, however small it is. A *message* is the log
+of Pr[what is known on one side of the target], times the likelihood of the output there, for each
+value of the target (to the left jointly with the target's own law). Subtracting the message
+without the output leaves the log-likelihood.
 """
 
 import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
+from undertow.bounds.chains.rays import start_error
 from undertow.certificate import Witness
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array
+from undertow.numerics import ROUNDOFF, Array, log_error
 from undertow.queries import State
 
 __all__ = ["replay_count", "replay_pure_dp"]
+
+SETTLED = 64
+"""Change of a message, in roundings, below which it counts as repeating itself (lower side)."""
 
 Weight = Callable[[int], Array | float]
 
 
 def replay_pure_dp(witness: Witness, chain: MarkovChain, epsilon: float) -> float:
-    """Return the leakage of the witness's mechanism at the witness's output and adversary.
+    """Return the leakage of the witness's mechanism at its output and adversary, rounded down.
 
     The mechanism answers with likelihood proportional to exp(epsilon #{t : X_t in sets[t]}),
     which is epsilon-DP.
@@ -46,7 +52,7 @@ def replay_count(
     witness: Witness, chain: MarkovChain, counted: Collection[State], scale: float,
     unknown: int = 0,
 ) -> tuple[Witness, float]:  # fmt: skip
-    """Return the witness with its output filled in, and the leakage of a noisy count there.
+    """Return the witness with its output filled in, and what a noisy count leaks, rounded down.
 
     Pr[answer s | x] is proportional to E[exp(-|s - F| / scale)], F the count over the records
     between the nearest known ones. ``output`` -1 stands for the largest count, over ``unknown``
@@ -71,28 +77,43 @@ def replay_count(
         loss = _loss(witness, chain, (first, last), lambda record: weight)
     else:
         laws = [_counts(witness, chain, end, side, marks) for side, end in ((-1, first), (1, last))]
-        logs = []
+        logs, slack = [], 0.0
         for state in (chain.index(witness.value), chain.index(witness.other)):
             law = np.convolve(laws[0][state], laws[1][state])
             away = np.abs(output - np.arange(len(law)) - marks[state]) / scale
             logs.append(math.log(float(law @ np.exp(away.min() - away))) - float(away.min()))
-        loss = logs[0] - logs[1]
+            # a sum of non-negative terms: over records, counts, and with the noise
+            terms = most * (chain.size + 4) + 3 * len(law) + 2 * float(away.max()) + 16
+            slack += 2 * log_error(terms + abs(logs[-1]))
+        loss = logs[0] - logs[1] - slack - 2 * _law_error(chain, first)
     return replace(witness, output=output), float(loss)
 
 
 def _loss(witness: Witness, chain: MarkovChain, ends: tuple[int, int], weight: Weight) -> float:
-    """Return ln of the likelihood ratio of a product output exp(sum of weights)."""
+    """Return ln of the likelihood ratio of a product output exp(sum of weights), rounded down."""
     x, y = chain.index(witness.value), chain.index(witness.other)
     own = np.broadcast_to(weight(witness.target), (chain.size,))
-    total = float(own[x] - own[y])
+    total, slack = float(own[x] - own[y]), 2 * _law_error(chain, ends[0])
     for side, end in zip((-1, 1), ends, strict=True):
         start, message, known = _far_end(witness, chain, side, end)
-        loaded = _inwards(chain, start, message, known, witness.target, side, weight)
-        plain = _inwards(chain, start, message, known, witness.target, side, lambda record: 0.0)
-        if np.isinf(plain[[x, y]]).any():
-            return -math.inf  # a value that cannot occur: no attack
-        total += float(loaded[x] - loaded[y]) - float(plain[x] - plain[y])
-    return total
+        for sign, load in ((1, weight), (-1, _nothing)):
+            found, error = _inwards(chain, start, message, known, witness.target, side, load)
+            if np.isinf(found[[x, y]]).any():
+                return -math.inf  # a value that cannot occur: no attack
+            total += sign * float(found[x] - found[y])
+            slack += 2 * error + log_error(4, float(abs(found[x]) + abs(found[y])))
+    return total - slack - log_error(8, abs(total))
+
+
+def _nothing(record: int) -> float:
+    """Return the weight of a record that the output says nothing about."""
+    return 0.0
+
+
+def _law_error(chain: MarkovChain, record: int) -> float:
+    """Return the relative error of the law of a record."""
+    steps = 0 if isinstance(chain.start, str) else record * (chain.size + 2)
+    return start_error(chain) + log_error(2 * steps)
 
 
 def _far_end(witness: Witness, chain: MarkovChain, side: int, end: int) -> tuple[int, Array, bool]:
@@ -114,20 +135,47 @@ def _far_end(witness: Witness, chain: MarkovChain, side: int, end: int) -> tuple
 def _inwards(
     chain: MarkovChain, start: int, message: Array, known: bool, target: int, side: int,
     weight: Weight,
-) -> Array:  # fmt: skip
-    """Carry a message from record ``start`` to the target; stop early once it repeats itself."""
+) -> tuple[Array, float]:  # fmt: skip
+    """Carry a message from record ``start`` to the target, and bound its error.
+
+    Once it repeats itself, records with the same weight change nothing and are skipped. A step
+    never spreads two messages, and brings them together by the contraction of the kernel
+    [birkhoff1957], so the errors of all steps add up to at most a few times that of one.
+    """
+    settled, largest, steps = False, 1.0, 0
+    before: Array | float = math.nan
     for record in range(start, target, -side):
-        loaded = message if known and record == start else message + weight(record)
+        steps += 1
+        here = weight(record)
+        if settled and np.array_equal(here, before):
+            continue
+        loaded = message if known and record == start else message + here
         step = _log(chain.step(record - 1)) if side > 0 else _log(chain.step(record).T)
         terms = step + loaded
         peak = terms.max(axis=1, keepdims=True)
         peak = np.where(np.isfinite(peak), peak, 0.0)
         moved = peak[:, 0] + _log(np.exp(terms - peak).sum(axis=1))
         moved = moved - moved.max()
-        if chain.homogeneous and record != start and _same(moved, message):
-            return np.asarray(moved)
-        message = moved
-    return message
+        settled = chain.homogeneous and record != start and _same(moved, message)
+        message, before = moved, here
+        largest = max(largest, float(np.abs(terms[np.isfinite(terms)]).max(initial=0.0)))
+    once = log_error(8 * largest + 4 * chain.size + 2 * SETTLED + 16)
+    return message, once * min(float(steps), _repeats(chain))
+
+
+@lru_cache(maxsize=16)
+def _repeats(chain: MarkovChain) -> float:
+    """Return how many times the error of one step all steps together can make, inf for no bound.
+
+    1 / (1 - tanh(D / 4)) for the largest log-ratio D of products P(a, c) P(b, d) / P(a, d) P(b, c):
+    likelihoods that multiply rows or columns leave D as it is.
+    """
+    if not chain.homogeneous or (chain.transition <= 0).any():
+        return math.inf
+    logs = np.log(chain.transition)
+    rows = logs[:, None, :] - logs[None, :, :]
+    widest = float((rows.max(axis=2) - rows.min(axis=2)).max())
+    return 1 + math.exp(min(widest / 2, 700.0))  # twice what the contraction leaves
 
 
 def _counts(witness: Witness, chain: MarkovChain, end: int, side: int, marks: Array) -> Array:
@@ -155,7 +203,7 @@ def _same(one: Array, two: Array) -> bool:
     finite = np.isfinite(one)
     if not np.array_equal(finite, np.isfinite(two)):
         return False
-    return bool(np.abs(one[finite] - two[finite]).max(initial=0.0) <= 64 * ROUNDOFF)
+    return bool(np.abs(one[finite] - two[finite]).max(initial=0.0) <= SETTLED * ROUNDOFF)
 
 
 def _log(values: Array) -> Array:

@@ -22,7 +22,7 @@ from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, Mechanism, MetricDP, PureDP, dp_epsilon_upper
 from undertow.models.second_order import SecondOrderChain
-from undertow.numerics import Array, check_count, down, up
+from undertow.numerics import Array, check_count, down, log_error, up
 from undertow.queries import Count, Histogram, State
 
 __all__ = ["REACH", "second_order_leakage"]
@@ -99,7 +99,9 @@ def second_order_leakage(
     if against == "informed":
         level = float(view.own.max())
         attained = level if (chain.transition > 0).all() and view.weights.size else 0.0
-        return _leakage(min(down(attained, 16), level), level, against, None)
+        logs = np.log(view.weights[view.weights > 0])
+        slack = log_error(64, 1 + float(np.abs(logs).max(initial=0.0)))
+        return _leakage(max(down(attained, 16) - slack, 0.0), level, against, None)
     best: tuple[float, Witness | None] = (0.0, None)
     for target in _targets(chain.length, reach):
         for outputs in _choices(view):

@@ -1,0 +1,202 @@
+"""Both ends of a leakage near 1e-9 against sums in sixty digits.
+
+The log of a ratio near 1 is tiny, its rounding error is not: a lower end that is rounded down by a
+relative amount can lie above the truth. Chains have whole multiples of 1/64 as entries, so that
+the model is the same in floats and in the judge, and the judge's law is exact.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.decimal_judge import judge
+from undertow.bounds.chains.replay import replay_count, replay_pure_dp
+from undertow.bounds.second_order.leakages import second_order_leakage
+from undertow.certificate import Witness
+from undertow.models.second_order import SecondOrderChain
+
+Law = Mapping[tuple[int, ...], Decimal]
+LEVELS = [10.0**-exponent for exponent in range(5, 14)]
+
+
+@pytest.fixture(autouse=True)
+def _sixty_digits() -> Iterator[None]:
+    with localcontext() as context:
+        context.prec = 60
+        yield
+
+
+def exact(number: Fraction) -> Decimal:
+    return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+def drawn(rng: np.random.Generator) -> list[Fraction]:
+    part = Fraction(int(rng.integers(1, 64)), 64)
+    return [part, 1 - part]
+
+
+def chain_and_law(rng: np.random.Generator, n: int) -> tuple[ut.MarkovChain, Law]:
+    """A chain on two states and the exact law of n of its records."""
+    matrix = [drawn(rng), drawn(rng)]
+    start, given = drawn(rng), bool(rng.random() < 0.5)
+    if not given:
+        leave, back = matrix[0][1], matrix[1][0]
+        start = [back / (leave + back), leave / (leave + back)]
+    law = {}
+    for series in product((0, 1), repeat=n):
+        weight = start[series[0]]
+        for one, two in pairwise(series):
+            weight *= matrix[one][two]
+        law[series] = exact(weight)
+    floats = [[float(entry) for entry in row] for row in matrix]
+    begin = [float(entry) for entry in start] if given else "stationary"
+    return ut.MarkovChain(floats, start=begin, length=n), law
+
+
+def worst_dp(law: Law, n: int, epsilon: float, against: str) -> Decimal:
+    """What all epsilon-DP algorithms leak: over product likelihoods, a set for each record."""
+    step, best = Decimal(epsilon).exp(), Decimal(1)
+    for target in range(n):
+        others = [record for record in range(n) if record != target]
+        sizes = range(n) if against == "any" else [0]
+        for known in (k for size in sizes for k in combinations(others, size)):
+            free = [record for record in range(n) if record not in known]
+            cases: dict[tuple[int, ...], dict[int, list[tuple[int, ...]]]] = {}
+            for series in law:
+                facts = cases.setdefault(tuple(series[record] for record in known), {})
+                facts.setdefault(series[target], []).append(series)
+            for values in cases.values():
+                for favoured in product((0, 1), repeat=len(free)):
+                    means = []
+                    for possible in values.values():
+                        total, prior = Decimal(0), Decimal(0)
+                        for s in possible:
+                            hits = sum(s[r] == f for r, f in zip(free, favoured, strict=True))
+                            total, prior = total + law[s] * step**hits, prior + law[s]
+                        means.append(total / prior)
+                    best = max(best, max(means) / min(means))
+    return best.ln()
+
+
+def holds(leak: ut.Leakage, truth: Decimal) -> bool:
+    return Decimal(leak.lower) <= truth <= Decimal(leak.upper)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("against", ["any", "ignorant"])
+def test_dp_algorithms(level, against):
+    rng = np.random.default_rng(round(-math.log10(level)))
+    for trial in range(8):
+        n = 2 + trial % 3
+        chain, law = chain_and_law(rng, n)
+        leak = ut.leakage(ut.PureDP(level), chain, against)
+        assert holds(leak, worst_dp(law, n, level, against))
+        assert leak.lower >= 0.99 * leak.upper - 1e-12
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
+def test_counts_and_histograms(level, against):
+    rng = np.random.default_rng(round(-math.log10(level)))
+    width = Decimal(1 / level)
+    for trial in range(4):
+        n = 2 + trial % 2
+        chain, law = chain_and_law(rng, n)
+
+        def count(series, answer):
+            return (-abs(Decimal(answer) - series.count(0)) / width).exp()
+
+        def histogram(series, answer):
+            off = sum(abs(Decimal(answer[state]) - series.count(state)) for state in (0, 1))
+            return (-off / width).exp()
+
+        truth = judge(law, count, range(n + 1), against)
+        for noise in (ut.Laplace, ut.DiscreteLaplace):
+            assert holds(ut.leakage(noise(ut.Count(0), scale=1 / level), chain, against), truth)
+        answers = list(product(range(-1, n + 2), repeat=2))
+        truth = judge(law, histogram, answers, against)
+        assert holds(ut.leakage(ut.Laplace(ut.Histogram(), scale=1 / level), chain, against), truth)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
+def test_flips(level, against):
+    rng = np.random.default_rng(round(-math.log10(level)))
+    keep = 0.5 + level / 2
+    flips = [[keep, 1 - keep], [1 - keep, keep]]
+
+    def likelihood(series, output):
+        return math.prod(
+            (Decimal(flips[x][z]) for x, z in zip(series, output, strict=True)), start=Decimal(1)
+        )
+
+    for n in (2, 3):
+        chain, law = chain_and_law(rng, n)
+        truth = judge(law, likelihood, list(product((0, 1), repeat=n)), against)
+        assert holds(ut.leakage(ut.RandomizedResponse(flips), chain, against), truth)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_order_two_against_the_informed(level):
+    """The level of the flips themselves, whatever the chain."""
+    keep = 0.5 + level / 2
+    chain = SecondOrderChain([[[0.5, 0.5], [0.25, 0.75]], [[0.75, 0.25], [0.5, 0.5]]], length=4)
+    flips = ut.RandomizedResponse([[keep, 1 - keep], [1 - keep, keep]])
+    truth = (Decimal(keep) / Decimal(1 - keep)).ln()
+    leak = second_order_leakage(flips, chain, "informed")
+    assert holds(leak, truth)
+    assert leak.lower >= 0.9 * leak.upper - 1e-13
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_trees(level):
+    rng = np.random.default_rng(round(-math.log10(level)))
+    for _ in range(4):
+        root, tables = drawn(rng), [[drawn(rng), drawn(rng)] for _ in range(2)]
+        law = {
+            series: exact(
+                root[series[0]] * tables[0][series[0]][series[1]] * tables[1][series[0]][series[2]]
+            )
+            for series in product((0, 1), repeat=3)
+        }
+        network = ut.BayesianNetwork(
+            [("a", "b"), ("a", "c")],
+            {
+                "a": [float(x) for x in root],
+                "b": [[float(x) for x in row] for row in tables[0]],
+                "c": [[float(x) for x in row] for row in tables[1]],
+            },
+        )
+        assert network.records == ("a", "b", "c")
+        for against in ("any", "ignorant"):
+            leak = ut.leakage(ut.PureDP(level), network, against)
+            assert holds(leak, worst_dp(law, 3, level, against))
+
+
+def test_records_with_other_sets_are_not_skipped():
+    """Far records repeat themselves; the nearer ones say something else and must be heard."""
+    chain = ut.MarkovChain([[0.5, 0.5], [0.4, 0.6]])
+    far, near = 400, 4
+    sets = tuple((record, (0,)) for record in range(near, far))
+    sets = ((0, (1,)), *((record, (1,)) for record in range(1, near)), *sets)
+    attack = Witness(0, far, (), value=1, other=0, sets=sets)
+    message = np.ones(2)  # plain sums from the last record inwards, e^1 for a record in its set
+    for record in range(far - 1, 0, -1):
+        favoured = 1 if record < near else 0
+        message = chain.transition @ (message * np.exp([1.0 - favoured, 1.0 * favoured]))
+        message = message / message.max()
+    truth = 1.0 + math.log(message[1] / message[0])
+    assert replay_pure_dp(attack, chain, 1.0) == pytest.approx(truth, abs=1e-12)
+
+
+def test_replays_are_rounded_down():
+    chain = ut.MarkovChain([[0.75, 0.25], [0.5, 0.5]], start=[0.5, 0.5], length=2)
+    attack = Witness(0, 2, ((1, 0),), value=0, other=1, sets=((0, (0,)),), output=1)
+    assert replay_pure_dp(attack, chain, 1e-9) <= 1e-9
+    assert replay_count(attack, chain, [0], 1e9)[1] <= 1e-9

@@ -1,0 +1,61 @@
+"""Redactions of chains with steps that all but never happen: a plan, or a reason, never a crash."""
+
+import math
+
+import pytest
+
+import undertow as ut
+from undertow.bounds.series.regions import least_distance, widest
+from undertow.errors import MethodRefused, NotSupported
+from undertow.planning.redaction import REDACTIONS
+
+RARE = (1e-15, 1e-17, 1e-18, 1e-40, 1e-300)
+METHODS = tuple(REDACTIONS)
+MODELS = {
+    "leaves rarely": lambda rare: ut.MarkovChain([[0.5, 0.5], [rare, 1.0]]),
+    "is rarely left": lambda rare: ut.MarkovChain([[1.0, rare], [0.5, 0.5]]),
+    "stays": lambda rare: ut.MarkovChain([[1.0, rare], [rare, 1.0]]),
+    "alternates": lambda rare: ut.MarkovChain([[rare, 1.0], [1.0, rare]]),
+    "starts rarely": lambda rare: ut.MarkovChain([[0.5, 0.5], [0.4, 0.6]], start=[rare, 1.0]),
+    "given start": lambda rare: ut.MarkovChain([[0.5, 0.5], [rare, 1.0]], start=[0.5, 0.5]),
+    "three states": lambda rare: ut.MarkovChain(
+        [[0.5, 0.5 - rare, rare], [0.3, 0.3, 0.4], [rare, 0.4, 0.6 - rare]]
+    ),
+}
+
+
+@pytest.mark.parametrize("rare", RARE)
+@pytest.mark.parametrize("model", MODELS)
+def test_rare_steps_are_planned_or_refused(rare, model):
+    chain = MODELS[model](rare)
+    for protect, length in ((0, 4), (2, 5), (7, 20)):
+        for against in ("any", "ignorant"):
+            for method in METHODS:
+                query = ut.Redacted(protect=protect, length=length)
+                try:
+                    plan = ut.calibrate(query, chain, epsilon=1.0, against=against, method=method)
+                except (MethodRefused, NotSupported):
+                    continue
+                certified = REDACTIONS[plan.method].certified
+                assert plan.leakage.proves(1.0) or not certified
+                assert 0 <= plan.utility <= 1
+
+
+@pytest.mark.parametrize("rare", RARE[1:4])
+def test_windows_and_the_best_found_have_a_plan(rare):
+    chain = ut.MarkovChain([[0.5, 0.5], [rare, 1.0]])
+    for method in ("mq", "optimal", "best"):
+        plan = ut.calibrate(ut.Redacted(protect=2, length=5), chain, epsilon=1.0, method=method)
+        assert plan.leakage.proves(1.0)
+
+
+@pytest.mark.parametrize("rare", [1e-3, 1e-9, 1e-17, 1e-300])
+def test_influence_of_a_chain_that_hardly_moves(rare):
+    """ln(2 / (d rate)) at distance d, to first order: a difference from 1 would be lost."""
+    assert widest(rare, rare, 1) == pytest.approx(math.log(1 / rare), rel=1e-3)
+    assert widest(rare, rare, 5) == pytest.approx(math.log(1 / (5 * rare)), rel=2e-2)
+
+
+def test_no_series_is_long_enough_to_forget():
+    assert least_distance(1e-300, 1e-300, 0.5) == 2**62
+    assert least_distance(0.25, 0.5, 0.5) == 2
