@@ -18,7 +18,6 @@ __all__ = [
     "GAP",
     "GRAIN",
     "LEAST_LEVEL",
-    "LOG_ERROR",
     "MAX_STEPS",
     "RAREST",
     "ROUNDOFF",
@@ -59,11 +58,6 @@ are ordinary floats, so that what is rare is never taken for impossible."""
 
 GAP = 1e-10
 """Width, relative to max(1, value), at which a certified interval counts as closed (upper side)."""
-
-LOG_ERROR = 2.0**-44
-"""Absolute error of a leakage that is a sum of logarithms (lower side): however small the
-leakage, each logarithm of a ratio near 1 is off by a few times `ROUNDOFF`, and so is each step of
-a series until messages settle."""
 
 GRAIN = 2.0**-53
 """Planned probabilities of flips and erasures are whole multiples of this, so that random bits hit

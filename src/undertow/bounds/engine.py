@@ -40,7 +40,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
-from undertow.numerics import LOG_ERROR, divide_up, down, up
+from undertow.numerics import divide_up, down, up
 from undertow.plan import model_length
 from undertow.queries import Count, Histogram, Linear
 
@@ -53,9 +53,6 @@ EFFORT = 2
 
 _BY_LEVEL = ("exchange", "group", "quilt", "quilt-approx")
 """Bounds on all algorithms of a DP level, whatever these do with the series."""
-
-_WITHOUT_LOGS = ("group", "person", "informed")
-"""Methods whose lower ends are products, exact but for the last digit."""
 
 
 def leakage(
@@ -101,10 +98,7 @@ def leakage(
     by_level = isinstance(mechanism, PureDP | MetricDP | RandomizedResponse | XorNoise)
     if isinstance(model, MarkovChain | ChainBox | MixingClass | Groups):
         by_level = by_level or found.method in _BY_LEVEL
-    lower = found.lower
-    if found.method not in _WITHOUT_LOGS and math.isfinite(lower):
-        lower = max(0.0, lower - LOG_ERROR)
-    return replace(found, lower=lower, covers="any" if by_level else found.covers)
+    return replace(found, covers="any") if by_level else found
 
 
 def _dispatched(

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from undertow.cli.options import misuse
 from undertow.errors import InvalidInput, InvalidModel, InvalidPlan
 from undertow.reporting.files import check_writable, reason, write_whole
 
@@ -93,7 +94,7 @@ def keep_off(named: "Sequence[Path]", inputs: "Sequence[Path]") -> None:
     seen = [_real(path) for path in inputs]
     for path in named:
         if _real(path) in seen:
-            raise InvalidInput(f"{path} is named twice; results need files of their own")
+            raise misuse(f"{path} is named twice; results need files of their own")
         seen.append(_real(path))
 
 
@@ -101,7 +102,6 @@ def check_report(path: Path | None) -> None:
     """Refuse a name of a report that does not say what to write."""
     if path is None:
         return
-    from undertow.cli.options import misuse
     from undertow.reporting.report import check_ending
 
     try:
