@@ -260,9 +260,9 @@ def test_a_full_disk_after_the_answer_is_repaired_by_the_same_command(monkeypatc
 
 
 def test_a_crash_between_two_files_is_repaired_by_the_same_command(monkeypatch):
-    from undertow.cli import release_files
+    from undertow.cli import files, release_files
 
-    real = release_files.write_bytes
+    real = files.write_bytes
 
     def second_fails(path, content, *, force):
         if path.name == "report.html":
@@ -270,7 +270,7 @@ def test_a_crash_between_two_files_is_repaired_by_the_same_command(monkeypatch):
         real(path, content, force=force)
 
     with monkeypatch.context() as patched:
-        patched.setattr(release_files, "write_bytes", second_fails)
+        patched.setattr(release_files, files.write_bytes.__name__, second_fails)
         assert release(*FILES).exit_code == 1
     first = Path("answer.json").read_bytes()
     assert release(*FILES).exit_code == 0

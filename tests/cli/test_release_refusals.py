@@ -22,6 +22,7 @@ from tests.cli.scene import (
     ut_ledger,
 )
 from tests.cli.test_release import FILES
+from undertow.cli import local_account
 
 __all__ = ["scene"]
 
@@ -219,6 +220,22 @@ def test_processes_that_race_show_one_answer():
     answers = {json.dumps(json.loads(said)["numbers"]) for said, _ in told}
     assert len(answers) == 1
     assert sum(not json.loads(said)["recorded_earlier"] for said, _ in told) == 1
+    assert len(ledger().entries()) == 1
+
+
+def test_room_that_the_same_command_took_in_between_is_no_refusal(monkeypatch):
+    real = local_account._check_room
+
+    def beaten(book, wanted):
+        with monkeypatch.context() as other:
+            other.setattr(local_account, "_check_room", real)
+            assert call(*ASKED).exit_code == 0
+        real(book, wanted)
+
+    monkeypatch.setattr(local_account, "_check_room", beaten)
+    result = call(*ASKED, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["recorded_earlier"]
     assert len(ledger().entries()) == 1
 
 

@@ -11,7 +11,7 @@ from undertow.cli.ledger_command import open_ledger
 from undertow.cli.local_drafts import abandoned, clear, digest, name_of
 from undertow.cli.local_files import Places, Watch
 from undertow.cli.options import misuse
-from undertow.errors import LedgerConflict
+from undertow.errors import LedgerConflict, LedgerError
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger, Reservation
@@ -25,9 +25,9 @@ __all__ = [
     "LedgerStage",
     "Recorded",
     "Stage",
-    "check_room",
     "foretold",
     "left_behind",
+    "rehearsed",
 ]
 
 
@@ -179,22 +179,33 @@ class Asked:
 
 def foretold(book: "Ledger", wanted: "Entry", places: Places) -> Asked:
     """Return what would be spent, or refuse what the ledger would refuse."""
+    left = None if wanted.level is None else book.left(wanted.scope)
+    found = rehearsed(book, wanted)
+    if found is not None and found.result is not None:
+        return _published(found, wanted, left, places)
+    places.check()
+    return Asked(wanted, found is not None, left)
+
+
+def rehearsed(book: "Ledger", wanted: "Entry") -> "Entry | None":
+    """Return what is reserved for a release already, or refuse what the ledger would refuse."""
     from undertow.ledger.rules import check_same
 
-    left = None if wanted.level is None else book.left(wanted.scope)
     found = book.entry(wanted.release_id)
+    if found is None:
+        try:
+            _check_room(book, wanted)
+        except LedgerError:
+            found = book.entry(wanted.release_id)
+            if found is None:
+                raise
+            # the same command in another process took the room between the two looks
     if found is not None:
         check_same(found, wanted)
-        if found.result is not None:
-            return _published(found, wanted, left, places)
-        places.check()
-        return Asked(wanted, True, left)
-    places.check()
-    check_room(book, wanted)
-    return Asked(wanted, False, left)
+    return found
 
 
-def check_room(book: "Ledger", wanted: "Entry") -> None:
+def _check_room(book: "Ledger", wanted: "Entry") -> None:
     """Refuse what the ledger would refuse to reserve, without asking it to."""
     from undertow.ledger.rules import Layout, Terms, check_beside, check_fits
 

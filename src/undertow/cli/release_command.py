@@ -24,7 +24,7 @@ from undertow.cli.data_options import (
 )
 from undertow.cli.files import keep_off, read_plan, read_trusted
 from undertow.cli.ledger_command import KeyOption, level_words, open_ledger
-from undertow.cli.local_account import check_room
+from undertow.cli.local_account import rehearsed
 from undertow.cli.local_options import TrustOption
 from undertow.cli.options import JsonOption, misuse
 from undertow.cli.output import above, query_words, refusals, say, show, strict_json, waiting
@@ -162,19 +162,16 @@ class _Asked:
 
 def _foretold(ready: "Prepared", book: "Ledger | None") -> _Asked:
     """Return what a prepared release would spend, or refuse what the ledger would refuse."""
-    from undertow.ledger.rules import Entry, check_same
+    from undertow.ledger.rules import Entry
     from undertow.ledger.scopes import as_scope
 
     asked = ready.asking
     if book is None or asked is None:
         return _Asked(ready, None, None, recorded=False, reserved=False)
-    entry, left = book.entry(asked.release_id), book.left(asked.scope)
-    where = as_scope(asked.scope)
-    wanted = Entry(asked.release_id, "release", ready.level, None, where, asked.about)
-    if entry is not None:
-        check_same(entry, wanted)
-    else:
-        check_room(book, wanted)
+    left, where = book.left(asked.scope), as_scope(asked.scope)
+    entry = rehearsed(
+        book, Entry(asked.release_id, "release", ready.level, None, where, asked.about)
+    )
     recorded = entry is not None and entry.result is not None
     return _Asked(ready, asked.release_id, left, recorded=recorded, reserved=entry is not None)
 
