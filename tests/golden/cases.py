@@ -67,8 +67,9 @@ FLIPS = ut.RandomizedResponse.binary(0.2, 0.35)
 
 def questions() -> Iterator[tuple[str, Any, Any, Any, dict[str, Any]]]:
     """Yield a name, a mechanism, a model, an adversary, and options of `leakage`."""
+    mechanism: Any
     for name, chain in CHAINS.items():
-        noises = [("level", ut.PureDP(0.7)), ("much", ut.PureDP(3.0))]
+        noises: list[tuple[str, Any]] = [("level", ut.PureDP(0.7)), ("much", ut.PureDP(3.0))]
         one = ut.Count(chain.states[-1])
         noises += [("count", ut.DiscreteLaplace(one, 1.5)), ("sharp", ut.Laplace(one, 0.4))]
         noises += [("histogram", ut.DiscreteLaplace(ut.Histogram(), 2.0))]

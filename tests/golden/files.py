@@ -29,7 +29,7 @@ def write(golden: Golden) -> None:
 
 def read() -> Golden:
     """Return what was written."""
-    return json.loads(PLACE.read_text("utf-8"))  # type: ignore[no-any-return]
+    return json.loads(PLACE.read_text("utf-8"))
 
 
 def differences(before: Any, now: Any, within: float = 0.0, at: str = "") -> Iterator[str]:
