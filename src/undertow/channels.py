@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import State, Task
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import ROW_SUM, Array, Keyed, check_count, freeze, log_ratio, up
 from undertow.queries import Redacted, Series
-from undertow.question import State, Task
 
 __all__ = [
     "Channel",

@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from undertow.base_query import BaseQuery, Task
 from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import check_epsilon, check_positive, up
 from undertow.queries import AnyQuery, Count, Histogram
-from undertow.question import Question, Task
 
 __all__ = [
     "DiscreteLaplace",
@@ -155,7 +155,7 @@ class _Noisy:
     def __post_init__(self) -> None:
         """Check the query and the scale."""
         found: object = self.query
-        if not isinstance(found, Question) or found.task != "answer":
+        if not isinstance(found, BaseQuery) or found.task != "answer":
             raise InvalidInput(
                 "the first argument must be a query such as Count('active'), found "
                 f"{type(found).__name__}"
@@ -229,7 +229,7 @@ class DiscreteLaplace(_Noisy):
     def __post_init__(self) -> None:
         """Check the query and the scale."""
         found: object = self.query
-        if isinstance(found, Question) and found.task == "answer" and not found.integral:
+        if isinstance(found, BaseQuery) and found.task == "answer" and not found.integral:
             raise InvalidInput(
                 f"discrete noise needs an integer answer; {type(found).__name__} is real, "
                 "use Laplace, or a Count or Histogram"

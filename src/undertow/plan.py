@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 
 from undertow.accuracy import accuracy as _accuracy
 from undertow.adversaries import Adversary, Against, words
+from undertow.base_query import State, Task
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
@@ -28,7 +29,6 @@ from undertow.plan_format import (
     parse,
 )
 from undertow.queries import AnyQuery, LocalQuery
-from undertow.question import State, Task
 from undertow.rounding import above, odds
 from undertow.signatures import verified
 

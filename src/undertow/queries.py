@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import Array, Keyed, check_count, check_positive, freeze
-from undertow.question import STEPS, Lattice, Question, State, Task
 
 __all__ = [
     "STEPS",
     "AnyQuery",
+    "BaseQuery",
     "Count",
     "Histogram",
     "Lattice",
@@ -26,7 +27,6 @@ __all__ = [
     "LocalQuery",
     "Mean",
     "Query",
-    "Question",
     "Redacted",
     "Series",
     "State",
@@ -36,7 +36,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Count(Question):
+class Count(BaseQuery):
     """The number of records whose state is one of ``states``.
 
     F(x) = #{t : x_t in states}. Replacing one record moves it by at most 1. Missing or foreign
@@ -102,7 +102,7 @@ class Count(Question):
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram(Question):
+class Histogram(BaseQuery):
     """The number of records in each state of the model.
 
     Replacing one record moves one count down and another up: l1 sensitivity 2. Missing or
@@ -153,7 +153,7 @@ class Histogram(Question):
 
 
 @dataclass(frozen=True, slots=True)
-class _Clipped(Question):
+class _Clipped(BaseQuery):
     """Records clipped to [lower, upper], rounded to ``steps`` equal steps, and added."""
 
     lower: float
@@ -247,7 +247,7 @@ class Mean(_Clipped):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Linear(Keyed, Question):
+class Linear(Keyed, BaseQuery):
     """A weighted sum of records, two values of one record differing by at most ``spread``.
 
     Weights in a matrix (outputs, records) ask for several sums at once. To be released a single
@@ -343,7 +343,7 @@ class Linear(Keyed, Question):
 
 
 @dataclass(frozen=True, slots=True)
-class Query(Question):
+class Query(BaseQuery):
     """Any function of the records that moves by at most ``sensitivity`` (in l1) per record.
 
     The caller vouches for the sensitivity.
@@ -382,7 +382,7 @@ class Query(Question):
 
 
 @dataclass(frozen=True, slots=True)
-class Series(Question):
+class Series(BaseQuery):
     """The whole series, each record randomised where it arises, before anyone sees it.
 
     >>> Series()
@@ -398,7 +398,7 @@ class Series(Question):
 
 
 @dataclass(frozen=True, slots=True)
-class Redacted(Question):
+class Redacted(BaseQuery):
     """The whole series with records erased around the protected ones (0-based).
 
     ``length`` may be left out where the model fixes it.

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from undertow.base_query import BaseQuery, State
 from undertow.errors import UnknownState
-from undertow.question import Question, State
 
 __all__ = ["Model"]
 
@@ -67,7 +67,7 @@ class Model:
         """Return the model for series of any length, None if there is none."""
         return None
 
-    def examples(self, query: Question) -> "Sequence[Model]":
+    def examples(self, query: BaseQuery) -> "Sequence[Model]":
         """Return laws of the class that data can be drawn from to answer a query, () if none."""
         return ()
 

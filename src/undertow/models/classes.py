@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.base import Model
 from undertow.models.described import fields, names, number, numbers, whole
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROW_SUM, Array, Keyed, check_count, check_positive, freeze
-from undertow.question import Question, State
 
 __all__ = ["ChainBox", "MixingClass"]
 
@@ -125,7 +125,7 @@ class ChainBox(Keyed, Model):
         """Return the box for series of any length."""
         return ChainBox(self.lower, self.upper, self.states)
 
-    def examples(self, query: Question) -> list[Model]:
+    def examples(self, query: BaseQuery) -> list[Model]:
         """Return the corners."""
         return [*self.corners()]
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
 from undertow.models.described import fields, number, whole
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import check_count
-from undertow.question import Question, State
 
 __all__ = ["Contagion", "household"]
 
@@ -98,7 +98,7 @@ class Contagion(Model):
         """Return the household at one probability; every entry of its tables is monotone in it."""
         return household(self.size, self.outside, passed)
 
-    def examples(self, query: Question) -> list[Model]:
+    def examples(self, query: BaseQuery) -> list[Model]:
         """Return the household at both ends of the interval."""
         return [self.network(passed) for passed in dict.fromkeys(self.passed)]
 

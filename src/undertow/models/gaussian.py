@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import BaseQuery
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel, NotSupported
 from undertow.models.base import Model
 from undertow.models.definite import exponents, least_eigenvalue_lower
 from undertow.models.described import fields, number, numbers, whole
 from undertow.numerics import SYMMETRY, Array, Keyed, check_count, check_positive, freeze
-from undertow.question import Question
 
 __all__ = ["GaussianClass", "MultivariateGaussian", "real_ends"]
 
@@ -99,7 +99,7 @@ class MultivariateGaussian(Keyed, Model):
             largest = max(largest, size)
         return largest
 
-    def examples(self, query: Question) -> list[Model]:
+    def examples(self, query: BaseQuery) -> list[Model]:
         """Return the law itself."""
         return [self]
 
@@ -238,7 +238,7 @@ class GaussianClass(Model):
         """Return the number of records, unless correlations are zero."""
         return self.length if self.rho else 1
 
-    def examples(self, query: Question) -> list[Model]:
+    def examples(self, query: BaseQuery) -> list[Model]:
         """Return the law whose correlations are all as large as they may be."""
         low, high = real_ends(query)
         sds = np.array(self.sds or [(high - low) / 4] * self.length)
@@ -281,7 +281,7 @@ class GaussianClass(Model):
         )
 
 
-def real_ends(query: Question) -> tuple[float, float]:
+def real_ends(query: BaseQuery) -> tuple[float, float]:
     """Return the two values of a real record that are furthest apart under a query.
 
     >>> from undertow.queries import Linear, Sum

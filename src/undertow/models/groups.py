@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from undertow.base_query import BaseQuery, State
 from undertow.errors import NotSupported
 from undertow.models.base import Model
 from undertow.models.described import fields, whole
 from undertow.models.markov import MarkovChain
 from undertow.numerics import check_count
-from undertow.question import Question, State
 
 __all__ = ["Groups"]
 
@@ -52,7 +52,7 @@ class Groups(Model):
         """Return the groups themselves."""
         return self
 
-    def examples(self, query: Question) -> list[Model]:
+    def examples(self, query: BaseQuery) -> list[Model]:
         """Return one group whose records are copies of each other, and one without dependence."""
         states: tuple[State, ...]
         if query.named:

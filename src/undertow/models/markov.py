@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.stationary import reachable, stationary_law
 from undertow.numerics import ROUNDOFF, ROW_SUM, Array, Keyed, check_count, freeze
-from undertow.question import Question, State
 
 if TYPE_CHECKING:
     from undertow.models.classes import ChainBox, MixingClass
@@ -293,7 +293,7 @@ class MarkovChain(Keyed, Model):
             return None
         return MarkovChain(self.transition, self.states, self.start)
 
-    def examples(self, query: Question) -> list[Model]:
+    def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""
         return [self]
 

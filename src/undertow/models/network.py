@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, read_name
 from undertow.models.elimination import Factor, eliminate
 from undertow.numerics import RAREST, ROUNDOFF, ROW_SUM, Array, Keyed, check_count, freeze
-from undertow.question import Question, State
 
 __all__ = ["BayesianNetwork", "Node", "plain_name"]
 
@@ -243,7 +243,7 @@ class BayesianNetwork(Keyed, Model):
         records = {self.number(node) for node in self.records}
         return max(len(records.intersection(part)) for part in self.components())
 
-    def examples(self, query: Question) -> list[Model]:
+    def examples(self, query: BaseQuery) -> list[Model]:
         """Return the network itself."""
         return [self]
 

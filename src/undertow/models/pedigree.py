@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
 from undertow.models.descent import canonical_order, check_descent, check_parents, check_sexes
 from undertow.models.described import fields, numbers, read_name
 from undertow.models.network import BayesianNetwork, Node, plain_name
 from undertow.numerics import Array, Keyed, freeze
-from undertow.question import Question, State
 
 __all__ = ["GENOTYPES", "MENDEL", "Family", "Pedigree", "hardy_weinberg"]
 
@@ -280,7 +280,7 @@ class Pedigree(Keyed, Model):
         """Return the most records in one family."""
         return max(family.length for family in self.families())
 
-    def examples(self, query: Question) -> list[Model]:
+    def examples(self, query: BaseQuery) -> list[Model]:
         """Return the network of all families at either end of the allele's frequency."""
         return [self._network(frequency) for frequency in dict.fromkeys(self.frequencies)]
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from undertow.base_query import State
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
 from undertow.models.described import fields, text
 from undertow.models.registry import model_from_dict
-from undertow.question import State
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "members", "model_from_dict"]
 

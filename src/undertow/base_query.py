@@ -13,7 +13,7 @@ import numpy as np
 from undertow.errors import NotSupported
 from undertow.numerics import up
 
-__all__ = ["STEPS", "Lattice", "Question", "State", "Task"]
+__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task"]
 
 State = Hashable
 
@@ -21,7 +21,7 @@ Task = Literal["answer", "flip", "redact"]
 """What is released: a noisy answer, a series with false records, a series with erased ones."""
 
 
-class Question:
+class BaseQuery:
     """What every query says about itself; the answers here are those of most of them."""
 
     __slots__ = ()
