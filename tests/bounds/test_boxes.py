@@ -20,7 +20,7 @@ from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
 from undertow.errors import Contradiction, InvalidInput, NotSupported
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 from undertow.numerics import GAP
 
 WIDE = 1.001e-3

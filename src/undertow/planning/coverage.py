@@ -13,7 +13,7 @@ from undertow.bounds.engine import leakage
 from undertow.certificate import Covers, Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
-from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.chain_classes import ChainBox, MixingClass
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, members
