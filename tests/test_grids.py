@@ -71,7 +71,7 @@ def test_a_law_is_tried_as_often_as_said():
     seen: list[int] = []
 
     @law(settings(max_examples=40, database=None, derandomize=True), 5, number=st.integers())
-    def property_of_numbers(number, least=0):
+    def property_of_numbers(number, least):
         """What is said."""
         seen.append(max(number, least))
 
