@@ -96,10 +96,10 @@ def test_exchange_is_the_program(family, k, n, epsilon, who):
 
 
 LONGER: list[Any] = [
-    ("generic", 2, 5, 1, 0.2),
-    ("negative", 2, 5, 2, 2.0),
     ("zeros", 3, 4, 6, 0.7),
     ("periodic", 4, 3, 8, 2.0),
+    ("negative", 2, 5, 2, 2.0),
+    ("generic", 2, 5, 1, 0.2),
     ("varying", 2, 5, 4, 1.0),
     ("sticky", 2, 5, 3, 1.0),
     ("varying", 3, 4, 5, 1.0),
@@ -109,7 +109,7 @@ LONGER: list[Any] = [
 
 @pytest.mark.parametrize(
     ("family", "k", "n", "seed", "epsilon"),
-    thinned([pytest.param(*case) for case in LONGER], keep=5),
+    thinned([pytest.param(*case) for case in LONGER], keep=3),
 )
 def test_exchange_is_the_program_on_longer_chains(family, k, n, seed, epsilon):
     chain = example(family, k, n, seed)
