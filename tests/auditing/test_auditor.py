@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import thinned
 from undertow.auditing import auditor, blackbox
 from undertow.auditing.auditor import Audit, audit
 from undertow.auditing.scenarios import MOST_ATTACKS, Scenario, attacks, scenarios
@@ -27,6 +28,9 @@ LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
 SCALE = 3.9948  # of a count on the activity chain that leaks 1 against any attacker (theory)
 FLIPS = 0.34375  # of the lazy chain: leaks just below 4 against any attacker
 GRAIN = 2.0**-53
+AUDITS = pytest.mark.parametrize(
+    ("audits", "alarms"), thinned([pytest.param(20, 5), pytest.param(40, 7)], keep=1)
+)
 
 
 def promised(mechanism, model, epsilon, against="any", secrets=None, witness=None):
@@ -88,25 +92,27 @@ def test_broken_promises_are_caught(plan, draws):
     ],
     ids=["count", "flips", "informed", "groups"],
 )
-def test_kept_promises_are_spared(plan):
+@AUDITS
+def test_kept_promises_are_spared(plan, audits, alarms):
     """Null: the promise is kept (leakage at most epsilon, see SCALE and FLIPS).
 
-    40 seeded audits at 95% confidence, a false alarm in 5% of them at most: more than 7 of 40 have
-    a chance below 1e-3.
+    Seeded audits at 95% confidence, a false alarm in 5% of them at most: more than 5 of 20, and
+    more than 7 of 40, have a chance below 1e-3.
     """
-    found = [audit(plan, 2000, seed=seed) for seed in range(40)]
-    assert sum(one.refuted for one in found) <= 7
+    found = [audit(plan, 2000, seed=seed) for seed in range(audits)]
+    assert sum(one.refuted for one in found) <= alarms
     assert max(one.lower for one in found) > 0.15 * plan.epsilon
 
 
 @pytest.mark.statistical
-def test_a_wrong_interval_would_raise_false_alarms(monkeypatch):
+@AUDITS
+def test_a_wrong_interval_would_raise_false_alarms(monkeypatch, audits, alarms):
     """The broken twin: point estimates instead of bounds refute what is kept, often."""
     monkeypatch.setattr(
         auditor, "try_event", lambda event, scores, others, error: _point(event, scores, others)
     )
     plan = promised(ut.DiscreteLaplace(ut.Count("a"), 3.0), Groups(3), 1.0)
-    assert sum(audit(plan, 2000, seed=seed).refuted for seed in range(40)) > 7
+    assert sum(audit(plan, 2000, seed=seed).refuted for seed in range(audits)) > alarms
 
 
 def _point(event, scores, others):
@@ -425,8 +431,9 @@ def test_people_are_numbered_as_in_the_pedigree():
         prepare(plan, scenario, ut.Witness(0, 3, ((1, "BB"),), "bb", "Bb"), lambda series: series)
 
 
-def test_long_series():
-    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=4032)
+@pytest.mark.parametrize("records", thinned([1008, 4032], keep=1))
+def test_long_series(records):
+    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=records)
     assert audit(count(0.2, chain=chain), 1000, seed=1).refuted
 
 
