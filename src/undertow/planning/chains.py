@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from undertow.adversaries import Secrets
+from undertow.bounds.chains.count import METHOD as ENUMERATED
 from undertow.bounds.chains.lipschitz import enumerable, query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
@@ -37,23 +38,30 @@ from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import aim, largest_level
-from undertow.planning.questions import CERTAIN, Noise, Prove, Question, Remembered
+from undertow.planning.questions import CERTAIN, Noise, Prove, Question, Remembered, noise_way
 from undertow.queries import AnyQuery, Count
 
 __all__ = [
+    "EXACT",
+    "EXCHANGE",
+    "LANGE",
+    "QUILT",
+    "QUILT_APPROX",
+    "WASSERSTEIN",
+    "ZHAO",
+    "ZHAO_MULTISTEP",
     "prove_exact",
     "prove_exchange",
     "prove_published",
     "prove_quilt",
     "prove_quilt_approx",
     "prove_wasserstein",
+    "quilt_effort",
     "solve_exact",
     "solve_exchange",
-    "solve_lange",
     "solve_quilt",
     "solve_quilt_approx",
     "solve_wasserstein",
-    "solve_zhao",
     "solve_zhao_multistep",
 ]
 
@@ -76,7 +84,7 @@ def prove_exact(question: Question, noise: Noise) -> Leakage:
     """Return the exact leakage of a noisy count, of whole series or of any window."""
     _counted(question)
     leak = leakage(noise, question.model, question.against, covers=question.covers)
-    if leak.method != "exact":
+    if leak.method != ENUMERATED:
         raise MethodRefused(
             "'exact' cannot enumerate the windows of this chain; use method='exchange'"
         )
@@ -91,11 +99,6 @@ def _counted(question: Question) -> Count:
             "method='exchange'"
         )
     question.chains("exact")
-    if question.covers == "any":
-        raise MethodRefused(
-            "'exact' covers one answer on whole series or windows, not groups within a series and "
-            "gaps; use method='exchange'"
-        )
     return question.query
 
 
@@ -349,5 +352,31 @@ def prove_published(question: Question, noise: Noise) -> Leakage:
     return leakage(noise, question.model, question.against)
 
 
-solve_lange = partial(_published, "lange", lange_constant)
-solve_zhao = partial(_published, "zhao", zhao_constant)
+def quilt_effort(model: AnyModel) -> float:
+    """Return how long a search for quilts takes, in units of some 30 microseconds.
+
+    Quilts are as wide as dependence reaches, 1 / gap with the gap of the transition matrix; all
+    widths on both sides are tried, and each position where the law of a record changes.
+    """
+    work = 0.0
+    for chain in members(model):
+        if not isinstance(chain, MarkovChain):
+            continue
+        if not chain.homogeneous:
+            work += 150.0 * (chain.length or math.inf)
+            continue
+        second = sorted(abs(np.linalg.eigvals(chain.transition)))[-2]
+        width = 1 / max(1 - float(second), 1e-9)
+        positions = 1.0 if isinstance(chain.start, str) else 50 * width
+        work += chain.size / 2 * width**2 * positions
+    return work
+
+
+EXACT = noise_way(solve_exact, prove_exact)
+EXCHANGE = noise_way(solve_exchange, prove_exchange)
+QUILT = noise_way(solve_quilt, prove_quilt)
+QUILT_APPROX = noise_way(solve_quilt_approx, prove_quilt_approx)
+WASSERSTEIN = noise_way(solve_wasserstein, prove_wasserstein)
+LANGE = noise_way(partial(_published, "lange", lange_constant), prove_published)
+ZHAO = noise_way(partial(_published, "zhao", zhao_constant), prove_published)
+ZHAO_MULTISTEP = noise_way(solve_zhao_multistep, prove_published)

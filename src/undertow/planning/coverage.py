@@ -18,7 +18,7 @@ from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, members
 from undertow.plan import Plan, model_length
-from undertow.planning.persons import contribution
+from undertow.planning.groups import contribution
 from undertow.planning.proofs import check_proof
 from undertow.rounding import above
 

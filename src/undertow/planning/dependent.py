@@ -7,13 +7,11 @@ which treats all dependent records as one, and the plan says why.
 """
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 
 from undertow.bounds.dependence.coefficients import fixed_point_scale
-from undertow.bounds.dependence.sizes import dependence_size
 from undertow.bounds.dependence.totals import (
     Total,
     chain_total,
@@ -23,20 +21,18 @@ from undertow.bounds.dependence.totals import (
 from undertow.bounds.engine import group_leakage, leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
-from undertow.mechanisms import sensitivity_upper
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork
 from undertow.models.sets import members
-from undertow.numerics import Array, divide_up, up
+from undertow.numerics import Array, up
 from undertow.planning.budget import aim
-from undertow.planning.questions import Noise, Question, Remembered
+from undertow.planning.groups import dependents, group_noise
+from undertow.planning.questions import Noise, Question, Remembered, noise_way
 from undertow.queries import AnyQuery, Linear, Mean, Sum
 
-__all__ = ["CITATION", "dependent", "prove_dependent"]
-
-CITATION = "sections VI-A and VI-B of [liu2016], confirmed by the leakage"
+__all__ = ["DEPENDENT", "dependent", "prove_dependent"]
 
 EVERY_GROUP = "nothing is known of the dependence inside a group: every coefficient is 1"
 
@@ -75,8 +71,7 @@ def dependent(question: Question) -> Noise:
     proposal = _proposed(question)
     if proposal.noise is not None:
         return proposal.noise
-    size = _size(question, proposal.note)
-    noise = question.noise(_noise_for(size, question))
+    noise = group_noise(_size(question, proposal.note), question)
     leak = _prove_baseline(question, noise, proposal.note)
     if not leak.proves(question.epsilon):
         raise MethodRefused(
@@ -125,7 +120,7 @@ def _wanted(model: object, question: Question) -> float:
     query, epsilon = question.query, question.epsilon
     total: Total
     if isinstance(model, Groups):  # nothing is known inside a group: every coefficient is 1
-        return _noise_for(model.size, question)
+        return group_noise(model.size, question).scale
     if isinstance(model, MarkovChain):
         total = chain_total(model, query)
     elif isinstance(model, BayesianNetwork):
@@ -218,20 +213,11 @@ def _prove_baseline(question: Question, noise: Noise, reason: str) -> Leakage:
 
 def _size(question: Question, reason: str) -> int:
     """Return how many records depend on each other, or refuse a model that does not bound it."""
-    sizes = [dependence_size(member) for member in members(question.model)]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
-        raise MethodRefused(
-            f"'dependent' cannot keep this promise: {reason}; and its baseline multiplies by the "
-            "number of dependent records, which this model does not bound; give it a length"
-        )
-    return 1 if question.against == "informed" else max(known)
-
-
-def _noise_for(size: int, question: Question) -> float:
-    """Return size * sensitivity / epsilon, rounded up."""
-    moved = Fraction(sensitivity_upper(question.query, question.length))
-    return divide_up(size * moved, question.epsilon)
+    return dependents(
+        question,
+        f"'dependent' cannot keep this promise: {reason}; and its baseline multiplies by the "
+        "number of dependent records, which this model does not bound; give it a length",
+    )
 
 
 def _groups(question: Question) -> bool:
@@ -245,3 +231,6 @@ def _gaussian(question: Question) -> bool:
 
 def _with_note(leak: Leakage, note: str, covers: Literal["series", "any"]) -> Leakage:
     return replace(leak, assumptions=(*leak.assumptions, note), covers=covers)
+
+
+DEPENDENT = noise_way(dependent, prove_dependent)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from undertow.adversaries import Against
+from undertow.bounds.chains.count import METHOD as ENUMERATED
 from undertow.bounds.chains.quilt import Bound, Scale, Score
 from undertow.bounds.engine import leakage
 from undertow.bounds.networks.levels import dependent_records
@@ -26,10 +27,14 @@ from undertow.models.pedigree import Pedigree
 from undertow.models.sets import members
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import Search, aim, largest_level
-from undertow.planning.questions import CERTAIN, Noise, Question, Remembered
+from undertow.planning.questions import CERTAIN, Noise, Question, Remembered, noise_way
 from undertow.queries import Count, Histogram
 
 __all__ = [
+    "EXACT",
+    "EXCHANGE",
+    "QUILT",
+    "WASSERSTEIN",
     "prove_exact",
     "prove_exchange",
     "prove_quilt",
@@ -46,13 +51,17 @@ COARSE = 1e-7
 """Relative width of the search for noise where the worst allele frequency is itself searched."""
 
 
+SHARP = (ENUMERATED, "informed")
+"""How the leakage of a noisy count is proved where it is known exactly."""
+
+
 def solve_exact(question: Question) -> Noise:
     """Return the least noise for a count or a histogram, by its exact leakage.
 
     The leakage falls as the noise grows, so a search finds the scale, and the scale found is
     verified as it will be used.
     """
-    models = _models(question, "exact")
+    models = _models(question)
     query = _bins(question)
 
     def measure(rate: float) -> Leakage:
@@ -78,8 +87,8 @@ def prove_exact(question: Question, noise: Noise) -> Leakage:
 
 def _exact(question: Question, noise: Noise) -> Leakage:
     _bins(question)
-    leak = _worst(noise, _models(question, "exact"), question.against)
-    if leak.method not in ("exact", "informed"):
+    leak = _worst(noise, _models(question), question.against)
+    if leak.method not in SHARP:
         raise MethodRefused(f"'exact' does not apply: {leak.assumptions[-1]}")
     return leak
 
@@ -96,7 +105,7 @@ def _bins(question: Question) -> Count | Histogram:
 
 def solve_exchange(question: Question) -> Noise:
     """Return the noise for any query: what all algorithms of the same DP level could leak."""
-    models = _models(question, "exchange")
+    models = _models(question)
 
     def measure(level: float) -> Leakage:
         found = [_bound(level, model, question.against) for model in models]
@@ -112,7 +121,7 @@ def solve_exchange(question: Question) -> Noise:
 def prove_exchange(question: Question, noise: Noise) -> Leakage:
     """Return what all algorithms of the DP level of a noise could leak."""
     level = PureDP(dp_epsilon_upper(noise, question.length))
-    leak = _worst(level, _models(question, "exchange"), question.against)
+    leak = _worst(level, _models(question), question.against)
     whose = "the lower end and the witness are those of the worst algorithm found of this level"
     return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
 
@@ -132,9 +141,7 @@ def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
     """Return the search for the worst record's best quilt, by a score."""
     form, secrets = _form(question), question.secrets
     networks = [
-        pair
-        for model in _models(question, "quilt")
-        for pair in _networks(model, secrets.records, "quilt")
+        pair for model in _models(question) for pair in _networks(model, secrets.records, "quilt")
     ]
 
     def search(score: Score) -> NetworkQuilt:
@@ -201,21 +208,15 @@ def _distance(question: Question) -> int:
         )
     found = [
         network_distance(network, query, secrets.pairs, places)
-        for model in _models(question, "wasserstein")
+        for model in _models(question)
         for network, places in _networks(model, secrets.records, "wasserstein")
     ]
     return max(found, default=0)
 
 
-def _models(question: Question, method: str) -> list[Structured]:
-    """Return the networks and pedigrees of a question, or refuse anything else."""
-    found: list[object] = list(members(question.model))
-    models = [member for member in found if isinstance(member, Structured)]
-    if len(models) < len(found):
-        raise MethodRefused(
-            f"'{method}' on networks needs networks and pedigrees only; use method='best'"
-        )
-    return models
+def _models(question: Question) -> list[Structured]:
+    """Return the networks of a question; the registry sends no other model here."""
+    return list(members(question.model))  # type: ignore[arg-type]
 
 
 def _worst(mechanism: Levelled, models: Sequence[Structured], against: Against) -> Leakage:
@@ -286,3 +287,9 @@ def _interval(model: Structured) -> tuple[float, float]:
             return model.passed
         case _:
             return (0.0, 0.0)
+
+
+EXACT = noise_way(solve_exact, prove_exact)
+EXCHANGE = noise_way(solve_exchange, prove_exchange)
+QUILT = noise_way(solve_quilt, prove_quilt)
+WASSERSTEIN = noise_way(solve_wasserstein, prove_wasserstein)
