@@ -60,7 +60,8 @@ class Method:
         A `planning.questions.Way`, or its name in `undertow.planning`, imported when first asked;
         one for all models together, or one for each family, with that of ``other`` for the rest.
     covers
-        The widest shapes of data that its proofs reach. ``any`` includes shorter series.
+        The widest shapes of data that its proofs reach; ``any`` includes series shorter than the
+        model's. What a plan covers is in its certificate.
     tight
         Whether its proof is the leakage of this very mechanism: where that is known exactly, no
         other method can do better.
@@ -99,11 +100,6 @@ class Method:
     def basis(self) -> str:
         """``certified`` or ``published``."""
         return "certified" if self.certified else "published"
-
-    @property
-    def shorter(self) -> bool:
-        """Whether a plan holds for series shorter than the model's too."""
-        return self.covers == "any"
 
     def suits(self, model: "AnyModel") -> bool:
         """Return whether the method has something to say about every part of a model."""
