@@ -33,7 +33,7 @@ def twice(question):
 def toy(monkeypatch):
     """A method that is known from its entry alone."""
     method = Method(
-        "toy", "answer", "twice the noise that is needed", "no paper", ("any",), ("chain",),
+        "toy", "answer", "twice the noise that is needed", "no paper",
         noise_way(twice, prove_group), covers="any", quick=True,
     )  # fmt: skip
     monkeypatch.setitem(METHODS["answer"], "toy", method)

@@ -38,7 +38,6 @@ Task = Literal["answer", "flip", "redact"]
 """What is asked of a method: noise for an answer, flips for a series, erasures around records."""
 
 _EVERY = ("chain", "gaussian", "network", "groups", "other")
-_CHAIN = ("chain",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,13 @@ class Method:
     ----------
     summary, citation
         The method in words that follow "rests on", and where its proof is.
-    protects
-        The adversaries that its proof is about; ``any`` includes them all.
-    families
-        The families of models that it has something to say about.
     solver
         A `planning.questions.Way`, or its name in `undertow.planning`, imported when first asked;
         one for all models together, or one for each family, with that of ``other`` for the rest.
+    families
+        The families of models that it has something to say about.
+    protects
+        The adversaries that its proof is about; ``any`` includes them all.
     covers
         The widest shapes of data that its proofs reach; ``any`` includes series shorter than the
         model's. What a plan covers is in its certificate.
@@ -83,9 +82,9 @@ class Method:
     task: Task
     summary: str
     citation: str
-    protects: tuple[Literal["any", "ignorant"], ...]
-    families: tuple[str, ...]
     solver: "str | Way | Mapping[str, str | Way]"
+    families: tuple[str, ...] = ("chain",)
+    protects: tuple[Literal["any", "ignorant"], ...] = ("any",)
     certified: bool = True
     covers: "Covers" = "series"
     tight: bool = False
@@ -107,7 +106,8 @@ class Method:
 
     def guards(self, against: "Against") -> bool:
         """Return whether the method protects against an adversary (``any`` includes them all)."""
-        return "any" in self.protects or against in self.protects
+        ignorant = getattr(against, "known", None) == ()  # one target, and nothing else known
+        return "any" in self.protects or ("ignorant" if ignorant else against) in self.protects
 
     def admit(self, against: "Against") -> None:
         """Refuse an adversary that the method does not protect against."""
@@ -127,106 +127,61 @@ class Method:
 _PAPER = "Section IV of [massny2025]"
 
 _LISTED = (
-    Method(
-        "exact", "answer", "the leakage of this very answer", "docs, theory: noisy counts",
-        ("any",), ("chain", "gaussian", "network"),
-        {"chain": "chains.EXACT", "gaussian": "gaussian.EXACT", "network": "networks.EXACT"},
-        covers="windows", tight=True, wider="exchange",
-    ),
-    Method(
-        "exchange", "answer", "what any algorithm of the same level could leak",
-        "docs, theory: exchange rate", ("any",), _EVERY,
-        {"chain": "chains.EXCHANGE", "gaussian": "gaussian.EXCHANGE",
-         "network": "networks.EXCHANGE", "other": "chains.EXCHANGE"},
-        covers="any",
-    ),
-    Method(
-        "quilt", "answer", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
-        ("any", "ignorant"), ("chain", "network"),
-        {"chain": "chains.QUILT", "network": "networks.QUILT"},
-        covers="any", subsumed_by="exchange", quick=True, effort="chains.quilt_effort",
-    ),
-    Method(
-        "quilt-approx", "answer",
-        "Markov quilts from the least probability and the spectral gap",
-        "Lemma 4.7 of [wang2016]", ("ignorant",), _CHAIN, "chains.QUILT_APPROX",
-        covers="any", subsumed_by="exchange",
-    ),
-    Method(
-        "wasserstein", "answer", "how far one record can move the answer",
-        "Theorem 3.2 of [wang2016]", ("ignorant",), ("chain", "network"),
-        {"chain": "chains.WASSERSTEIN", "network": "networks.WASSERSTEIN"},
-    ),
-    Method(
-        "group", "answer", "any dependence whatever among the records",
-        "Theorem 4.2 of [lange2024]", ("any",), _EVERY, "groups.GROUP",
-        covers="any", persons=True, quick=True,
-    ),
-    Method(
-        "dependent", "answer", "dependence coefficients, confirmed by the leakage",
-        "sections VI-A and VI-B of [liu2016], confirmed by the leakage", ("any",), _EVERY,
-        "dependent.DEPENDENT", covers="any", subsumed_by="exchange",
-    ),
-    Method(
-        "lange", "answer", "epsilon + 4 ln max P / min P", "Corollary 7.4 of [lange2024]",
-        ("any",), _CHAIN, "chains.LANGE", certified=False, covers="any", quick=True,
-    ),
-    Method(
-        "zhao", "answer", "epsilon + 6 ln of the largest ratio into one state", "[zhao2017]",
-        ("any",), _CHAIN, "chains.ZHAO", certified=False, covers="any", quick=True,
-    ),
-    Method(
-        "zhao-multistep", "answer", "the same over several steps",
-        "Proposition 1 of [chakrabarti2022], after [zhao2017]",
-        ("any",), _CHAIN, "chains.ZHAO_MULTISTEP", certified=False, covers="any",
-    ),
-    Method(
-        "gaussian-bound", "answer", "a factor from the largest correlation",
-        "Proposition 6.4 of [lange2024]", ("any",), ("gaussian",), "gaussian.GAUSSIAN_BOUND",
-        certified=False,
-    ),
-    Method(
-        "exact", "flip", "the leakage of these very flips", "docs, theory: flipped series",
-        ("any",), _CHAIN, "local.EXACT", covers="any", tight=True,
-    ),
-    Method(
-        "exchange", "flip", "what any algorithm of the same level could leak",
-        "docs, theory: exchange rate", ("any",), _EVERY, "local.EXCHANGE",
-        covers="any", subsumed_by="exact",
-    ),
-    Method(
-        "xor", "flip", "a noise chain, drawn by one party for the whole series",
-        "docs, theory: flipped series", ("any",), _CHAIN, "local.XOR", covers="any", whole=True,
-    ),
-    Method(
-        "chakrabarti", "flip", "flips for an attacker who knows no other record",
-        "Theorem 1 of [chakrabarti2022]", ("any",), _CHAIN, "local.CHAKRABARTI",
-        certified=False, covers="any",
-    ),
-    Method(
-        "optimal", "redact", "the most that erasures record by record can show",
-        "docs, theory: redaction", ("any", "ignorant"), _CHAIN, "redaction.OPTIMAL",
-    ),
-    Method(
-        "mq", "redact", "the narrowest windows, whatever the values",
-        "Corollary 2 of [massny2025]", ("any", "ignorant"), _CHAIN, "redaction.WINDOWS",
-    ),
-    Method(
-        "3r-individual", "redact", "three regions, a chance for each record", _PAPER,
-        ("ignorant",), _CHAIN, "redaction.INDIVIDUAL",
-    ),
-    Method(
-        "3r-constant", "redact", "three regions, one chance", _PAPER,
-        ("ignorant",), _CHAIN, "redaction.CONSTANT",
-    ),
-    Method(
-        "3r-relaxed", "redact", "three regions, a convex program", _PAPER,
-        ("ignorant",), _CHAIN, "redaction.RELAXED",
-    ),
-    Method(
-        "mq-printed", "redact", "windows as printed", "Algorithm 1 of [massny2025]",
-        ("ignorant",), _CHAIN, "redaction.PRINTED", certified=False,
-    ),
+    Method("exact", "answer", "the leakage of this very answer", "docs, theory: noisy counts",
+           {"chain": "chains.EXACT", "gaussian": "gaussian.EXACT", "network": "networks.EXACT"},
+           ("chain", "gaussian", "network"), covers="windows", tight=True, wider="exchange"),
+    Method("exchange", "answer", "what any algorithm of the same level could leak",
+           "docs, theory: exchange rate",
+           {"gaussian": "gaussian.EXCHANGE", "network": "networks.EXCHANGE",
+            "other": "chains.EXCHANGE"}, _EVERY, covers="any"),
+    Method("quilt", "answer", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
+           {"chain": "chains.QUILT", "network": "networks.QUILT"}, ("chain", "network"),
+           ("any", "ignorant"), covers="any", subsumed_by="exchange", quick=True,
+           effort="chains.quilt_effort"),
+    Method("quilt-approx", "answer",
+           "Markov quilts from the least probability and the spectral gap",
+           "Lemma 4.7 of [wang2016]", "chains.QUILT_APPROX", protects=("ignorant",),
+           covers="any", subsumed_by="exchange"),
+    Method("wasserstein", "answer", "how far one record can move the answer",
+           "Theorem 3.2 of [wang2016]",
+           {"chain": "chains.WASSERSTEIN", "network": "networks.WASSERSTEIN"},
+           ("chain", "network"), ("ignorant",)),
+    Method("group", "answer", "any dependence whatever among the records",
+           "Theorem 4.2 of [lange2024]", "groups.GROUP", _EVERY, covers="any", persons=True,
+           quick=True),
+    Method("dependent", "answer", "dependence coefficients, confirmed by the leakage",
+           "sections VI-A and VI-B of [liu2016], confirmed by the leakage",
+           "dependent.DEPENDENT", _EVERY, covers="any", subsumed_by="exchange"),
+    Method("lange", "answer", "epsilon + 4 ln max P / min P", "Corollary 7.4 of [lange2024]",
+           "chains.LANGE", certified=False, covers="any", quick=True),
+    Method("zhao", "answer", "epsilon + 6 ln of the largest ratio into one state", "[zhao2017]",
+           "chains.ZHAO", certified=False, covers="any", quick=True),
+    Method("zhao-multistep", "answer", "the same over several steps",
+           "Proposition 1 of [chakrabarti2022], after [zhao2017]", "chains.ZHAO_MULTISTEP",
+           certified=False, covers="any"),
+    Method("gaussian-bound", "answer", "a factor from the largest correlation",
+           "Proposition 6.4 of [lange2024]", "gaussian.BOUND", ("gaussian",), certified=False),
+    Method("exact", "flip", "the leakage of these very flips", "docs, theory: flipped series",
+           "local.EXACT", covers="any", tight=True),
+    Method("exchange", "flip", "what any algorithm of the same level could leak",
+           "docs, theory: exchange rate", "local.EXCHANGE", _EVERY, covers="any",
+           subsumed_by="exact"),
+    Method("xor", "flip", "a noise chain, drawn by one party for the whole series",
+           "docs, theory: flipped series", "local.XOR", covers="any", whole=True),
+    Method("chakrabarti", "flip", "flips for an attacker who knows no other record",
+           "Theorem 1 of [chakrabarti2022]", "local.CHAKRABARTI", certified=False, covers="any"),
+    Method("optimal", "redact", "the most that erasures record by record can show",
+           "docs, theory: redaction", "redaction.OPTIMAL", protects=("any", "ignorant")),
+    Method("mq", "redact", "the narrowest windows, whatever the values",
+           "Corollary 2 of [massny2025]", "redaction.WINDOWS", protects=("any", "ignorant")),
+    Method("3r-individual", "redact", "three regions, a chance for each record", _PAPER,
+           "redaction.INDIVIDUAL", protects=("ignorant",)),
+    Method("3r-constant", "redact", "three regions, one chance", _PAPER,
+           "redaction.CONSTANT", protects=("ignorant",)),
+    Method("3r-relaxed", "redact", "three regions, a convex program", _PAPER,
+           "redaction.RELAXED", protects=("ignorant",)),
+    Method("mq-printed", "redact", "windows as printed", "Algorithm 1 of [massny2025]",
+           "redaction.PRINTED", protects=("ignorant",), certified=False),
 )  # fmt: skip
 
 METHODS: dict[Task, dict[str, Method]] = {

@@ -20,17 +20,7 @@ from undertow.planning.budget import aim
 from undertow.planning.questions import Noise, Question, Remembered, noise_way
 from undertow.queries import Linear, Mean, Sum
 
-__all__ = [
-    "EXACT",
-    "EXCHANGE",
-    "GAUSSIAN_BOUND",
-    "exact",
-    "exchange",
-    "gaussian_bound",
-    "prove_exact",
-    "prove_exchange",
-    "prove_gaussian_bound",
-]
+__all__ = ["BOUND", "EXACT", "EXCHANGE"]
 
 
 def exact(question: Question) -> Laplace:
@@ -173,4 +163,4 @@ def _gaussians(question: Question) -> list[AnyGaussian]:
 
 EXACT = noise_way(exact, prove_exact)
 EXCHANGE = noise_way(exchange, prove_exchange)
-GAUSSIAN_BOUND = noise_way(gaussian_bound, prove_gaussian_bound)
+BOUND = noise_way(gaussian_bound, prove_gaussian_bound)

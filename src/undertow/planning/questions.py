@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, ParamSpec
+from typing import Any, Generic, Literal, ParamSpec
 
 from typing_extensions import TypeVar
 
@@ -63,6 +63,17 @@ class Question(Generic[Q]):
     def length(self) -> int | None:
         """The number of records, where the model fixes it."""
         return model_length(self.model)
+
+    @property
+    def form(self) -> Literal["any", "ignorant"]:
+        """Which influences of a record on others count: given what is known, or alone."""
+        return "ignorant" if self.against == "ignorant" else "any"
+
+    @property
+    def influences(self) -> str:
+        """Which influences count, in words."""
+        given = " (conditional on whatever else is known)" if self.form == "any" else ""
+        return f"exact max-influences{given}"
 
     def chains(self, method: str) -> list[MarkovChain]:
         """Return the chains of the model, or refuse on behalf of a method that needs chains."""
