@@ -11,31 +11,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.errors import InvalidInput, MethodRefused
-from undertow.models.sets import members
 
 if TYPE_CHECKING:
     from undertow.adversaries import Against
+    from undertow.base_query import Task
     from undertow.certificate import Covers
     from undertow.models.sets import AnyModel
+    from undertow.plan import Plan
     from undertow.planning.questions import Way
 
 __all__ = [
     "BEST",
     "METHODS",
     "Method",
-    "Task",
     "find_method",
     "is_certified",
     "method_names",
     "methods_for",
-    "task_of",
 ]
 
 BEST = "best"
 """The name that stands for the certified method with the least error, or that shows most."""
-
-Task = Literal["answer", "flip", "redact"]
-"""What is asked of a method: noise for an answer, flips for a series, erasures around records."""
 
 _EVERY = ("chain", "gaussian", "network", "groups", "other")
 
@@ -79,7 +75,7 @@ class Method:
     """
 
     name: str
-    task: Task
+    task: "Task"
     summary: str
     citation: str
     solver: "str | Way | Mapping[str, str | Way]"
@@ -102,7 +98,7 @@ class Method:
 
     def suits(self, model: "AnyModel") -> bool:
         """Return whether the method has something to say about every part of a model."""
-        return {family_of(member) for member in members(model)} <= {*self.families}
+        return {member.family for member in model.members()} <= {*self.families}
 
     def guards(self, against: "Against") -> bool:
         """Return whether the method protects against an adversary (``any`` includes them all)."""
@@ -184,54 +180,17 @@ _LISTED = (
            "redaction.PRINTED", protects=("ignorant",), certified=False),
 )  # fmt: skip
 
-METHODS: dict[Task, dict[str, Method]] = {
+METHODS: "dict[Task, dict[str, Method]]" = {
     task: {method.name: method for method in _LISTED if method.task == task}
     for task in ("answer", "flip", "redact")
 }
 """All methods by task and name, in the order in which tables show them."""
 
 
-_ASKED: dict[Task, str] = {"answer": "an answer", "flip": "a series", "redact": "a redaction"}
+_ASKED: "dict[Task, str]" = {"answer": "an answer", "flip": "a series", "redact": "a redaction"}
 
 
-def family_of(model: Any) -> str:
-    """Return the family of a single model."""
-    from undertow.models.contagion import Contagion
-    from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-    from undertow.models.groups import Groups
-    from undertow.models.network import BayesianNetwork
-    from undertow.models.pedigree import Pedigree
-
-    match model:
-        case MultivariateGaussian() | GaussianClass():
-            return "gaussian"
-        case BayesianNetwork() | Pedigree() | Contagion():
-            return "network"
-        case Groups():
-            return "groups"
-        case _:
-            return "chain"
-
-
-def task_of(query: object) -> Task:
-    """Return which methods are asked when a query is planned.
-
-    >>> from undertow import Count, Redacted, Series
-    >>> task_of(Count(1)), task_of(Series()), task_of(Redacted(protect=3))
-    ('answer', 'flip', 'redact')
-    """
-    from undertow.queries import Redacted, Series
-
-    return (
-        "flip"
-        if isinstance(query, Series)
-        else "redact"
-        if isinstance(query, Redacted)
-        else "answer"
-    )
-
-
-def find_method(task: Task, name: str) -> Method:
+def find_method(task: "Task", name: str) -> Method:
     """Return the method of a name, or refuse a name that no method of the task has.
 
     >>> find_method("flip", "xor").whole
@@ -246,9 +205,9 @@ def find_method(task: Task, name: str) -> Method:
     return known[name]
 
 
-def is_certified(plan: Any) -> bool:
+def is_certified(plan: "Plan[Any]") -> bool:
     """Return whether a plan was made by a method that is proved; others are as published."""
-    method = METHODS[task_of(plan.query)].get(plan.method)
+    method = METHODS[plan.task].get(plan.method)
     return method is None or method.certified
 
 
@@ -261,7 +220,7 @@ def method_names() -> list[str]:
     return list(dict.fromkeys((BEST, *(name for known in METHODS.values() for name in known))))
 
 
-def methods_for(model: "AnyModel", task: Task = "answer") -> list[str]:
+def methods_for(model: "AnyModel", task: "Task" = "answer") -> list[str]:
     """Return the names of the methods that have something to say about a model.
 
     >>> from undertow import Groups

@@ -15,7 +15,8 @@ from tests.contracts import network_oracles as oracle
 from undertow.adversaries import Adversary
 from undertow.bounds.networks.intervals import WIDTH, _Search
 from undertow.bounds.networks.leakages import tally_of
-from undertow.bounds.networks.pedigrees import _Question, pedigree_leakage
+from undertow.bounds.networks.pedigrees import _Question
+from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.errors import InvalidInput
 from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
 from undertow.models.pedigree import GENOTYPES, Pedigree

@@ -6,8 +6,8 @@ import pytest
 from tests.contracts import network_oracles as oracle
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.networks import sweeps
-from undertow.bounds.networks.leakages import network_leakage
-from undertow.bounds.networks.sweeps import contagion_leakage
+from undertow.bounds.networks.leakages import leakage as network_leakage
+from undertow.bounds.networks.sweeps import leakage as contagion_leakage
 from undertow.mechanisms import Laplace, PureDP
 from undertow.models.contagion import Contagion
 from undertow.queries import Count, Histogram

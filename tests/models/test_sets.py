@@ -108,7 +108,7 @@ def test_nested_sets_survive_a_file():
         ({"kind": "gaussian"}, "needs 'mean'"),
         ({"kind": "cloud"}, "unknown kind of model 'cloud'"),
         ({"kind": None}, "unknown kind of model None"),
-        ({"kind": "groups"}, "needs a 'size'"),
+        ({"kind": "groups"}, "needs 'size'"),
         ({"kind": "set"}, "needs a list 'models'"),
         ({"kind": "set", "models": {}}, "needs a list 'models'"),
         ({"kind": "set", "models": []}, "at least one model"),

@@ -438,14 +438,14 @@ def test_a_set_is_as_hard_as_its_worst_member():
 
 def test_two_laws_may_tie_between_corner_and_end():
     """The larger of two costs is least on an edge, where they agree."""
-    models = ModelSet([two(0.05, 0.45, 5), two(0.45, 0.44, 5)])
-    plan = calibrate_series(models, 2.0, objective=(1.0, 1.6))
-    costs = [chain.initial * np.array([1.0, 1.6]) for chain in models.models]
+    chains = [two(0.05, 0.45, 5), two(0.45, 0.44, 5)]
+    plan = calibrate_series(ModelSet(chains), 2.0, objective=(1.0, 1.6))
+    costs = [chain.initial * np.array([1.0, 1.6]) for chain in chains]
     best = max(float(cost @ np.array(rates(plan))) for cost in costs)
     for rho0, rho1 in itertools.product(np.arange(0.01, 0.505, 0.01), repeat=2):
         if max(float(cost @ np.array([rho0, rho1])) for cost in costs) < best - 1e-9:
             channel = RandomizedResponse.binary(rho0, rho1)
-            assert not leakage(channel, models).proves(2.0)
+            assert not leakage(channel, ModelSet(chains)).proves(2.0)
 
 
 def test_steps_that_differ_and_given_starts():

@@ -15,7 +15,6 @@ from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 from undertow.plan import Plan
-from undertow.queries import Histogram
 
 __all__ = ["Answered", "answered", "read_answers"]
 
@@ -32,7 +31,7 @@ def read_answers(sanitised: Any, plan: Plan[Any], series: int) -> Array:
     [[3.0], [5.0]]
     """
     value = getattr(sanitised, "value", sanitised)
-    if isinstance(plan.query, Histogram):
+    if plan.query.per_state:
         value = _histograms(value, plan)
     elif isinstance(value, Mapping):  # one for each group
         value = list(value.values())

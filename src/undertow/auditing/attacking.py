@@ -16,7 +16,6 @@ from undertow.auditing.lstm import lstm_attacker
 from undertow.auditing.matching import as_data, check_match, check_possible
 from undertow.auditing.promises import average_bound, covers
 from undertow.auditing.verdicts import Attack, Verdict
-from undertow.channels import LocalMechanism, Redaction
 from undertow.data.codes import Coded, Rule, coded
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
@@ -90,7 +89,7 @@ def attack(
         raise InvalidInput(f"confidence must lie between 0 and 1, found {share}")
     facts = tuple(sorted({check_count(record, "known record", 0) for record in known}))
     wanted = None if targets is None else tuple(check_count(t, "target", 0) for t in targets)
-    if isinstance(plan.mechanism, LocalMechanism):
+    if plan.task != "answer":
         staged = _series(sanitised, plan, truth, chain, facts, attackers, foreign)
     else:
         staged = _answers(sanitised, plan, truth, chain, facts, attackers, foreign)
@@ -242,8 +241,8 @@ def _wanted(plan: "Plan[Any]", targets: tuple[int, ...] | None) -> tuple[int, ..
         if not targets:
             raise InvalidInput("targets is empty: name at least one record, or leave it out")
         return tuple(sorted(set(targets)))
-    if isinstance(plan.mechanism, Redaction):
-        return plan.mechanism.protect
+    if plan.task == "redact":
+        return tuple(plan.mechanism.protect)
     return plan.leakage.secrets.records
 
 

@@ -10,23 +10,13 @@ from dataclasses import dataclass
 from itertools import combinations, islice, product, zip_longest
 from typing import Any
 
-import numpy as np
-
 from undertow.adversaries import Adversary
 from undertow.certificate import Witness
-from undertow.channels import Redaction
 from undertow.errors import NotSupported, UnknownState
-from undertow.mechanisms import DiscreteLaplace, Laplace
-from undertow.models.classes import ChainBox
-from undertow.models.contagion import Contagion
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-from undertow.models.groups import Groups
+from undertow.models.gaussian import MultivariateGaussian, real_ends
 from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork, Node
-from undertow.models.pedigree import Pedigree
-from undertow.models.sets import members
 from undertow.plan import Plan
-from undertow.queries import Count, Linear, Mean, State, Sum
 
 __all__ = ["MOST_ATTACKS", "Scene", "attacks", "scenes"]
 
@@ -62,9 +52,7 @@ class Scene:
 
     def code(self, value: Any) -> Any:
         """Return a value as it is drawn: the number of a state, or the number that it is."""
-        if isinstance(self.model, MultivariateGaussian):
-            return float(value)
-        return self.model.index(value)
+        return self.model.index(value) if self.model.states else float(value)
 
     def fixed(self, attack: Witness, value: Any) -> dict[int, Any]:
         """Return the records whose values are given, the target among them."""
@@ -79,30 +67,20 @@ def scenes(plan: "Plan[Any]") -> list[Scene]:
     its ends, groups by copies of one record, bounded correlations by equal ones. Whatever leaks on
     one of them leaks. Models without a law to draw from are refused.
 
+    >>> from undertow import Count, Laplace
     >>> from undertow.certificate import Leakage
     >>> chain, proved = MarkovChain([[.9, .1], [.1, .9]]), Leakage(1, 1, "exact", "any")
     >>> scenes(Plan(Laplace(Count(1), 4.0), chain, 1.0, proved, "exact"))[0].length
     41
     """
-    found: list[Drawable] = []
+    found: list[Any] = []
     refused: list[str] = []
     order: tuple[Node, ...] = ()
-    for model in members(plan.model):
-        if isinstance(model, MarkovChain | MultivariateGaussian | BayesianNetwork):
-            found.append(model)
-        elif isinstance(model, Groups):
-            found += _copies(plan, model)
-        elif isinstance(model, ChainBox):
-            found += model.corners()
-        elif isinstance(model, GaussianClass):
-            found.append(_equal(plan, model))
-        elif isinstance(model, Contagion):
-            found += [model.network(passed) for passed in dict.fromkeys(model.passed)]
-        elif isinstance(model, Pedigree):
-            found += [_relatives(model, one) for one in dict.fromkeys(model.frequencies)]
-            order = model.people
-        else:
-            refused.append(type(model).__name__)
+    for model in plan.model.members():
+        examples = model.examples(plan.query)
+        found += examples
+        order = model.order() or order
+        refused += [] if examples else [type(model).__name__]
     if not found:
         raise NotSupported(
             f"an audit draws data from the plan's model, and a {refused[0]} is no law that data "
@@ -111,24 +89,10 @@ def scenes(plan: "Plan[Any]") -> list[Scene]:
     return [Scene(model, _length(plan, model), order) for model in found[:_MOST_SCENES]]
 
 
-def _relatives(pedigree: Pedigree, frequency: float) -> BayesianNetwork:
-    """Return the network of all families at one frequency of the allele."""
-    families = [family.network(frequency) for family in pedigree.families()]
-    return BayesianNetwork(
-        [edge for family in families for edge in family.edges],
-        {node: table for family in families for node, table in family.cpds.items()},
-        pedigree.states,
-        [node for family in families for node in family.latent],
-    )
-
-
 def _length(plan: "Plan[Any]", model: Drawable) -> int:
-    if isinstance(plan.mechanism, Redaction):
-        return plan.mechanism.length
-    if model.length is not None:
-        return int(model.length)
-    if isinstance(plan.query, Linear):
-        return plan.query.records
+    fixed = plan.mechanism.length or model.length or plan.query.records
+    if fixed is not None:
+        return int(fixed)
     witness, against = plan.leakage.witness, plan.against
     named = [0] if witness is None else [witness.length]
     if isinstance(against, Adversary):
@@ -136,38 +100,10 @@ def _length(plan: "Plan[Any]", model: Drawable) -> int:
     return max(named) if max(named) > 1 else LENGTH
 
 
-def _copies(plan: "Plan[Any]", groups: Groups) -> list[Drawable]:
-    """Return one group whose records are copies of each other, and one without dependence."""
-    query, size = plan.query, max(groups.size, 2)
-    states: tuple[State, ...]
-    if isinstance(query, Count):
-        states = (query.states[0], ("other than", query.states))
-    elif isinstance(query, Sum | Mean):
-        states = (query.lower, query.upper)
-    else:
-        raise NotSupported(
-            f"groups name no states, so no data can be drawn for a {type(query).__name__}; audit "
-            "a plan for a Count or a Sum, or one for a MarkovChain"
-        )
-    even, start = [[0.5, 0.5], [0.5, 0.5]], [0.5, 0.5]
-    copied = np.eye(2) if groups.size > 1 else even
-    return [
-        MarkovChain(copied, states, start, length=size),
-        MarkovChain(even, states, start, length=size),
-    ]
-
-
-def _equal(plan: "Plan[Any]", model: GaussianClass) -> MultivariateGaussian:
-    low, high = _ends(plan)
-    sds = np.array(model.sds or [(high - low) / 4] * model.length)
-    correlations = np.full((model.length, model.length), model.rho)
-    np.fill_diagonal(correlations, 1.0)
-    return MultivariateGaussian((low + high) / 2, correlations * sds[:, None] * sds, model.spread)
-
-
 def attacks(plan: "Plan[Any]", scene: Scene, most: int = MOST_ATTACKS) -> list[Witness]:
     """Return the attacks to try on a scene, the plan's witness first, each once.
 
+    >>> from undertow import Count, Laplace
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=9)
     >>> plan = Plan(Laplace(Count(1), 4.0), chain, 1.0, Leakage(1, 1, "exact", "ignorant"), "exact")
@@ -221,7 +157,7 @@ def _targets(plan: "Plan[Any]", scene: Scene) -> list[int]:
     against, secret = plan.against, plan.leakage.secrets.records
     if isinstance(against, Adversary):
         return [against.target]
-    if isinstance(plan.mechanism, Redaction):
+    if plan.task == "redact":
         return list(plan.mechanism.protect[:4])
     if secret is not None:
         return [record for record in secret if record < scene.length][:4]
@@ -234,25 +170,11 @@ def _targets(plan: "Plan[Any]", scene: Scene) -> list[int]:
 
 def _pairs(plan: "Plan[Any]", scene: Scene) -> list[tuple[Any, Any]]:
     """Return the values to tell apart, in one order each: events look both ways."""
-    if isinstance(scene.model, MultivariateGaussian):
-        return [_ends(plan)[::-1]]
+    if not scene.model.states:
+        return [real_ends(plan.query)[::-1]]
     if plan.leakage.secrets.pairs is not None:
         return list(plan.leakage.secrets.pairs)
     return list(combinations(scene.model.states, 2))
-
-
-def _ends(plan: "Plan[Any]") -> tuple[float, float]:
-    """Return the two values of a real record that are furthest apart."""
-    query = plan.query
-    if isinstance(query, Sum | Mean):
-        return float(query.lower), float(query.upper)
-    if isinstance(query, Linear):
-        low = -query.spread / 2 if query.lower is None else float(query.lower)
-        return low, low + query.spread
-    raise NotSupported(
-        f"Gaussian records have no states, so a {type(query).__name__} of them has no data to be "
-        "drawn; audit a plan for a Sum, Mean or Linear"
-    )
 
 
 def _known(
@@ -267,8 +189,8 @@ def _known(
         yield {}
         return
     if isinstance(against, Adversary) or against == "informed":
-        if isinstance(model, MultivariateGaussian):
-            yield {record: float(model.mean[record]) for record in everyone}
+        if not model.states:
+            yield {record: _typical(model, record) for record in everyone}
         else:
             for state in (other, value, *model.states):
                 yield dict.fromkeys(everyone, state)
@@ -282,10 +204,15 @@ def _known(
             yield {record: state for record in near if 0 <= record < scene.length}
         return
     for record in everyone[:8]:
-        if isinstance(model, MultivariateGaussian):
-            yield {record: float(model.mean[record])}
+        if not model.states:
+            yield {record: _typical(model, record)}
         else:
             yield from ({record: state} for state in model.states)
+
+
+def _typical(model: Any, record: int) -> float:
+    """Return the value of a real record that is most likely."""
+    return float(model.mean[record])
 
 
 def _paths(scene: Scene, target: int, *states: Any) -> Iterator[Mapping[int, Any]]:
@@ -304,9 +231,8 @@ def _filled(plan: "Plan[Any]", scene: Scene, attack: Witness) -> Witness:
     What is unknown out there would only blur an answer about all records. A series shows the
     records one by one, and those beyond a known one do not matter.
     """
-    curator = isinstance(plan.mechanism, Laplace | DiscreteLaplace)
     chain = scene.model
-    if plan.against != "any" or not curator or not isinstance(chain, MarkovChain):
+    if plan.against != "any" or plan.task != "answer" or not isinstance(chain, MarkovChain):
         return attack
     known = _outwards(chain, dict(attack.known), attack.target, scene.length)
     return Witness(

@@ -11,12 +11,10 @@ from undertow.auditing.scenes import Scene
 from undertow.auditing.scores import Score, answer_score, count_score, hidden_chain, series_score
 from undertow.auditing.statistical import Event
 from undertow.certificate import Witness
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import NotSupported
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.markov import MarkovChain
 from undertow.plan import Plan
-from undertow.queries import Count, Histogram
 
 __all__ = ["REACH", "Trial", "prepare"]
 
@@ -47,16 +45,15 @@ class Trial:
 def prepare(plan: "Plan[Any]", scene: Scene, attack: Witness, mechanism: BlackBox) -> Trial:
     """Return an attack on a scene, ready to run; refuse values that cannot occur together."""
     fixed = scene.fixed(attack, attack.value), scene.fixed(attack, attack.other)
-    if isinstance(plan.mechanism, RandomizedResponse | XorNoise | Redaction):
+    if plan.task != "answer":
         return _local(plan, scene, attack, mechanism, fixed)
     source = _source(scene)
     query = plan.noise.query
     score: Score = answer_score
     scored = "the released number"
-    if isinstance(query, Count | Histogram) and isinstance(source, ChainSource):
+    if query.integral and isinstance(source, ChainSource):
         states = source.chain.states
-        counted = [query.states] if isinstance(query, Count) else [(state,) for state in states]
-        bins = np.array([[state in some for state in states] for some in counted])
+        bins = np.array([[state in some for state in states] for some in query.bins(states)])
         score = count_score(source, fixed, bins, plan.noise.scale)
         scored = "the log-likelihood ratio of the answer"
     draws = source.given(fixed[0]), source.given(fixed[1])
@@ -83,7 +80,7 @@ def _local(
             f"{type(chain).__name__}; audit a plan for a MarkovChain"
         )
     first, last = _window(plan, scene, attack)
-    redacted = isinstance(mechanism, Redaction)
+    redacted = plan.task == "redact"
     # erasures go by place, so they need the whole series; flips do not
     begin, length = (0, scene.length) if redacted else (first, last - first + 1)
     source = ChainSource(chain, length, begin)
@@ -96,10 +93,10 @@ def _local(
     def score(outputs: Any) -> Any:
         return ratio(outputs[:, first - begin : last - begin + 1])
 
-    outputs = mechanism.matrix.shape[1] if isinstance(mechanism, RandomizedResponse) else 2
+    outputs = len(mechanism.names(chain.states))
     return Trial(
         attack, length, (source.given(inside[0]), source.given(inside[1])), box,
-        chain.size + 1 if redacted else outputs, score, "the log-likelihood ratio of the series",
+        outputs + redacted, score, "the log-likelihood ratio of the series",
     )  # fmt: skip
 
 
@@ -107,7 +104,7 @@ def _window(plan: "Plan[Any]", scene: Scene, attack: Witness) -> tuple[int, int]
     """Return the records that matter: up to the nearest known or surely shown one, or a few."""
     edges = {record for record, _ in attack.known}
     reach = REACH
-    if isinstance(plan.mechanism, Redaction):
+    if plan.task == "redact":
         edges |= set(np.flatnonzero(~plan.mechanism.probabilities.any(axis=1)).tolist())
         reach = scene.length
     left = [record for record in edges if record < attack.target]

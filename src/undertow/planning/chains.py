@@ -25,13 +25,12 @@ from undertow.bounds.chains.quilt import (
     quilt_search,
     spectral_gap,
 )
-from undertow.bounds.chains.rays import visited
 from undertow.bounds.chains.wasserstein import count_distance
 from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.certificate import Leakage
 from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, PureDP, dp_epsilon_upper
+from undertow.mechanisms import DiscreteLaplace, PureDP
 from undertow.models.classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
@@ -109,7 +108,7 @@ def prove_exchange(question: Question, noise: Noise) -> Leakage:
 
 def worst_of_level(question: Question, noise: Noise, whose: str) -> Leakage:
     """Return the leakage of all algorithms of the DP level of a noise, and say ``whose`` it is."""
-    level = PureDP(dp_epsilon_upper(noise, question.length))
+    level = PureDP(noise.level_upper(question.length))
     leak = leakage(level, question.model, question.against)
     return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
 
@@ -144,7 +143,7 @@ class _Quilts:
 def _exact_quilts(question: Question) -> _Quilts:
     chains = question.chains("quilt")
     form, secrets = question.form, question.secrets
-    if all(visited(chain) is None for chain in chains):
+    if all(chain.visited() is None for chain in chains):
         raise NothingToProtect(CERTAIN)
 
     def search(score: Score) -> Quilt:
@@ -200,7 +199,7 @@ def _mixing_quilts(question: Question) -> _Quilts:
 
 def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
     """Return the least stationary probability and the gap of a chain, or refuse it."""
-    reduced = visited(chain)
+    reduced = chain.visited()
     if reduced is None:
         raise NothingToProtect(CERTAIN)
     if not reduced.homogeneous:
@@ -253,7 +252,7 @@ def by_quilts(question: Question, value: float, prove: Prove) -> Noise:
 
 def _quilted(question: Question, quilts: _Quilts, noise: Noise) -> Leakage:
     """Return what the best quilts prove for the DP level of a noise."""
-    found = quilts.search(Bound(dp_epsilon_upper(noise, question.length)))
+    found = quilts.search(Bound(noise.level_upper(question.length)))
     note = f"the worst record's quilt has {found.inside(question.length)} records inside"
     return quilt_leakage(question, quilts.method, found.value, *quilts.assumptions, note)
 

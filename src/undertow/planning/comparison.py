@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow.accuracy import expected_error
 from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
-from undertow.methods import METHODS, Method, find_method, methods_for, task_of
+from undertow.methods import METHODS, Method, find_method, methods_for
 from undertow.models.sets import AnyModel
 from undertow.numerics import Array, check_epsilon, freeze
 from undertow.plan import Plan
@@ -67,7 +66,7 @@ class Row:
     @property
     def _local(self) -> bool:
         """Whether there is no noise to speak of."""
-        return self.plan is None or task_of(self.plan.query) != "answer"
+        return self.plan is None or self.plan.task != "answer"
 
     @property
     def error_bar(self) -> float | None:
@@ -141,7 +140,7 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the table as plain text."""
-        local = task_of(self.query) != "answer"
+        local = self.query.task != "answer"
         measured: tuple[str, ...] = ("scale", "error", "95% within")
         if local:
             measured = tuple(dict.fromkeys(name for row in self.rows for name in row.measures))
@@ -249,7 +248,7 @@ def error_curves(
     levels = freeze(list(epsilons))
     if levels.ndim != 1 or not levels.size or (np.diff(levels) <= 0).any():
         raise InvalidInput("curves need epsilons in increasing order")
-    if task_of(query) != "answer":
+    if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
     asked = check_question(query, model, float(levels[0]), against)
     found = _methods(asked, methods)
@@ -269,7 +268,7 @@ def error_curves(
             except NotSupported:
                 errors[name].append(math.nan)
                 continue
-            errors[name].append(expected_error(mechanism))
+            errors[name].append(mechanism.expected_error())
             ratios[name] = mechanism.dp_epsilon(rough.length) / level
         if tick is not None:
             tick()
@@ -283,13 +282,13 @@ def error_curves(
 
 def _methods(question: Question[Any], names: Sequence[str] | None) -> list[Method]:
     """Return the methods of some names, by default those that suit the model."""
-    task = task_of(question.query)
+    task = question.query.task
     return [find_method(task, name) for name in names or methods_for(question.model, task)]
 
 
 def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
     """Return the sharpest certified leakage of a plan's noise, where one is known."""
-    if METHODS[task_of(plan.query)][plan.method].tight and plan.against == against:
+    if METHODS[plan.task][plan.method].tight and plan.against == against:
         return plan.leakage
     try:
         found = leakage(plan.mechanism, plan.model, against)

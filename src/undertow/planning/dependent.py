@@ -18,7 +18,8 @@ from undertow.bounds.dependence.totals import (
     gaussian_total,
     network_total,
 )
-from undertow.bounds.engine import group_leakage, leakage
+from undertow.bounds.engine import leakage
+from undertow.bounds.groups import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
@@ -88,7 +89,7 @@ def prove_dependent(question: Question, noise: Noise) -> Leakage:
     if proposal.noise is not None:
         leak = leakage(noise, question.model, question.against)
         if leak.proves(question.epsilon):
-            level_alone = _groups(question)
+            level_alone = question.families == {"groups"}
             return _with_note(leak, proposal.note, "any" if level_alone else "series")
     return _prove_baseline(question, noise, proposal.note)
 
@@ -163,7 +164,7 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
 def _confirmed(question: Question, asked: float) -> _Proposal:
     """Return the noise of a scale if its leakage keeps the promise, else the reason."""
     scale, more = asked, ""
-    target = question.epsilon if _groups(question) else aim(question.epsilon)
+    target = question.epsilon if question.families == {"groups"} else aim(question.epsilon)
     for _ in range(8):
         mechanism = question.noise(scale)
         try:
@@ -175,7 +176,7 @@ def _confirmed(question: Question, asked: float) -> _Proposal:
         if leak.proves(target):
             note = (
                 EVERY_GROUP
-                if _groups(question)
+                if question.families == {"groups"}
                 else f"the scale is that of the dependence coefficients of [liu2016], {asked:.6g}"
                 f"{more}; pairs of records prove nothing by themselves, the leakage of this noise "
                 "does"
@@ -205,7 +206,7 @@ def _prove_baseline(question: Question, noise: Noise, reason: str) -> Leakage:
     size = _size(question, reason)
     note = f"{reason}; so this is the noise for {size} records that depend in any way"
     query = question.query
-    if isinstance(query, Linear) and query.lower is None and _gaussian(question):
+    if "gaussian" in question.families and query.kind == "linear" and query.ends is None:
         return _with_note(leakage(noise, question.model, question.against), note, "series")
     leak = group_leakage(noise, size, question.against, question.length)
     return _with_note(replace(leak, lower=0.0), note, "any")
@@ -218,15 +219,6 @@ def _size(question: Question, reason: str) -> int:
         f"'dependent' cannot keep this promise: {reason}; and its baseline multiplies by the "
         "number of dependent records, which this model does not bound; give it a length",
     )
-
-
-def _groups(question: Question) -> bool:
-    return all(isinstance(member, Groups) for member in members(question.model))
-
-
-def _gaussian(question: Question) -> bool:
-    gaussian = MultivariateGaussian | GaussianClass
-    return any(isinstance(member, gaussian) for member in members(question.model))
 
 
 def _with_note(leak: Leakage, note: str, covers: Literal["series", "any"]) -> Leakage:

@@ -6,26 +6,19 @@ Nothing is assumed about the dependence among them, so they are hidden together.
 from dataclasses import replace
 from fractions import Fraction
 
-from undertow.bounds.dependence.sizes import dependence_size
-from undertow.bounds.engine import group_leakage
+from undertow.bounds.groups import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
-from undertow.mechanisms import sensitivity_upper
-from undertow.methods import family_of
-from undertow.models.contagion import Contagion
-from undertow.models.groups import Groups
-from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up
 from undertow.planning.questions import Noise, Question, noise_way
-from undertow.queries import Count, Histogram, Linear
 
 __all__ = ["GROUP", "contribution", "dependents", "group_noise", "prove_group", "solve_group"]
 
 
 def group_noise(size: int, question: Question) -> Noise:
     """Return the noise that hides so many records, size * sensitivity / epsilon, rounded up."""
-    moved = Fraction(sensitivity_upper(question.query, question.length))
+    moved = Fraction(question.query.sensitivity_upper(question.length))
     return question.noise(divide_up(size * moved, question.epsilon))
 
 
@@ -48,7 +41,7 @@ def prove_group(question: Question, noise: Noise) -> Leakage:
             citation="definition of person-level differential privacy",
         )  # fmt: skip
     leak = group_leakage(noise, size, question.against, question.length)
-    alone = {family_of(member) for member in members(question.model)} == {"groups"}
+    alone = question.families == {"groups"}
     return replace(leak, lower=leak.lower if alone else 0.0, covers="any")
 
 
@@ -60,19 +53,18 @@ def contribution(model: AnyModel) -> int:
 
     All of them count, independent of each other or not: a person's records are replaced together.
 
-    >>> from undertow.models.markov import MarkovChain
+    >>> from undertow import Groups, MarkovChain
     >>> contribution(MarkovChain([[.3, .7], [.3, .7]], length=30)), contribution(Groups(4))
     (30, 4)
     """
     found = members(model)
-    if any(isinstance(member, Pedigree | Contagion) for member in found):
+    if any(member.records_are_persons for member in found):
         raise MethodRefused(
             "unit='person' takes persons to be independent, and in this model every record is a "
             "person: relatives and housemates are not; use unit='record'"
         )
-    sizes = [member.size if isinstance(member, Groups) else member.length for member in found]
     return _largest(
-        sizes,
+        [member.most_records() for member in found],
         "unit='person' multiplies by the most records that a person may have; give the chain a "
         "length",
     )
@@ -80,7 +72,7 @@ def contribution(model: AnyModel) -> int:
 
 def dependents(question: Question, refusal: str) -> int:
     """Return how many records depend on each other; an informed attacker knows all but one."""
-    size = _largest([dependence_size(member) for member in members(question.model)], refusal)
+    size = _largest([member.dependent_records() for member in members(question.model)], refusal)
     return 1 if question.against == "informed" else size
 
 
@@ -113,14 +105,14 @@ def _size(question: Question) -> int:
 def _check_ranges(question: Question) -> None:
     """Refuse a question in which one record can move the answer without bound."""
     query = question.query
-    if "gaussian" not in {family_of(member) for member in members(question.model)}:
+    if "gaussian" not in question.families:
         return
-    if isinstance(query, Count | Histogram):
+    if query.integral:
         raise MethodRefused(
             f"{type(query).__name__} asks for states, and Gaussian records are real numbers; ask "
             "for a Sum, a Mean or a Linear statistic"
         )
-    if isinstance(query, Linear) and query.lower is None:
+    if query.kind == "linear" and query.ends is None:
         raise MethodRefused(
             "'group' needs records with a range, and unclipped Gaussian records have none; use "
             "method='exact', or clip them (Sum, Mean)"

@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.rays import visited
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.channels import Flips, RandomizedResponse, XorNoise, flips_epsilon_upper
@@ -18,7 +17,6 @@ from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, members
 from undertow.numerics import Array
-from undertow.plan import model_states
 from undertow.planning.budget import aim, dp_budget
 from undertow.planning.channel_search import Certified, improved_channel
 from undertow.planning.flip_aims import Aim, check_objective, long_run_law
@@ -104,7 +102,7 @@ class _Task:
 def _task(question: Question[Series], spent: float) -> _Task:
     """Return the question for flips that leak at most ``spent``, or refuse one without states."""
     model = question.model
-    size = len(model_states(model))
+    size = len(model.states)
     if not size:
         raise NotSupported(
             "the model names no states, so there is nothing to flip to; add a chain with the "
@@ -122,7 +120,7 @@ def _check_uncertain(task: _Task) -> None:
     """Refuse a model under which no record is ever in doubt."""
     if len(task.chains) < len(members(task.model)):
         return
-    if all(visited(chain) is None for chain in task.chains):
+    if all(chain.visited() is None for chain in task.chains):
         raise NothingToProtect(CERTAIN)
     if task.judge(RandomizedResponse(np.eye(task.size))).upper == 0:
         raise NothingToProtect(CERTAIN)
@@ -150,7 +148,7 @@ def _constant(task: _Task, channel: Array) -> list[str]:
     best = int(np.argmin(costs))
     if costs[best] >= aim.cost(channel):
         return []
-    name = model_states(task.model)[best]
+    name = task.model.states[best]
     told = f"{costs[best]:.4f} against {aim.cost(channel):.4f}"
     return [f"always showing {name!r} would cost less ({told}), and say nothing"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from undertow.certificate import WIDTHS, Leakage
 from undertow.errors import MethodRefused
-from undertow.methods import Method, family_of, methods_for
+from undertow.methods import Method, methods_for
 from undertow.models.sets import ModelSet, SingleModel, members
 from undertow.planning.questions import Question, Solution, Way
 
@@ -50,7 +50,7 @@ def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[
         return [(_way(ways), question)]
     found: dict[str, list[SingleModel]] = {}
     for member in members(question.model):
-        found.setdefault(family_of(member), []).append(member)
+        found.setdefault(member.family, []).append(member)
     return [
         (
             _way(ways.get(family) or ways["other"]),

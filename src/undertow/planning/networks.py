@@ -18,7 +18,7 @@ from undertow.bounds.networks.quilts import NetworkQuilt, network_quilt
 from undertow.bounds.networks.wasserstein import network_distance
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, PureDP, dp_epsilon_upper
+from undertow.mechanisms import DiscreteLaplace, PureDP
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
@@ -132,7 +132,7 @@ def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
 @Remembered
 def prove_quilt(question: Question, noise: Noise) -> Leakage:
     """Return what the best Markov quilts prove for the DP level of a noise."""
-    found = _quilts(question)(Bound(dp_epsilon_upper(noise, question.length)))
+    found = _quilts(question)(Bound(noise.level_upper(question.length)))
     nodes = ", ".join(map(repr, found.nodes)) or "nothing: all that depends on it is near"
     return quilt_leakage(
         question, "quilt", found.value, "the records follow the stated network",

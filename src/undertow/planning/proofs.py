@@ -9,7 +9,7 @@ from typing import Any
 
 from undertow.certificate import Leakage
 from undertow.errors import Contradiction, InvalidPlan, UndertowError
-from undertow.methods import METHODS, is_certified, task_of
+from undertow.methods import METHODS, is_certified
 from undertow.plan import Plan
 from undertow.planning import methods
 from undertow.planning.questions import Remembered
@@ -32,7 +32,7 @@ def prove(plan: Plan[Any]) -> Leakage:
     >>> prove(plan) == plan.leakage
     True
     """
-    task, claim = task_of(plan.query), plan.leakage
+    task, claim = plan.task, plan.leakage
     if plan.method not in METHODS[task]:
         raise InvalidPlan(f"no method is called {plan.method[:40]!r}")
     method = METHODS[task][plan.method]
@@ -47,7 +47,7 @@ def prove(plan: Plan[Any]) -> Leakage:
         )  # fmt: skip
         if not plan.noise.dp_epsilon(question.length) <= LOUDEST:
             raise InvalidPlan("its noise is too small to be any")
-        if not isinstance(plan.noise, type(question.noise(plan.noise.scale))):
+        if plan.noise.kind != question.noise(plan.noise.scale).kind:
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
     if plan.unit == "person" and not method.persons:
         raise InvalidPlan(f"'{method.name}' hides no person")

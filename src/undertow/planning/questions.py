@@ -10,13 +10,12 @@ from typing_extensions import TypeVar
 from undertow.adversaries import Against, Secrets
 from undertow.certificate import Covers, Leakage
 from undertow.errors import MethodRefused
-from undertow.mechanisms import DiscreteLaplace, Laplace, Unit
+from undertow.mechanisms import Noise, Unit, noisy
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
-from undertow.plan import model_length
 from undertow.planning.budget import PRECISE, Search
 from undertow.planning.flip_aims import Objective
-from undertow.queries import AnyQuery, Count, Histogram, LocalQuery
+from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
     "CERTAIN",
@@ -34,8 +33,6 @@ CERTAIN = (
     "every record is certain under this model, or to this adversary, or the answer does not depend "
     "on any record: nothing can leak, and no noise is needed"
 )
-
-Noise = Laplace | DiscreteLaplace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,7 +59,12 @@ class Question(Generic[Q]):
     @property
     def length(self) -> int | None:
         """The number of records, where the model fixes it."""
-        return model_length(self.model)
+        return self.model.length
+
+    @property
+    def families(self) -> set[str]:
+        """The families of models that may be true."""
+        return {member.family for member in members(self.model)}
 
     @property
     def form(self) -> Literal["any", "ignorant"]:
@@ -88,8 +90,7 @@ class Question(Generic[Q]):
 
     def noise(self, scale: float) -> Noise:
         """Return the query with noise of the given scale: discrete for whole numbers."""
-        query: Any = self.query
-        return (DiscreteLaplace if isinstance(query, Count | Histogram) else Laplace)(query, scale)
+        return noisy(self.query, scale)  # type: ignore[arg-type]
 
 
 Solve = Callable[[Question], Noise]

@@ -20,7 +20,6 @@ from undertow.channels import Redaction
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
-from undertow.plan import model_length
 from undertow.planning.erasures import (
     Setting,
     grained,
@@ -79,7 +78,7 @@ def _setting(question: Question[Redacted]) -> Setting:
     """Return what is to be planned, or refuse records that are not there."""
     query, model, against = question.query, question.model, question.against
     chains = tuple(question.chains("redaction"))
-    own = model_length(model)
+    own = model.length
     length = own if query.length is None else query.length
     if length is None:
         raise InvalidInput(

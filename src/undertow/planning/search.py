@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, overload
 
 from undertow.adversaries import Against, Secrets, check_against
+from undertow.base_query import BaseQuery, Task
 from undertow.bounds.engine import check_fit
 from undertow.certificate import WIDTHS, Covers, check_covers
 from undertow.channels import Flips, Redaction
@@ -17,14 +18,15 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.mechanisms import Unit
-from undertow.methods import BEST, METHODS, Method, Task, family_of, find_method, task_of
+from undertow.methods import BEST, METHODS, Method, find_method
+from undertow.models.base import Model
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import check_epsilon, up
-from undertow.plan import Plan, model_states
+from undertow.plan import Plan
 from undertow.planning.flip_aims import Objective
 from undertow.planning.methods import prove, solve
 from undertow.planning.questions import Question
-from undertow.queries import AnyQuery, Count, LocalQuery, Redacted, Series
+from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 
 __all__ = ["calibrate", "check_question", "least_error", "plan_by"]
 
@@ -109,7 +111,7 @@ def calibrate(
         unit=unit, objective=objective, covers=covers,
     )  # fmt: skip
     if method != BEST:
-        return plan_by(find_method(task_of(query), method), question)
+        return plan_by(find_method(query.task, method), question)
     return _best(question)
 
 
@@ -161,7 +163,7 @@ def _best(question: Question[Any]) -> Plan[Any]:
     methods = _candidates(question)
     if len(methods) == 1:
         return plan_by(methods[0], question)
-    alike = len({family_of(member) for member in members(question.model)}) == 1
+    alike = len(question.families) == 1
     plans: dict[str | None, Plan[Any]] = {}
     reasons: dict[str, list[str]] = {}
     for method in methods:
@@ -187,7 +189,7 @@ def _candidates(question: Question[Any]) -> list[Method]:
     """Return the certified methods that protect what is asked and assume nothing else."""
     return [
         method
-        for method in METHODS[task_of(question.query)].values()
+        for method in METHODS[question.query.task].values()
         if method.certified
         and not method.whole
         and (method.persons or question.unit == "record")
@@ -221,12 +223,12 @@ def least_error(plans: Iterable[Plan[Any]]) -> Plan[Any]:
 
     Of proofs that cover the same shapes, the exact one.
     """
-    costs = [(_COST[task_of(plan.query)](plan), plan) for plan in plans]
+    costs = [(_COST[plan.task](plan), plan) for plan in plans]
     least = min(cost for cost, _ in costs)
     close = [(cost, plan) for cost, plan in costs if cost - _TIE * abs(cost) <= least]
     width = max(WIDTHS.index(plan.leakage.covers) for _, plan in close)
     widest = [pair for pair in close if WIDTHS.index(pair[1].leakage.covers) == width]
-    tight = [pair for pair in widest if find_method(task_of(pair[1].query), pair[1].method).tight]
+    tight = [pair for pair in widest if find_method(pair[1].task, pair[1].method).tight]
     return min(tight or widest, key=lambda pair: pair[0])[1]
 
 
@@ -243,17 +245,17 @@ def check_question(
     covers: Covers = "series",
 ) -> Question[Any]:
     """Return the question if it makes sense: states that exist, records inside the series."""
-    if not isinstance(query, AnyQuery | LocalQuery):
+    if not isinstance(query, BaseQuery):
         raise InvalidInput(
             f"the first argument must be a query such as Count('active'), found "
             f"{type(query).__name__}"
         )
-    if not isinstance(model, AnyModel):
+    if not isinstance(model, Model):
         raise InvalidInput(
             f"the second argument must be a model such as MarkovChain(...), found "
             f"{type(model).__name__}"
         )
-    task = task_of(query)
+    task = query.task
     if unit not in ("record", "person"):
         raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
     if task != "answer" and (pairs is not None or protect is not None or unit != "record"):
@@ -268,9 +270,8 @@ def check_question(
         query, model, check_epsilon(epsilon), check_against(against), secrets,
         covers=check_covers(covers), unit=unit, objective=objective or "flips",
     )  # fmt: skip
-    named = [*(query.states if isinstance(query, Count) else ())]
-    named += [state for pair in secrets.pairs or () for state in pair]
-    known = model_states(model)
+    named = [*query.named, *(state for pair in secrets.pairs or () for state in pair)]
+    known = model.states
     for state in named:
         if known and state not in known:
             shown = ", ".join(map(repr, known[:12]))

@@ -21,7 +21,7 @@ import numpy as np
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.paths import complete
-from undertow.bounds.chains.rays import start_error, visited
+from undertow.bounds.chains.rays import start_error
 from undertow.bounds.series.few import FewStates
 from undertow.bounds.series.joined import Solved, join, nearest
 from undertow.bounds.series.pairwise import Strides
@@ -125,7 +125,7 @@ def _leakage_of(
     against = check_against(against)
     wanted = _wanted(watched, against, targets)
     check_count(effort, "effort", 0)
-    reduced = visited(watched.chain)
+    reduced = watched.chain.visited()
     if reduced is None:
         return _leakage(0.0, 0.0, against, None)
     if reduced.size < watched.size:
