@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undertow.adversaries import Adversary
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.series import local
 from undertow.bounds.series.few import FewStates
 from undertow.bounds.series.hulls import Family, contraction, prune, thin

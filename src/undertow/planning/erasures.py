@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.rays import Bools, ordered_pairs, start_error
-from undertow.bounds.series.erasing import build_side, nearest_known, option_losses
+from undertow.bounds.chains.known import Bools, nearest_known, ordered_pairs
+from undertow.bounds.chains.rays import start_error
+from undertow.bounds.series.erasing import build_side, option_losses
 from undertow.bounds.series.regions import (
     binary_rates,
     influences,
@@ -118,7 +119,7 @@ def _window_costs(chain: MarkovChain, setting: Setting, target: int) -> _Windows
     law = chain.law(target)
     possible = (law[value] > 0) & (law[other] > 0)
     ones = np.ones((setting.length, chain.size))
-    near = nearest_known(setting.against, target)
+    near = (None, None) if setting.against == "any" else nearest_known(setting.against)
     tables = []
     for right in (False, True):
         side = build_side(chain, ones, target, right, near[right], FLAT)

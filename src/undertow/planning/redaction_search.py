@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.chains.rays import Bools, Ints, ordered_pairs
+from undertow.bounds.chains.known import Bools, Ints, ordered_pairs
 from undertow.bounds.series.erasing import build_side, option_losses, shown_levels
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array

@@ -14,17 +14,22 @@ All laws are kept as logarithms: a count can be astronomically unlikely and stil
 
 import math
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.informed import informed_targets
-from undertow.bounds.chains.paths import complete
-from undertow.bounds.chains.rays import (
+from undertow.bounds.chains.known import (
     Bools,
     Ints,
+    complete,
+    informed_targets,
+    nearest_known,
+    ordered_pairs,
+    stated,
+)
+from undertow.bounds.chains.rays import (
     Rays,
     Rows,
     build_position_rays,
@@ -33,7 +38,6 @@ from undertow.bounds.chains.rays import (
     build_rows,
     choose_steps,
     deepest_steps,
-    ordered_pairs,
     start_error,
     visited,
 )
@@ -51,6 +55,8 @@ WINDOW = 512
 
 POSITIONS = 64
 """Most records of a chain with differing steps whose windows are enumerated."""
+
+_leakage = partial(stated, METHOD, "docs, theory: noisy counts")
 
 
 def count_leakage(
@@ -150,15 +156,12 @@ def _sheltered(chain: MarkovChain, against: Against) -> bool:
     """
     if not isinstance(against, Adversary):
         return True
-    below = [record for record in against.known if record < against.target]
-    above = [record for record in against.known if record > against.target]
-    first, last = min(below, default=0), max(above, default=0)
-    left = not below or (first == 0 and len(below) >= max(below) + 1)
-    if not above:
-        return left
-    end = chain.length
-    right = end is not None and last == end - 1 and len(above) >= end - min(above)
-    return left and right
+    left, right = nearest_known(against)
+    if right and chain.length is None:
+        return False
+    before = range(against.target - left if left else 0)
+    after = range(against.target + right, chain.length or 0) if right else ()
+    return all(record in against.known for record in (*before, *after))
 
 
 def informed_count(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
@@ -256,11 +259,3 @@ def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Lea
     witness, exact = replay_count(witness, chain, counted, search.scale, unknown)
     lower = min(max(down(exact, 64) - search.pad, 0.0), upper)
     return _leakage(lower, upper, against, witness)
-
-
-def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    return Leakage(
-        lower, upper, METHOD, against, witness,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="docs, theory: noisy counts",
-    )  # fmt: skip

@@ -8,28 +8,39 @@ are closed by Newton's method or dismissed by one rounded-up sweep at the best v
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.informed import informed_targets
-from undertow.bounds.chains.open import capped, diverging, open_gains
-from undertow.bounds.chains.rays import (
+from undertow.bounds.chains.known import (
     Bools,
     Ints,
+    informed_targets,
+    joined,
+    nearest_known,
+    ordered_pairs,
+    stated,
+)
+from undertow.bounds.chains.rays import (
     build_position_rays,
     build_position_rows,
     build_rays,
     build_rows,
     choose_steps,
     deepest_steps,
-    ordered_pairs,
     start_error,
     visited,
 )
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.chains.sides import Attack, Sides
-from undertow.bounds.chains.sweep import signed_sets
+from undertow.bounds.chains.sweep import (
+    Problems,
+    capped,
+    diverging,
+    open_gains,
+    signed_sets,
+)
 from undertow.certificate import Leakage, Witness
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, Array, down, up
@@ -37,6 +48,8 @@ from undertow.numerics import GAP, MAX_STEPS, Array, down, up
 __all__ = ["exchange_leakage"]
 
 METHOD = "exchange"
+_leakage = partial(stated, METHOD, "exchange-rate theorem (docs, theory)")
+
 _BLOCK = 256
 """Positions of a chain with differing steps that are swept together (memory)."""
 
@@ -93,9 +106,7 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
 
 def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | None:
     """Return a target and two values whose leakage grows without bound with the length, if any."""
-    if chain.length is not None:
-        return None
-    if isinstance(against, Adversary) and max(against.known, default=-1) > against.target:
+    if chain.length is not None or nearest_known(against)[1]:
         return None
     apart = diverging(chain, epsilon)
     if not apart.any():
@@ -151,15 +162,17 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     longest = 4 * MAX_STEPS if chain.length is None else (chain.length - 1) // 2
     gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
 
-    def lengthen(pairs: Ints, steps: int) -> None:
+    def both(pairs: Ints) -> Problems:
         ray, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
-        found_ = open_gains(rays, ray, value[pair], other[pair], epsilon, steps, gains[ray, pair])
-        gains[ray, pair] = np.maximum(gains[ray, pair], found_)
+        return Problems(rays, ray, value[pair], other[pair], epsilon)
+
+    def lengthen(pairs: Ints, steps: int) -> None:
+        found_ = open_gains(both(pairs), steps, gains[:, pairs].ravel()).reshape(2, -1)
+        gains[:, pairs] = np.maximum(gains[:, pairs], found_)
         reach[pairs] = steps
 
     def dismissed(pairs: Ints, ceilings: Array) -> Bools:
-        ray, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
-        ok = capped(rays, ray, value[pair], other[pair], epsilon, ceilings.ravel())
+        ok = capped(both(pairs), ceilings.ravel())
         return np.asarray(ok.reshape(2, -1).all(axis=0))
 
     alive, steps = np.arange(len(value)), min(8, longest)
@@ -193,8 +206,8 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     for round_ in range(200):
         low = sides.totals(sides.lower, certain=False)
         high = sides.totals(sides.upper, certain=True)
-        lows = np.where(feasible, epsilon + _both(low), -np.inf)
-        highs = np.where(feasible, epsilon + _both(high), -np.inf)
+        lows = np.where(feasible, epsilon + joined(low[:, 0], low[:, 1]), -np.inf)
+        highs = np.where(feasible, epsilon + joined(high[:, 0], high[:, 1]), -np.inf)
         row, pair = np.unravel_index(int(lows.argmax()), lows.shape)
         best = float(lows[row, pair])
         if highs.max() == -math.inf:  # the adversary leaves no target two possible values
@@ -213,12 +226,6 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     tops = highs.max(axis=0)
     found.upper = max(found.upper, float(tops.max()))
     return np.flatnonzero(tops > found.lower + gap), tops
-
-
-def _both(gains: Array) -> Array:
-    """Return the sum over the two sides, -inf where a side has no option at all."""
-    none = np.asarray(np.isneginf(gains).any(axis=1))
-    return np.asarray(np.where(none, -np.inf, np.where(none[:, None], 0.0, gains).sum(axis=1)))
 
 
 def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
@@ -308,11 +315,3 @@ def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) ->
         chain.states[attack.pair[1]],
         tuple(sorted(sets, key=lambda entry: entry[0])),
     )
-
-
-def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    return Leakage(
-        lower, upper, METHOD, against, witness,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="exchange-rate theorem (docs, theory)",
-    )  # fmt: skip

@@ -14,7 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.bounds.chains.rays import Bools, choose_steps, ordered_pairs
+from undertow.bounds.chains.known import Bools, ordered_pairs
+from undertow.bounds.chains.rays import choose_steps
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, log_ratio, pad_log
 

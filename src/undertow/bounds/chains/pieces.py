@@ -9,15 +9,17 @@ attack that attains the lower end is evaluated again here by plain sums over the
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.count import informed_count
 from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.known import Bools, stated, supports
 from undertow.bounds.chains.piece_search import PieceSearch
 from undertow.bounds.chains.piece_sides import Found
-from undertow.bounds.chains.rays import Bools, start_error, visited
+from undertow.bounds.chains.rays import start_error, visited
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction
 from undertow.models.markov import MarkovChain
@@ -86,15 +88,10 @@ def window_leakage(
     return _leakage(max(lower, 0.0), upper, against, witness)
 
 
-def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    return Leakage(
-        lower, upper, METHOD, against, witness,
-        assumptions=(
-            "the records follow the stated Markov chain", "any window of a series of any length",
-        ),
-        citation="docs, theory: noisy counts",
-        covers="windows",
-    )  # fmt: skip
+_leakage = partial(
+    stated, METHOD, "docs, theory: noisy counts", more=("any window of a series of any length",),
+    covers="windows",
+)  # fmt: skip
 
 
 def _witness(found: Found, search: PieceSearch, chain: MarkovChain) -> Witness:
@@ -105,7 +102,7 @@ def _witness(found: Found, search: PieceSearch, chain: MarkovChain) -> Witness:
     if column and row == chain.size:
         first = column - 1
     elif column:
-        place = _first_place(chain, row)
+        place = int(supports(chain, chain.size)[:, row].argmax())  # the first that can have it
         known.append((place, chain.states[row]))
         first = place + column
     target = first + before
@@ -121,14 +118,6 @@ def _witness(found: Found, search: PieceSearch, chain: MarkovChain) -> Witness:
         chain.states[search.value[found.pair]], chain.states[search.other[found.pair]],
         window=window,
     )  # fmt: skip
-
-
-def _first_place(chain: MarkovChain, state: int) -> int:
-    """Return the first record that can have the state."""
-    law, place = chain.initial > 0, 0
-    while not law[state]:
-        law, place = (law.astype(float) @ (chain.transition > 0)) > 0, place + 1
-    return place
 
 
 def replay_window(

@@ -20,7 +20,8 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.bounds.chains.rays import Ints, recent_states, visited
+from undertow.bounds.chains.known import Ints, supports
+from undertow.bounds.chains.rays import visited
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, Array, log_ratio, pad_log
@@ -169,7 +170,8 @@ def chain_influence(
         prior = log_ratio(late[:, x], late[:, other]).min(axis=0)
         return _influence(powers, powers, prior, pairs, against, steps)
     left, right = _products(chain, record, steps + 1)
-    seen = recent_states(chain, record, steps)[::-1]  # by distance: a value that cannot occur
+    # (distance, value of that record): a value that cannot occur says nothing
+    seen = supports(chain, record + 1, max(record - steps - 1, 0))[::-1]
     left[: len(seen)] *= seen[:, :, None]
     law = np.where(chain.law(record) > 0, chain.law(record), np.nan)
     return _influence(left, right, log_ratio(law[x], law[other]), pairs, against, steps)

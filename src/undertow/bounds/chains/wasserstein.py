@@ -22,8 +22,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from undertow.bounds.chains.known import Bools, Ints
 from undertow.bounds.chains.quilt import chain_pairs
-from undertow.bounds.chains.rays import Bools, Ints, visited
+from undertow.bounds.chains.rays import visited
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, Array, log_sum

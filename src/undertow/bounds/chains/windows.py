@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.rays import Bools, Ints, Rays, Rows
+from undertow.bounds.chains.known import Bools, Ints
+from undertow.bounds.chains.rays import Rays, Rows
 from undertow.numerics import GAP, ROUNDOFF, Array
 
 __all__ = ["Laws", "WindowSearch"]

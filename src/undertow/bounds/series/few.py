@@ -6,11 +6,11 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import Ints, log, ordered_pairs
 from undertow.bounds.series.hulls import LEAST, TINY, Family, contraction
 from undertow.bounds.series.pairwise import Bounded, Strides
 from undertow.bounds.series.rungs import Rung, gains
-from undertow.bounds.series.watched import Ints, Option, Watched, log, primitive
+from undertow.bounds.series.watched import Option, Watched, primitive
 from undertow.numerics import ROUNDOFF, Array, log_sum
 
 __all__ = ["FewStates"]

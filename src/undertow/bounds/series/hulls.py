@@ -24,8 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.rays import ordered_pairs
-from undertow.bounds.series.watched import Ints
+from undertow.bounds.chains.known import Ints, ordered_pairs
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["LEAST", "TINY", "Cover", "Family", "beam", "contraction", "prune"]

@@ -23,9 +23,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from undertow.bounds.chains.known import Bools, Ints
 from undertow.bounds.series.messages import pulls, rung
 from undertow.bounds.series.rungs import Rung
-from undertow.bounds.series.watched import PLAIN, Bools, Ints, Option, Watched
+from undertow.bounds.series.watched import PLAIN, Option, Watched
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["Products", "climb", "patterned", "steady"]

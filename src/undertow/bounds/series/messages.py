@@ -25,8 +25,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from undertow.bounds.chains.known import Ints, log
 from undertow.bounds.series.rungs import Rung, gains
-from undertow.bounds.series.watched import Ints, Option, Watched, log
+from undertow.bounds.series.watched import Option, Watched
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["FLIP", "Extremes", "intervals", "law_ratios", "own_weights", "pulls", "rung", "traced"]

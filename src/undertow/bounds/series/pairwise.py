@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import Ints, ordered_pairs
 from undertow.bounds.series.hulls import TINY, Family, beam
-from undertow.bounds.series.watched import Ints
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["Bounded", "Strides", "next_bounds"]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from undertow.bounds.chains.known import Ints
 from undertow.bounds.series.ladders import Products, climb, patterned, steady
 from undertow.bounds.series.messages import (
     FLIP,
@@ -15,7 +16,7 @@ from undertow.bounds.series.messages import (
     traced,
 )
 from undertow.bounds.series.rungs import Rung
-from undertow.bounds.series.watched import Ints, Option, Watched, primitive
+from undertow.bounds.series.watched import Option, Watched, primitive
 from undertow.numerics import Array
 
 __all__ = ["TwoStates"]

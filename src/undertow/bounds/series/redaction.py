@@ -10,11 +10,18 @@ from dataclasses import replace
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, Secrets, check_against
-from undertow.bounds.chains.rays import Ints, ordered_pairs, start_error
+from undertow.bounds.chains.known import (
+    Ints,
+    check_inside,
+    joined,
+    nearest_known,
+    ordered_pairs,
+    stated,
+    supports,
+)
+from undertow.bounds.chains.rays import start_error
 from undertow.bounds.series.erasing import (
     build_side,
-    nearest_known,
-    seen_states,
     side_losses,
 )
 from undertow.bounds.series.regions import (
@@ -85,12 +92,7 @@ def redaction_leakage(
     _check(mechanism, chain, against)
     targets = (against.target,) if isinstance(against, Adversary) else mechanism.protect
     secrets = Secrets(records=targets)
-    found = Leakage(
-        0.0, 0.0, METHOD, against,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="Definition 1 of [massny2025]",
-        secrets=secrets,
-    )  # fmt: skip
+    found = stated(METHOD, "Definition 1 of [massny2025]", 0.0, 0.0, against, secrets=secrets)
     if against == "informed":  # the neighbours are known, and the record itself is erased
         return found
     for target in targets:
@@ -106,14 +108,14 @@ def _target_loss(
 ) -> tuple[float, float, Witness | None]:
     """Return both ends of the loss about one record, and what attains it."""
     law = chain.law(target)
-    possible = seen_states(chain, target)[target]
+    possible = supports(chain, target + 1, target)[0]
     if (law[possible] < FAINT).any():
         raise NotSupported(
             f"a state of record {target} is possible but has a chance below {FAINT:g}; drop the "
             "state, or make its chance 0"
         )
     value, other = ordered_pairs(chain.size)
-    near = nearest_known(against, target)
+    near = (None, None) if against == "any" else nearest_known(against)
     sides = [
         build_side(chain, mechanism.probabilities, target, right, near[right])
         for right in (False, True)
@@ -122,9 +124,8 @@ def _target_loss(
         *(side_losses(side, against, near[right]) for right, side in enumerate(sides)), strict=True
     )
     own, outputs = _own_losses(mechanism.probabilities[target], value, other, target, chain.states)
-    parts = np.stack([*losses, own])
-    total = parts.sum(axis=0, where=parts > -np.inf)
-    total[np.isneginf(parts).any(axis=0) | ~(possible[value] & possible[other])] = -np.inf
+    both = np.where(possible[value] & possible[other], 0.0, -np.inf)
+    total = joined(*losses, own, both)
     if total.max() == -np.inf:  # the target has one value only
         return 0.0, 0.0, None
     pair = int(total.argmax())
@@ -132,7 +133,7 @@ def _target_loss(
     error = sum(errors) + start_error(chain)
     seen = dict(outputs[pair])
     known: dict[int, State] = {}
-    for option, sign in ((options[0][pair], -1), (options[1][pair], 1)):
+    for option, sign in ((options[0](pair), -1), (options[1](pair), 1)):
         seen |= {target + sign * distance: None for distance in range(1, option.erased + 1)}
         if option.shown:
             seen[target + sign * option.shown] = chain.states[option.state]
@@ -172,8 +173,4 @@ def _check(mechanism: Redaction, chain: MarkovChain, against: Against) -> None:
             f"the table of erasures has {records} records, the chain {chain.length}; they must "
             "agree"
         )
-    if isinstance(against, Adversary) and max((against.target, *against.known)) >= records:
-        raise InvalidInput(
-            f"the adversary names record {max((against.target, *against.known))}, but there are "
-            f"{records} records, counted from 0"
-        )
+    check_inside(against, records)
