@@ -125,7 +125,7 @@ def check_inside(against: Against, records: int | None, targets: Iterable[int] =
     last = max((*named, *targets), default=-1)
     if records is not None and last >= records:
         raise InvalidInput(
-            f"record {last} is outside the series' {records} records (counted from 0)"
+            f"record {last} is outside: the chain has {records} records, counted from 0"
         )
 
 

@@ -5,7 +5,7 @@ chances far below the smallest float, and only their ratios matter.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = [
     "Option",
     "Side",
     "build_side",
+    "lone_losses",
     "option_losses",
     "plain_ratios",
     "shown_levels",
@@ -268,6 +269,23 @@ def option_losses(side: Side, against: Against, known: int | None) -> Losses:
         backed = shown - ahead
         spot = where[0], where[1]
     return Losses(free, backed, met, end, spot, error)
+
+
+def lone_losses(
+    chain: MarkovChain, target: int, right: bool, length: int, against: Against,
+    known: int | None, flat: float = 0.0,
+) -> tuple[Array, float]:  # fmt: skip
+    """Return the loss of showing each value of each record on a side, all nearer ones erased.
+
+    (T, pairs, k) for the pairs of values that the target can take, 0 where there is no such
+    option; and its error. ``known`` and ``flat`` as in `option_losses` and `build_side`.
+    """
+    value, other = ordered_pairs(chain.size)
+    law = chain.law(target)
+    side = build_side(chain, np.ones((length, chain.size)), target, right, known, flat)
+    losses = option_losses(replace(side, shows=np.ones_like(side.shows)), against, known)
+    shown = np.fmax(losses.free, losses.backed)[:, (law[value] > 0) & (law[other] > 0)]
+    return np.where(np.isnan(shown), 0.0, shown), losses.error
 
 
 def side_losses(
