@@ -28,6 +28,7 @@ from undertow.bounds.chains.known import (
     nearest_known,
     ordered_pairs,
     stated,
+    witnessed,
 )
 from undertow.bounds.chains.rays import (
     Rays,
@@ -43,7 +44,7 @@ from undertow.bounds.chains.rays import (
 )
 from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.chains.windows import EFFORT, Laws, WindowSearch
-from undertow.certificate import Leakage, Witness
+from undertow.certificate import Leakage
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, down, log_sum, up
 
@@ -244,16 +245,13 @@ def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Lea
         if column < chain.size:
             near[position + sign * distance] = column
     length = chain.length or max(position + 1 + right[0], 2)
-    known = [
-        (record, chain.states[state])
+    known = {
+        record: state
         for record, state in complete(chain, near, position, length).items()
         if not isinstance(against, Adversary) or record in against.known
-    ]
-    witness = Witness(
-        position, length, tuple(known),
-        chain.states[search.value[pair]], chain.states[search.other[pair]],
-        output=search.output,
-    )  # fmt: skip
+    }
+    values = search.value[pair], search.other[pair]
+    witness = witnessed(chain, position, length, known, values, output=search.output)
     counted = tuple(s for s, c in zip(chain.states, search.counted, strict=True) if c)
     unknown = length - len(against.known) if isinstance(against, Adversary) else 0
     witness, exact = replay_count(witness, chain, counted, search.scale, unknown)

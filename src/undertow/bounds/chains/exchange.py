@@ -21,6 +21,7 @@ from undertow.bounds.chains.known import (
     nearest_known,
     ordered_pairs,
     stated,
+    witnessed,
 )
 from undertow.bounds.chains.rays import (
     build_position_rays,
@@ -116,7 +117,7 @@ def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | 
         places = np.flatnonzero(rows.feasible[:, pair])
         if places.size and apart[x, y]:
             target = int(rows.position[places[0]])
-            return Witness(target, target + 2, (), chain.states[x], chain.states[y])
+            return witnessed(chain, target, target + 2, {}, (x, y))
     return None
 
 
@@ -285,7 +286,7 @@ def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Agains
 
 def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) -> Witness:
     """Return the attack with its sets, taken a little below the root, where signs are clear."""
-    known: list[tuple[int, object]] = []
+    known: dict[int, int] = {}
     sets: list[tuple[int, tuple[object, ...]]] = []
     reach = 0
     for side, option in enumerate(attack.options):
@@ -298,7 +299,7 @@ def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) ->
         logmu = attack.gains[side] + math.log(table[x]) - math.log(table[y]) - back
         if column < chain.size:
             place = attack.position + (distance if side else -distance)
-            known.append((place, chain.states[column]))
+            known[place] = column
         found = signed_sets(attack.rays, ray, x, y, distance, logmu, epsilon)
         for step, members in enumerate(found, start=1):
             if step < distance or column == chain.size:
@@ -307,11 +308,6 @@ def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) ->
         reach = max(reach, distance if side else 0)
     sets = [(place, members) for place, members in sets if 0 < len(members) < chain.size]
     sets.append((attack.position, (chain.states[attack.pair[0]],)))
-    return Witness(
-        attack.position,
-        chain.length or max(attack.position + reach + 1, 2),
-        tuple(sorted(known)),
-        chain.states[attack.pair[0]],
-        chain.states[attack.pair[1]],
-        tuple(sorted(sets, key=lambda entry: entry[0])),
-    )
+    length = chain.length or max(attack.position + reach + 1, 2)
+    told = tuple(sorted(sets, key=lambda entry: entry[0]))
+    return witnessed(chain, attack.position, length, known, attack.pair, sets=told)

@@ -19,6 +19,7 @@ __all__ = [
     "Ints",
     "check_inside",
     "complete",
+    "extremes",
     "informed_targets",
     "joined",
     "log",
@@ -28,6 +29,7 @@ __all__ = [
     "stated",
     "support_cycle",
     "supports",
+    "witnessed",
 ]
 
 Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -181,7 +183,6 @@ def informed_targets(chain: MarkovChain) -> Iterator[Witness]:
     """
     records = chain.length or 3 + chain.size**2
     limit = records if not chain.homogeneous else min(records, 3 + 2 * chain.size**2)
-    names = chain.states
     found: set[tuple[int, int]] = set()
     for target in sorted({*range(limit), max(records - 2, 0), records - 1}):
         for known, pairs in neighbours(chain, target, records):
@@ -189,10 +190,30 @@ def informed_targets(chain: MarkovChain) -> Iterator[Witness]:
                 if (x, y) not in found:
                     found.add((x, y))
                     path = complete(chain, known, target, records)
-                    told = tuple((record, names[state]) for record, state in path.items())
-                    yield Witness(target, records, told, names[x], names[y])
+                    yield witnessed(chain, target, records, path, (x, y))
         if len(found) == chain.size * (chain.size - 1):
             return
+
+
+def witnessed(
+    chain: MarkovChain, target: int, length: int, known: dict[int, int], pair: tuple[int, int],
+    **seen: Any,
+) -> Witness:  # fmt: skip
+    """Return an attack in the names of the states: what is known, and the two values compared.
+
+    >>> witnessed(MarkovChain([[.5, .5], [.5, .5]], "ab"), 1, 3, {0: 1}, (0, 1)).known
+    ((0, 'b'),)
+    """
+    names = chain.states
+    told = tuple((record, names[state]) for record, state in sorted(known.items()))
+    return Witness(target, length, told, names[pair[0]], names[pair[1]], **seen)
+
+
+def extremes(ratios: Array, axis: int | tuple[int, ...]) -> tuple[Array, Array]:
+    """Return the least and the largest along some axes; NaN (0 / 0, not an option) is neither."""
+    none = np.isnan(ratios)
+    low, high = np.where(none, np.inf, ratios), np.where(none, -np.inf, ratios)
+    return np.asarray(low.min(axis=axis)), np.asarray(high.max(axis=axis))
 
 
 def stated(

@@ -16,7 +16,7 @@ import numpy as np
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.count import informed_count
 from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.known import Bools, stated, supports
+from undertow.bounds.chains.known import Bools, stated, supports, witnessed
 from undertow.bounds.chains.piece_search import PieceSearch
 from undertow.bounds.chains.piece_sides import Found
 from undertow.bounds.chains.rays import start_error, visited
@@ -96,28 +96,25 @@ _leakage = partial(
 
 def _witness(found: Found, search: PieceSearch, chain: MarkovChain) -> Witness:
     """Return the attack on the first records of the series where it can take place."""
-    known: list[tuple[int, State]] = []
+    known: dict[int, int] = {}
     before, column, row = found.left
     first = 0  # of the window, or the target's place where no record is counted before it
     if column and row == chain.size:
         first = column - 1
     elif column:
         place = int(supports(chain, chain.size)[:, row].argmax())  # the first that can have it
-        known.append((place, chain.states[row]))
+        known[place] = row
         first = place + column
     target = first + before
     after, column, row = found.right
     if column:
-        known.append((target + after + column, chain.states[row]))
+        known[target + after + column] = row
     window = first, target + after + 1
     if found.outside:
         window = (target + 1, window[1]) if after else (first, target)
-    last = max([target, window[1] - 1, *(record for record, _ in known)])
-    return Witness(
-        target, max(last + 1, 2), tuple(known),
-        chain.states[search.value[found.pair]], chain.states[search.other[found.pair]],
-        window=window,
-    )  # fmt: skip
+    last = max([target, window[1] - 1, *known])
+    values = search.value[found.pair], search.other[found.pair]
+    return witnessed(chain, target, max(last + 1, 2), known, values, window=window)
 
 
 def replay_window(

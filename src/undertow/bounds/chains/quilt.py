@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.bounds.chains.known import Ints, supports
+from undertow.bounds.chains.known import Ints, extremes, supports
 from undertow.bounds.chains.rays import visited
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
@@ -202,16 +202,9 @@ def _influence(
     """
     x, other = pairs[:, 0], pairs[:, 1]
     possible = ~np.isnan(prior)
-    sides = []
-    # (distance, far value, pair): towards the left the far value comes first
-    for ratios in (
-        log_ratio(left[..., x], left[..., other]),
-        log_ratio(right[:, x], right[:, other]).transpose(0, 2, 1),
-    ):
-        top = np.where(np.isnan(ratios), -np.inf, ratios).max(axis=1)
-        low = np.where(np.isnan(ratios), np.inf, ratios).min(axis=1)
-        sides.append((top, low))
-    (left_top, left_low), (right_top, right_low) = sides
+    # (distance, far value, pair) to the left, (distance, pair, far value) to the right
+    left_low, left_top = extremes(log_ratio(left[..., x], left[..., other]), axis=1)
+    right_low, right_top = extremes(log_ratio(right[:, x], right[:, other]), axis=2)
     if against == "any":
         far_left, far_right = left_low[1:], np.minimum(right_low[1:], 0.0)
         far_left = np.minimum(far_left, prior)

@@ -23,6 +23,7 @@ from undertow.bounds.chains.known import (
     Bools,
     Ints,
     check_inside,
+    extremes,
     nearest_known,
     ordered_pairs,
     support_cycle,
@@ -91,9 +92,8 @@ class Rays:
         last = self.products[-1]
         ratio = log_ratio(last[:, value], last[:, other])
         pad = pad_log(self.steps, ratio.shape[-1])
-        low = np.where(np.isnan(ratio), np.inf, ratio).min(axis=2) - pad
-        high = np.where(np.isnan(ratio), -np.inf, ratio).max(axis=2) + pad
-        return low, high
+        low, high = extremes(ratio, axis=2)
+        return low - pad, high + pad
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +188,7 @@ def build_position_rays(chain: MarkovChain, positions: Ints, most: int, full: bo
 
 def _spread(numerator: Array, denominator: Array) -> float:
     """Return the largest oscillation of ln numerator/denominator along the last axis."""
-    ratio = log_ratio(numerator, denominator)
-    known = ~np.isnan(ratio)
-    high = np.where(known, ratio, -np.inf).max(axis=-1)
-    low = np.where(known, ratio, np.inf).min(axis=-1)
+    low, high = extremes(log_ratio(numerator, denominator), axis=-1)
     if np.isinf(high).any() or np.isinf(low).any():
         return float("inf")
     return float((high - low).max())

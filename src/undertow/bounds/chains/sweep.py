@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.known import Bools, Ints
+from undertow.bounds.chains.known import Bools, Ints, extremes
 from undertow.bounds.chains.rays import Rays
 from undertow.models.markov import MarkovChain
 from undertow.models.stationary import reachable
@@ -153,11 +153,9 @@ def first_span(problems: Problems, prior: Array) -> Array:
 
     No root lies below the smallest prior ratio, nor above the largest first-step ratio.
     """
-    low = np.where(np.isnan(prior), np.inf, prior).min(axis=(0, 2))
+    low, most = extremes(prior, axis=(0, 2))
     low = np.where(np.isfinite(low), low, 0.0)
-    ratio = log_ratio(*problems.first())
-    high = np.where(np.isnan(ratio), -np.inf, ratio).max(axis=1)
-    most = np.where(np.isnan(prior), -np.inf, prior).max(axis=(0, 2))
+    high = extremes(log_ratio(*problems.first()), axis=1)[1]
     room = min(problems.epsilon * prior.shape[0], 16 * problems.epsilon + 16)
     high = np.minimum(high, np.where(np.isfinite(most), most, 0.0) + room) + 1e-12
     return np.stack([low, np.maximum(high, low + 1e-9)], axis=1)

@@ -27,6 +27,7 @@ from undertow.bounds.chains.known import (
     nearest_known,
     neighbours,
     stated,
+    witnessed,
 )
 from undertow.bounds.chains.rays import start_error, visited
 from undertow.bounds.series.few import FewStates
@@ -273,7 +274,6 @@ def _witness(
     watched: Watched, attack: Attack, shown: dict[int, int], names: Sequence[State],
     against: Against,
 ) -> Witness:  # fmt: skip
-    states = watched.chain.states
     known = {
         attack.target + side * option.distance: option.value
         for side, option in attack.sides()
@@ -281,10 +281,8 @@ def _witness(
     }
     if against == "informed":
         known = complete(watched.chain, known, attack.target, attack.length)
-    return Witness(
-        attack.target, attack.length,
-        tuple((record, states[value]) for record, value in sorted(known.items())),
-        states[attack.value], states[attack.other],
+    return witnessed(
+        watched.chain, attack.target, attack.length, known, (attack.value, attack.other),
         outputs=tuple((record, names[shown[record]]) for record in sorted(shown)),
     )  # fmt: skip
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, Secrets, check_against
 from undertow.bounds.chains.known import (
-    Ints,
     check_inside,
     joined,
     nearest_known,
     ordered_pairs,
     stated,
     supports,
+    witnessed,
 )
 from undertow.bounds.chains.rays import start_error
 from undertow.bounds.series.erasing import (
@@ -36,7 +36,7 @@ from undertow.certificate import Leakage, Witness
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
-from undertow.numerics import Array, down, log_ratio, up
+from undertow.numerics import down, log_ratio, up
 from undertow.queries import State
 
 __all__ = [
@@ -123,7 +123,10 @@ def _target_loss(
     losses, options, errors = zip(
         *(side_losses(side, against, near[right]) for right, side in enumerate(sides)), strict=True
     )
-    own, outputs = _own_losses(mechanism.probabilities[target], value, other, target, chain.states)
+    erased = mechanism.probabilities[target]  # its own output says nothing if it is always erased
+    own = np.zeros(len(value))
+    if (erased < 1).any():
+        own = np.where(erased[value] < 1, np.inf, log_ratio(erased[value], erased[other]))
     both = np.where(possible[value] & possible[other], 0.0, -np.inf)
     total = joined(*losses, own, both)
     if total.max() == -np.inf:  # the target has one value only
@@ -131,34 +134,20 @@ def _target_loss(
     pair = int(total.argmax())
     loss = float(total[pair])
     error = sum(errors) + start_error(chain)
-    seen = dict(outputs[pair])
-    known: dict[int, State] = {}
+    x, y = int(value[pair]), int(other[pair])
+    seen: dict[int, State] = {}
+    if (erased < 1).any():
+        seen[target] = chain.states[x] if erased[x] < 1 else None
+    known: dict[int, int] = {}
     for option, sign in ((options[0](pair), -1), (options[1](pair), 1)):
         seen |= {target + sign * distance: None for distance in range(1, option.erased + 1)}
         if option.shown:
             seen[target + sign * option.shown] = chain.states[option.state]
         if option.known:
-            known[target + sign * option.known] = chain.states[option.value]
-    witness = Witness(
-        target, mechanism.length, tuple(sorted(known.items())),
-        chain.states[value[pair]], chain.states[other[pair]],
-        outputs=tuple(sorted(seen.items())),
-    )  # fmt: skip
+            known[target + sign * option.known] = option.value
+    outputs = tuple(sorted(seen.items()))
+    witness = witnessed(chain, target, mechanism.length, known, (x, y), outputs=outputs)
     return max(down(loss, 16) - error, 0.0), max(up(loss, 16) + error, 0.0), witness
-
-
-def _own_losses(
-    erasures: Array, value: Ints, other: Ints, target: int, names: tuple[State, ...]
-) -> tuple[Array, list[tuple[tuple[int, State], ...]]]:
-    """Return what the target's own output says: nothing where it is always erased."""
-    if (erasures == 1).all():
-        return np.zeros(len(value)), [()] * len(value)
-    shown = erasures[value] < 1
-    losses = np.where(shown, np.inf, log_ratio(erasures[value], erasures[other]))
-    seen: list[tuple[tuple[int, State], ...]] = [
-        ((target, names[x] if out else None),) for x, out in zip(value, shown, strict=True)
-    ]
-    return losses, seen
 
 
 def _check(mechanism: Redaction, chain: MarkovChain, against: Against) -> None:
