@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from undertow.bounds.chains.known import Ints
+from undertow.bounds.chains.known import Ints, log
 from undertow.bounds.chains.rays import Rays
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, pad_log
+from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log
 
 __all__ = ["binary_gains", "closed_budget", "ignorant_ratios"]
 
@@ -71,8 +71,7 @@ def binary_gains(rays: Rays, value: Ints, epsilon: float, prior: Array) -> tuple
     steps = len(prior)
     kernel = rays.kernel(1)[:, None]  # (B, 1, 2, 2) against columns v = 0, 1, open
 
-    with np.errstate(divide="ignore"):
-        logs = np.log(kernel)
+    logs = log(kernel)
 
     def step_through(ratio: Array) -> Array:
         """Return M(ratio) without ever leaving logarithms; +-inf is a state ruled out."""
@@ -84,9 +83,8 @@ def binary_gains(rays: Rays, value: Ints, epsilon: float, prior: Array) -> tuple
             below = np.where(np.isneginf(ratio), logs[..., 0, 1] - logs[..., 1, 1], above)
         return np.asarray(below)
 
-    with np.errstate(divide="ignore", invalid="ignore"):
-        known = np.log(rays.kernel(1)[:, 0]) - np.log(rays.kernel(1)[:, 1])  # (B, v)
-        far = np.log(rays.weights[:, :1]) - np.log(rays.weights[:, 1:])
+    known = log_ratio(rays.kernel(1)[:, 0], rays.kernel(1)[:, 1])  # (B, v)
+    far = log_ratio(rays.weights[:, :1], rays.weights[:, 1:])
     most = np.concatenate([known, step_through(far + epsilon)], axis=1)
     least = np.concatenate([known, step_through(far - epsilon)], axis=1)
     highs, lows = [np.maximum(most, least)], [np.minimum(most, least)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow.bounds.chains.known import Bools, Ints
 from undertow.bounds.chains.rays import Rays, Rows
-from undertow.numerics import GAP, ROUNDOFF, Array
+from undertow.numerics import GAP, ROUNDOFF, Array, log_ratio
 
 __all__ = ["Laws", "WindowSearch"]
 
@@ -218,9 +218,7 @@ class WindowSearch:
             message = moved
             if settled:
                 break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            loss = np.log(message[self.value]) - np.log(message[self.other])
-        loss = loss - self.prior[-1, ray, :, -1]
+        loss = log_ratio(message[self.value], message[self.other]) - self.prior[-1, ray, :, -1]
         return np.where(np.isfinite(loss), loss, -np.inf)
 
     def _bounds(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> list[tuple[Array, Array]]:

@@ -23,7 +23,6 @@ from undertow.bounds.chains.known import (
     Ints,
     check_inside,
     complete,
-    log,
     nearest_known,
     neighbours,
     stated,
@@ -45,7 +44,7 @@ from undertow.certificate import Leakage, Witness
 from undertow.channels import RandomizedResponse, XorNoise
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, check_count, up
+from undertow.numerics import ROUNDOFF, Array, check_count, log_ratio, up
 from undertow.queries import State
 
 __all__ = ["EFFORT", "channel_leakage", "local_leakage"]
@@ -171,9 +170,8 @@ def _solve(watched: Watched, against: Against, wanted: Ints | None, effort: int)
 
 def _ceiling(watched: Watched, against: Against) -> float:
     """Return what no algorithm of the channels' DP level exceeds."""
-    logs = log(watched.channels)
-    with np.errstate(invalid="ignore"):
-        level = float(np.nanmax(logs[:, :, None] - logs[:, None]))
+    channels = watched.channels
+    level = float(np.nanmax(log_ratio(channels[:, :, None], channels[:, None])))
     if math.isinf(level):
         return level
     chain = watched.chain
@@ -229,9 +227,8 @@ def _solve_informed(watched: Watched, wanted: Ints | None) -> Solved:
         places = [*range(2 + 2 * size**2), records - 2, records - 1]
     best, found, shown = -math.inf, None, 0
     for target in places:
-        logs = log(watched.channel(target))
-        with np.errstate(invalid="ignore"):
-            weight = logs[:, None] - logs
+        channel = watched.channel(target)
+        weight = log_ratio(channel[:, None], channel)  # (x, x', output)
         weight = np.where(np.isnan(weight), -np.inf, weight)
         for known, pairs in neighbours(chain, target, records):
             for x, y in pairs:
