@@ -15,8 +15,8 @@ from scipy.optimize import linprog
 
 from benchmarks.__main__ import best_time, show
 from undertow.adversaries import Secrets
-from undertow.bounds.networks.leakages import network_leakage
-from undertow.bounds.networks.pedigrees import pedigree_leakage
+from undertow.bounds.networks.leakages import leakage as network_leakage
+from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.bounds.trees.leakages import tree_leakage
 from undertow.mechanisms import Laplace, PureDP
 from undertow.models.contagion import household

@@ -18,7 +18,8 @@ from tests.contracts.test_gaussian_leakage import (
     summed,
 )
 from undertow.adversaries import EVERYTHING, Adversary
-from undertow.bounds.gaussian.leakages import asked, gaussian_leakage
+from undertow.bounds.gaussian.leakages import asked
+from undertow.bounds.gaussian.leakages import leakage as gaussian_leakage
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.sets import ModelSet

@@ -6,8 +6,8 @@ import pytest
 
 from tests.contracts import network_oracles as oracle
 from undertow.adversaries import Adversary, Secrets
-from undertow.bounds.networks.leakages import network_leakage
-from undertow.bounds.networks.pedigrees import pedigree_leakage
+from undertow.bounds.networks.leakages import leakage as network_leakage
+from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.mechanisms import DiscreteLaplace, Laplace
 from undertow.models.contagion import Contagion, household

@@ -21,7 +21,7 @@ from undertow.bounds.chains import wasserstein
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.quilt import chain_pairs
 from undertow.errors import NothingToProtect, NotSupported, UndertowError
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 from undertow.planning.methods import METHODS
 
 TABLE = 4096  # most series that are enumerated, and most entries of a histogram's table over 16

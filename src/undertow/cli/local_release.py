@@ -224,13 +224,12 @@ def _figure(plan: "Plan[Any]", frame: Any, options: DataText, path: Path) -> byt
     from undertow.data.table import Data
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.erasures import draw_redaction
-    from undertow.reporting.words import question
 
     if options.person is not None:
         frame = frame.filter(frame[options.person] == frame[options.person][0])
     series = Data(frame, value=column_of(frame).name, time=options.time)
     shown = series.sequences(plan.states)[0]
-    title = question(plan.query)
+    title = plan.query.words()
     drawn = draw_redaction(plan, shown, title[:1].upper() + title[1:])
     return figure_bytes(drawn, figure_kind(path))
 
@@ -253,11 +252,10 @@ def _report(
 
 
 def _facts(task: Task, plan: "Plan[Any]", shape: "Shape") -> dict[str, Any]:
-    from undertow.reporting.words import question
 
     against = plan.against
     return {
-        "question": question(plan.query),
+        "question": plan.query.words(),
         "records": shape.rows,
         "persons": shape.persons,
         "foreign": None if task.strict else str(task.counted(plan)),
@@ -276,11 +274,10 @@ def _facts(task: Task, plan: "Plan[Any]", shape: "Shape") -> dict[str, Any]:
 
 
 def _rows(task: Task, plan: "Plan[Any]", shape: "Shape") -> list[tuple[str, str]]:
-    from undertow.reporting.words import question
 
     counted = task.counted(plan)
     return [
-        ("question", question(plan.query)),
+        ("question", plan.query.words()),
         ("records", count_words(shape.rows, shape.persons)),
         ("foreign", counted_words(counted) or "refused by their row, which depends on the records"),
         *measure_rows(plan),

@@ -205,14 +205,13 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
     from undertow.planning.methods import METHODS
     from undertow.reporting.scope import proved_for
-    from undertow.reporting.words import question
 
     promise, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
     local = is_local(plan)
     proved = plan.method not in PUBLISHED if local else METHODS[plan.method].certified
     basis = "" if proved else " (as published; the leakage below is certified)"
     return [
-        ("question", question(plan.query)),
+        ("question", plan.query.words()),
         ("model", plan.model.describe()),
         ("method", plan.method + basis),
         *(local_rows(plan) if local else _noise_rows(plan)),
@@ -263,9 +262,8 @@ def _shape(local: LocalText, covers: Covers, unit: Unit) -> dict[str, Any]:
 
 def _pairs(text: str, model: "AnyModel") -> "list[tuple[State, State]]":
     """Return the pairs of states of 'a:b,c:d'."""
-    from undertow.plan import model_states
 
-    states = model_states(model)
+    states = model.states
     found = []
     for part in text.split(","):
         ends = [find_state(end.strip(), states) for end in part.split(":")]

@@ -25,14 +25,13 @@ from undertow.bounds.chains.quilt import (
     quilt_search,
     spectral_gap,
 )
-from undertow.bounds.chains.rays import visited
 from undertow.bounds.chains.wasserstein import count_distance
 from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.certificate import Leakage
 from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, PureDP, dp_epsilon_upper
-from undertow.models.classes import MixingClass
+from undertow.mechanisms import DiscreteLaplace, PureDP
+from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up, up
@@ -116,7 +115,7 @@ def solve_exchange(question: Question) -> Noise:
 def prove_exchange(question: Question, noise: Noise) -> Leakage:
     """Return what all algorithms of the DP level of a noise could leak."""
     _more_than_mixing(question)
-    level = dp_epsilon_upper(noise, question.length)
+    level = noise.level_upper(question.length)
     leak = leakage(PureDP(level), question.model, question.against)
     whose = "the lower end and the witness are those of the worst algorithm of this DP level"
     return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
@@ -153,7 +152,7 @@ def _exact_quilts(question: Question) -> _Quilts:
     chains = question.chains("quilt")
     form: Literal["any", "ignorant"] = "ignorant" if question.against == "ignorant" else "any"
     secrets = question.secrets
-    if all(visited(chain) is None for chain in chains):
+    if all(chain.visited() is None for chain in chains):
         raise NothingToProtect(CERTAIN)
 
     def search(score: Score) -> Quilt:
@@ -213,7 +212,7 @@ def _mixing_quilts(question: Question) -> _Quilts:
 
 def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
     """Return the least stationary probability and the gap of a chain, or refuse it."""
-    reduced = visited(chain)
+    reduced = chain.visited()
     if reduced is None:
         raise NothingToProtect(CERTAIN)
     if not reduced.homogeneous:
@@ -262,7 +261,7 @@ def _by_quilts(question: Question, quilts: _Quilts, prove: Prove) -> Noise:
 
 def _quilted(question: Question, quilts: _Quilts, noise: Noise) -> Leakage:
     """Return what the best quilts prove for the DP level of a noise."""
-    found = quilts.search(Bound(dp_epsilon_upper(noise, question.length)))
+    found = quilts.search(Bound(noise.level_upper(question.length)))
     inside = found.inside(question.length)
     note = f"the worst record's quilt has {inside} records inside"
     return Leakage(

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow.accuracy import expected_error
 from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
@@ -301,7 +300,7 @@ def error_curves(
             except NotSupported:
                 errors[name].append(math.nan)
                 continue
-            errors[name].append(expected_error(mechanism))
+            errors[name].append(mechanism.expected_error())
             ratios[name] = mechanism.dp_epsilon(question.length) / level
         if tick is not None:
             tick()

@@ -12,12 +12,12 @@ from typing import Protocol
 from undertow.bounds.engine import leakage
 from undertow.certificate import Covers, Leakage
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import PureDP, dp_epsilon_upper
-from undertow.models.classes import ChainBox, MixingClass
+from undertow.mechanisms import PureDP
+from undertow.models.chain_classes import ChainBox, MixingClass
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, members
-from undertow.plan import Plan, model_length
+from undertow.plan import Plan
 from undertow.planning.persons import contribution
 from undertow.planning.proofs import check_proof
 from undertow.rounding import above
@@ -117,7 +117,7 @@ def endless(model: AnyModel) -> AnyModel | None:
 
 def _fits(proof: Leakage, model: AnyModel, shape: Shaped) -> bool:
     """Return whether a proof under a model covers data of a shape."""
-    length = model_length(model)
+    length = model.length
     if proof.covers == "any":
         return length is None or shape.series <= length
     if shape.split or shape.gaps:
@@ -133,7 +133,7 @@ def _fits(proof: Leakage, model: AnyModel, shape: Shaped) -> bool:
 
 def _long(model: AnyModel, shape: Shaped) -> bool:
     """Return whether some series is longer than those of the model."""
-    length = model_length(model)
+    length = model.length
     return length is not None and shape.series > length
 
 
@@ -166,7 +166,7 @@ def _proof(key: _Key) -> Leakage | None:
         return None
     try:
         if key.covers == "any":
-            level = PureDP(dp_epsilon_upper(plan.noise, plan.length))
+            level = PureDP(plan.noise.level_upper(plan.length))
             return leakage(level, model, plan.against)
         found = leakage(plan.noise, model, plan.against, covers=key.covers)
     except NotSupported:
@@ -197,7 +197,7 @@ def _check_groups(model: AnyModel, shape: Shaped) -> None:
 
 def _refusal(plan: Plan, shape: Shaped, found: list[Leakage]) -> NotSupported:
     """Return the refusal of data that no proof covers, with the plan that would fit."""
-    length = model_length(plan.model)
+    length = plan.model.length
     wanted, advice = needs(shape), ""
     if shape.split:
         what = "the groups divide the series of a person into several answers"

@@ -13,17 +13,16 @@ from typing import Literal
 import numpy as np
 
 from undertow.bounds.dependence.coefficients import fixed_point_scale
-from undertow.bounds.dependence.sizes import dependence_size
 from undertow.bounds.dependence.totals import (
     Total,
     chain_total,
     gaussian_total,
     network_total,
 )
-from undertow.bounds.engine import group_leakage, leakage
+from undertow.bounds.engine import leakage
+from undertow.bounds.groups import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
-from undertow.mechanisms import sensitivity_upper
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
@@ -218,7 +217,7 @@ def _prove_baseline(question: Question, noise: Noise, reason: str) -> Leakage:
 
 def _size(question: Question, reason: str) -> int:
     """Return how many records depend on each other, or refuse a model that does not bound it."""
-    sizes = [dependence_size(member) for member in members(question.model)]
+    sizes = [member.dependent_records() for member in members(question.model)]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         raise MethodRefused(
@@ -230,7 +229,7 @@ def _size(question: Question, reason: str) -> int:
 
 def _noise_for(size: int, question: Question) -> float:
     """Return size * sensitivity / epsilon, rounded up."""
-    moved = Fraction(sensitivity_upper(question.query, question.length))
+    moved = Fraction(question.query.sensitivity_upper(question.length))
     return divide_up(size * moved, question.epsilon)
 
 

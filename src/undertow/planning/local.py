@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
-from undertow.bounds.chains.rays import visited
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.channels import Flips, RandomizedResponse, XorNoise, flips_epsilon_upper
@@ -18,7 +17,7 @@ from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, members
 from undertow.numerics import Array, check_epsilon
-from undertow.plan import Plan, model_states
+from undertow.plan import Plan
 from undertow.planning.budget import aim, dp_budget
 from undertow.planning.channel_search import Certified, improved_channel
 from undertow.planning.flip_aims import Aim, Objective, check_objective, long_run_law
@@ -159,7 +158,7 @@ def _task(model: AnyModel, epsilon: float, against: Against, objective: Objectiv
         raise InvalidInput(
             f"a flipped series needs a model such as MarkovChain(...), found {type(model).__name__}"
         )
-    size = len(model_states(model))
+    size = len(model.states)
     if not size:
         raise NotSupported(
             "the model names no states, so there is nothing to flip to; add a chain with the "
@@ -174,7 +173,7 @@ def _check_uncertain(task: _Task) -> None:
     """Refuse a model under which no record is ever in doubt."""
     if len(task.chains) < len(members(task.model)):
         return
-    if all(visited(chain) is None for chain in task.chains):
+    if all(chain.visited() is None for chain in task.chains):
         raise NothingToProtect(CERTAIN)
     if task.judge(RandomizedResponse(np.eye(task.size))).upper == 0:
         raise NothingToProtect(CERTAIN)
@@ -204,7 +203,7 @@ def _constant(task: _Task, channel: Array) -> list[str]:
     best = int(np.argmin(costs))
     if costs[best] >= aim.cost(channel):
         return []
-    name = model_states(task.model)[best]
+    name = task.model.states[best]
     told = f"{costs[best]:.4f} against {aim.cost(channel):.4f}"
     return [f"always showing {name!r} would cost less ({told}), and say nothing"]
 

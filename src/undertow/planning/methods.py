@@ -9,11 +9,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
-from undertow.bounds.dependence.sizes import dependence_size
-from undertow.bounds.engine import group_leakage
+from undertow.bounds.groups import group_leakage
 from undertow.certificate import WIDTHS, Leakage
 from undertow.errors import MethodRefused
-from undertow.mechanisms import sensitivity_upper
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.sets import AnyModel, ModelSet, SingleModel, members
@@ -68,7 +66,7 @@ def _parts(question: Question, ways: dict[str, Way]) -> list[tuple[Way, Question
 
 def _group(question: Question) -> Noise:
     """Return the noise for as many records as depend on each other, in any way."""
-    moved = Fraction(sensitivity_upper(question.query, question.length))
+    moved = Fraction(question.query.sensitivity_upper(question.length))
     return question.noise(divide_up(_group_size(question) * moved, question.epsilon))
 
 
@@ -81,7 +79,7 @@ def _prove_group(question: Question, noise: Noise) -> Leakage:
 
 def _group_size(question: Question) -> int:
     """Return how many records depend on each other, or refuse."""
-    sizes = [dependence_size(member) for member in members(question.model)]
+    sizes = [member.dependent_records() for member in members(question.model)]
     if any(size is None for size in sizes):
         raise MethodRefused(
             "'group' multiplies by the number of dependent records; give the chain a length"

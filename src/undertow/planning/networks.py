@@ -19,7 +19,7 @@ from undertow.bounds.networks.quilts import NetworkQuilt, network_quilt
 from undertow.bounds.networks.wasserstein import network_distance
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, Levelled, PureDP, dp_epsilon_upper
+from undertow.mechanisms import DiscreteLaplace, Levelled, PureDP
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
@@ -111,7 +111,7 @@ def solve_exchange(question: Question) -> Noise:
 @Remembered
 def prove_exchange(question: Question, noise: Noise) -> Leakage:
     """Return what all algorithms of the DP level of a noise could leak."""
-    level = PureDP(dp_epsilon_upper(noise, question.length))
+    level = PureDP(noise.level_upper(question.length))
     leak = _worst(level, _models(question, "exchange"), question.against)
     whose = "the lower end and the witness are those of the worst algorithm found of this level"
     return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
@@ -151,7 +151,7 @@ def _form(question: Question) -> Literal["any", "ignorant"]:
 @Remembered
 def prove_quilt(question: Question, noise: Noise) -> Leakage:
     """Return what the best Markov quilts prove for the DP level of a noise."""
-    found = _quilts(question)(Bound(dp_epsilon_upper(noise, question.length)))
+    found = _quilts(question)(Bound(noise.level_upper(question.length)))
     conditional = " (conditional on whatever else is known)" if _form(question) == "any" else ""
     nodes = ", ".join(map(repr, found.nodes)) or "nothing: all that depends on it is near"
     return Leakage(

@@ -3,10 +3,9 @@
 from dataclasses import replace
 from fractions import Fraction
 
-from undertow.bounds.engine import group_leakage
+from undertow.bounds.groups import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
-from undertow.mechanisms import sensitivity_upper
 from undertow.models.contagion import Contagion
 from undertow.models.groups import Groups
 from undertow.models.pedigree import Pedigree
@@ -46,7 +45,7 @@ def contribution(model: AnyModel) -> int:
 def solve_person(question: Question) -> Noise:
     """Return the noise that hides as many records as a person may have."""
     _check(question)
-    moved = Fraction(sensitivity_upper(question.query, question.length))
+    moved = Fraction(question.query.sensitivity_upper(question.length))
     return question.noise(divide_up(contribution(question.model) * moved, question.epsilon))
 
 

@@ -16,7 +16,6 @@ from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel, SingleModel, members
-from undertow.plan import model_length
 from undertow.planning.budget import PRECISE, Search
 from undertow.queries import AnyQuery, Count, Histogram
 
@@ -79,7 +78,7 @@ class Question:
     @property
     def length(self) -> int | None:
         """The number of records, where the model fixes it."""
-        return model_length(self.model)
+        return self.model.length
 
     def chains(self, method: str) -> list[MarkovChain]:
         """Return the chains of the model, or refuse on behalf of a method that needs chains."""

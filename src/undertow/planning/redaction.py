@@ -17,7 +17,7 @@ from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import Array, check_epsilon
-from undertow.plan import Plan, model_length
+from undertow.plan import Plan
 from undertow.planning.erasures import (
     Setting,
     grained,
@@ -149,7 +149,7 @@ def _setting(query: Redacted, model: AnyModel, epsilon: float, against: Against)
     if len(chains) < len(found):
         other = next(member for member in found if not isinstance(member, MarkovChain))
         raise MethodRefused(f"a redaction needs a MarkovChain, found {other.describe()}")
-    own = model_length(model)
+    own = model.length
     length = own if query.length is None else query.length
     if length is None:
         raise InvalidInput(

@@ -18,7 +18,7 @@ from undertow.errors import (
 from undertow.mechanisms import Unit
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import check_epsilon, up
-from undertow.plan import Plan, model_length, model_states
+from undertow.plan import Plan
 from undertow.planning.flip_aims import Objective
 from undertow.planning.local import calibrate_series
 from undertow.planning.methods import METHODS
@@ -253,10 +253,10 @@ def check_question(
             f"the second argument must be a model such as MarkovChain(...), found "
             f"{type(model).__name__}"
         )
-    length = model_length(model)
+    length = model.length
     named = [*(query.states if isinstance(query, Count) else ())]
     named += [state for pair in secrets.pairs or () for state in pair]
-    known = model_states(model)
+    known = model.states
     for state in named:
         if known and state not in known:
             shown = ", ".join(map(repr, known[:12]))

@@ -149,7 +149,7 @@ class Facts:
         return {
             "format": "undertow-report",
             "version": 1,
-            "question": words.question(plan.noise.query),
+            "question": plan.noise.query.words(),
             "numbers": [number.to_dict() for number in self.numbers],
             "probability": 1 - BETA,
             "records": release.rows,

@@ -57,7 +57,7 @@ class SeriesFacts:
 
     def heading(self) -> str:
         """Return the title."""
-        return f"Release report: {words.question(self.plan.query)}"
+        return f"Release report: {self.plan.query.words()}"
 
     def notes(self) -> list[Note]:
         """Return what must be said before anything else."""
@@ -74,7 +74,7 @@ class SeriesFacts:
         return {
             "format": "undertow-report",
             "version": 1,
-            "question": words.question(plan.query),
+            "question": plan.query.words(),
             "records": self.rows,
             "persons": self.persons,
             "window": None if self.window is None else list(map(plain, self.window)),
@@ -121,7 +121,7 @@ def series_sections(facts: SeriesFacts) -> list[Section]:
 def _shown(facts: SeriesFacts) -> Section:
     plan = facts.plan
     lines = [
-        ("Question", words.question(plan.query)),
+        ("Question", plan.query.words()),
         ("Records", scope.records(facts.rows, facts.persons)),
         *occasion(facts.window, facts.groups, facts.made, facts.replayed),
     ]

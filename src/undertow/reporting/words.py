@@ -9,7 +9,6 @@ from undertow.certificate import Witness
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.mechanisms import DiscreteLaplace
 from undertow.plan import Plan
-from undertow.plan import asked as question
 from undertow.queries import (
     AnyQuery,
     Linear,
@@ -18,7 +17,7 @@ from undertow.queries import (
 )
 from undertow.rounding import above, below
 
-__all__ = ["attack", "covered", "measure", "noise", "not_covered", "question", "rounding", "unit"]
+__all__ = ["attack", "covered", "measure", "noise", "not_covered", "rounding", "unit"]
 
 
 def noise(plan: Plan) -> str:

@@ -40,7 +40,6 @@ from undertow.bounds.chains.rays import (
     choose_steps,
     deepest_steps,
     start_error,
-    visited,
 )
 from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.chains.windows import EFFORT, Laws, WindowSearch
@@ -75,7 +74,7 @@ def count_leakage(
     >>> round(count_leakage(1.0, np.array([False, True]), chain).upper, 8)
     3.47487338
     """
-    reduced = visited(chain)
+    reduced = chain.visited()
     if reduced is None:
         return _leakage(0.0, 0.0, against, None)
     marks = np.array([counted[chain.index(state)] for state in reduced.states])

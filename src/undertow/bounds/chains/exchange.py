@@ -31,7 +31,6 @@ from undertow.bounds.chains.rays import (
     choose_steps,
     deepest_steps,
     start_error,
-    visited,
 )
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.chains.sides import Attack, Sides
@@ -75,7 +74,7 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
     >>> round(exchange_leakage(1.0, chain).upper, 8)
     3.47487338
     """
-    reduced = visited(chain)
+    reduced = chain.visited()
     if reduced is None:
         return _leakage(0.0, 0.0, against, None)
     if against == "informed":

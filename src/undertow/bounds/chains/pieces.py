@@ -19,7 +19,7 @@ from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import Bools, stated, supports, witnessed
 from undertow.bounds.chains.piece_search import PieceSearch
 from undertow.bounds.chains.piece_sides import Found
-from undertow.bounds.chains.rays import start_error, visited
+from undertow.bounds.chains.rays import start_error
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction
 from undertow.models.markov import MarkovChain
@@ -58,7 +58,7 @@ def window_leakage(
     """
     if isinstance(against, Adversary) or not chain.homogeneous:
         return None
-    endless = visited(MarkovChain(chain.transition, chain.states, chain.start))
+    endless = MarkovChain(chain.transition, chain.states, chain.start).visited()
     if endless is None:
         return _leakage(0.0, 0.0, against, None)
     marks = tuple(bool(counted[chain.index(state)]) for state in endless.states)

@@ -21,7 +21,6 @@ from typing import Literal
 import numpy as np
 
 from undertow.bounds.chains.known import Ints, extremes, supports
-from undertow.bounds.chains.rays import visited
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, Array, log_ratio, pad_log
@@ -275,7 +274,7 @@ def quilt_search(
     >>> round(quilt_search(chain, "ignorant", Scale(1.0)).value, 6)
     14.813018
     """
-    reduced = visited(chain)
+    reduced = chain.visited()
     if reduced is None:
         return Quilt(0.0, 0, None, None)
     wanted = chain_pairs(reduced, pairs)

@@ -30,7 +30,6 @@ from undertow.bounds.chains.known import (
     supports,
 )
 from undertow.models.markov import MarkovChain
-from undertow.models.stationary import reachable
 from undertow.numerics import GAP, MAX_STEPS, ROUNDOFF, Array, log_ratio, pad_log
 
 __all__ = [
@@ -43,7 +42,6 @@ __all__ = [
     "choose_steps",
     "deepest_steps",
     "start_error",
-    "visited",
 ]
 
 
@@ -231,28 +229,6 @@ def start_error(chain: MarkovChain) -> float:
     roundings; an open left side feels it twice. A given start counts as exact.
     """
     return 4.0 * chain.size**3 * ROUNDOFF if isinstance(chain.start, str) else 0.0
-
-
-def visited(chain: MarkovChain) -> MarkovChain | None:
-    """Return the chain on the states it can ever visit, or None if there is only one.
-
-    >>> chain = MarkovChain([[1, 0, 0], [.5, .5, 0], [.2, .2, .6]], start=[0, 1, 0])
-    >>> visited(chain).states
-    (0, 1)
-    """
-    if not chain.homogeneous:
-        return chain
-    members = np.flatnonzero((chain.initial > 0).astype(float) @ reachable(chain.transition))
-    if len(members) == chain.size:
-        return chain
-    if len(members) < 2:
-        return None
-    return MarkovChain(
-        chain.transition[np.ix_(members, members)],
-        [chain.states[member] for member in members],
-        chain.start if isinstance(chain.start, str) else chain.start[members],
-        chain.length,
-    )
 
 
 @lru_cache(maxsize=16)

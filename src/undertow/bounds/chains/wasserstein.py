@@ -24,7 +24,6 @@ import numpy as np
 
 from undertow.bounds.chains.known import Bools, Ints, log
 from undertow.bounds.chains.quilt import chain_pairs
-from undertow.bounds.chains.rays import visited
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, Array, log_sum
@@ -100,7 +99,7 @@ def _distance(
     pairs: tuple[tuple[State, State], ...] | None,
     records: tuple[int, ...] | None,
 ) -> Distance:
-    reduced = visited(chain)
+    reduced = chain.visited()
     if reduced is None:
         return Distance(0, 0)
     marks = np.array([counted[chain.index(state)] for state in reduced.states])

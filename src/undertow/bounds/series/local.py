@@ -28,7 +28,7 @@ from undertow.bounds.chains.known import (
     stated,
     witnessed,
 )
-from undertow.bounds.chains.rays import start_error, visited
+from undertow.bounds.chains.rays import start_error
 from undertow.bounds.series.few import FewStates
 from undertow.bounds.series.joined import Solved, join
 from undertow.bounds.series.pairwise import Strides
@@ -138,7 +138,7 @@ def _leakage_of(
     against = check_against(against)
     wanted = _wanted(watched, against, targets)
     check_count(effort, "effort", 0)
-    reduced = visited(watched.chain)
+    reduced = watched.chain.visited()
     if reduced is None:
         return _leakage(0.0, 0.0, against, None)
     if reduced.size < watched.size:
