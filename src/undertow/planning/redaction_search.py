@@ -216,6 +216,8 @@ def _losses(flank: Flank, table: Array, index: Ints, count: int) -> Losses:
         if step:
             erased = table[flank.records[step - 1]]
             chance, moved = chance * erased, moved * erased
+            # d/dc of a product: the factor of this record, by its state, for each value of the
+            # target
             moved[:, step - 1] = chance[:, :, None] * same
         chance, moved = chance @ flank.kernels[step], moved @ flank.kernels[step]
         top = chance.max()

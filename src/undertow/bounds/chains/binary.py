@@ -87,6 +87,7 @@ def binary_gains(rays: Rays, value: Ints, epsilon: float, prior: Array) -> tuple
     far = log_ratio(rays.weights[:, :1], rays.weights[:, 1:])
     most = np.concatenate([known, step_through(far + epsilon)], axis=1)
     least = np.concatenate([known, step_through(far - epsilon)], axis=1)
+    # M rises or falls throughout, so the extremes after a step come from those before it
     highs, lows = [np.maximum(most, least)], [np.minimum(most, least)]
     for _ in range(steps - 1):
         ends = step_through(highs[-1] + epsilon), step_through(lows[-1] - epsilon)

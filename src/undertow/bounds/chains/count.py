@@ -202,6 +202,7 @@ def _count_laws(rays: Rays, counted: Bools) -> Array:
         law[0, :, size, :, 0] = 0.0
         for step in range(1, steps + 1):
             law[step, :, :size] = path
+            # a counted last record raises the count: shift along j where the last state is counted
             moved = path.copy()
             moved[:, counted, :, 1:] = path[:, counted, :, :-1]
             moved[:, counted, :, 0] = -np.inf
@@ -209,6 +210,7 @@ def _count_laws(rays: Rays, counted: Bools) -> Array:
             if step < steps:
                 kernel = np.log(rays.kernel(step + 1))
                 path = log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
+        # condition on the option: divide by Q_t[x, v], or by the open mass; (t, ray, column, x)
         masses = np.einsum("tbxv,bv->tbx", rays.products, rays.weights)
         totals = np.concatenate([rays.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2)
         law[1:] -= np.where(totals[1:] > 0, np.log(totals[1:]), 0.0)[..., None]

@@ -206,6 +206,8 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     for round_ in range(200):
         low = sides.totals(sides.lower, certain=False)
         high = sides.totals(sides.upper, certain=True)
+        # (rows, sides, pairs) -> (rows, pairs): the target's own output adds epsilon for either
+        # value
         lows = np.where(feasible, epsilon + joined(low[:, 0], low[:, 1]), -np.inf)
         highs = np.where(feasible, epsilon + joined(high[:, 0], high[:, 1]), -np.inf)
         row, pair = np.unravel_index(int(lows.argmax()), lows.shape)

@@ -173,6 +173,7 @@ def _near(
                 table = chain.transition.T @ table
             else:
                 table[:, 0] = chain.law(record)
+            # (state, count): forbidden states go, counted ones move up by one
             table[~allowed] = 0.0
             if window[0] <= record < window[1]:
                 table[marks] = np.roll(table[marks], 1, axis=1)

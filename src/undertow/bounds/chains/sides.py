@@ -70,6 +70,9 @@ class Sides:
 
     def tails(self) -> tuple[Array, Array]:
         """Return certified gains of all options beyond the last step: known, open; each (B, P)."""
+        # (B, P, v): ln of the roots with v known at the last step. What lies beyond is a mixture
+        # over
+        # them, so the largest root bounds every farther one (docs, "The exchange rate").
         far = (self.upper + self.prior)[-1, :, :, :-1]
         roots = np.where(np.isnan(far), -np.inf, far).max(axis=2)
         roots = np.where(np.isposinf(self.tail_high), np.inf, roots)
@@ -85,6 +88,7 @@ class Sides:
         """Return the best gain of each row and side, (R, 2, P): upper ends if ``certain``."""
         rows, steps = self.rows, self.steps
         result = np.zeros((*rows.room.shape, len(self.value)))
+        # table (t, B, P, v and open last) -> (t, B, P)
         best_known = table[..., :-1].max(axis=3)
         running = np.maximum.accumulate(best_known, axis=0)
         tail_known, tail_open = self.tails() if certain else (None, None)
@@ -119,6 +123,7 @@ class Sides:
         part = table[first - 1 : last, rows.ray[row, 0], :, :-1]
         if rows.seen is None:
             return part
+        # (t, 1, v): the states of the records at distances first .. last to the left
         back = rows.place[row] - np.arange(first, last + 1)
         return np.where(rows.seen[back][:, None, :], part, -np.inf)
 

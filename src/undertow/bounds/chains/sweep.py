@@ -99,6 +99,7 @@ def _upper_values(problems: Problems, mu: Array, steps: int) -> Iterator[Array]:
         yield np.concatenate([signed, total], axis=2)
         if step == steps:
             return
+        # every term is rounded up by its share of the mass: the map is monotone, so c stays above
         signed = problems.carry(spent, step) + slack * problems.carry(mass, step)
         if step % rescale == 0:
             peak = np.abs(signed).max(axis=(1, 2))
@@ -163,6 +164,8 @@ def first_span(problems: Problems, prior: Array) -> Array:
 
 def _brackets(values: Array, grid: Array) -> tuple[Array, Array]:
     """Return ln of lower and upper ends of each root from values (T, N, G, C) on grid (N, G)."""
+    # values are (T, N, G, C); c is convex and falls along G, axis 2, so one sign change brackets a
+    # root
     positive = values > 0
     last = grid.shape[1] - 1
     # one past the last positive value: from there on every value is certainly at most 0

@@ -79,6 +79,8 @@ class WindowSearch:
         self.output = 0
         self.effort = EFFORT
         self.prior = rays.log_prior(value, other)
+        # prior ratios of all options beyond the sweep lie within these, so its oscillation bounds
+        # them
         low, high = rays.tail_range(value, other)
         self.tail_low, self.tail_high = low, high
         finite_range = np.isfinite(low) & np.isfinite(high)

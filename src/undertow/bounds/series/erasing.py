@@ -154,6 +154,7 @@ def build_side(
     for distance in range(1, room + 1):
         record = target + sign * distance
         step = kernels if chain.homogeneous else kernels.at(record - right)
+        # E_t = E_{t-1} diag(erased) K beside P^t = P^{t-1} K, as one product of stacks (2, k, k)
         here = here @ Scaled.stack([nearer.at((slice(None), None)) * step, step])
         if seen is not None and not seen[record].all():
             here = Scaled(here.mantissa * seen[record], here.exponent)

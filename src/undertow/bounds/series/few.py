@@ -99,6 +99,8 @@ class FewStates:
             if step > 1:
                 families = [family.step(kernel, channel, shrink) for family in families]
             free = free.step(kernel, channel, shrink)
+            # columns: the messages without outputs of a known v at this distance, and of the far
+            # law
             plain = _level(kernel @ plain)
             rows.append(self._rung(families, free, plain, step, size))
             if step == check and self.known:

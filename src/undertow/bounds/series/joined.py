@@ -119,6 +119,7 @@ class _Differing(_Rows):
         distance, value = np.zeros(shape, dtype=np.int64), np.full(shape, size)
         going = room > 0
         for step, rung in enumerate(self.reader.rungs(side, targets, most), start=1):
+            # (N, O, D, V): targets whose side still goes on, and values that can occur so far left
             here = going[:, None, None, None]
             if side < 0:
                 here = here & seen[np.maximum(targets - step, 0)][:, None, None]
@@ -130,6 +131,8 @@ class _Differing(_Rows):
                 if not near:
                     table[..., size] = np.where(going[:, None, None], free, -np.inf)
                 tables.append(table)
+            # tables are (N, O, D, V + 1), the last column for nothing known; the best over it is
+            # (N, O, D)
             top = tables[0].max(axis=3)
             better = top > best + SAME
             value = np.where(better, tables[0].argmax(axis=3), value)
@@ -140,6 +143,8 @@ class _Differing(_Rows):
             if not near:
                 with np.errstate(invalid="ignore"):
                     beyond = rung.top - (rung.base if self.everything else rung.law)[:, None]
+                # farther messages are mixtures of those that the values here would send: `top`
+                # bounds them
                 enough = going & (beyond <= raised + TAIL).all(axis=(1, 2))
                 raised[enough] = np.maximum(raised, beyond)[enough]
                 going = going & ~enough
@@ -251,6 +256,8 @@ class _Alike(_Rows):
         reach = np.minimum(room, steps)
         found = []
         for known, free in ((table.known, table.free), (table.known_upper, table.free_upper)):
+            # axis 0 is the distance: of a longer open side an attacker may use the nearer outputs
+            # alone
             free = np.maximum.accumulate(free, axis=0) if constant else free
             part = np.concatenate([np.zeros((1, *free.shape[1:])), free])[reach]
             if self.everything:
@@ -268,6 +275,7 @@ class _Alike(_Rows):
                 base = np.concatenate([law[:-1], base[-1:]]) if rest else law
             with np.errstate(invalid="ignore"):
                 beyond = table.top[-1] - base[:, None]
+            # (N, O, D) of the sides longer than the table; inf - inf proves nothing
             beyond = np.where(np.isnan(beyond), np.inf, beyond)
             upper = np.where(far, np.maximum(upper, beyond), upper)
             if not constant:
@@ -296,6 +304,7 @@ class _Alike(_Rows):
         early = int(changes[-1]) + 1 if changes.size else 0
         if early > 2 * self.watched.size**2 + 2:  # supports that keep changing: one by one
             return self._masked(known, targets, reach)
+        # (t, O, D): records from `early` on can have the states that the last one can
         late = np.where(self.seen[-1], known, -np.inf).max(axis=3)
         best = np.concatenate([nothing, np.maximum.accumulate(late, axis=0)])
         result = best[np.clip(targets - early, 0, len(known))]
@@ -309,6 +318,7 @@ class _Alike(_Rows):
     def _masked(self, known: Array, targets: Ints, reach: Ints) -> Array:
         result = np.full((len(targets), *known.shape[1:3]), -np.inf)
         for row, (target, far) in enumerate(zip(targets, reach, strict=True)):
+            # (t, 1, 1, V), nearest record first, like the distances of `known`
             back = self.seen[target - far : target][::-1][:, None, None]
             result[row] = np.where(back, known[:far], -np.inf).max(axis=(0, 3), initial=-np.inf)
         return result
