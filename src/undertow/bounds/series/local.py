@@ -85,7 +85,6 @@ def local_leakage(
     >>> round(local_leakage(RandomizedResponse.binary(.02, .02), chain).upper, 8)
     9.40794154
     """
-    names: Sequence[State] | None
     if isinstance(mechanism, XorNoise):
         if chain.size != 2:
             raise NotSupported(
@@ -99,9 +98,7 @@ def local_leakage(
             np.array([[1 - rho0, rho0], [rho1, 1 - rho1]]),
         )  # fmt: skip
         return _leakage_of(watched, against, None, chain.states, effort)
-    names = mechanism.outputs
-    if names is None and mechanism.matrix.shape[0] == mechanism.matrix.shape[1]:
-        names = chain.states
+    names = mechanism.names(chain.states)
     return channel_leakage(mechanism.matrix, chain, against, outputs=names, effort=effort)
 
 

@@ -24,10 +24,10 @@ def chain_leakage(
     """
     if isinstance(mechanism, Redaction):
         return redaction_leakage(mechanism, chain, against)
-    states = len(mechanism.matrix) if isinstance(mechanism, RandomizedResponse) else 2
-    if states != chain.size:
+    if mechanism.inputs != chain.size:
         raise InvalidInput(
-            f"the mechanism is for {states} states, the chain has {chain.size}; they must agree"
+            f"the mechanism is for {mechanism.inputs} states, the chain has {chain.size}; they "
+            "must agree"
         )
     return local_leakage(mechanism, chain, against, effort)
 
