@@ -14,12 +14,12 @@ from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
 from undertow.mechanisms import Noise, Unit
+from undertow.methods import is_certified
 from undertow.models.described import fields, number, text
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon
 from undertow.plan_format import (
     FORMAT,
-    PUBLISHED,
     VERSION,
     checksum,
     leakage_from_dict,
@@ -157,7 +157,7 @@ class Plan(Generic[M]):
 
     def __str__(self) -> str:
         """Return the plan for people: question, promise, noise, error, proof, unit and model."""
-        basis = "as published" if self.method in PUBLISHED else "certified"
+        basis = "certified" if is_certified(self) else "as published"
         rows = [
             ("question", self.query.words()),
             ("promise", self.guarantee()),
@@ -279,9 +279,10 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         unit=body["unit"],
         measures=measures_from_dict(body["measures"]) if local else (),
     )
-    if plan.method not in methods or (plan.unit == "person" and plan.method != "group"):
+    method = methods.get(plan.method)
+    if method is None or (plan.unit == "person" and not method.persons):
         raise InvalidPlan("no method of that name makes such plans")
-    if plan.method not in PUBLISHED and not plan.leakage.proves(plan.epsilon):
+    if method.certified and not plan.leakage.proves(plan.epsilon):
         raise InvalidPlan("its leakage is above its promise")
     _check_channel(plan)
     _check_records(plan)

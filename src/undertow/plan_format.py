@@ -16,12 +16,12 @@ from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidPlan
 from undertow.mechanisms import Noise, noisy
+from undertow.methods import METHODS, Method
 from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.queries import Count, Histogram, Linear, Mean, State, Sum
 
 __all__ = [
     "MEASURES",
-    "PUBLISHED",
     "checksum",
     "leakage_from_dict",
     "leakage_to_dict",
@@ -39,19 +39,6 @@ _DEEPEST = 100
 
 _LOUDEST = 1e300
 """Largest noise scale, and one over the least, whose error bars are floats."""
-
-_CURATOR = frozenset(
-    ("exact", "exchange", "quilt", "quilt-approx", "wasserstein", "group", "dependent", "lange",
-     "zhao", "zhao-multistep", "gaussian-bound")
-)  # fmt: skip
-_FLIPS = frozenset(("exact", "exchange", "xor", "chakrabarti"))
-_REDACTIONS = frozenset(
-    ("optimal", "mq", "3r-individual", "3r-constant", "3r-relaxed", "mq-printed")
-)
-PUBLISHED = frozenset(
-    ("lange", "zhao", "zhao-multistep", "gaussian-bound", "chakrabarti", "mq-printed")
-)
-"""Methods as published: the leakage that is certified for their noise may exceed the promise."""
 
 MEASURES = {
     "expected flips": 1.0,
@@ -143,7 +130,7 @@ def _depth(tree: Any) -> int:
 # --- the randomisation ----------------------------------------------------------------------------
 
 
-def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, frozenset[str]]:
+def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, dict[str, Method]]:
     """Return the randomisation of a plan file, and the methods that plan it."""
     if "channel" not in body:
         query = _query_from_dict(body["query"])
@@ -155,20 +142,22 @@ def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, f
             raise InvalidPlan(
                 "noise of that scale has no finite error bars; measure in other units"
             )
-        return noisy(query, scale), _CURATOR
+        return noisy(query, scale), METHODS["answer"]
     channel = body["channel"]
     kind = channel.get("kind") if isinstance(channel, dict) else None
     if kind == "flips":
         fields(channel, "a channel of flips", ("kind", "matrix", "outputs"))
         outputs = names(channel["outputs"], "outputs")
-        return RandomizedResponse(numbers(channel["matrix"]), outputs), _FLIPS
+        return RandomizedResponse(numbers(channel["matrix"]), outputs), METHODS["flip"]
     if kind == "xor":
         fields(channel, "a noise chain", ("kind", "rho0", "rho1"))
-        return XorNoise(number(channel["rho0"], "rho0"), number(channel["rho1"], "rho1")), _FLIPS
+        return XorNoise(number(channel["rho0"], "rho0"), number(channel["rho1"], "rho1")), METHODS[
+            "flip"
+        ]
     if kind == "redaction":
         fields(channel, "a redaction", ("kind", "probabilities", "protect"))
         protect = _records(channel["protect"], "protect")
-        return Redaction(numbers(channel["probabilities"]), protect), _REDACTIONS
+        return Redaction(numbers(channel["probabilities"]), protect), METHODS["redact"]
     raise InvalidPlan("a channel is of kind 'flips', 'xor' or 'redaction'; found another")
 
 

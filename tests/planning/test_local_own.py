@@ -35,6 +35,7 @@ from undertow.errors import (
     NothingToProtect,
     NotSupported,
 )
+from undertow.methods import METHODS
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import ModelSet
@@ -50,8 +51,9 @@ from undertow.planning.kary_flips import (
     largest_even_level,
     silent_channel,
 )
-from undertow.planning.local import SERIES_METHODS, calibrate_series
+from undertow.planning.search import calibrate
 from undertow.planning.xor_flips import xor_noise
+from undertow.queries import Series
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 THREE = [[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]]
@@ -60,6 +62,10 @@ N10 = (0.08937981353871098, 0.10924092409240924, 26923)
 N5 = (0.23840230991337824, 0.38311688311688313, 16859)
 EXACT = 5e-9 + 1e-10  # half a unit of the eighth digit, and what a search leaves
 OPTIMUM = 1e-6
+
+
+def calibrate_series(model, epsilon, against="any", method="best", objective=None):
+    return calibrate(Series(), model, epsilon, against, method, objective=objective)
 
 
 def two(q, r, length=None, **more):
@@ -599,7 +605,7 @@ def test_refusals():
             calibrate_series(wrong, 1.0, method="chakrabarti")
     with pytest.raises(MethodRefused, match="one chain"):
         calibrate_series(ModelSet([chain, two(0.2, 0.3)]), 1.0, method="chakrabarti")
-    assert list(SERIES_METHODS) == ["exact", "exchange", "xor", "chakrabarti"]
+    assert list(METHODS["flip"]) == ["exact", "exchange", "xor", "chakrabarti"]
 
 
 # --- the parts of the search ----------------------------------------------------------------------

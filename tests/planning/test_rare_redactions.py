@@ -8,10 +8,10 @@ import undertow as ut
 from tests.grids import pairwise
 from undertow.bounds.series.regions import least_distance, widest
 from undertow.errors import MethodRefused, NotSupported
-from undertow.planning.redaction import REDACTIONS
+from undertow.methods import METHODS as REGISTRY
 
 RARE = (1e-15, 1e-17, 1e-18, 1e-40, 1e-300)
-METHODS = tuple(REDACTIONS)
+METHODS = tuple(REGISTRY["redact"])
 MODELS = {
     "leaves rarely": lambda rare: ut.MarkovChain([[0.5, 0.5], [rare, 1.0]]),
     "is rarely left": lambda rare: ut.MarkovChain([[1.0, rare], [0.5, 0.5]]),
@@ -37,7 +37,7 @@ def test_rare_steps_are_planned_or_refused(rare, model, protect, length, against
             plan = ut.calibrate(query, chain, epsilon=1.0, against=against, method=method)
         except (MethodRefused, NotSupported):
             continue
-        certified = REDACTIONS[plan.method].certified
+        certified = REGISTRY["redact"][plan.method].certified
         assert plan.leakage.proves(1.0) or not certified
         assert 0 <= plan.utility <= 1
 

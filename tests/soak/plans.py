@@ -21,13 +21,13 @@ from undertow.bounds.chains import wasserstein
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.quilt import chain_pairs
 from undertow.errors import NothingToProtect, NotSupported, UndertowError
+from undertow.methods import METHODS
 from undertow.models.chain_classes import ChainBox
-from undertow.planning.methods import METHODS
 
 TABLE = 4096  # most series that are enumerated, and most entries of a histogram's table over 16
 ATTACKS = 10  # random attackers of each plan
 SLOW = 0.75  # second eigenvalue above which series of any length take minutes
-CERTIFIED = [method for method in METHODS.values() if method.certified]
+CERTIFIED = [method for method in METHODS["answer"].values() if method.certified]
 
 
 @dataclass(frozen=True)

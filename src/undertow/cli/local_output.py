@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from undertow.queries import State
 
 __all__ = [
-    "PUBLISHED",
     "count_words",
     "counted_words",
     "is_local",
@@ -24,9 +23,6 @@ __all__ = [
     "uncovered",
     "verb_of",
 ]
-
-PUBLISHED = frozenset({"chakrabarti", "mq-printed"})
-"""Methods for series that are printed in a paper and do not prove the promise."""
 
 _DIGITS = 6
 _MOST_STATES, _MOST_RECORDS, _MOST_RUNS = 12, 20, 6

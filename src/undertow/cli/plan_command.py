@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undertow.cli.local_options import LocalText, ObjectiveOption, RedactedOption, SeriesOption
-from undertow.cli.local_output import PUBLISHED, is_local, local_rows, show_chances, uncovered
+from undertow.cli.local_output import is_local, local_rows, show_chances, uncovered
 from undertow.cli.options import (
     AgainstOption,
     CountOption,
@@ -31,6 +31,7 @@ from undertow.cli.options import (
     read_records,
 )
 from undertow.cli.output import above, interval, refusals, show, waiting
+from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
@@ -55,29 +56,9 @@ class Unit(StrEnum):
     person = "person"
 
 
-class Method(StrEnum):
-    """How the noise is calibrated."""
-
-    best = "best"
-    exact = "exact"
-    exchange = "exchange"
-    quilt = "quilt"
-    quilt_approx = "quilt-approx"
-    wasserstein = "wasserstein"
-    group = "group"
-    dependent = "dependent"
-    lange = "lange"
-    zhao = "zhao"
-    zhao_multistep = "zhao-multistep"
-    gaussian_bound = "gaussian-bound"
-    chakrabarti = "chakrabarti"
-    xor = "xor"
-    optimal = "optimal"
-    mq = "mq"
-    mq_printed = "mq-printed"
-    r3_relaxed = "3r-relaxed"
-    r3_constant = "3r-constant"
-    r3_individual = "3r-individual"
+Method = StrEnum("Method", {name: name for name in method_names()})  # type: ignore[misc]
+_BEST = Method(BEST)
+"""How the noise is calibrated, from the registry."""
 
 
 def plan(
@@ -104,7 +85,7 @@ def plan(
     method: Annotated[
         Method,
         typer.Option("--method", help="How to calibrate; 'best' takes the least certified error."),
-    ] = Method.best,
+    ] = _BEST,
     pairs: Annotated[
         str | None,
         typer.Option(
@@ -181,7 +162,7 @@ def plan(
             from undertow.planning.search import calibrate
 
             found = calibrate(
-                query, described, epsilon, who, method.value,
+                query, described, epsilon, who, str(method),
                 pairs=alike, protect=records, objective=local.aim(), **shape,
             )  # fmt: skip
         text = found.to_json() + "\n"
@@ -203,13 +184,11 @@ def plan(
 
 def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
-    from undertow.planning.methods import METHODS
     from undertow.reporting.scope import proved_for
 
     promise, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
     local = is_local(plan)
-    proved = plan.method not in PUBLISHED if local else METHODS[plan.method].certified
-    basis = "" if proved else " (as published; the leakage below is certified)"
+    basis = "" if is_certified(plan) else " (as published; the leakage below is certified)"
     return [
         ("question", plan.query.words()),
         ("model", plan.model.describe()),

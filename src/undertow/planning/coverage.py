@@ -13,16 +13,13 @@ from undertow.bounds.engine import leakage
 from undertow.certificate import Covers, Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
-from undertow.models.chain_classes import ChainBox, MixingClass
-from undertow.models.groups import Groups
-from undertow.models.markov import MarkovChain
-from undertow.models.sets import AnyModel, ModelSet, members
+from undertow.models.sets import AnyModel, members
 from undertow.plan import Plan
-from undertow.planning.persons import contribution
+from undertow.planning.groups import contribution
 from undertow.planning.proofs import check_proof
 from undertow.rounding import above
 
-__all__ = ["Shaped", "covering", "endless", "needs"]
+__all__ = ["Shaped", "covering", "needs"]
 
 
 class Shaped(Protocol):
@@ -78,7 +75,7 @@ def covering(plan: Plan, shape: Shaped, *, persons: bool = True) -> Leakage:
     found = []
     for covers in ("windows", "any"):
         proof = _proof(_Key(plan, covers, _long(plan.model, shape)))
-        if proof is None or not _fits(proof, endless(plan.model) or plan.model, shape):
+        if proof is None or not _fits(proof, plan.model.endless() or plan.model, shape):
             continue
         if proof.proves(promise):
             return proof
@@ -91,28 +88,6 @@ def needs(shape: Shaped) -> Covers:
     if shape.split or shape.gaps:
         return "any"
     return "windows" if shape.windowed or shape.shortest < 2 else "series"
-
-
-def endless(model: AnyModel) -> AnyModel | None:
-    """Return the model for series of any length, None if there is none.
-
-    >>> endless(MarkovChain([[.5, .5], [.5, .5]], length=9)).length is None
-    True
-    """
-    if isinstance(model, ModelSet):
-        found = [endless(member) for member in model.models]
-        return ModelSet([m for m in found if m is not None], model.note) if all(found) else None
-    match model:
-        case MarkovChain() if model.homogeneous:
-            return MarkovChain(model.transition, model.states, model.start)
-        case ChainBox():
-            return ChainBox(model.lower, model.upper, model.states)
-        case MixingClass():
-            return MixingClass(model.states, model.pi_min, model.gap)
-        case Groups():
-            return model
-        case _:
-            return None
 
 
 def _fits(proof: Leakage, model: AnyModel, shape: Shaped) -> bool:
@@ -161,7 +136,7 @@ class _Key:
 def _proof(key: _Key) -> Leakage | None:
     """Return another proof for the noise of a plan, None if there is none of the kind."""
     plan = key.plan
-    model = endless(plan.model) if key.longer else plan.model
+    model = plan.model.endless() if key.longer else plan.model
     if model is None:
         return None
     try:
@@ -186,7 +161,11 @@ def _check_contribution(plan: Plan, shape: Shaped) -> None:
 
 def _check_groups(model: AnyModel, shape: Shaped) -> None:
     """Refuse series longer than the groups in which a model lets records depend."""
-    sizes = [member.size for member in members(model) if isinstance(member, Groups)]
+    sizes = [
+        size
+        for member in members(model)
+        if member.family == "groups" and (size := member.most_records()) is not None
+    ]
     if sizes and shape.series > min(sizes):
         raise InvalidInput(
             f"the model lets at most {min(sizes)} records depend on each other, and the series of "

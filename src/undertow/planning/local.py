@@ -8,19 +8,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against
+from undertow.adversaries import Adversary, Against
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.channels import Flips, RandomizedResponse, XorNoise, flips_epsilon_upper
-from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported
+from undertow.errors import InvalidPlan, MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, members
-from undertow.numerics import Array, check_epsilon
-from undertow.plan import Plan
+from undertow.numerics import Array
 from undertow.planning.budget import aim, dp_budget
 from undertow.planning.channel_search import Certified, improved_channel
-from undertow.planning.flip_aims import Aim, Objective, check_objective, long_run_law
+from undertow.planning.flip_aims import Aim, check_objective, long_run_law
 from undertow.planning.flips import (
     best_flips,
     frontier,
@@ -30,9 +29,11 @@ from undertow.planning.flips import (
     positively_correlated,
 )
 from undertow.planning.kary_flips import even_channel, largest_even_level, silent_channel
+from undertow.planning.questions import Question, Solution, Way
 from undertow.planning.xor_flips import least_xor_noise, xor_noise
+from undertow.queries import Series
 
-__all__ = ["SERIES_METHODS", "calibrate_series"]
+__all__ = ["CHAKRABARTI", "EXACT", "EXCHANGE", "XOR"]
 
 CERTAIN = (
     "every record is certain under this model, or to this adversary: nothing can leak, and no "
@@ -98,66 +99,9 @@ class _Task:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A mechanism, its certificate, and what is to be said about it."""
-
-    mechanism: Flips
-    leakage: Leakage
-    method: str
-    notes: tuple[str, ...] = ()
-
-
-def calibrate_series(
-    model: AnyModel,
-    epsilon: float,
-    against: Against = "any",
-    method: str = "best",
-    objective: Objective = "flips",
-) -> Plan[Flips]:
-    """Return the plan for a flipped series whose leakage is certainly at most ``epsilon``.
-
-    For two states whose neighbours are positively correlated, ``exact`` is the optimum: the
-    promise is two half-planes, each found by one bisection that begins at the closed form for an
-    attacker who knows no other record. For negatively correlated ones and for more states it is
-    the best that a search found, never worse than k-ary randomised response.
-
-    Parameters
-    ----------
-    method
-        ``exact`` (flips for this very model), ``exchange`` (k-ary randomised response of the DP
-        level that any algorithm may spend: composes with other releases), ``xor`` (correlated
-        noise, where one party holds the whole series); or, as published and not certified,
-        ``chakrabarti``. ``best`` is ``exact``, and ``exchange`` where the model is no chain.
-    objective
-        ``"flips"``: the least expected share of flipped records; ``"information"``: the most
-        information in one output about its record; or a cost for flipping each state. With
-        flips and costs the truth stays the likeliest output of every state. Over a set of
-        models the worst one counts.
-
-    >>> chain = MarkovChain([[.65, .35], [.35, .65]], length=30)
-    >>> plan = calibrate_series(chain, epsilon=1.0)
-    >>> round(plan.expected_flips, 6), plan.leakage.proves(1.0)
-    (0.364992, True)
-    """
-    epsilon, against = check_epsilon(epsilon), check_against(against)
-    task = _task(model, epsilon, against, objective)
-    if method == "best":
-        method = "exact" if len(task.chains) == len(members(model)) else "exchange"
-    if method not in SERIES_METHODS:
-        names = ", ".join((*SERIES_METHODS, "best"))
-        raise InvalidInput(f"unknown method {method!r}; the methods for a series are {names}")
-    _check_uncertain(task)
-    spent = task if method == "chakrabarti" else replace(task, epsilon=aim(epsilon))
-    found = SERIES_METHODS[method](spent)
-    return _plan(task, found)
-
-
-def _task(model: AnyModel, epsilon: float, against: Against, objective: Objective) -> _Task:
-    if not isinstance(model, AnyModel):
-        raise InvalidInput(
-            f"a flipped series needs a model such as MarkovChain(...), found {type(model).__name__}"
-        )
+def _task(question: Question[Series], spent: float) -> _Task:
+    """Return the question for flips that leak at most ``spent``, or refuse one without states."""
+    model = question.model
     size = len(model.states)
     if not size:
         raise NotSupported(
@@ -166,7 +110,10 @@ def _task(model: AnyModel, epsilon: float, against: Against, objective: Objectiv
         )
     laws = [long_run_law(m) for m in members(model) if isinstance(m, MarkovChain)]
     table = np.array(laws) if laws else np.full((1, size), 1 / size)
-    return _Task(model, size, epsilon, against, Aim(table, check_objective(objective, size)))
+    aim = Aim(table, check_objective(question.objective, size))
+    task = _Task(model, size, spent, question.against, aim)
+    _check_uncertain(task)
+    return task
 
 
 def _check_uncertain(task: _Task) -> None:
@@ -179,19 +126,17 @@ def _check_uncertain(task: _Task) -> None:
         raise NothingToProtect(CERTAIN)
 
 
-def _plan(task: _Task, found: _Found) -> Plan[Flips]:
-    mechanism, aim = found.mechanism, task.aim
+def _found(task: _Task, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
+    """Return flips with what they keep of the series, and what is to be said about them."""
     if isinstance(mechanism, XorNoise):
         flipped = mechanism.flip_rate
         channel = RandomizedResponse.binary(flipped, flipped).matrix
     else:
         channel = mechanism.matrix
-    measures = [("expected flips", aim.flips(channel))]
+    measures = [("expected flips", task.aim.flips(channel))]
     if task.chains:
-        measures.append(("information", aim.bits(channel)))
-    notes = [*found.notes, *_constant(task, channel)]
-    leak = replace(found.leakage, assumptions=(*found.leakage.assumptions, *notes))
-    return Plan(mechanism, task.model, task.epsilon, leak, found.method, measures=tuple(measures))
+        measures.append(("information", task.aim.bits(channel)))
+    return Solution(mechanism, leak, (*notes, *_constant(task, channel)), tuple(measures))
 
 
 def _constant(task: _Task, channel: Array) -> list[str]:
@@ -211,7 +156,15 @@ def _constant(task: _Task, channel: Array) -> list[str]:
 # --- the methods ----------------------------------------------------------------------------------
 
 
-def _exact(task: _Task) -> _Found:
+def _exact(question: Question[Series]) -> Solution:
+    """Return the channel that serves best.
+
+    For two states whose neighbours are positively correlated it is the optimum: the promise is two
+    half-planes, each found by one bisection that begins at the closed form for an attacker who
+    knows no other record. For negatively correlated ones and for more states it is the best that
+    a search found, never worse than k-ary randomised response.
+    """
+    task = _task(question, aim(question.epsilon))
     task.only_chains("exact")
     if task.size > 2:
         return _exact_many(task)
@@ -227,7 +180,7 @@ def _exact(task: _Task) -> _Found:
     def make(share: float) -> RandomizedResponse:
         return grained(best_flips(a * share, b * share, task.aim))
 
-    return _Found(*_certified(task, make), "exact", notes)
+    return _found(task, *_certified(task, make), *notes)
 
 
 def _guess(task: _Task) -> tuple[float, float] | None:
@@ -242,7 +195,7 @@ def _guess(task: _Task) -> tuple[float, float] | None:
     return (min(a for a, _ in found), min(b for _, b in found)) if found else None
 
 
-def _exact_many(task: _Task) -> _Found:
+def _exact_many(task: _Task) -> Solution:
     brief, guess, hint = _brief(task), None, None
     if brief is not None:
         guess = largest_even_level(brief.judge, brief.model, task.epsilon, task.size)
@@ -252,7 +205,7 @@ def _exact_many(task: _Task) -> _Found:
     even = _certified(task, partial(_even, task.size, level))
     if brief is not None:
         hint = brief.improved((even[0], brief.judge(even[0])))[0].matrix
-    return _Found(*task.improved(even, hint), "exact", (SEARCHED,))
+    return _found(task, *task.improved(even, hint), SEARCHED)
 
 
 def _brief(task: _Task) -> _Task | None:
@@ -271,7 +224,9 @@ def _shortened(chain: MarkovChain) -> MarkovChain:
     return MarkovChain(chain.transition, chain.states, chain.start, few)
 
 
-def _chakrabarti(task: _Task) -> _Found:
+def _chakrabarti(question: Question[Series]) -> Solution:
+    """Return the flips of Theorem 1 of [chakrabarti2022], where it is stated."""
+    task = _task(question, question.epsilon)
     task.two_states("chakrabarti")
     if len(task.chains) > 1 or not task.chains[0].homogeneous:
         raise MethodRefused(
@@ -287,22 +242,29 @@ def _chakrabarti(task: _Task) -> _Found:
             "method='exact'"
         )
     mechanism = grained(best_flips(*ignorant_ratios(q, r, task.epsilon), task.aim))
-    return _Found(mechanism, task.judge(mechanism), "chakrabarti", (PUBLISHED,))
+    return _found(task, mechanism, task.judge(mechanism), PUBLISHED)
 
 
-def _xor(task: _Task) -> _Found:
+def _xor(question: Question[Series]) -> Solution:
+    """Return correlated noise, where one party holds the whole series."""
+    task = _task(question, aim(question.epsilon))
     task.two_states("xor")
     level, total = least_xor_noise(task.judge, task.model, task.epsilon)
     if level <= 0:
-        return replace(_silent(task, "xor"), mechanism=XorNoise(0.5, 0.5))
+        return _silent(task, "xor", XorNoise(0.5, 0.5))
 
     def make(share: float) -> XorNoise:
         return xor_noise(level * share, total)
 
-    return _Found(*_certified(task, make), "xor", (WHOLE, SEARCHED))
+    return _found(task, *_certified(task, make), WHOLE, SEARCHED)
 
 
-def _exchange(task: _Task) -> _Found:
+def _exchange(question: Question[Series]) -> Solution:
+    """Return k-ary randomised response of the DP level that any algorithm may spend.
+
+    It composes with other releases.
+    """
+    task = _task(question, aim(question.epsilon))
     least = PureDP(_LEAST * task.epsilon)
     if not leakage(least, task.model, task.against).proves(task.epsilon):
         return _silent(task, "exchange")
@@ -316,26 +278,17 @@ def _exchange(task: _Task) -> _Found:
         return found if level <= budget else replace(found, upper=math.inf)  # a ledger would refuse
 
     make = partial(_even, task.size, budget)
-    return _Found(*_certified(task, make, prove), "exchange", (LEVEL,))
+    return _found(task, *_certified(task, make, prove), LEVEL)
 
 
 def _even(size: int, level: float, share: float) -> RandomizedResponse:
     return even_channel(size, level * share)
 
 
-SERIES_METHODS: dict[str, Callable[[_Task], _Found]] = {
-    "exact": _exact,
-    "exchange": _exchange,
-    "xor": _xor,
-    "chakrabarti": _chakrabarti,
-}
-"""Ways to plan a flipped series, by name."""
-
-
-def _silent(task: _Task, method: str) -> _Found:
+def _silent(task: _Task, method: str, mechanism: Flips | None = None) -> Solution:
     """Return the channel whose rows are all the same, to the last bit: it leaks exactly nothing."""
     leak = Leakage(0.0, 0.0, method, task.against, assumptions=(SILENT,))
-    return _Found(silent_channel(task.size), leak, method)
+    return _found(task, mechanism or silent_channel(task.size), leak)
 
 
 def _certified(
@@ -356,3 +309,41 @@ def _certified(
         f"no flips could be certified for a leakage of {task.epsilon:g}; the last one proves "
         f"{leak.upper:.6g}"
     )
+
+
+# --- proofs ---------------------------------------------------------------------------------------
+
+
+def _prove(method: str, *notes: str) -> Callable[[Question[Series], Flips], Leakage]:
+    """Return the proof of flips by their own leakage, with what it rests on besides the model."""
+
+    def prove(question: Question[Series], mechanism: Flips) -> Leakage:
+        if _says_nothing(mechanism):
+            leak = Leakage(0.0, 0.0, method, question.against, covers="any")
+            return replace(leak, assumptions=(SILENT,))
+        leak = leakage(mechanism, question.model, question.against)
+        return replace(leak, assumptions=(*leak.assumptions, *notes))
+
+    return prove
+
+
+def _prove_level(question: Question[Series], mechanism: Flips) -> Leakage:
+    """Return what all algorithms of the DP level of independent flips could leak."""
+    if isinstance(mechanism, XorNoise):
+        raise InvalidPlan("'exchange' plans independent flips, not a noise chain")
+    if _says_nothing(mechanism):
+        return Leakage(0.0, 0.0, "exchange", question.against, assumptions=(SILENT,), covers="any")
+    level = PureDP(flips_epsilon_upper(mechanism))
+    leak = leakage(level, question.model, question.against)
+    return replace(leak, assumptions=(*leak.assumptions, LEVEL), covers="any")
+
+
+def _says_nothing(mechanism: Flips) -> bool:
+    """Return whether the rows of a channel are all the same, to the last bit."""
+    return isinstance(mechanism, RandomizedResponse) and np.ptp(mechanism.matrix, axis=0).max() == 0
+
+
+EXACT = Way(_exact, _prove("exact"))
+EXCHANGE = Way(_exchange, _prove_level)
+XOR = Way(_xor, _prove("xor", WHOLE))
+CHAKRABARTI = Way(_chakrabarti, _prove("chakrabarti", PUBLISHED))
