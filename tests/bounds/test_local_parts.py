@@ -8,16 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undertow.adversaries import Adversary
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.series import local
 from undertow.bounds.series.few import FewStates
 from undertow.bounds.series.hulls import Family, contraction, prune, thin
 from undertow.bounds.series.joined import join
-from undertow.bounds.series.ladders import Products, climb
 from undertow.bounds.series.local import channel_leakage, local_leakage
 from undertow.bounds.series.messages import intervals, rung
 from undertow.bounds.series.pairwise import Bounded, Strides, next_bounds
-from undertow.bounds.series.readers import TwoStates
+from undertow.bounds.series.readers import Products, TwoStates, climb
 from undertow.bounds.series.watched import watch
 from undertow.channels import RandomizedResponse, XorNoise
 from undertow.models.markov import MarkovChain

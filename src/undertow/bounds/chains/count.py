@@ -14,17 +14,23 @@ All laws are kept as logarithms: a count can be astronomically unlikely and stil
 
 import math
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.informed import informed_targets
-from undertow.bounds.chains.paths import complete
-from undertow.bounds.chains.rays import (
+from undertow.bounds.chains.known import (
     Bools,
     Ints,
+    complete,
+    informed_targets,
+    nearest_known,
+    ordered_pairs,
+    stated,
+    witnessed,
+)
+from undertow.bounds.chains.rays import (
     Rays,
     Rows,
     build_position_rays,
@@ -33,12 +39,11 @@ from undertow.bounds.chains.rays import (
     build_rows,
     choose_steps,
     deepest_steps,
-    ordered_pairs,
     start_error,
 )
 from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.chains.windows import EFFORT, Laws, WindowSearch
-from undertow.certificate import Leakage, Witness
+from undertow.certificate import Leakage
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, down, log_sum, up
 
@@ -50,6 +55,8 @@ WINDOW = 512
 
 POSITIONS = 64
 """Most records of a chain with differing steps whose windows are enumerated."""
+
+_leakage = partial(stated, METHOD, "docs, theory: noisy counts")
 
 
 def count_leakage(
@@ -149,15 +156,12 @@ def _sheltered(chain: MarkovChain, against: Against) -> bool:
     """
     if not isinstance(against, Adversary):
         return True
-    below = [record for record in against.known if record < against.target]
-    above = [record for record in against.known if record > against.target]
-    first, last = min(below, default=0), max(above, default=0)
-    left = not below or (first == 0 and len(below) >= max(below) + 1)
-    if not above:
-        return left
-    end = chain.length
-    right = end is not None and last == end - 1 and len(above) >= end - min(above)
-    return left and right
+    left, right = nearest_known(against)
+    if right and chain.length is None:
+        return False
+    before = range(against.target - left if left else 0)
+    after = range(against.target + right, chain.length or 0) if right else ()
+    return all(record in against.known for record in (*before, *after))
 
 
 def informed_count(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
@@ -198,6 +202,7 @@ def _count_laws(rays: Rays, counted: Bools) -> Array:
         law[0, :, size, :, 0] = 0.0
         for step in range(1, steps + 1):
             law[step, :, :size] = path
+            # a counted last record raises the count: shift along j where the last state is counted
             moved = path.copy()
             moved[:, counted, :, 1:] = path[:, counted, :, :-1]
             moved[:, counted, :, 0] = -np.inf
@@ -205,6 +210,7 @@ def _count_laws(rays: Rays, counted: Bools) -> Array:
             if step < steps:
                 kernel = np.log(rays.kernel(step + 1))
                 path = log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
+        # condition on the option: divide by Q_t[x, v], or by the open mass; (t, ray, column, x)
         masses = np.einsum("tbxv,bv->tbx", rays.products, rays.weights)
         totals = np.concatenate([rays.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2)
         law[1:] -= np.where(totals[1:] > 0, np.log(totals[1:]), 0.0)[..., None]
@@ -240,26 +246,15 @@ def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Lea
         if column < chain.size:
             near[position + sign * distance] = column
     length = chain.length or max(position + 1 + right[0], 2)
-    known = [
-        (record, chain.states[state])
+    known = {
+        record: state
         for record, state in complete(chain, near, position, length).items()
         if not isinstance(against, Adversary) or record in against.known
-    ]
-    witness = Witness(
-        position, length, tuple(known),
-        chain.states[search.value[pair]], chain.states[search.other[pair]],
-        output=search.output,
-    )  # fmt: skip
+    }
+    values = search.value[pair], search.other[pair]
+    witness = witnessed(chain, position, length, known, values, output=search.output)
     counted = tuple(s for s, c in zip(chain.states, search.counted, strict=True) if c)
     unknown = length - len(against.known) if isinstance(against, Adversary) else 0
     witness, exact = replay_count(witness, chain, counted, search.scale, unknown)
     lower = min(max(down(exact, 64) - search.pad, 0.0), upper)
     return _leakage(lower, upper, against, witness)
-
-
-def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    return Leakage(
-        lower, upper, METHOD, against, witness,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="docs, theory: noisy counts",
-    )  # fmt: skip

@@ -8,27 +8,39 @@ are closed by Newton's method or dismissed by one rounded-up sweep at the best v
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.informed import informed_targets
-from undertow.bounds.chains.open import capped, diverging, open_gains
-from undertow.bounds.chains.rays import (
+from undertow.bounds.chains.known import (
     Bools,
     Ints,
+    informed_targets,
+    joined,
+    nearest_known,
+    ordered_pairs,
+    stated,
+    witnessed,
+)
+from undertow.bounds.chains.rays import (
     build_position_rays,
     build_position_rows,
     build_rays,
     build_rows,
     choose_steps,
     deepest_steps,
-    ordered_pairs,
     start_error,
 )
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.chains.sides import Attack, Sides
-from undertow.bounds.chains.sweep import signed_sets
+from undertow.bounds.chains.sweep import (
+    Problems,
+    capped,
+    diverging,
+    open_gains,
+    signed_sets,
+)
 from undertow.certificate import Leakage, Witness
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, Array, down, up
@@ -36,6 +48,8 @@ from undertow.numerics import GAP, MAX_STEPS, Array, down, up
 __all__ = ["exchange_leakage"]
 
 METHOD = "exchange"
+_leakage = partial(stated, METHOD, "exchange-rate theorem (docs, theory)")
+
 _BLOCK = 256
 """Positions of a chain with differing steps that are swept together (memory)."""
 
@@ -92,9 +106,7 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
 
 def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | None:
     """Return a target and two values whose leakage grows without bound with the length, if any."""
-    if chain.length is not None:
-        return None
-    if isinstance(against, Adversary) and max(against.known, default=-1) > against.target:
+    if chain.length is not None or nearest_known(against)[1]:
         return None
     apart = diverging(chain, epsilon)
     if not apart.any():
@@ -104,7 +116,7 @@ def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | 
         places = np.flatnonzero(rows.feasible[:, pair])
         if places.size and apart[x, y]:
             target = int(rows.position[places[0]])
-            return Witness(target, target + 2, (), chain.states[x], chain.states[y])
+            return witnessed(chain, target, target + 2, {}, (x, y))
     return None
 
 
@@ -150,15 +162,17 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     longest = 4 * MAX_STEPS if chain.length is None else (chain.length - 1) // 2
     gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
 
-    def lengthen(pairs: Ints, steps: int) -> None:
+    def both(pairs: Ints) -> Problems:
         ray, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
-        found_ = open_gains(rays, ray, value[pair], other[pair], epsilon, steps, gains[ray, pair])
-        gains[ray, pair] = np.maximum(gains[ray, pair], found_)
+        return Problems(rays, ray, value[pair], other[pair], epsilon)
+
+    def lengthen(pairs: Ints, steps: int) -> None:
+        found_ = open_gains(both(pairs), steps, gains[:, pairs].ravel()).reshape(2, -1)
+        gains[:, pairs] = np.maximum(gains[:, pairs], found_)
         reach[pairs] = steps
 
     def dismissed(pairs: Ints, ceilings: Array) -> Bools:
-        ray, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
-        ok = capped(rays, ray, value[pair], other[pair], epsilon, ceilings.ravel())
+        ok = capped(both(pairs), ceilings.ravel())
         return np.asarray(ok.reshape(2, -1).all(axis=0))
 
     alive, steps = np.arange(len(value)), min(8, longest)
@@ -192,8 +206,10 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     for round_ in range(200):
         low = sides.totals(sides.lower, certain=False)
         high = sides.totals(sides.upper, certain=True)
-        lows = np.where(feasible, epsilon + _both(low), -np.inf)
-        highs = np.where(feasible, epsilon + _both(high), -np.inf)
+        # (rows, sides, pairs) -> (rows, pairs): the target's own output adds epsilon for either
+        # value
+        lows = np.where(feasible, epsilon + joined(low[:, 0], low[:, 1]), -np.inf)
+        highs = np.where(feasible, epsilon + joined(high[:, 0], high[:, 1]), -np.inf)
         row, pair = np.unravel_index(int(lows.argmax()), lows.shape)
         best = float(lows[row, pair])
         if highs.max() == -math.inf:  # the adversary leaves no target two possible values
@@ -212,12 +228,6 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     tops = highs.max(axis=0)
     found.upper = max(found.upper, float(tops.max()))
     return np.flatnonzero(tops > found.lower + gap), tops
-
-
-def _both(gains: Array) -> Array:
-    """Return the sum over the two sides, -inf where a side has no option at all."""
-    none = np.asarray(np.isneginf(gains).any(axis=1))
-    return np.asarray(np.where(none, -np.inf, np.where(none[:, None], 0.0, gains).sum(axis=1)))
 
 
 def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
@@ -277,7 +287,7 @@ def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Agains
 
 def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) -> Witness:
     """Return the attack with its sets, taken a little below the root, where signs are clear."""
-    known: list[tuple[int, object]] = []
+    known: dict[int, int] = {}
     sets: list[tuple[int, tuple[object, ...]]] = []
     reach = 0
     for side, option in enumerate(attack.options):
@@ -290,7 +300,7 @@ def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) ->
         logmu = attack.gains[side] + math.log(table[x]) - math.log(table[y]) - back
         if column < chain.size:
             place = attack.position + (distance if side else -distance)
-            known.append((place, chain.states[column]))
+            known[place] = column
         found = signed_sets(attack.rays, ray, x, y, distance, logmu, epsilon)
         for step, members in enumerate(found, start=1):
             if step < distance or column == chain.size:
@@ -299,19 +309,6 @@ def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) ->
         reach = max(reach, distance if side else 0)
     sets = [(place, members) for place, members in sets if 0 < len(members) < chain.size]
     sets.append((attack.position, (chain.states[attack.pair[0]],)))
-    return Witness(
-        attack.position,
-        chain.length or max(attack.position + reach + 1, 2),
-        tuple(sorted(known)),
-        chain.states[attack.pair[0]],
-        chain.states[attack.pair[1]],
-        tuple(sorted(sets, key=lambda entry: entry[0])),
-    )
-
-
-def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    return Leakage(
-        lower, upper, METHOD, against, witness,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="exchange-rate theorem (docs, theory)",
-    )  # fmt: skip
+    length = chain.length or max(attack.position + reach + 1, 2)
+    told = tuple(sorted(sets, key=lambda entry: entry[0]))
+    return witnessed(chain, attack.position, length, known, attack.pair, sets=told)

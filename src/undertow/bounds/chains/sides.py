@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.rays import Bools, Ints, Rays, Rows
-from undertow.bounds.chains.sweep import binary_gains, certified, first_span, grid_gains, newton
+from undertow.bounds.chains.binary import binary_gains
+from undertow.bounds.chains.known import Bools, Ints
+from undertow.bounds.chains.rays import Rays, Rows
+from undertow.bounds.chains.sweep import Problems, certified, first_span, grid_gains, newton
 from undertow.numerics import Array, pad_log, up
 
 __all__ = ["Attack", "Sides"]
@@ -43,9 +45,7 @@ class Sides:
             self.upper = np.where(possible, up(epsilon) * distance, -np.inf)
             self.wanted = self._wanted()
             ray, pair = (axis.ravel() for axis in np.indices(self.prior.shape[1:3]))
-            span = first_span(
-                rays, ray, value[pair], other[pair], self.prior[:, ray, pair], epsilon
-            )
+            span = first_span(self._problems(ray, pair), self.prior[:, ray, pair])
             self.grid(ray, pair, span, points=17)
         self.closed = np.zeros(self.prior.shape, dtype=bool) | binary
 
@@ -53,6 +53,9 @@ class Sides:
     def steps(self) -> int:
         """The number of records swept on each ray."""
         return self.rays.steps
+
+    def _problems(self, ray: Ints, pair: Ints) -> Problems:
+        return Problems(self.rays, ray, self.value[pair], self.other[pair], self.epsilon)
 
     def _wanted(self) -> Ints:
         """Return the distances that some row can use, and the last one for the tail."""
@@ -67,6 +70,9 @@ class Sides:
 
     def tails(self) -> tuple[Array, Array]:
         """Return certified gains of all options beyond the last step: known, open; each (B, P)."""
+        # (B, P, v): ln of the roots with v known at the last step. What lies beyond is a mixture
+        # over
+        # them, so the largest root bounds every farther one (docs, "The exchange rate").
         far = (self.upper + self.prior)[-1, :, :, :-1]
         roots = np.where(np.isnan(far), -np.inf, far).max(axis=2)
         roots = np.where(np.isposinf(self.tail_high), np.inf, roots)
@@ -82,40 +88,34 @@ class Sides:
         """Return the best gain of each row and side, (R, 2, P): upper ends if ``certain``."""
         rows, steps = self.rows, self.steps
         result = np.zeros((*rows.room.shape, len(self.value)))
+        # table (t, B, P, v and open last) -> (t, B, P)
         best_known = table[..., :-1].max(axis=3)
         running = np.maximum.accumulate(best_known, axis=0)
         tail_known, tail_open = self.tails() if certain else (None, None)
-        for row in range(len(rows.position)):
-            for side in (0, 1):
-                ray, room = rows.ray[row, side], rows.room[row, side]
-                first, last = rows.first[row, side], rows.last[row, side]
-                gains = result[row, side]
-                gains[:] = -np.inf
-                if rows.open[row, side]:
-                    gains[:] = 0.0 if room == 0 or not certain else gains
-                    if 0 < room <= steps:
-                        np.maximum(gains, table[room - 1, ray, :, -1], out=gains)
-                    elif room > steps and tail_open is not None:
-                        np.maximum(gains, tail_open[ray], out=gains)
-                    elif room > steps and self.rays.ends[ray]:
-                        np.maximum(gains, table[steps - 1, ray, :, -1], out=gains)
-                near = min(last, steps)
-                if first <= near:
-                    if side == 0 and rows.seen is not None:
-                        part = self._seen(table, row, first, near)
-                    elif first == 1:
-                        part = running[near - 1, ray]
-                    else:
-                        part = best_known[first - 1 : near, ray].max(axis=0)
-                    np.maximum(gains, part, out=gains)
-                if last > steps:
-                    far = tail_known[ray] if tail_known is not None else 0.0
-                    np.maximum(gains, far, out=gains)
+        for row, side, ray, room, first, last, free in rows.sides():
+            gains = result[row, side]
+            gains[:] = -np.inf
+            if free:
+                gains[:] = 0.0 if room == 0 or not certain else gains
+                if 0 < room <= steps:
+                    np.maximum(gains, table[room - 1, ray, :, -1], out=gains)
+                elif room > steps and tail_open is not None:
+                    np.maximum(gains, tail_open[ray], out=gains)
+                elif room > steps and self.rays.ends[ray]:
+                    np.maximum(gains, table[steps - 1, ray, :, -1], out=gains)
+            near = min(last, steps)
+            if first <= near:
+                if side == 0 and rows.seen is not None:
+                    part = self._masked(table, row, first, near).max(axis=(0, 2))
+                elif first == 1:
+                    part = running[near - 1, ray]
+                else:
+                    part = best_known[first - 1 : near, ray].max(axis=0)
+                np.maximum(gains, part, out=gains)
+            if last > steps:
+                far = tail_known[ray] if tail_known is not None else 0.0
+                np.maximum(gains, far, out=gains)
         return result
-
-    def _seen(self, table: Array, row: int, first: int, last: int) -> Array:
-        masked = self._masked(table, row, first, last)
-        return np.asarray(masked.max(axis=(0, 2)))
 
     def _masked(self, table: Array, row: int, first: int, last: int) -> Array:
         """Return left gains (t, P, v) with known states that cannot occur there set to -inf."""
@@ -123,6 +123,7 @@ class Sides:
         part = table[first - 1 : last, rows.ray[row, 0], :, :-1]
         if rows.seen is None:
             return part
+        # (t, 1, v): the states of the records at distances first .. last to the left
         back = rows.place[row] - np.arange(first, last + 1)
         return np.where(rows.seen[back][:, None, :], part, -np.inf)
 
@@ -130,29 +131,24 @@ class Sides:
         """Return per option the gain up to which it cannot matter, given slack (R, 2, P)."""
         rows, steps = self.rows, self.steps
         allowed = np.full(self.prior.shape, np.inf)
-        for row in range(len(rows.position)):
-            for side in (0, 1):
-                ray, room = rows.ray[row, side], rows.room[row, side]
-                first, last = rows.first[row, side], min(rows.last[row, side], steps)
-                limit = slack[row, side]
-                if last >= first:
-                    part = allowed[first - 1 : last, ray, :, :-1]
-                    np.minimum(part, limit[None, :, None], out=part)
-                beyond = max(rows.last[row, side], room if rows.open[row, side] else 0) > steps
-                if rows.open[row, side] and 0 < room <= steps:
-                    part = allowed[room - 1, ray, :, -1]
+        for row, side, ray, room, first, last, free in rows.sides():
+            limit = slack[row, side]
+            known = allowed[first - 1 : min(last, steps), ray, :, :-1]
+            np.minimum(known, limit[None, :, None], out=known)
+            if free and 0 < room <= steps:
+                part = allowed[room - 1, ray, :, -1]
+                np.minimum(part, limit, out=part)
+            if max(last, room if free else 0) > steps:  # options beyond hang on the last step
+                base = self.tail_low[ray]
+                if last <= steps and self.rays.ends[ray]:
+                    base = self.prior[-1, ray, :, -1]
+                with np.errstate(invalid="ignore"):
+                    need = (limit + base)[:, None] - self.prior[-1, ray, :, :-1]
+                part = allowed[-1, ray, :, :-1]
+                np.minimum(part, np.where(np.isnan(need), np.inf, need), out=part)
+                if self.rays.ends[ray] and free:
+                    part = allowed[-1, ray, :, -1]
                     np.minimum(part, limit, out=part)
-                if beyond:
-                    base = self.tail_low[ray]
-                    if rows.last[row, side] <= steps and self.rays.ends[ray]:
-                        base = self.prior[-1, ray, :, -1]
-                    with np.errstate(invalid="ignore"):
-                        need = (limit + base)[:, None] - self.prior[-1, ray, :, :-1]
-                    part = allowed[-1, ray, :, :-1]
-                    np.minimum(part, np.where(np.isnan(need), np.inf, need), out=part)
-                    if self.rays.ends[ray] and rows.open[row, side]:
-                        part = allowed[-1, ray, :, -1]
-                        np.minimum(part, limit, out=part)
         return allowed
 
     def grid(self, ray: Ints, pair: Ints, span: Array, points: int) -> None:
@@ -161,9 +157,8 @@ class Sides:
         for group in groups:  # problems on one ray share their matrix products
             b, p = ray[group], pair[group]
             low, high = grid_gains(
-                self.rays, b, self.value[p], self.other[p], self.prior[:, b, p], span[group],
-                points, self.epsilon, self.wanted,
-            )  # fmt: skip
+                self._problems(b, p), self.prior[:, b, p], span[group], points, self.wanted
+            )
             at = (self.wanted[:, None] - 1, b, p)
             self.lower[at] = np.maximum(self.lower[at], low)
             self.upper[at] = np.minimum(self.upper[at], high)
@@ -189,10 +184,8 @@ class Sides:
         """Close the brackets of some options (rows of (t, ray, pair, column)) by Newton."""
         t, ray, pair, column = options.T
         at = (t, ray, pair, column)
-        lower, upper = newton(
-            self.rays, ray, self.value[pair], self.other[pair],
-            np.stack([t + 1, column], axis=1), self.lower[at], self.prior[at], self.epsilon,
-        )  # fmt: skip
+        option = np.stack([t + 1, column], axis=1)
+        lower, upper = newton(self._problems(ray, pair), option, self.lower[at], self.prior[at])
         self.lower[at] = np.maximum(self.lower[at], lower)
         self.upper[at] = np.minimum(self.upper[at], upper)
         self.closed[at] = True
@@ -202,10 +195,8 @@ class Sides:
         t, ray, pair, column = options.T
         at = (t, ray, pair, column)
         logmu = gains + self.prior[at] - pad_log(self.steps, self.prior.shape[3])
-        ok = certified(
-            self.rays, ray, self.value[pair], self.other[pair],
-            np.stack([t + 1, column], axis=1), logmu, self.epsilon,
-        )  # fmt: skip
+        option = np.stack([t + 1, column], axis=1)
+        ok = certified(self._problems(ray, pair), option, logmu)
         self.upper[at] = np.where(ok, np.minimum(self.upper[at], gains), self.upper[at])
 
     def attack(self, row: int, pair: int) -> Attack:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.rays import Bools, Ints, Rays, Rows
-from undertow.numerics import GAP, ROUNDOFF, Array
+from undertow.bounds.chains.known import Bools, Ints
+from undertow.bounds.chains.rays import Rays, Rows
+from undertow.numerics import GAP, ROUNDOFF, Array, log_ratio
 
 __all__ = ["Laws", "WindowSearch"]
 
@@ -78,6 +79,8 @@ class WindowSearch:
         self.output = 0
         self.effort = EFFORT
         self.prior = rays.log_prior(value, other)
+        # prior ratios of all options beyond the sweep lie within these, so its oscillation bounds
+        # them
         low, high = rays.tail_range(value, other)
         self.tail_low, self.tail_high = low, high
         finite_range = np.isfinite(low) & np.isfinite(high)
@@ -217,9 +220,7 @@ class WindowSearch:
             message = moved
             if settled:
                 break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            loss = np.log(message[self.value]) - np.log(message[self.other])
-        loss = loss - self.prior[-1, ray, :, -1]
+        loss = log_ratio(message[self.value], message[self.other]) - self.prior[-1, ray, :, -1]
         return np.where(np.isfinite(loss), loss, -np.inf)
 
     def _bounds(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> list[tuple[Array, Array]]:

@@ -6,12 +6,12 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import Ints, log, ordered_pairs
 from undertow.bounds.series.hulls import LEAST, TINY, Family, contraction
 from undertow.bounds.series.pairwise import Bounded, Strides
 from undertow.bounds.series.rungs import Rung, gains
-from undertow.bounds.series.watched import Ints, Option, Watched, log, primitive
-from undertow.numerics import ROUNDOFF, Array, log_sum
+from undertow.bounds.series.watched import Option, Watched, primitive
+from undertow.numerics import ROUNDOFF, Array, log_ratio, log_sum
 
 __all__ = ["FewStates"]
 
@@ -57,11 +57,10 @@ class FewStates:
 
     def own(self, targets: Ints) -> tuple[Array, Ints]:
         """Return the log-ratio of the target's own output and which it is, (N, 1, D)."""
-        logs = log(self.watched.channels)
-        with np.errstate(invalid="ignore"):
-            ratio = logs[:, self.value] - logs[:, self.other]  # (n, D, m)
+        channels = self.watched.channels
+        ratio = log_ratio(channels[:, self.value], channels[:, self.other])  # (n, D, m)
         ratio = np.where(np.isnan(ratio), -np.inf, ratio)
-        at = targets if len(logs) > 1 else np.zeros(len(targets), dtype=np.int64)
+        at = targets if len(channels) > 1 else np.zeros(len(targets), dtype=np.int64)
         return ratio.max(axis=2)[at][:, None], ratio.argmax(axis=2)[at][:, None]
 
     def laws(self, records: int) -> tuple[Array, Array]:
@@ -100,6 +99,8 @@ class FewStates:
             if step > 1:
                 families = [family.step(kernel, channel, shrink) for family in families]
             free = free.step(kernel, channel, shrink)
+            # columns: the messages without outputs of a known v at this distance, and of the far
+            # law
             plain = _level(kernel @ plain)
             rows.append(self._rung(families, free, plain, step, size))
             if step == check and self.known:
@@ -218,18 +219,12 @@ class FewStates:
         never = np.full_like(rung.free, -np.inf)
         return Rung(rung.known, rung.known_upper, never, never, rung.top, rung.base, rung.law)
 
-    def _ratio(self, columns: Array) -> Array:
-        """Return ln of the ratio of the entries of each pair, (D, columns); NaN for 0/0."""
-        logs = log(columns)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(logs[self.value] - logs[self.other])
-
     def _rung(
         self, families: list[Messages], free: Messages, plain: Array, step: int, size: int
     ) -> Rung:
         """Return the rung of one target from its families and from messages without outputs."""
         pairs = len(self.value)
-        said = self._ratio(plain)
+        said = log_ratio(plain[self.value], plain[self.other])  # (D, columns); NaN for 0/0
         if families:
             read = [family.ratios(self.value, self.other) for family in families]
             known, upper = (np.stack(part, axis=1) for part in zip(*read, strict=True))

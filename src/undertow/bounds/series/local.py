@@ -14,24 +14,37 @@ pass, which gives the lower end; the upper end carries the rounding errors of it
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.paths import complete
+from undertow.bounds.chains.known import (
+    Ints,
+    check_inside,
+    complete,
+    nearest_known,
+    neighbours,
+    stated,
+    witnessed,
+)
 from undertow.bounds.chains.rays import start_error
 from undertow.bounds.series.few import FewStates
-from undertow.bounds.series.joined import Solved, join, nearest
+from undertow.bounds.series.joined import Solved, join
 from undertow.bounds.series.pairwise import Strides
 from undertow.bounds.series.readers import TwoStates
-from undertow.bounds.series.watched import Attack, Ints, Option, Watched, log, replayed, watch
+from undertow.bounds.series.watched import (
+    Attack,
+    Option,
+    Watched,
+    replayed,
+    watch,
+)
 from undertow.certificate import Leakage, Witness
 from undertow.channels import RandomizedResponse, XorNoise
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, check_count, up
+from undertow.numerics import ROUNDOFF, Array, check_count, log_ratio, up
 from undertow.queries import State
 
 __all__ = ["EFFORT", "channel_leakage", "local_leakage"]
@@ -72,7 +85,6 @@ def local_leakage(
     >>> round(local_leakage(RandomizedResponse.binary(.02, .02), chain).upper, 8)
     9.40794154
     """
-    names: Sequence[State] | None
     if isinstance(mechanism, XorNoise):
         if chain.size != 2:
             raise NotSupported(
@@ -86,9 +98,7 @@ def local_leakage(
             np.array([[1 - rho0, rho0], [rho1, 1 - rho1]]),
         )  # fmt: skip
         return _leakage_of(watched, against, None, chain.states, effort)
-    names = mechanism.outputs
-    if names is None and mechanism.matrix.shape[0] == mechanism.matrix.shape[1]:
-        names = chain.states
+    names = mechanism.names(chain.states)
     return channel_leakage(mechanism.matrix, chain, against, outputs=names, effort=effort)
 
 
@@ -157,9 +167,8 @@ def _solve(watched: Watched, against: Against, wanted: Ints | None, effort: int)
 
 def _ceiling(watched: Watched, against: Against) -> float:
     """Return what no algorithm of the channels' DP level exceeds."""
-    logs = log(watched.channels)
-    with np.errstate(invalid="ignore"):
-        level = float(np.nanmax(logs[:, :, None] - logs[:, None]))
+    channels = watched.channels
+    level = float(np.nanmax(log_ratio(channels[:, :, None], channels[:, None])))
     if math.isinf(level):
         return level
     chain = watched.chain
@@ -180,7 +189,7 @@ def _diverges(watched: Watched, against: Against, fixed: bool) -> bool:
     stay = watched.chain.transition.diagonal()
     apart = stay.min() == 1 or stay.max() == 0
     late = not fixed and stay.max() == 1 and stay.min() > 0
-    return not nearest(against, 1) and bool(apart or late)
+    return not nearest_known(against)[1] and bool(apart or late)
 
 
 def _wanted(watched: Watched, against: Against, targets: Iterable[int] | None) -> Ints | None:
@@ -196,11 +205,7 @@ def _wanted(watched: Watched, against: Against, targets: Iterable[int] | None) -
         return None
     if not named:
         raise InvalidInput("there are no targets; name at least one record, or leave them out")
-    last = max([*named, *(against.known if isinstance(against, Adversary) else ())])
-    if watched.length is not None and last >= watched.length:
-        raise InvalidInput(
-            f"record {last} is outside the series' {watched.length} records (counted from 0)"
-        )
+    check_inside(against, watched.length, named)
     return np.array(named, dtype=np.int64)
 
 
@@ -217,26 +222,20 @@ def _solve_informed(watched: Watched, wanted: Ints | None) -> Solved:
     places = range(records) if wanted is None else wanted.tolist()
     if wanted is None and watched.alike and records > 4 + 2 * size**2:
         places = [*range(2 + 2 * size**2), records - 2, records - 1]
-    seen = watched.supports(records)
     best, found, shown = -math.inf, None, 0
     for target in places:
-        logs = log(watched.channel(target))
-        with np.errstate(invalid="ignore"):
-            weight = logs[:, None] - logs
+        channel = watched.channel(target)
+        weight = log_ratio(channel[:, None], channel)  # (x, x', output)
         weight = np.where(np.isnan(weight), -np.inf, weight)
-        lefts = [None] if target == 0 else np.flatnonzero(seen[target - 1]).tolist()
-        rights = [None] if target == records - 1 else list(range(size))
-        for u in lefts:
-            ahead = chain.initial > 0 if u is None else chain.step(target - 1)[u] > 0
-            for v in rights:
-                both = ahead if v is None else ahead & (chain.step(target)[:, v] > 0)
-                for x, y in permutations(np.flatnonzero(both).tolist(), 2):
-                    if weight[x, y].max() > best:
-                        best, shown = float(weight[x, y].max()), int(weight[x, y].argmax())
-                        found = Attack(
-                            target, records, Option(0 if u is None else 1, u),
-                            Option(0 if v is None else 1, v), x, y,
-                        )  # fmt: skip
+        for known, pairs in neighbours(chain, target, records):
+            for x, y in pairs:
+                if weight[x, y].max() > best:
+                    best, shown = float(weight[x, y].max()), int(weight[x, y].argmax())
+                    left, right = (
+                        Option(int(place in known), known.get(place))
+                        for place in (target - 1, target + 1)
+                    )
+                    found = Attack(target, records, left, right, x, y)
     if found is None:
         return Solved(0.0)
     return Solved(best, found, {found.target: shown})
@@ -269,7 +268,6 @@ def _witness(
     watched: Watched, attack: Attack, shown: dict[int, int], names: Sequence[State],
     against: Against,
 ) -> Witness:  # fmt: skip
-    states = watched.chain.states
     known = {
         attack.target + side * option.distance: option.value
         for side, option in attack.sides()
@@ -277,18 +275,14 @@ def _witness(
     }
     if against == "informed":
         known = complete(watched.chain, known, attack.target, attack.length)
-    return Witness(
-        attack.target, attack.length,
-        tuple((record, states[value]) for record, value in sorted(known.items())),
-        states[attack.value], states[attack.other],
+    return witnessed(
+        watched.chain, attack.target, attack.length, known, (attack.value, attack.other),
         outputs=tuple((record, names[shown[record]]) for record in sorted(shown)),
     )  # fmt: skip
 
 
 def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    method = EXACT if Leakage(lower, upper, EXACT, against).closed else INTERVAL
-    return Leakage(
-        lower, upper, method, against, witness,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="extreme messages on a chain (docs, theory)",
-    )  # fmt: skip
+    found = stated(
+        EXACT, "extreme messages on a chain (docs, theory)", lower, upper, against, witness
+    )
+    return found if found.closed else replace(found, method=INTERVAL)

@@ -25,9 +25,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from undertow.bounds.chains.known import Ints, log
 from undertow.bounds.series.rungs import Rung, gains
-from undertow.bounds.series.watched import Ints, Option, Watched, log
-from undertow.numerics import ROUNDOFF, Array
+from undertow.bounds.series.watched import Option, Watched
+from undertow.numerics import ROUNDOFF, Array, log_ratio
 
 __all__ = ["FLIP", "Extremes", "intervals", "law_ratios", "own_weights", "pulls", "rung", "traced"]
 
@@ -44,8 +45,7 @@ def pulls(channels: Array) -> tuple[Ints, Ints]:
     >>> pulls(np.array([[[.7, .2, .1], [.1, .2, .7]]]))
     (array([2]), array([0]))
     """
-    with np.errstate(invalid="ignore"):
-        ratio = log(channels[:, 0]) - log(channels[:, 1])
+    ratio = log_ratio(channels[:, 0], channels[:, 1])
     never = np.isnan(ratio)
     low = np.where(never, np.inf, ratio).argmin(axis=1)
     high = np.where(never, -np.inf, ratio).argmax(axis=1)

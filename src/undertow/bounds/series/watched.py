@@ -16,25 +16,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from undertow.bounds.chains.known import Bools, log
 from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, freeze
+from undertow.numerics import ROUNDOFF, Array, freeze, log_sum
 
 __all__ = [
     "PLAIN",
     "Attack",
-    "Bools",
-    "Ints",
     "Option",
     "Watched",
-    "log",
     "primitive",
     "replayed",
     "watch",
 ]
-
-Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 PLAIN = 1e-60
 """Least probability with which messages are carried as plain numbers: past a positive step the
@@ -80,18 +75,6 @@ class Watched:
     def channel(self, record: int) -> Array:
         """Return the channel of a record."""
         return np.asarray(self.channels[0 if len(self.channels) == 1 else record])
-
-    def supports(self, records: int) -> Bools:
-        """Return which states can occur at the first records, (records, k); nothing underflows."""
-        seen = np.empty((records, self.size), dtype=bool)
-        seen[0] = self.chain.initial > 0
-        for record in range(1, records):
-            arrows = self.chain.step(record - 1) > 0
-            seen[record] = (seen[record - 1].astype(float) @ arrows) > 0
-            if self.chain.homogeneous and (seen[record] == seen[record - 1]).all():
-                seen[record:] = seen[record]
-                break
-        return seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +217,7 @@ class _Hidden:
         if key not in self.steps:
             step = chain.step(record)
             self.steps[key] = log(step if noise is None else np.asarray(np.kron(step, noise))).T
-        return _log_sum(table[:, None, :] + self.steps[key])
+        return log_sum(table[:, None, :] + self.steps[key], axis=2)
 
     def keep(self, table: Array, which: Bools) -> Array:
         return np.where(which, table, self.nothing)
@@ -260,23 +243,6 @@ class _Hidden:
         return table - common, float(size[np.isfinite(size)].max())
 
     def ratio(self, table: Array) -> float:
-        sums = log(table.sum(axis=1)) if self.plain else _log_sum(table)
+        sums = log(table.sum(axis=1)) if self.plain else log_sum(table, axis=1)
         powers = np.array([1, -1, -1, 1]) @ self.exponent
         return float(sums[0] - sums[1]) - float(sums[2] - sums[3]) + math.log(2) * int(powers)
-
-
-def _log_sum(terms: Array) -> Array:
-    """Return ln sum exp over the last axis."""
-    peak = terms.max(axis=-1)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    return np.asarray(peak + log(np.exp(terms - peak[..., None]).sum(axis=-1)))
-
-
-def log(values: Array) -> Array:
-    """Return the logarithm, -inf at 0 without a warning.
-
-    >>> log(np.array([1.0, 0.0]))
-    array([  0., -inf])
-    """
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(values))
