@@ -11,7 +11,7 @@ from undertow.adversaries import words
 from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.errors import LedgerConflict, NotSupported
 from undertow.ledger.currency import gradual_spread
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import divide_up
 from undertow.plan import Plan

@@ -306,8 +306,8 @@ def test_some_pairs_of_states_are_promised_nothing_about_guesses():
 
 
 def test_own_attackers():
-    def contrary(scene):
-        return Guess(1 - best(scene.prior), scene.prior)
+    def contrary(scenario):
+        return Guess(1 - best(scenario.prior), scenario.prior)
 
     found = attack(FLIPPED, PLAIN, SERIES, ["prior", contrary])
     assert found.verdict("contrary").accuracy == pytest.approx(1 - found.verdict("prior").accuracy)

@@ -22,7 +22,7 @@ from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.quilt import chain_pairs
 from undertow.errors import NothingToProtect, NotSupported, UndertowError
 from undertow.methods import METHODS
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 
 TABLE = 4096  # most series that are enumerated, and most entries of a histogram's table over 16
 ATTACKS = 10  # random attackers of each plan

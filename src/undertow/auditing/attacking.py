@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.auditing.answers import answered, read_answers
-from undertow.auditing.attackers import ATTACKERS, Attacker, Guess, Scene, prior_law
+from undertow.auditing.attackers import ATTACKERS, Attacker, Guess, Scenario, prior_law
 from undertow.auditing.hidden import read_outputs, watch
 from undertow.auditing.intervals import share_interval
 from undertow.auditing.lstm import lstm_attacker
@@ -57,7 +57,7 @@ def attack(
     truth
         The true records, in the form of the outputs: a list, an array, a column, or `Data`.
     attackers
-        Names of attackers, by default all but "informed"; or functions that take a `Scene` and
+        Names of attackers, by default all but "informed"; or functions that take a `Scenario` and
         return a `Guess`.
     known
         Records (0-based, in every series the same) that the attacker knows; their states are
@@ -122,9 +122,9 @@ def _series(
     places = records if outputs.present is None else outputs.present[records]
     watched = outputs.knowing(places, states)
     law = prior_law(chain, read.spans, places, states)
-    scene = Scene(chain, outputs, watched, outputs.there(law), true.codes)
+    scenario = Scenario(chain, outputs, watched, outputs.there(law), true.codes)
     return _Staged(
-        true.codes, true.lengths, {name: partial(one, scene) for name, one in named.items()}
+        true.codes, true.lengths, {name: partial(one, scenario) for name, one in named.items()}
     )
 
 
@@ -143,9 +143,9 @@ def _answers(
         raise NotSupported("attacks on answers need series without absent steps")
     answers = read_answers(sanitised, plan, len(true.lengths))
     records = _places(true, known, "known")
-    scene = answered(answers, plan, chain, true, records)
+    scenario = answered(answers, plan, chain, true, records)
     return _Staged(
-        true.codes, true.lengths, {str(name): partial(scene.guess, str(name)) for name in names}
+        true.codes, true.lengths, {str(name): partial(scenario.guess, str(name)) for name in names}
     )
 
 

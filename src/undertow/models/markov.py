@@ -14,7 +14,7 @@ from undertow.models.stationary import reachable, stationary_law
 from undertow.numerics import ROUNDOFF, ROW_SUM, Array, Keyed, check_count, freeze
 
 if TYPE_CHECKING:
-    from undertow.models.classes import ChainBox, MixingClass
+    from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
 
 __all__ = ["MarkovChain"]
@@ -392,7 +392,7 @@ class MarkovChain(Keyed, Model):
         >>> MarkovChain.box([[.8, .1], [.3, .6]], [[.9, .2], [.4, .7]]).size
         2
         """
-        from undertow.models.classes import ChainBox
+        from undertow.models.chain_classes import ChainBox
 
         return ChainBox(lower, upper, states, length)
 
@@ -407,7 +407,7 @@ class MarkovChain(Keyed, Model):
         >>> MarkovChain.mixing(states=5, pi_min=.05, gap=.1, length=5000).size
         5
         """
-        from undertow.models.classes import MixingClass
+        from undertow.models.chain_classes import MixingClass
 
         return MixingClass(states, pi_min, gap, length)
 

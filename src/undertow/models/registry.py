@@ -26,8 +26,8 @@ KINDS: dict[str, Kind] = {
     "markov-chain": Kind("undertow.models.markov:MarkovChain", "undertow.bounds.chains.leakages"),
     "groups": Kind("undertow.models.groups:Groups", "undertow.bounds.groups"),
     "set": Kind("undertow.models.sets:ModelSet", None),
-    "box": Kind("undertow.models.classes:ChainBox", "undertow.bounds.chains.classes"),
-    "mixing": Kind("undertow.models.classes:MixingClass", "undertow.bounds.chains.classes"),
+    "box": Kind("undertow.models.chain_classes:ChainBox", "undertow.bounds.chains.classes"),
+    "mixing": Kind("undertow.models.chain_classes:MixingClass", "undertow.bounds.chains.classes"),
     "gaussian": Kind(
         "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages"
     ),
@@ -36,7 +36,7 @@ KINDS: dict[str, Kind] = {
     ),
     "network": Kind("undertow.models.network:BayesianNetwork", "undertow.bounds.networks.leakages"),
     "pedigree": Kind("undertow.models.pedigree:Pedigree", "undertow.bounds.networks.pedigrees"),
-    "contagion": Kind("undertow.models.contagion:Contagion", "undertow.bounds.networks.sweeps"),
+    "contagion": Kind("undertow.models.contagion:Contagion", "undertow.bounds.networks.contagions"),
 }
 
 

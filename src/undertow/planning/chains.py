@@ -31,7 +31,7 @@ from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_c
 from undertow.certificate import Leakage
 from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
 from undertow.mechanisms import PureDP
-from undertow.models.classes import MixingClass
+from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up, up

@@ -23,7 +23,7 @@ from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.certificate import Leakage
 from undertow.errors import Contradiction, NotSupported
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, check_epsilon, up
 

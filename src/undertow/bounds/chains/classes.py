@@ -10,7 +10,7 @@ from undertow.bounds.metric import by_spread, refused, spread_level
 from undertow.certificate import Leakage
 from undertow.errors import NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP
-from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.chain_classes import ChainBox, MixingClass
 from undertow.numerics import up
 
 __all__ = ["leakage"]
