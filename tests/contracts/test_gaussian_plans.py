@@ -21,9 +21,11 @@ from undertow.adversaries import EVERYTHING, Adversary
 from undertow.bounds.gaussian.leakages import asked
 from undertow.bounds.gaussian.leakages import leakage as gaussian_leakage
 from undertow.errors import MethodRefused, NothingToProtect
+from undertow.methods import METHODS
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.sets import ModelSet
 from undertow.planning import gaussian as planning
+from undertow.planning.methods import solve
 from undertow.planning.questions import Question, Way
 
 # --- reference numbers ----------------------------------------------------------------------------
@@ -180,8 +182,8 @@ def test_methods_refuse_what_they_do_not_know():
         planning.exchange(question(ut.Count("tall"), model))
     with pytest.raises(MethodRefused, match="not Query"):
         planning.gaussian_bound(question(ut.Query(max), model))
-    with pytest.raises(MethodRefused, match="a Groups"):
-        planning.exchange(question(ut.Sum(0, 1), ut.Groups(2)))
+    with pytest.raises(MethodRefused, match="nothing to say about independent groups"):
+        solve(METHODS["answer"]["gaussian-bound"], question(ut.Sum(0, 1), ut.Groups(2)))
     with pytest.raises(NothingToProtect, match="does not depend on the target"):
         planning.exact(
             question(ut.Linear([0.0, 1.0], 1.0), MultivariateGaussian(0, np.eye(2)),

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -39,21 +39,6 @@ if TYPE_CHECKING:
     from undertow.queries import AnyQuery, LocalQuery, State
 
 __all__ = ["plan", "plan_rows"]
-
-
-class Covers(StrEnum):
-    """Which shapes of data the proof must cover."""
-
-    series = "series"
-    windows = "windows"
-    any = "any"
-
-
-class Unit(StrEnum):
-    """What the promise protects."""
-
-    record = "record"
-    person = "person"
 
 
 Method = StrEnum("Method", {name: name for name in method_names()})  # type: ignore[misc]
@@ -97,16 +82,16 @@ def plan(
         typer.Option("--protect", metavar="I,J", help="Only these records need protection."),
     ] = None,
     covers: Annotated[
-        Covers,
+        Literal["series", "windows", "any"],
         typer.Option(
             "--covers",
             help="Proved for whole series, for one window of each, or for any windows and groups.",
         ),
-    ] = Covers.series,
+    ] = "series",
     unit: Annotated[
-        Unit,
+        Literal["record", "person"],
         typer.Option("--unit", help="What is protected: one record, or all records of a person."),
-    ] = Unit.record,
+    ] = "record",
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write the plan there.")
     ] = None,
@@ -202,11 +187,8 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 
 def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
-    from undertow.mechanisms import DiscreteLaplace
-
-    noise = "discrete Laplace" if isinstance(plan.mechanism, DiscreteLaplace) else "Laplace"
     return [
-        ("noise", f"{noise}, scale {above(plan.mechanism.scale)}"),
+        ("noise", f"{plan.mechanism.words}, scale {above(plan.mechanism.scale)}"),
         ("DP level", above(plan.dp_epsilon)),
         ("leakage", f"{interval(plan.leakage)}; {plan.epsilon:g} is allowed"),
         ("expected error", f"{plan.expected_error:.6g}"),
@@ -224,16 +206,10 @@ def _check_one(
         raise misuse("--pairs goes with a curator's question; a series hides all values")
 
 
-def _shape(local: LocalText, covers: Covers, unit: Unit) -> dict[str, Any]:
+def _shape(local: LocalText, covers: str, unit: str) -> dict[str, Any]:
     """Return what calibrate is told about the shapes of data and the unit, if it is told."""
-    asked = {
-        name: choice.value
-        for name, choice, default in (
-            ("covers", covers, Covers.series),
-            ("unit", unit, Unit.record),
-        )
-        if choice is not default
-    }
+    asked = {"covers": covers} if covers != "series" else {}
+    asked |= {"unit": unit} if unit != "record" else {}
     if local.asked and asked:
         raise misuse(f"--{next(iter(asked))} goes with a curator's question, not with a series")
     return asked

@@ -30,13 +30,21 @@ from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.certificate import Leakage
 from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, PureDP
+from undertow.mechanisms import PureDP
 from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import aim, largest_level
-from undertow.planning.questions import CERTAIN, Noise, Prove, Question, Remembered, noise_way
+from undertow.planning.questions import (
+    CERTAIN,
+    Noise,
+    Prove,
+    Question,
+    Remembered,
+    chains_of,
+    noise_way,
+)
 from undertow.queries import AnyQuery, Count
 
 __all__ = [
@@ -48,21 +56,22 @@ __all__ = [
 
 def solve_exact(question: Question) -> Noise:
     """Return the least noise for a count, by its exact leakage."""
-    query, model, against = _counted(question), question.model, question.against
+    model, against = question.model, question.against
+    _check_count(question)
 
     def measure(rate: float) -> Leakage:
-        return leakage(DiscreteLaplace(query, 1 / rate), model, against, covers=question.covers)
+        return leakage(question.noise(1 / rate), model, against, covers=question.covers)
 
     rate = largest_level(measure, model, aim(question.epsilon), question.search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
-    return DiscreteLaplace(query, up(1 / rate))
+    return question.noise(up(1 / rate))
 
 
 @Remembered
 def prove_exact(question: Question, noise: Noise) -> Leakage:
     """Return the exact leakage of a noisy count, of whole series or of any window."""
-    _counted(question)
+    _check_count(question)
     leak = leakage(noise, question.model, question.against, covers=question.covers)
     if leak.method != ENUMERATED:
         raise MethodRefused(
@@ -71,15 +80,14 @@ def prove_exact(question: Question, noise: Noise) -> Leakage:
     return leak
 
 
-def _counted(question: Question) -> Count:
-    """Return the count that is asked of chains, or refuse."""
-    if not isinstance(question.query, Count):
+def _check_count(question: Question) -> None:
+    """Refuse anything but a count on chains."""
+    if question.query.kind != "count":
         raise MethodRefused(
             f"'exact' knows counts on chains, not {type(question.query).__name__}; use "
             "method='exchange'"
         )
     question.chains("exact")
-    return question.query
 
 
 def solve_exchange(question: Question) -> Noise:
@@ -114,7 +122,7 @@ def worst_of_level(question: Question, noise: Noise, whose: str) -> Leakage:
 
 
 def _more_than_mixing(question: Question) -> None:
-    if any(isinstance(member, MixingClass) for member in members(question.model)):
+    if any(member.kind == "mixing" for member in members(question.model)):
         raise MethodRefused(
             "'exchange' needs the chain, not only how fast it mixes; use method='quilt-approx'"
         )
@@ -311,7 +319,7 @@ def _distance(query: AnyQuery, model: AnyModel, secrets: Secrets) -> float:
                 return float(found.upper)
         return query_distance(chain, query, *hidden)
 
-    return max(reach(chain) for chain in members(model) if isinstance(chain, MarkovChain))
+    return max(map(reach, chains_of(model)))
 
 
 def _published(method: str, constant: Callable[[MarkovChain], float], question: Question) -> Noise:
@@ -352,9 +360,7 @@ def quilt_effort(model: AnyModel) -> float:
     widths on both sides are tried, and each position where the law of a record changes.
     """
     work = 0.0
-    for chain in members(model):
-        if not isinstance(chain, MarkovChain):
-            continue
+    for chain in chains_of(model):
         if not chain.homogeneous:
             work += 150.0 * (chain.length or math.inf)
             continue

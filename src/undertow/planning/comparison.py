@@ -51,12 +51,12 @@ class Row:
     @property
     def scale(self) -> float | None:
         """The noise scale, of a curator's answer."""
-        return None if self._local else self.plan.noise.scale  # type: ignore[union-attr]
+        return None if self._noisy is None else self._noisy.noise.scale
 
     @property
     def expected_error(self) -> float | None:
         """The expected absolute error of one released number."""
-        return None if self._local else self.plan.expected_error  # type: ignore[union-attr]
+        return None if self._noisy is None else self._noisy.expected_error
 
     @property
     def measures(self) -> dict[str, float]:
@@ -64,14 +64,14 @@ class Row:
         return {} if self.plan is None else dict(self.plan.measures)
 
     @property
-    def _local(self) -> bool:
-        """Whether there is no noise to speak of."""
-        return self.plan is None or self.plan.task != "answer"
-
-    @property
     def error_bar(self) -> float | None:
         """The distance within which all released numbers lie with probability 95%."""
-        return None if self._local else self.plan.accuracy(0.05)  # type: ignore[union-attr]
+        return None if self._noisy is None else self._noisy.accuracy(0.05)
+
+    @property
+    def _noisy(self) -> Plan[Any] | None:
+        """The plan, where it adds noise to an answer."""
+        return self.plan if self.plan is not None and self.plan.task == "answer" else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""

@@ -31,7 +31,7 @@ from undertow.numerics import Array, up
 from undertow.planning.budget import aim
 from undertow.planning.groups import dependents, group_noise
 from undertow.planning.questions import Noise, Question, Remembered, noise_way
-from undertow.queries import AnyQuery, Linear, Mean, Sum
+from undertow.queries import AnyQuery, Linear
 
 __all__ = ["DEPENDENT", "dependent", "prove_dependent"]
 
@@ -120,18 +120,20 @@ def _wanted(model: object, question: Question) -> float:
     """Return the scale that the coefficients ask for on one model, or refuse."""
     query, epsilon = question.query, question.epsilon
     total: Total
-    if isinstance(model, Groups):  # nothing is known inside a group: every coefficient is 1
-        return group_noise(model.size, question).scale
-    if isinstance(model, MarkovChain):
-        total = chain_total(model, query)
-    elif isinstance(model, BayesianNetwork):
-        total = network_total(model, query)
-    elif isinstance(model, MultivariateGaussian | GaussianClass):
-        total = gaussian_total(_covariance(model), *_weights(query, model.length))
-    else:
-        raise MethodRefused(
-            "dependence coefficients need the law of the records, and this model is a class of laws"
-        )
+    match model:
+        case Groups():  # nothing is known inside a group: every coefficient is 1
+            return group_noise(model.size, question).scale
+        case MarkovChain():
+            total = chain_total(model, query)
+        case BayesianNetwork():
+            total = network_total(model, query)
+        case MultivariateGaussian() | GaussianClass():
+            total = gaussian_total(_covariance(model), *_weights(query, model.length))
+        case _:
+            raise MethodRefused(
+                "dependence coefficients need the law of the records, and this model is a class "
+                "of laws"
+            )
     least = query.sensitivity(question.length) / epsilon
     return fixed_point_scale(total, epsilon, least, question.search.precision)
 
@@ -152,9 +154,9 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
         if query.outputs > 1:
             raise MethodRefused("dependence coefficients are those of one answer, not of several")
         return query.weights.reshape(-1), query.spread, query.lower is not None
-    if isinstance(query, Sum | Mean):
-        each = 1 / length if isinstance(query, Mean) else 1.0
-        return np.full(length, each), float(query.upper) - float(query.lower), True
+    if query.ends is not None:
+        each = 1 / length if query.kind == "mean" else 1.0
+        return np.full(length, each), query.ends[1] - query.ends[0], True
     raise MethodRefused(
         f"dependence coefficients of Gaussian records are those of a Linear, Sum or Mean, not of "
         f"{type(query).__name__}"

@@ -17,7 +17,6 @@ from undertow.methods import METHODS, Method
 from undertow.plan import Plan
 from undertow.planning.methods import named, solve
 from undertow.planning.search import check_question
-from undertow.queries import Histogram
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import found_in, parameters
 
@@ -239,7 +238,7 @@ def numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
     for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
-        histogram = isinstance(release.plan.noise.query, Histogram)
+        histogram = release.plan.noise.query.per_state
         for state, value in found.items() if histogram else [(None, found)]:
             yield Number(group, state, value, bar)
 
