@@ -11,7 +11,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.known import Bools, nearest_known
-from undertow.bounds.chains.rays import start_error
+from undertow.bounds.chains.side_laws import start_error
 from undertow.bounds.series.erasing import lone_losses
 from undertow.bounds.series.regions import (
     binary_rates,

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from undertow.bounds.chains.known import Ints, log
-from undertow.bounds.chains.rays import Rays
+from undertow.bounds.chains.side_laws import SideLaws
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log
 
@@ -61,15 +61,17 @@ def closed_budget(chain: MarkovChain, epsilon: float) -> float | None:
     return min(ignorant_ratios(q, r, epsilon))
 
 
-def binary_gains(rays: Rays, value: Ints, epsilon: float, prior: Array) -> tuple[Array, Array]:
-    """Return lower and certified upper gains on homogeneous two-state rays, without roots.
+def binary_gains(
+    side_laws: SideLaws, value: Ints, epsilon: float, prior: Array
+) -> tuple[Array, Array]:
+    """Return lower and certified upper gains on homogeneous two-state sides, without roots.
 
     The log-ratio R of the two messages obeys R' = M(R +- epsilon) with the monotone map
     M(R) = ln (K00 e^R + K01) / (K10 e^R + K11), whose slope is at most 1 in size; the extremes of
     R for every distance come from one O(T) pass.
     """
     steps = len(prior)
-    kernel = rays.kernel(1)[:, None]  # (B, 1, 2, 2) against columns v = 0, 1, open
+    kernel = side_laws.kernel(1)[:, None]  # (B, 1, 2, 2) against columns v = 0, 1, open
 
     logs = log(kernel)
 
@@ -83,8 +85,8 @@ def binary_gains(rays: Rays, value: Ints, epsilon: float, prior: Array) -> tuple
             below = np.where(np.isneginf(ratio), logs[..., 0, 1] - logs[..., 1, 1], above)
         return np.asarray(below)
 
-    known = log_ratio(rays.kernel(1)[:, 0], rays.kernel(1)[:, 1])  # (B, v)
-    far = log_ratio(rays.weights[:, :1], rays.weights[:, 1:])
+    known = log_ratio(side_laws.kernel(1)[:, 0], side_laws.kernel(1)[:, 1])  # (B, v)
+    far = log_ratio(side_laws.weights[:, :1], side_laws.weights[:, 1:])
     most = np.concatenate([known, step_through(far + epsilon)], axis=1)
     least = np.concatenate([known, step_through(far - epsilon)], axis=1)
     # M rises or falls throughout, so the extremes after a step come from those before it

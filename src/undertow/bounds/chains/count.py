@@ -30,18 +30,18 @@ from undertow.bounds.chains.known import (
     stated,
     witnessed,
 )
-from undertow.bounds.chains.rays import (
-    Rays,
+from undertow.bounds.chains.replay import replay_count
+from undertow.bounds.chains.side_laws import (
     Rows,
-    build_position_rays,
+    SideLaws,
     build_position_rows,
-    build_rays,
+    build_position_side_laws,
     build_rows,
+    build_side_laws,
     choose_steps,
     deepest_steps,
     start_error,
 )
-from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.chains.windows import EFFORT, Laws, WindowSearch
 from undertow.certificate import Leakage
 from undertow.models.markov import MarkovChain
@@ -116,21 +116,21 @@ def _search(
 ) -> WindowSearch:
     """Search the windows of up to ``steps`` records a side."""
     if chain.homogeneous:
-        rays = build_rays(chain, steps)
+        side_laws = build_side_laws(chain, steps)
         rows = build_rows(chain, steps, against, ends=not isinstance(chain.start, str))
         law = _chain_laws(chain, steps, tuple(bool(mark) for mark in marks))
     else:
         positions = np.arange(len(chain.transition) + 1)
         if isinstance(against, Adversary):
             positions = positions[against.target : against.target + 1]
-        rays = build_position_rays(chain, positions, steps, full=True)
-        rows = build_position_rows(chain, positions, rays.steps, against)
-        law = _count_laws(rays, marks)
+        side_laws = build_position_side_laws(chain, positions, steps, full=True)
+        rows = build_position_rows(chain, positions, side_laws.steps, against)
+        law = _count_laws(side_laws, marks)
     value, other = ordered_pairs(chain.size)
     step = np.subtract(marks[value], marks[other], dtype=float) / scale
     search = WindowSearch(
-        rays, rows, _side_laws(law, value, other, scale), step, value, other, marks, scale,
-        chain.length, _sheltered(chain, against), _pooled(chain, rows, rays.steps, against),
+        side_laws, rows, _side_laws(law, value, other, scale), step, value, other, marks, scale,
+        chain.length, _sheltered(chain, against), _pooled(chain, rows, side_laws.steps, against),
     )  # fmt: skip
 
     def ceiling() -> float:
@@ -175,7 +175,7 @@ def informed_count(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
 
 
 def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> Laws:
-    """Return the laws of the counts on all rays with the noise added, and the side losses."""
+    """Return the laws of the counts on all sides with the noise added, and the side losses."""
     noisy = _smooth(law, 1.0 / scale)
     possible = np.asarray(np.isfinite(noisy).all(axis=4))
     pair_ok = possible[..., value] & possible[..., other]
@@ -188,17 +188,17 @@ def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> Laws:
 @lru_cache(maxsize=4)
 def _chain_laws(chain: MarkovChain, steps: int, counted: tuple[bool, ...]) -> Array:
     """Return the laws of a homogeneous chain's counts: they do not depend on the noise."""
-    return _count_laws(build_rays(chain, steps), np.array(counted))
+    return _count_laws(build_side_laws(chain, steps), np.array(counted))
 
 
-def _count_laws(rays: Rays, counted: Bools) -> Array:
-    """Return ln Pr[count on a ray | target value, option], (T + 1, B, k + 1, k, T + 1)."""
-    steps, (count, size) = rays.steps, rays.weights.shape
+def _count_laws(side_laws: SideLaws, counted: Bools) -> Array:
+    """Return ln Pr[count on a side | target value, option], (T + 1, B, k + 1, k, T + 1)."""
+    steps, (count, size) = side_laws.steps, side_laws.weights.shape
     law = np.full((steps + 1, count, size + 1, size, steps + 1), -np.inf)
     with np.errstate(divide="ignore"):
-        far = np.log(rays.weights)
-        path = np.full((count, size, size, steps + 1), -np.inf)  # (ray, last, target value, j)
-        path[..., 0] = np.log(rays.kernel(1)).transpose(0, 2, 1)
+        far = np.log(side_laws.weights)
+        path = np.full((count, size, size, steps + 1), -np.inf)  # (which, last, target value, j)
+        path[..., 0] = np.log(side_laws.kernel(1)).transpose(0, 2, 1)
         law[0, :, size, :, 0] = 0.0
         for step in range(1, steps + 1):
             law[step, :, :size] = path
@@ -208,11 +208,13 @@ def _count_laws(rays: Rays, counted: Bools) -> Array:
             moved[:, counted, :, 0] = -np.inf
             law[step, :, size] = log_sum(moved + far[:, :, None, None], axis=1)
             if step < steps:
-                kernel = np.log(rays.kernel(step + 1))
+                kernel = np.log(side_laws.kernel(step + 1))
                 path = log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
-        # condition on the option: divide by Q_t[x, v], or by the open mass; (t, ray, column, x)
-        masses = np.einsum("tbxv,bv->tbx", rays.products, rays.weights)
-        totals = np.concatenate([rays.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2)
+        # condition on the option: divide by Q_t[x, v], or by the open mass; (t, which, column, x)
+        masses = np.einsum("tbxv,bv->tbx", side_laws.products, side_laws.weights)
+        totals = np.concatenate(
+            [side_laws.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2
+        )
         law[1:] -= np.where(totals[1:] > 0, np.log(totals[1:]), 0.0)[..., None]
     return law
 
@@ -237,9 +239,9 @@ def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Lea
         return _leakage(0.0, upper, against, None)
     row, pair, left, right = search.window
     position = int(search.rows.position[row])
-    if left[1] == chain.size and left[0] <= search.rays.steps:
+    if left[1] == chain.size and left[0] <= search.side_laws.steps:
         position = left[0]
-    elif chain.length and right[1] == chain.size and right[0] <= search.rays.steps:
+    elif chain.length and right[1] == chain.size and right[0] <= search.side_laws.steps:
         position = chain.length - 1 - right[0]
     near = {}
     for distance, column, sign in ((*left, -1), (*right, 1)):

@@ -23,16 +23,16 @@ from undertow.bounds.chains.known import (
     stated,
     witnessed,
 )
-from undertow.bounds.chains.rays import (
-    build_position_rays,
+from undertow.bounds.chains.replay import replay_pure_dp
+from undertow.bounds.chains.side_laws import (
     build_position_rows,
-    build_rays,
+    build_position_side_laws,
     build_rows,
+    build_side_laws,
     choose_steps,
     deepest_steps,
     start_error,
 )
-from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.chains.sides import Attack, Sides
 from undertow.bounds.chains.sweep import (
     Problems,
@@ -95,10 +95,12 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
             positions = positions[against.target : against.target + 1]
         for start in range(0, len(positions), _BLOCK):
             block = positions[start : start + _BLOCK]
-            rays = build_position_rays(reduced, block, MAX_STEPS, isinstance(against, Adversary))
-            rows = build_position_rows(reduced, block, rays.steps, against)
+            side_laws = build_position_side_laws(
+                reduced, block, MAX_STEPS, isinstance(against, Adversary)
+            )
+            rows = build_position_rows(reduced, block, side_laws.steps, against)
             value, other = ordered_pairs(reduced.size)
-            _maximise(Sides(rays, rows, value, other, epsilon, binary=False), found)
+            _maximise(Sides(side_laws, rows, value, other, epsilon, binary=False), found)
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
     return _conclude(found, reduced, epsilon, against)
@@ -130,11 +132,11 @@ def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, fou
     value, other = ordered_pairs(chain.size)
     alive = np.arange(len(value))
     while True:
-        rays = build_rays(chain, steps)
+        side_laws = build_side_laws(chain, steps)
         rows = build_rows(chain, steps, against)
         part = replace(rows, feasible=rows.feasible[:, alive])
         ceiling = found.upper
-        sides = Sides(rays, part, value[alive], other[alive], epsilon, binary=chain.size == 2)
+        sides = Sides(side_laws, part, value[alive], other[alive], epsilon, binary=chain.size == 2)
         doubtful, tops = _maximise(sides, found)
         if not doubtful.size or steps >= most or not (part.room > steps).any():
             return
@@ -146,7 +148,7 @@ def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, fou
         settled = np.delete(tops, doubtful)
         found.upper = max(ceiling, float(settled.max(initial=-math.inf)))
         alive, steps = alive[doubtful], deepest_steps(chain, min(2 * steps, most))
-        if steps <= rays.steps:
+        if steps <= side_laws.steps:
             found.upper = max(found.upper, float(tops.max()))
             return
 
@@ -157,14 +159,14 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     Short sides rank the pairs; the leaders are lengthened until their gain is steady; the others
     are dismissed by one sweep each at what they would need to win, or lengthened and tried again.
     """
-    rays = build_rays(chain, 1)
+    side_laws = build_side_laws(chain, 1)
     value, other = ordered_pairs(chain.size)
     longest = 4 * MAX_STEPS if chain.length is None else (chain.length - 1) // 2
     gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
 
     def both(pairs: Ints) -> Problems:
-        ray, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
-        return Problems(rays, ray, value[pair], other[pair], epsilon)
+        which, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
+        return Problems(side_laws, which, value[pair], other[pair], epsilon)
 
     def lengthen(pairs: Ints, steps: int) -> None:
         found_ = open_gains(both(pairs), steps, gains[:, pairs].ravel()).reshape(2, -1)
@@ -196,7 +198,7 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     found.lower, found.upper = best, math.inf if alive.size else goal
     found.attack = Attack(
         distance, (int(value[pair]), int(other[pair])), ((distance, chain.size),) * 2,
-        (float(gains[0, pair]), float(gains[1, pair])), build_rays(chain, distance), (0, 1),
+        (float(gains[0, pair]), float(gains[1, pair])), build_side_laws(chain, distance), (0, 1),
     )  # fmt: skip
 
 
@@ -234,7 +236,7 @@ def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
     """Grid, close or dismiss the options that keep the ceiling up; False if none is left.
 
     While many options are doubtful a finer grid narrows them together. Then the most promising
-    option of each ray and pair is closed, and the others are dismissed against it.
+    option of each side and pair is closed, and the others are dismissed against it.
     """
     allowed = sides.allowances(limit)
     with np.errstate(invalid="ignore"):
@@ -250,10 +252,12 @@ def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
     problems = np.argwhere(doubtful.any(axis=(0, 3)))
     order = np.argsort(-upper.max(axis=(0, 3))[tuple(problems.T)], kind="stable")
     pivots = set()
-    for ray, pair in problems[order[:32]]:
+    for which, pair in problems[order[:32]]:
         for table in (lower, upper):
-            place = np.unravel_index(int(table[:, ray, pair].argmax()), table[:, ray, pair].shape)
-            pivots.add((int(place[0]), int(ray), int(pair), int(place[1])))
+            place = np.unravel_index(
+                int(table[:, which, pair].argmax()), table[:, which, pair].shape
+            )
+            pivots.add((int(place[0]), int(which), int(pair), int(place[1])))
     sides.close(np.array(sorted(pivots)))
     rest = options[~sides.closed[tuple(options.T)]]
     at = tuple(rest.T)
@@ -294,14 +298,16 @@ def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) ->
         if option is None:
             continue
         distance, column = option
-        ray, (x, y) = attack.ray[side], attack.pair
-        masses = attack.rays.products[distance, ray]
-        table = masses[:, column] if column < chain.size else masses @ attack.rays.weights[ray]
+        which, (x, y) = attack.which[side], attack.pair
+        masses = attack.side_laws.products[distance, which]
+        table = (
+            masses[:, column] if column < chain.size else masses @ attack.side_laws.weights[which]
+        )
         logmu = attack.gains[side] + math.log(table[x]) - math.log(table[y]) - back
         if column < chain.size:
             place = attack.position + (distance if side else -distance)
             known[place] = column
-        found = signed_sets(attack.rays, ray, x, y, distance, logmu, epsilon)
+        found = signed_sets(attack.side_laws, which, x, y, distance, logmu, epsilon)
         for step, members in enumerate(found, start=1):
             if step < distance or column == chain.size:
                 place = attack.position + (step if side else -step)

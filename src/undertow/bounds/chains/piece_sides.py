@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from undertow.bounds.chains.known import Bools, extremes, ordered_pairs
-from undertow.bounds.chains.rays import choose_steps
+from undertow.bounds.chains.side_laws import choose_steps
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, log_ratio, pad_log
 

@@ -19,7 +19,7 @@ from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import Bools, stated, supports, witnessed
 from undertow.bounds.chains.piece_search import PieceSearch
 from undertow.bounds.chains.piece_sides import Found
-from undertow.bounds.chains.rays import start_error
+from undertow.bounds.chains.side_laws import start_error
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction
 from undertow.models.markov import MarkovChain

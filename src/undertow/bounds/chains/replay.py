@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from undertow.bounds.chains.known import log
-from undertow.bounds.chains.rays import start_error
+from undertow.bounds.chains.side_laws import start_error
 from undertow.certificate import Witness
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, log_error

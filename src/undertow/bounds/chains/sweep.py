@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from undertow.bounds.chains.known import Bools, Ints, extremes
-from undertow.bounds.chains.rays import Rays
+from undertow.bounds.chains.side_laws import SideLaws
 from undertow.models.markov import MarkovChain
 from undertow.models.stationary import reachable
 from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log
@@ -46,10 +46,10 @@ _LONGEST = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """N roots to find at one DP level: the ray of each, and its pair of values; each (N,)."""
+    """N roots to find at one DP level: the side of each, and its pair of values; each (N,)."""
 
-    rays: Rays
-    ray: Ints
+    side_laws: SideLaws
+    which: Ints
     value: Ints
     other: Ints
     epsilon: float
@@ -57,22 +57,22 @@ class Problems:
     def part(self, which: Ints | slice) -> "Problems":
         """Return some of the problems."""
         return Problems(
-            self.rays, self.ray[which], self.value[which], self.other[which], self.epsilon
+            self.side_laws, self.which[which], self.value[which], self.other[which], self.epsilon
         )
 
     def first(self) -> tuple[Array, Array]:
         """Return K_1[x] and K_1[x'], each (N, k)."""
-        kernel = self.rays.kernel(1)
-        return kernel[self.ray, self.value], kernel[self.ray, self.other]
+        kernel = self.side_laws.kernel(1)
+        return kernel[self.which, self.value], kernel[self.which, self.other]
 
     def carry(self, rows: Array, step: int) -> Array:
-        """Return rows (N, G, k) times the kernel of the step after ``step`` of each one's ray."""
-        kernel = self.rays.kernel(step + 1)
+        """Return rows (N, G, k) times the kernel of the step after ``step`` of each one's which."""
+        kernel = self.side_laws.kernel(step + 1)
         if rows.size < 20_000:
-            return np.asarray(rows @ kernel[self.ray])
+            return np.asarray(rows @ kernel[self.which])
         result = np.empty_like(rows)
-        for one in np.unique(self.ray):  # a few large products instead of many small ones
-            here = self.ray == one
+        for one in np.unique(self.which):  # a few large products instead of many small ones
+            here = self.which == one
             part = rows[here]
             result[here] = (part.reshape(-1, part.shape[-1]) @ kernel[one]).reshape(part.shape)
         return result
@@ -84,10 +84,10 @@ def _upper_values(problems: Problems, mu: Array, steps: int) -> Iterator[Array]:
     Each problem has G values of mu (shape (N, G)). They share a scale, so chords through the
     values are meaningful.
     """
-    epsilon, far = problems.epsilon, problems.rays.weights
+    epsilon, far = problems.epsilon, problems.side_laws.weights
     spend = math.exp(-epsilon) * (1 - 8 * ROUNDOFF)
     slack = (2 * far.shape[1] + 16) * ROUNDOFF
-    weights = far[problems.ray][:, :, None]
+    weights = far[problems.which][:, :, None]
     value, other = problems.first()
     top, low = value[:, None, :], mu[:, :, None] * other[:, None, :]
     signed = (top - low) + 4 * ROUNDOFF * (top + low)
@@ -214,7 +214,7 @@ def newton(problems: Problems, option: Ints, gain: Array, prior: Array) -> tuple
         ok = certified(problems.part(todo), option[todo], trial)
         upper[todo[ok]] = trial[ok]
         pending[todo[ok]] = False
-    pad = pad_log(float(distance.max(initial=1)), problems.rays.weights.shape[1])
+    pad = pad_log(float(distance.max(initial=1)), problems.side_laws.weights.shape[1])
     return np.maximum(best - prior, 0.0), np.maximum(upper - prior + pad, 0.0)
 
 
@@ -248,7 +248,7 @@ def certified(problems: Problems, option: Ints, logmu: Array) -> Bools:
 
 def _ratio(problems: Problems, option: Ints, logmu: Array) -> Array:
     """Return ln E[phi | x] / E[phi | x'] for the sets S_t = {c_t > 0} at mu, unnormalised."""
-    weights, (distance, column) = problems.rays.weights, option.T
+    weights, (distance, column) = problems.side_laws.weights, option.T
     spend = math.exp(-problems.epsilon)
     mu = np.exp(np.minimum(logmu, 700.0))[:, None]
     both = np.stack(problems.first(), axis=1)  # (N, x or x', k)
@@ -261,7 +261,7 @@ def _ratio(problems: Problems, option: Ints, logmu: Array) -> Array:
             known = here[column[here] < weights.shape[1]]
             free = here[column[here] == weights.shape[1]]
             pick = both[known, :, column[known]]
-            sums = np.einsum("nak,nk->na", spent[free], weights[problems.ray[free]])
+            sums = np.einsum("nak,nk->na", spent[free], weights[problems.which[free]])
             result[known] = log_ratio(pick[:, 0], pick[:, 1])
             result[free] = log_ratio(sums[:, 0], sums[:, 1])
         if step == distance.max():
@@ -274,17 +274,25 @@ def _ratio(problems: Problems, option: Ints, logmu: Array) -> Array:
 
 
 def signed_sets(
-    rays: Rays, ray: int, value: int, other: int, distance: int, logmu: float, epsilon: float
+    side_laws: SideLaws,
+    which: int,
+    value: int,
+    other: int,
+    distance: int,
+    logmu: float,
+    epsilon: float,
 ) -> list[Ints]:
     """Return the sets S_1 .. S_distance of one problem at mu, as arrays of states."""
-    first = rays.kernel(1)[ray]
+    first = side_laws.kernel(1)[which]
     spend, mu = math.exp(-epsilon), math.exp(min(logmu, 700.0))
     signed = first[value] - mu * first[other]
     sets: list[Ints] = []
     for step in range(1, distance + 1):
         sets.append(np.flatnonzero(signed > 0))
         if step < distance:
-            signed = np.where(signed > 0, signed, spend * signed) @ rays.kernel(step + 1)[ray]
+            signed = (
+                np.where(signed > 0, signed, spend * signed) @ side_laws.kernel(step + 1)[which]
+            )
             peak = float(np.abs(signed).max())
             signed = signed / peak if peak > 0 else signed
     return sets
@@ -299,7 +307,7 @@ def signed_sets(
 def open_gains(problems: Problems, steps: int, start: Array) -> Array:
     """Return the gains of open sides of ``steps`` records, from below; ``start`` are reached."""
     prior = _open_prior(problems)
-    option = np.array([[steps, problems.rays.weights.shape[1]]] * len(start))
+    option = np.array([[steps, problems.side_laws.weights.shape[1]]] * len(start))
     return _dinkelbach(problems, option, start + prior) - prior
 
 
@@ -322,8 +330,8 @@ def capped(problems: Problems, gain: Array) -> Bools:
 
 def _open_prior(problems: Problems) -> Array:
     """Return ln of the ratio of the open masses, the same at every length."""
-    rays, ray, row = problems.rays, problems.ray, np.arange(len(problems.ray))
-    masses = np.einsum("nkv,nv->nk", rays.products[1][ray], rays.weights[ray])
+    side_laws, which, row = problems.side_laws, problems.which, np.arange(len(problems.which))
+    masses = np.einsum("nkv,nv->nk", side_laws.products[1][which], side_laws.weights[which])
     return np.asarray(np.log(masses[row, problems.value]) - np.log(masses[row, problems.other]))
 
 

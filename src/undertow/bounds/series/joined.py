@@ -13,8 +13,8 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.known import Bools, Ints, joined, nearest_known, ordered_pairs, supports
+from undertow.bounds.series.observed import Attack, ObservedChain, Option
 from undertow.bounds.series.rungs import Reader, Rung
-from undertow.bounds.series.watched import Attack, Option, Watched
 from undertow.numerics import GAP, Array
 
 __all__ = ["Solved", "join"]
@@ -36,9 +36,9 @@ class Solved:
     outputs: dict[int, int] | None = None
 
 
-def join(watched: Watched, reader: Reader, against: Against, wanted: Ints | None) -> Solved:
+def join(observed: ObservedChain, reader: Reader, against: Against, wanted: Ints | None) -> Solved:
     """Return the largest sum of left side, own output and right side over the wanted targets."""
-    rows: _Rows = (_Alike if watched.alike else _Differing)(watched, reader, against, wanted)
+    rows: _Rows = (_Alike if observed.alike else _Differing)(observed, reader, against, wanted)
     return rows.solve()
 
 
@@ -46,14 +46,14 @@ class _Rows:
     """Targets and what is asked about them."""
 
     def __init__(
-        self, watched: Watched, reader: Reader, against: Against, wanted: Ints | None
+        self, observed: ObservedChain, reader: Reader, against: Against, wanted: Ints | None
     ) -> None:
         if isinstance(against, Adversary):
             wanted = np.array([against.target])
-        self.watched, self.reader, self.against, self.wanted = watched, reader, against, wanted
+        self.observed, self.reader, self.against, self.wanted = observed, reader, against, wanted
         self.everything, self.informed = against == "any", against == "informed"
         self.near = dict(zip((-1, 1), nearest_known(against), strict=True))
-        self.value, self.other = ordered_pairs(watched.size)
+        self.value, self.other = ordered_pairs(observed.size)
 
     def solve(self) -> Solved:
         raise NotImplementedError
@@ -83,8 +83,8 @@ class _Differing(_Rows):
     """Steps or channels differ: a row for each target, read as far as any of them needs."""
 
     def solve(self) -> Solved:
-        length = self.watched.length or 2
-        seen = supports(self.watched.chain, length)
+        length = self.observed.length or 2
+        seen = supports(self.observed.chain, length)
         targets = np.arange(length) if self.wanted is None else self.wanted
         targets, total = self.possible(targets, seen)
         if not targets.size:
@@ -99,7 +99,7 @@ class _Differing(_Rows):
             return Solved(0.0)
         row, own, pair = (int(axis) for axis in place)
         left, right = (
-            Option(int(d[place]), int(v[place]) if v[place] < self.watched.size else None)
+            Option(int(d[place]), int(v[place]) if v[place] < self.observed.size else None)
             for d, v in options
         )
         return self.conclude(upper, int(targets[row]), length, left, right, own, pair)
@@ -108,7 +108,7 @@ class _Differing(_Rows):
         self, side: int, targets: Ints, seen: Bools, shape: tuple[int, ...]
     ) -> tuple[Array, Array, Ints, Ints]:
         """Return gains, certified gains, and the distance and value of the best option."""
-        near, size = self.near[side], self.watched.size
+        near, size = self.near[side], self.observed.size
         room = targets if side < 0 else len(seen) - 1 - targets
         best = np.full(shape, -np.inf)
         best[(room == 0) & (near == 0)] = 0.0
@@ -157,8 +157,8 @@ class _Alike(_Rows):
     """All steps and channels are alike: one table of distances serves every target."""
 
     def solve(self) -> Solved:
-        watched, length = self.watched, self.watched.length
-        self.given = not isinstance(watched.chain.start, str)
+        observed, length = self.observed, self.observed.length
+        self.given = not isinstance(observed.chain.start, str)
         self.tables = {-1: self._read(-1)}
         mirrored = self.reader.mirrored and not self.given and self.near[-1] == self.near[1]
         self.tables[1] = self.tables[-1] if mirrored else self._read(1)
@@ -166,7 +166,7 @@ class _Alike(_Rows):
         targets, records = self._targets()
         if self.given and length is None:
             self.laws, self.doubt = self.reader.laws(records)
-        self.seen = supports(watched.chain, records)
+        self.seen = supports(observed.chain, records)
         targets, total = self.possible(targets, self.seen)
         if not targets.size:
             return Solved(0.0)
@@ -194,11 +194,11 @@ class _Alike(_Rows):
         Of a chain of any length, one target far from both ends stands for all of them, or with a
         given start the last one for all later ones.
         """
-        length = self.watched.length
+        length = self.observed.length
         left, right = len(self.tables[-1].law), len(self.tables[1].law)
         if length is not None:
             moving = np.flatnonzero((self.laws[1:] != self.laws[:-1]).any(axis=1))
-            left = max(left, int(moving[-1]) + 1 if moving.size else 0) + self.watched.size**2
+            left = max(left, int(moving[-1]) + 1 if moving.size else 0) + self.observed.size**2
             targets = np.arange(length) if self.wanted is None else self.wanted
             if self.wanted is None and length > left + right + 8:
                 targets = np.r_[: left + 2, length - right - 2 : length]  # the middle is all alike
@@ -206,14 +206,14 @@ class _Alike(_Rows):
             return targets, length
         if self.wanted is not None:
             return self.wanted, int(self.wanted.max()) + right + 2
-        more = 4 + self.watched.size**2
+        more = 4 + self.observed.size**2
         return np.arange(left + more) if self.given else np.array(
             [left + 1]
         ), left + right + 2 * more
 
     def _read(self, side: int) -> Rung:
         """Return the gains by distance, as far as needed."""
-        near, length = self.near[side], self.watched.length
+        near, length = self.near[side], self.observed.length
         most = near or (self.reader.longest if length is None else length - 1)
         if self.informed:
             most = 1
@@ -234,7 +234,7 @@ class _Alike(_Rows):
                 return narrow and (forgotten or not given)
             known, free = table.known_upper, table.free_upper[-1]
             if given:
-                late = supports(self.watched.chain, 4 + self.watched.size**2)[-1]
+                late = supports(self.observed.chain, 4 + self.observed.size**2)[-1]
                 known, free = np.where(late, known, -np.inf), -np.inf
             best = np.maximum(known.max(axis=(0, 3)), free)
             below = bool((top - base <= best + TAIL).all())
@@ -271,7 +271,7 @@ class _Alike(_Rows):
                 law = table.law[[-1] * len(targets)]
                 if not constant:
                     law = self.laws[targets] - self.doubt[targets][:, None]
-                rest = self.watched.length is None and not constant and self.wanted is None
+                rest = self.observed.length is None and not constant and self.wanted is None
                 base = np.concatenate([law[:-1], base[-1:]]) if rest else law
             with np.errstate(invalid="ignore"):
                 beyond = table.top[-1] - base[:, None]
@@ -302,7 +302,7 @@ class _Alike(_Rows):
             return np.asarray(best[reach])
         changes = np.flatnonzero((self.seen != self.seen[-1]).any(axis=1))
         early = int(changes[-1]) + 1 if changes.size else 0
-        if early > 2 * self.watched.size**2 + 2:  # supports that keep changing: one by one
+        if early > 2 * self.observed.size**2 + 2:  # supports that keep changing: one by one
             return self._masked(known, targets, reach)
         # (t, O, D): records from `early` on can have the states that the last one can
         late = np.where(self.seen[-1], known, -np.inf).max(axis=3)
@@ -325,7 +325,7 @@ class _Alike(_Rows):
 
     def _option(self, side: int, target: int, room: int, own: int, pair: int) -> Option:
         """Return the nearest option that attains the best gain of a side."""
-        table, near, size = self.tables[side], self.near[side], self.watched.size
+        table, near, size = self.tables[side], self.near[side], self.observed.size
         if self.informed:
             near = min(room, 1)
         reach = near or min(room, len(table.law))

@@ -35,8 +35,8 @@ from undertow.bounds.series.messages import (
     rung,
     traced,
 )
+from undertow.bounds.series.observed import PLAIN, ObservedChain, Option, primitive
 from undertow.bounds.series.rungs import Rung
-from undertow.bounds.series.watched import PLAIN, Option, Watched, primitive
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["Products", "TwoStates", "climb"]
@@ -45,35 +45,35 @@ PLAIN_ERROR = 20.0
 """Roundings charged for each factor of a product, and for each unit of a log-ratio (upper side)."""
 
 
-def _steady(watched: Watched) -> bool:
+def _steady(observed: ObservedChain) -> bool:
     """Return whether every transition is possible, so that the worst outputs form a pattern."""
-    return watched.noise is None and bool(watched.chain.transition.min() >= PLAIN)
+    return observed.noise is None and bool(observed.chain.transition.min() >= PLAIN)
 
 
 def _patterned(
-    watched: Watched, target: int, side: int, option: Option, direction: int
+    observed: ObservedChain, target: int, side: int, option: Option, direction: int
 ) -> dict[int, int]:
     """Return the worst outputs of a side, by record."""
-    low, high = pulls(watched.channels)
+    low, high = pulls(observed.channels)
     shown = (high, low) if direction == 0 else (low, high)
     outputs: dict[int, int] = {}
     turned = 0
     last = option.distance if option.value is None else option.distance - 1
     for step in range(1, last + 1):
         record = target + side * step
-        turned ^= int(_turns(watched.kernel(record - side, side)))
+        turned ^= int(_turns(observed.kernel(record - side, side)))
         outputs[record] = int(shown[turned][0 if len(low) == 1 else record])
     if option.value is None and side < 0 and last:
-        outputs |= _certain(watched, target - last)
+        outputs |= _certain(observed, target - last)
     return outputs
 
 
-def _certain(watched: Watched, record: int) -> dict[int, int]:
+def _certain(observed: ObservedChain, record: int) -> dict[int, int]:
     """Return a possible output of a record that has only one possible value, or nothing."""
-    law = watched.chain.law(record)
+    law = observed.chain.law(record)
     if law.all():
         return {}
-    return {record: int(watched.channel(record)[int(law.argmax())].argmax())}
+    return {record: int(observed.channel(record)[int(law.argmax())].argmax())}
 
 
 def _turns(kernel: Array) -> Bools:
@@ -85,12 +85,12 @@ def _turns(kernel: Array) -> Bools:
 class Products:
     """One side of a series all of whose steps and channels are alike, grown as far as needed."""
 
-    def __init__(self, watched: Watched, side: int) -> None:
+    def __init__(self, observed: ObservedChain, side: int) -> None:
         """Start with the identity and the first factor of each pass: 0 over 1, 1 over 0, none."""
-        chain, channel = watched.chain, watched.channels[0]
+        chain, channel = observed.chain, observed.channels[0]
         self.kernel = chain.transition if side > 0 else np.ascontiguousarray(chain.transition.T)
         self.far = np.ones(2) if side > 0 else chain.initial
-        low, high = (channel[:, int(index[0])] for index in pulls(watched.channels))
+        low, high = (channel[:, int(index[0])] for index in pulls(observed.channels))
         even = [high, low, np.ones(2)]
         odd = [low, high, np.ones(2)] if _turns(self.kernel) else even
         self.even = np.stack([self.kernel * seen / seen.max() for seen in even])  # pass, x, y
@@ -137,9 +137,9 @@ def _error(steps: Ints, ratio: Array) -> Array:
     return np.asarray(PLAIN_ERROR * (steps + 2.0 + size) * ROUNDOFF)
 
 
-def climb(watched: Watched, side: int, targets: Ints, most: int) -> Iterator[Rung]:
+def climb(observed: ObservedChain, side: int, targets: Ints, most: int) -> Iterator[Rung]:
     """Yield the gains of some targets at distances 1 .. most; nonsense where room is lacking."""
-    chain, channels = watched.chain, watched.channels
+    chain, channels = observed.chain, observed.channels
     steps = chain.transition[None] if chain.homogeneous else chain.transition
     steps = steps if side > 0 else steps.transpose(0, 2, 1)
     falls = _turns(steps)
@@ -184,20 +184,20 @@ class TwoStates:
     longest: int = 65_536
     mirrored: bool = True  # every two-state chain is reversible
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, observed: ObservedChain) -> None:
         """Choose the way to read."""
-        self.watched, self.steady = watched, _steady(watched)
-        if not primitive(watched.chain):
+        self.observed, self.steady = observed, _steady(observed)
+        if not primitive(observed.chain):
             self.longest = 64  # nothing merges, however far one reads
 
     def own(self, targets: Ints) -> tuple[Array, Ints]:
         """Return the log-ratio of the target's own output and which it is, (N, O, 2)."""
-        return own_weights(self.watched, targets)
+        return own_weights(self.observed, targets)
 
     def table(self, side: int, most: int, settled: Callable[[Rung], bool]) -> Rung:
         """Return the gains of one target by distance, where all are alike, until settled."""
         if self.steady:
-            products, steps = Products(self.watched, side), 64
+            products, steps = Products(self.observed, side), 64
             while True:
                 products.grow(min(steps, most))
                 found = products.rung()
@@ -206,7 +206,7 @@ class TwoStates:
                 steps *= 4
         read: list[Extremes] = []
         check = 16
-        for extremes in intervals(self.watched, side, most):
+        for extremes in intervals(self.observed, side, most):
             read.append(extremes)
             if len(read) == check:
                 if settled(_stacked(read)):
@@ -217,14 +217,14 @@ class TwoStates:
     def rungs(self, side: int, targets: Ints, most: int) -> Iterator[Rung]:
         """Yield the gains of some targets, distance by distance."""
         if self.steady:
-            yield from climb(self.watched, side, targets, most)
+            yield from climb(self.observed, side, targets, most)
             return
-        for low, high, prior, ended, error in intervals(self.watched, side, most):
+        for low, high, prior, ended, error in intervals(self.observed, side, most):
             yield rung(*(part[targets] for part in (low, high, prior, ended, error)))
 
     def laws(self, records: int) -> tuple[Array, Array]:
         """Return what the laws of the first records say, (records, 2), and errors (records,)."""
-        found, error = law_ratios(self.watched, records)
+        found, error = law_ratios(self.observed, records)
         return FLIP * found[:, None], error
 
     def outputs(
@@ -234,8 +234,8 @@ class TwoStates:
         if not option.distance:
             return {}
         if self.steady:
-            return _patterned(self.watched, target, side, option, pair)
-        return traced(self.watched, target, side, option, own, pair)
+            return _patterned(self.observed, target, side, option, pair)
+        return traced(self.observed, target, side, option, own, pair)
 
 
 def _stacked(read: list[Extremes]) -> Rung:

@@ -19,7 +19,7 @@ from undertow.bounds.chains.known import (
     supports,
     witnessed,
 )
-from undertow.bounds.chains.rays import start_error
+from undertow.bounds.chains.side_laws import start_error
 from undertow.bounds.series.erasing import (
     build_side,
     side_losses,

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from undertow.bounds.chains.known import Bools, Ints
-from undertow.bounds.series.watched import Option
+from undertow.bounds.series.observed import Option
 from undertow.numerics import Array
 
 __all__ = ["Reader", "Rung", "gains"]

@@ -1,6 +1,6 @@
-"""The geometry of attacks on a chain: rays from a target, options on a ray, rows of positions.
+"""The geometry of attacks on a chain: sides from a target, options on a side, rows of positions.
 
-A *ray* is one side of a target, read outwards. On a ray the attacker has *options*: the nearest
+A *side law* is that of one side of a target, read outwards. There the attacker has *options*: the nearest
 known record lies at distance t and has value v, or nothing is known (open) and exactly m
 records follow. With the outward kernel K (the transition matrix to the right, its transpose to
 the left) the products Q_t = K^t give every probability needed:
@@ -33,12 +33,12 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, ROUNDOFF, Array, log_ratio, pad_log
 
 __all__ = [
-    "Rays",
     "Rows",
-    "build_position_rays",
+    "SideLaws",
     "build_position_rows",
-    "build_rays",
+    "build_position_side_laws",
     "build_rows",
+    "build_side_laws",
     "choose_steps",
     "deepest_steps",
     "start_error",
@@ -46,13 +46,13 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Rays:
-    """B rays of up to T records each.
+class SideLaws:
+    """B sides of up to T records each.
 
     ``kernels`` has shape (T, B, k, k), or (1, B, k, k) when every step is the same;
-    ``products`` (T + 1, B, k, k); ``weights`` (B, k), the h of an open ray; ``ends`` (B,), true
-    where ``weights`` is also the law at step T of a longer ray (so that an output that ignores
-    what lies beyond T is an output on the longer ray).
+    ``products`` (T + 1, B, k, k); ``weights`` (B, k), the h of an open which; ``ends`` (B,), true
+    where ``weights`` is also the law at step T of a longer which (so that an output that ignores
+    what lies beyond T is an output on the longer side).
     """
 
     kernels: Array
@@ -66,7 +66,7 @@ class Rays:
         return len(self.products) - 1
 
     def kernel(self, step: int) -> Array:
-        """Return the kernels of the given step (1 .. T) of all rays, (B, k, k)."""
+        """Return the kernels of the given step (1 .. T) of all sides, (B, k, k)."""
         return np.asarray(self.kernels[0 if len(self.kernels) == 1 else step - 1])
 
     def log_prior(self, value: Ints, other: Ints) -> Array:
@@ -109,7 +109,7 @@ class Rows:
 
     position: Ints
     place: Ints
-    ray: Ints
+    which: Ints
     room: Ints
     first: Ints
     last: Ints
@@ -118,11 +118,11 @@ class Rows:
     seen: Bools | None = None
 
     def sides(self) -> Iterator[tuple[int, int, int, int, int, int, bool]]:
-        """Yield row, side, ray, room, first, last and open of both sides of every row."""
+        """Yield row, side, which, room, first, last and open of both sides of every row."""
         for row, side in np.ndindex(*self.room.shape):
             at = row, side
             yield (
-                row, side, int(self.ray[at]), int(self.room[at]), int(self.first[at]),
+                row, side, int(self.which[at]), int(self.room[at]), int(self.first[at]),
                 int(self.last[at]), bool(self.open[at]),
             )  # fmt: skip
 
@@ -141,8 +141,8 @@ def deepest_steps(chain: MarkovChain, most: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def build_rays(chain: MarkovChain, steps: int) -> Rays:
-    """Return the left ray (0) and the right ray (1) of a homogeneous chain."""
+def build_side_laws(chain: MarkovChain, steps: int) -> SideLaws:
+    """Return the left which (0) and the right which (1) of a homogeneous chain."""
     kernels = np.stack([chain.transition.T, chain.transition])[None]
     products = np.empty((steps + 1, 2, chain.size, chain.size))
     products[0] = np.eye(chain.size)
@@ -150,11 +150,13 @@ def build_rays(chain: MarkovChain, steps: int) -> Rays:
         products[step + 1] = products[step] @ kernels[0]
     weights = np.stack([chain.initial, np.ones(chain.size)])
     stationary = isinstance(chain.start, str)
-    return Rays(kernels, products, weights, np.array([stationary, True]))
+    return SideLaws(kernels, products, weights, np.array([stationary, True]))
 
 
-def build_position_rays(chain: MarkovChain, positions: Ints, most: int, full: bool = False) -> Rays:
-    """Return, for a chain whose steps differ, left rays of all positions, then right rays.
+def build_position_side_laws(
+    chain: MarkovChain, positions: Ints, most: int, full: bool = False
+) -> SideLaws:
+    """Return, for a chain whose steps differ, left sides of all positions, then right sides.
 
     The sweep ends where the far records add less than the gap tolerance, unless ``full``; at
     ``most`` steps in any case.
@@ -181,7 +183,7 @@ def build_position_rays(chain: MarkovChain, positions: Ints, most: int, full: bo
             break
     weights = np.ones((2 * count, chain.size))
     weights[:count] = chain.marginals(records)[np.maximum(positions - len(kernels), 0)]
-    return Rays(np.array(kernels), np.array(products), weights, np.ones(2 * count, dtype=bool))
+    return SideLaws(np.array(kernels), np.array(products), weights, np.ones(2 * count, dtype=bool))
 
 
 def _spread(numerator: Array, denominator: Array) -> float:
@@ -197,7 +199,7 @@ def choose_steps(chain: MarkovChain, against: Against) -> int:
     """Return how many records to sweep so that the far ones add less than the gap tolerance.
 
     For a homogeneous chain the smallest T at which ln Q_T[x, .]/Q_T[x', .] oscillates by less
-    than a quarter of `GAP` on both rays and all pairs, doubling-searched; at most the length
+    than a quarter of `GAP` on both sides and all pairs, doubling-searched; at most the length
     minus one and `MAX_STEPS`. Where no T does (supports that never merge) a chain of any length
     is swept briefly, because no finite tail bound exists.
     """
@@ -239,13 +241,13 @@ def build_rows(chain: MarkovChain, steps: int, against: Against, ends: bool = Fa
     target far from both ends stands for all; ``ends`` asks for the rows near the ends as well.
     """
     beyond, length = steps + 1, chain.length
-    rays = np.array([[0, 1]])
+    side_laws = np.array([[0, 1]])
     if isinstance(against, Adversary):
         check_inside(against, length)
         target = np.array([against.target])
         seen = supports(chain, against.target + 1, max(against.target - beyond, 0))
         right = np.full(1, beyond) if length is None else length - 1 - target
-        return _rows(against, steps, target, right, rays, seen, np.array([len(seen) - 1]))
+        return _rows(against, steps, target, right, side_laws, seen, np.array([len(seen) - 1]))
     seen, period = np.ones((1, chain.size), dtype=bool), 1
     if not isinstance(chain.start, str):
         # a position past the last row looks, `beyond` records back, like one a few periods earlier
@@ -265,20 +267,20 @@ def build_rows(chain: MarkovChain, steps: int, against: Against, ends: bool = Fa
         right = length - 1 - left
     last = len(seen) - period
     place = np.where(left < len(seen), left, last + (left - len(seen)) % period)
-    return _rows(against, steps, left, right, np.tile(rays, (len(left), 1)), seen, place)
+    return _rows(against, steps, left, right, np.tile(side_laws, (len(left), 1)), seen, place)
 
 
 def build_position_rows(chain: MarkovChain, positions: Ints, steps: int, against: Against) -> Rows:
     """Return the rows of a chain whose steps differ, one per position."""
     check_inside(against, chain.length)
     records, count = len(chain.transition) + 1, len(positions)
-    rays = np.stack([np.arange(count), count + np.arange(count)], axis=1)
+    side_laws = np.stack([np.arange(count), count + np.arange(count)], axis=1)
     seen = supports(chain, records)
-    return _rows(against, steps, positions, records - 1 - positions, rays, seen, positions)
+    return _rows(against, steps, positions, records - 1 - positions, side_laws, seen, positions)
 
 
 def _rows(
-    against: Against, steps: int, left: Ints, right: Ints, ray: Ints, seen: Bools, place: Ints
+    against: Against, steps: int, left: Ints, right: Ints, which: Ints, seen: Bools, place: Ints
 ) -> Rows:
     """Return rows with so many records left and right, from what the adversary may know there."""
     value, other = ordered_pairs(seen.shape[1])
@@ -291,4 +293,4 @@ def _rows(
         last = room
     room, first, last = (np.minimum(part, steps + 1) for part in (room, first, last))
     feasible = seen[place][:, value] & seen[place][:, other]
-    return Rows(left, place, ray, room, first, last, free, feasible, None if seen.all() else seen)
+    return Rows(left, place, which, room, first, last, free, feasible, None if seen.all() else seen)

@@ -24,8 +24,8 @@ from undertow.numerics import ROUNDOFF, Array, freeze, log_sum
 __all__ = [
     "PLAIN",
     "Attack",
+    "ObservedChain",
     "Option",
-    "Watched",
     "primitive",
     "replayed",
     "watch",
@@ -40,7 +40,7 @@ REPLAY_ERROR = 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class ObservedChain:
     """A chain and what is shown of its records.
 
     ``channels`` is Pr[output | state] with shape (n, k, m), or (1, k, m) where all records go
@@ -101,7 +101,7 @@ class Attack:
         return (-1, self.left), (1, self.right)
 
 
-def watch(chain: MarkovChain, channels: object) -> Watched:
+def watch(chain: MarkovChain, channels: object) -> ObservedChain:
     """Return the chain with checked channels: one (k, m) matrix, or a stack (n, k, m).
 
     >>> watch(MarkovChain([[.9, .1], [.2, .8]]), [[.8, .2], [.3, .7]]).alike
@@ -121,7 +121,7 @@ def watch(chain: MarkovChain, channels: object) -> Watched:
                 f"there are channels for {len(stack)} records, but the chain has {length}"
             )
         length = len(stack)
-    return Watched(chain, stack, length)
+    return ObservedChain(chain, stack, length)
 
 
 def primitive(chain: MarkovChain) -> bool:
@@ -138,7 +138,9 @@ def primitive(chain: MarkovChain) -> bool:
     return bool(far.all())
 
 
-def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple[float, float]:
+def replayed(
+    observed: ObservedChain, attack: Attack, outputs: dict[int, int]
+) -> tuple[float, float]:
     """Return the log-likelihood ratio of some outputs as the attacker sees it, and its error.
 
     One forward pass over the records between the far ends of the sides, once with the outputs and
@@ -146,7 +148,7 @@ def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple
     error is that of a sum of products of non-negative numbers: `REPLAY_ERROR` roundings for each
     record, state and unit of the logarithms' size. -inf stands for an attack that cannot occur.
     """
-    hidden = _Hidden(watched)
+    hidden = _Hidden(observed)
     first = attack.target - attack.left.distance
     last = attack.target + attack.right.distance
     known = {
@@ -156,7 +158,7 @@ def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple
     }
     # rows: with outputs for value and other, without outputs for value and other
     pair = np.array([[attack.value], [attack.other]] * 2)
-    law = watched.chain.law(first) if first else watched.chain.initial
+    law = observed.chain.law(first) if first else observed.chain.initial
     table, large = np.tile(hidden.start(law), (4, 1)), 1.0
     for record in range(first, last + 1):
         if record > first:
@@ -165,7 +167,7 @@ def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple
             table = hidden.keep(table, hidden.state == known[record])
         if record == attack.target:
             table = hidden.keep(table, hidden.state == pair)
-        if record in outputs and (record not in known or watched.noise is not None):
+        if record in outputs and (record not in known or observed.noise is not None):
             table = hidden.show(table, record, outputs[record])
         peak = table.max(axis=1)
         nothing = peak == hidden.nothing
@@ -176,7 +178,7 @@ def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple
     value = hidden.ratio(table)
     large = max(large, abs(value)) if math.isfinite(value) else large
     steps = last - first + 2
-    if attack.left.value is None and not isinstance(watched.chain.start, str):
+    if attack.left.value is None and not isinstance(observed.chain.start, str):
         steps += first  # the law of the first record carries roundings of its own
     return value, REPLAY_ERROR * steps * (hidden.size + 4 + large) * ROUNDOFF
 
@@ -188,14 +190,14 @@ class _Hidden:
     so small that this could happen.
     """
 
-    def __init__(self, watched: Watched) -> None:
-        self.watched = watched
-        base = np.arange(watched.size)
-        self.state = base if watched.noise is None else np.repeat(base, 2)
+    def __init__(self, observed: ObservedChain) -> None:
+        self.observed = observed
+        base = np.arange(observed.size)
+        self.state = base if observed.noise is None else np.repeat(base, 2)
         self.size = len(self.state)
-        least = watched.chain.transition.min()
-        shown = watched.channels[watched.channels > 0].min()
-        self.plain = watched.noise is None and least > PLAIN and shown > PLAIN
+        least = observed.chain.transition.min()
+        shown = observed.channels[observed.channels > 0].min()
+        self.plain = observed.noise is None and least > PLAIN and shown > PLAIN
         self.nothing = 0.0 if self.plain else -math.inf
         self.exponent = np.zeros(4, dtype=np.int64)
         self.steps: dict[int, Array] = {}
@@ -205,12 +207,12 @@ class _Hidden:
         return values if self.plain else log(values)
 
     def start(self, law: Array) -> Array:
-        if self.watched.noise is not None:
-            law = np.outer(law, self.watched.channels[0, 0]).ravel()  # Pr[keep], Pr[flip]
+        if self.observed.noise is not None:
+            law = np.outer(law, self.observed.channels[0, 0]).ravel()  # Pr[keep], Pr[flip]
         return self._number(law)
 
     def advance(self, table: Array, record: int) -> Array:
-        chain, noise = self.watched.chain, self.watched.noise
+        chain, noise = self.observed.chain, self.observed.noise
         if self.plain:
             return table @ chain.step(record)
         key = 0 if chain.homogeneous else record
@@ -223,10 +225,10 @@ class _Hidden:
         return np.where(which, table, self.nothing)
 
     def show(self, table: Array, record: int, output: int) -> Array:
-        key = 0 if len(self.watched.channels) == 1 else record, output
+        key = 0 if len(self.observed.channels) == 1 else record, output
         if key not in self.weights:
-            seen = self.watched.channel(record)[:, output]
-            if self.watched.noise is not None:
+            seen = self.observed.channel(record)[:, output]
+            if self.observed.noise is not None:
                 seen = np.where((self.state ^ np.tile([0, 1], 2)) == output, 1.0, 0.0)
             one = np.ones(self.size)
             self.weights[key] = self._number(np.stack([seen, seen, one, one]))
