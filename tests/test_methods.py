@@ -25,7 +25,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 def twice(question):
     """Noise for twice as many records as there are."""
-    return group_noise(2 * CHAIN.length, question)
+    return group_noise(2 * 6, question)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_best_may_be_new(toy, monkeypatch):
     monkeypatch.setitem(METHODS["answer"], "toy", loud)
     assert ut.calibrate(ut.Mean(0, 1), CHAIN, 1.0).method == "toy"
     for more in ({"certified": False}, {"whole": True}, {"subsumed_by": "exchange"}):
-        monkeypatch.setitem(METHODS["answer"], "toy", replace(loud, **more))  # type: ignore[arg-type]
+        monkeypatch.setitem(METHODS["answer"], "toy", replace(loud, **more))
         assert ut.calibrate(ut.Mean(0, 1), CHAIN, 1.0).method != "toy"
 
 
@@ -98,7 +98,7 @@ def test_entries_are_whole(task):
         assert (method.name, method.task) == (name, task)
         assert method.summary
         assert "\n" not in method.summary + method.citation
-        solvers = [method.solver] if isinstance(method.solver, str) else method.solver.values()  # type: ignore[union-attr]
+        solvers = [method.solver] if isinstance(method.solver, str) else method.solver.values()
         for solver in solvers:
             assert callable(named(str(solver)).solve)
             assert callable(named(str(solver)).prove)

@@ -35,8 +35,9 @@ class Row:
 
     ``protects`` is the adversary that the plan was made for. A method that knows only the
     ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the promise that
-    was asked for. ``leakage`` is what the plan leaks in truth against the adversary asked
-    about, by the sharpest certified bound, and None where none is known.
+    was asked for, which a published one must be found to do. ``leakage`` is what the plan leaks
+    in truth against the adversary asked about, by the sharpest certified bound, and None where none
+    is known.
     """
 
     method: str
@@ -204,15 +205,15 @@ def _row(method: Method, question: Question[Any]) -> Row:
     guards, against = method.guards(question.against), question.against
     whom: Against = against if guards else "ignorant"
     began = time.perf_counter()
-    plan, reason, leak = None, None, None
+    plan, reason = None, None
     try:
         plan = plan_by(method, replace(question, against=whom))
     except NotSupported as refusal:
         reason = str(refusal)
     seconds = time.perf_counter() - began
-    if plan is not None:
-        leak = _truth(plan, against)
-    meets = guards and plan is not None
+    leak = None if plan is None else _truth(plan, against)
+    kept = method.certified or (leak is not None and leak.proves(question.epsilon))
+    meets = guards and plan is not None and kept
     return Row(method.name, method.certified, whom, meets, plan, reason, leak, seconds)
 
 

@@ -29,6 +29,7 @@ def exact(question: Question) -> Laplace:
     scale = factor * spread / epsilon, rounded up. Clipped sums have no exact factor: refused.
 
     >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]])
     >>> question = Question(Linear([1, 1], spread=10), pair, 1.0, "any", EVERYTHING)
@@ -62,6 +63,7 @@ def exchange(question: Question) -> Laplace:
     with each record's share capped by the range, which is what they are certified by.
 
     >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(5, [[1, .5], [.5, 1]])
     >>> question = Question(Sum(0, 10), pair, 1.0, "any", EVERYTHING)
@@ -86,6 +88,7 @@ def gaussian_bound(question: Question) -> Laplace:
     exceed epsilon. Proposition 6.4 of [lange2024].
 
     >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian([100, 87], [[225, 137], [137, 417]])
     >>> question = Question(Sum(0, 200), pair, 1.0, "any", EVERYTHING)

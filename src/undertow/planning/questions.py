@@ -37,7 +37,7 @@ CERTAIN = (
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Q = TypeVar("Q", bound=AnyQuery | LocalQuery, default=AnyQuery)
+Q = TypeVar("Q", bound=AnyQuery | LocalQuery, default=AnyQuery, covariant=True)
 
 
 def chains_of(model: AnyModel) -> list[MarkovChain]:
