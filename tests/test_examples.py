@@ -44,7 +44,7 @@ def test_a_year_of_weeks_costs_one(tmp_path, monkeypatch, capsys):
         "2025-01-06", "2025-01-13", "2025-01-20", "2025-01-27", "2025-02-03",
     ]  # fmt: skip
     ledger = Ledger("year.db", "w25", create=False)
-    plan = ut.calibrate(ut.Histogram(), example["CHAIN"], epsilon=1.0)
+    plan = ut.calibrate(ut.Histogram(), example["CHAIN"], limit=1.0)
     assert len(ledger.entries()) == 5
     assert ledger.level() == pytest.approx(plan.dp_epsilon)
     assert ledger.leakage().proves(1.0)

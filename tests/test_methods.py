@@ -89,7 +89,7 @@ def test_the_best_may_be_new(toy, monkeypatch):
 
 
 def leak(question):
-    return ut.Leakage(0.0, question.epsilon, "toy", question.against, covers="any")
+    return ut.Leakage(0.0, question.limit, "toy", question.against, covers="any")
 
 
 @pytest.mark.parametrize("task", METHODS)

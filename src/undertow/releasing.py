@@ -74,7 +74,7 @@ class Release:
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> out = release(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
+    >>> out = release(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
     >>> isinstance(out.value, int)
     True
     """
@@ -149,7 +149,7 @@ def prepare(
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> ready = prepare(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
+    >>> ready = prepare(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
     >>> ready.proof.proves(1.0), ready.shape.rows
     (True, 100)
     """
@@ -197,7 +197,7 @@ def release(
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> plan = calibrate(Count("active"), chain, epsilon=1.0)
+    >>> plan = calibrate(Count("active"), chain, limit=1.0)
     >>> release(plan, ["idle", "active", None] * 9, insecure_seed=1).randomness
     'insecure, seed 1'
     """

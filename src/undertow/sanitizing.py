@@ -71,7 +71,7 @@ def sanitize(
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> plan = calibrate(Series(), chain, epsilon=3.0)
+    >>> plan = calibrate(Series(), chain, limit=3.0)
     >>> sanitize(plan, ["idle", "active", "active", "idle"], insecure_seed=1)
     ['idle', 'idle', 'active', 'idle']
     """
@@ -178,7 +178,7 @@ def stream(
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> plan = calibrate(Series(), chain, epsilon=3.0)
+    >>> plan = calibrate(Series(), chain, limit=3.0)
     >>> list(stream(plan, insecure_seed=1).each(["idle", "active", "active", "idle"]))
     ['idle', 'idle', 'active', 'idle']
     """

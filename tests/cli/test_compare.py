@@ -151,7 +151,7 @@ def test_the_figure_spans_the_epsilon_asked_for(tmp_path, monkeypatch):
             tick()
         grids.append(np.array(epsilons))
         return comparison.ErrorCurves(
-            epsilons=grids[0],
+            limits=grids[0],
             errors={"exact": 1 / grids[0]},
             protects={"exact": "any"},
             certified={"exact": True},

@@ -32,9 +32,9 @@ TERMINAL = {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": "300"}
 def study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("chain.json").write_text(json.dumps(CHAIN.to_dict()))
-    plan = ut.calibrate(ut.Histogram(), CHAIN, epsilon=1.0)
+    plan = ut.calibrate(ut.Histogram(), CHAIN, limit=1.0)
     Path("plan.json").write_text(plan.to_json())
-    Path("flips.json").write_text(ut.calibrate(ut.Series(), CHAIN, epsilon=2.0).to_json())
+    Path("flips.json").write_text(ut.calibrate(ut.Series(), CHAIN, limit=2.0).to_json())
     rows = io.StringIO()
     table = csv.writer(rows)
     table.writerow(["state", "by"])

@@ -122,7 +122,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("arguments", MISTAKES, ids=lambda a: " ".join(a)[:60])
 def test_mistakes_are_told_in_options(scene, arguments):  # noqa: F811
-    flips = undertow.calibrate(undertow.Series(), ACTIVITY, epsilon=2.0)
+    flips = undertow.calibrate(undertow.Series(), ACTIVITY, limit=2.0)
     Path("flips.plan").write_text(flips.to_json())
     result = call(*arguments)
     assert result.exit_code == 1, result.output

@@ -279,7 +279,7 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(ending, how, tmp_pat
                 lambda: data.answers(ut.Count(1), (0, 1))):  # fmt: skip
         with pytest.raises(InvalidInput, match="changed since it was opened"):
             ask()
-    plan = ut.calibrate(ut.Count(1), CHAIN, epsilon=1.0, method="exchange")
+    plan = ut.calibrate(ut.Count(1), CHAIN, limit=1.0, method="exchange")
     with pytest.raises(InvalidInput, match="changed since it was opened"):
         ut.release(plan, data)
     if how != "removed":

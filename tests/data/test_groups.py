@@ -207,7 +207,7 @@ def test_names_that_could_be_one_group_in_two_files(names):
 def test_groups_that_are_dates_are_released_and_confirmed(tmp_path):
     """What JSON cannot hold was drawn, charged, and then refused by the ledger."""
     chain = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=(0, 1))
-    plan = ut.calibrate(ut.Count(1), chain, epsilon=1.0, method="exchange")
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
     frame = pl.DataFrame(
         {"p": [0, 1, 2, 3], "v": [0, 1, 1, 0], "day": [DAYS[0], DAYS[0], DAYS[1], DAYS[1]]}
     )

@@ -91,7 +91,7 @@ def test_names_of_states_are_neither_formulas_nor_commands():
     """Null: a state named like a formula stops the drawing, and an escape stands in the file."""
     states = ("$\\frac$ 5", "idle\x1b[31m")
     chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=states, length=20)
-    plan = ut.calibrate(ut.Redacted(9), chain, epsilon=2.0)
+    plan = ut.calibrate(ut.Redacted(9), chain, limit=2.0)
     shown = [None if place == 9 else states[place % 2] for place in range(20)]
     content = figure_bytes(draw_redaction(plan, shown, states[0]), "svg")
     ET.fromstring(content)

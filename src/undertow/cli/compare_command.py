@@ -121,7 +121,7 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
     facts = [
         ("question", query_words(table.query)),
         ("model", table.model.describe()),
-        ("promise", f"a leakage of at most {table.epsilon:g} to {words(table.against)}"),
+        ("promise", f"a leakage of at most {table.limit:g} to {words(table.against)}"),
         ("least error", "no certified method keeps this promise" if best is None else best.method),
     ]
     written = [] if figure is None else [("figure", str(figure))]

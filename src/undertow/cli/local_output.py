@@ -188,10 +188,10 @@ def _levels(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 
 def _leakage(plan: "Plan[Any]") -> str:
-    found, allowed = interval(plan.leakage), f"{plan.epsilon:g}"
-    if plan.leakage.proves(plan.epsilon):
+    found, allowed = interval(plan.leakage), f"{plan.limit:g}"
+    if plan.leakage.proves(plan.limit):
         return f"{found}; {allowed} is allowed"
-    if plan.leakage.lower > plan.epsilon:
+    if plan.leakage.lower > plan.limit:
         return f"{found}; MORE than the {allowed} that is allowed"
     return f"{found}; NOT proved to be the {allowed} that is allowed"
 

@@ -190,7 +190,7 @@ def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
     return [
         ("noise", f"{plan.mechanism.words}, scale {above(plan.mechanism.scale)}"),
         ("DP level", above(plan.dp_epsilon)),
-        ("leakage", f"{interval(plan.leakage)}; {plan.epsilon:g} is allowed"),
+        ("leakage", f"{interval(plan.leakage)}; {plan.limit:g} is allowed"),
         ("expected error", f"{plan.expected_error:.6g}"),
         ("error bar", f"within {plan.accuracy(0.05):.6g} with probability 95%"),
     ]

@@ -68,7 +68,7 @@ def draw_errors(curves: "ErrorCurves", title: str = "", epsilon: float | None = 
 
 
 def _draw_errors(axes: "Axes", curves: "ErrorCurves", epsilon: float | None) -> None:
-    x = np.asarray(curves.epsilons, dtype=float)
+    x = np.asarray(curves.limits, dtype=float)
     drawn = {
         name: values
         for name, values in curves.errors.items()

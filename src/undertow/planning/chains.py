@@ -62,7 +62,7 @@ def solve_exact(question: Question) -> Noise:
     def measure(rate: float) -> Leakage:
         return leakage(question.noise(1 / rate), model, against, covers=question.covers)
 
-    rate = largest_level(measure, model, aim(question.epsilon), question.search)
+    rate = largest_level(measure, model, aim(question.limit), question.search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(1 / rate))
@@ -100,7 +100,7 @@ def solve_exchange(question: Question) -> Noise:
 
 def by_level(question: Question, measure: Callable[[float], Leakage]) -> Noise:
     """Return the noise of the largest DP level that keeps the promise."""
-    budget = largest_level(measure, question.model, aim(question.epsilon), question.search)
+    budget = largest_level(measure, question.model, aim(question.limit), question.search)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(question.query.sensitivity(question.length) / budget, 16))
@@ -236,11 +236,11 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
 
 def _by_quilts(question: Question, quilts: _Quilts, prove: Prove) -> Noise:
     """Return the noise for the best quilts, or refuse where a record reaches everywhere."""
-    found = quilts.search(Scale(aim(question.epsilon)))
+    found = quilts.search(Scale(aim(question.limit)))
     if math.isinf(found.value):
         raise MethodRefused(
             f"'{quilts.method}' finds no quilt that a record influences by less than "
-            f"{question.epsilon:g}; give the chain a length, raise epsilon, or use "
+            f"{question.limit:g}; give the chain a length, raise limit, or use "
             "method='exchange'"
         )
     return by_quilts(question, found.value, prove)
@@ -252,7 +252,7 @@ def by_quilts(question: Question, value: float, prove: Prove) -> Noise:
         raise NothingToProtect(CERTAIN)
     noise = question.noise(up(question.query.sensitivity(question.length) * value, 16))
     for _ in range(8):
-        if prove(question, noise).proves(question.epsilon):
+        if prove(question, noise).proves(question.limit):
             break
         noise = question.noise(up(noise.scale, 64))
     return noise
@@ -283,7 +283,7 @@ def by_distance(question: Question, distance: float) -> Noise:
     """Return the noise that hides a move of the answer by so much."""
     if distance == 0:
         raise NothingToProtect(CERTAIN)
-    return question.noise(divide_up(distance, question.epsilon))
+    return question.noise(divide_up(distance, question.limit))
 
 
 @Remembered
@@ -323,13 +323,13 @@ def _distance(query: AnyQuery, model: AnyModel, secrets: Secrets) -> float:
 
 
 def _published(method: str, constant: Callable[[MarkovChain], float], question: Question) -> Noise:
-    """Return the noise of a bound epsilon + constant."""
+    """Return the noise of a bound limit + constant."""
     largest = max(constant(chain) for chain in question.chains(method))
-    level = question.epsilon - largest
+    level = question.limit - largest
     if level <= 0:
         raise Infeasible(
             f"'{method}' adds {largest:.6f} to the DP level, whatever the noise: it needs an "
-            f"epsilon above {largest:.6f}, found {question.epsilon:g}; use method='exchange'",
+            f"limit above {largest:.6f}, found {question.limit:g}; use method='exchange'",
             largest,
         )
     return _at_level(question, level)
@@ -338,7 +338,7 @@ def _published(method: str, constant: Callable[[MarkovChain], float], question: 
 def solve_zhao_multistep(question: Question) -> Noise:
     """Return the noise of the multi-step bound, Proposition 1 of [chakrabarti2022]."""
     chains = question.chains("zhao-multistep")
-    return _at_level(question, min(zhao_budget(chain, question.epsilon) for chain in chains))
+    return _at_level(question, min(zhao_budget(chain, question.limit) for chain in chains))
 
 
 def _at_level(question: Question, level: float) -> Noise:

@@ -71,7 +71,7 @@ def covering(plan: Plan, shape: Shaped, *, persons: bool = True) -> Leakage:
         _check_groups(plan.model, shape)
     if _fits(own, plan.model, shape):
         return own
-    promise = max(plan.epsilon, own.upper)
+    promise = max(plan.limit, own.upper)
     found = []
     for covers in ("windows", "any"):
         proof = _proof(plan, covers, _long(plan.model, shape))
@@ -175,7 +175,7 @@ def _refusal(plan: Plan, shape: Shaped, found: list[Leakage]) -> NotSupported:
         advice = f"plan with covers='{wanted}'{longer}"
     proved = (
         f"; for that its noise proves a leakage of {above(min(proof.upper for proof in found))}, "
-        f"not {plan.epsilon:g}"
+        f"not {plan.limit:g}"
         if found
         else ""
     )

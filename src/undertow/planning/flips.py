@@ -47,7 +47,7 @@ _FAINT = 2.0**-200
 the usual output says nothing, to the last bit."""
 
 _LEAST = 1e-8
-"""The log-ratio, in units of epsilon, below which an output counts as saying nothing."""
+"""The log-ratio, in units of limit, below which an output counts as saying nothing."""
 
 _LARGE = 300.0
 """Levels beyond which squares in the closed form would overflow."""
@@ -152,9 +152,9 @@ def one_sided(a: float, state: int) -> RandomizedResponse:
 
 
 def half_planes(
-    judge: Judge, model: AnyModel, epsilon: float, guess: tuple[float, float] | None = None
+    judge: Judge, model: AnyModel, limit: float, guess: tuple[float, float] | None = None
 ) -> tuple[float, float]:
-    """Return the largest ln S and ln T that leak at most epsilon, each by one bisection.
+    """Return the largest ln S and ln T that leak at most limit, each by one bisection.
 
     For models on which either direction depends on one ratio only (`positively_correlated`
     chains, or an attacker who knows all other records). 0 where no informative output will do.
@@ -168,7 +168,7 @@ def half_planes(
     found = [
         largest_ratio(
             lambda a, state=state: judge(one_sided(a, state)),  # type: ignore[misc]
-            model, epsilon, PRECISE, None if guess is None else guess[state],
+            model, limit, PRECISE, None if guess is None else guess[state],
         )
         for state in (0, 1)
     ]  # fmt: skip
@@ -178,11 +178,11 @@ def half_planes(
 def largest_ratio(
     measure: Callable[[float], Leakage],
     model: AnyModel,
-    epsilon: float,
+    limit: float,
     search: Search = PRECISE,
     guess: float | None = None,
 ) -> float:
-    """Return the largest log-ratio that leaks at most epsilon; 0 if there is none above 0.
+    """Return the largest log-ratio that leaks at most limit; 0 if there is none above 0.
 
     ``measure`` gives the leakage of a log-ratio; it grows with it. At most `LARGEST`.
 
@@ -191,14 +191,14 @@ def largest_ratio(
     >>> round(twice, 9)
     1.5
     """
-    start = min(guess or epsilon / 3, LARGEST)
+    start = min(guess or limit / 3, LARGEST)
     first = measure(start)
-    if math.isinf(first.upper) and not measure(_LEAST * epsilon).proves(epsilon):
+    if math.isinf(first.upper) and not measure(_LEAST * limit).proves(limit):
         return 0.0
     try:
         found = largest_level(
             lambda level: first if level == start else measure(min(level, LARGEST)),
-            model, epsilon,
+            model, limit,
             Search(search.precision, start),
         )  # fmt: skip
     except NotSupported:
@@ -206,7 +206,7 @@ def largest_ratio(
     return min(found, LARGEST)
 
 
-def frontier(judge: Judge, model: AnyModel, epsilon: float, aim: Aim) -> tuple[float, float]:
+def frontier(judge: Judge, model: AnyModel, limit: float, aim: Aim) -> tuple[float, float]:
     """Return the ln S and ln T on the edge of the promise that serve an aim best, by search.
 
     For models on which both ratios matter in either direction. A larger ratio never leaks less,
@@ -222,7 +222,7 @@ def frontier(judge: Judge, model: AnyModel, epsilon: float, aim: Aim) -> tuple[f
     >>> round(leakage(RandomizedResponse.binary(*corner(a, b)), chain).upper, 8)
     2.0
     """
-    edge = _Edge(judge, model, epsilon)
+    edge = _Edge(judge, model, limit)
     low, high = 0.0, math.pi / 2
     found: list[tuple[float, float]] = []
     if aim.weights is not None:
@@ -259,7 +259,7 @@ class _Edge:
 
     judge: Judge
     model: AnyModel
-    epsilon: float
+    limit: float
     near: float | None = None
 
     def towards(self, angle: float, precision: float) -> tuple[float, float]:
@@ -269,7 +269,7 @@ class _Edge:
         def measure(step: float) -> Leakage:
             return self.judge(RandomizedResponse.binary(*corner(step * right, step * above)))
 
-        step = largest_ratio(measure, self.model, self.epsilon, Search(precision), self.near)
+        step = largest_ratio(measure, self.model, self.limit, Search(precision), self.near)
         self.near = step or None
         return step * right, step * above
 
@@ -283,6 +283,6 @@ class _Edge:
         def measure(level: float) -> Leakage:
             return self.judge(RandomizedResponse.binary(*rates(level)))
 
-        level = largest_ratio(measure, self.model, self.epsilon)
+        level = largest_ratio(measure, self.model, self.limit)
         found = level, math.log(2 - math.exp(-level))
         return found if state == 0 else found[::-1]

@@ -55,7 +55,7 @@ _FEWEST = 5
 """Records of the short series on which a channel of so many states (or more) is searched first."""
 
 _LEAST = 1e-8
-"""The DP level, in units of epsilon, below which an output counts as saying nothing."""
+"""The DP level, in units of limit, below which an output counts as saying nothing."""
 
 _NUDGES = 24
 """Times that a level is lowered, by four times as much each, until its rounding is certified."""
@@ -67,7 +67,7 @@ class _Task:
 
     model: AnyModel
     size: int
-    epsilon: float
+    limit: float
     against: Against
     aim: Aim
 
@@ -80,7 +80,7 @@ class _Task:
 
     def improved(self, start: Certified, hint: Array | None = None) -> Certified:
         """Return the best channel that a search finds, from one that keeps the promise."""
-        return improved_channel(self.judge, self.chains, self.epsilon, self.aim, start, hint)
+        return improved_channel(self.judge, self.chains, self.limit, self.aim, start, hint)
 
 
 def _task(question: Question[Series], spent: float) -> _Task:
@@ -160,14 +160,14 @@ def _exact(question: Question[Series]) -> Solution:
     a search found, never worse than k-ary randomised response.
     """
     question.chains("exact")
-    task = _task(question, aim(question.epsilon))
+    task = _task(question, aim(question.limit))
     if task.size > 2:
         return _exact_many(task)
     straight = task.against == "informed" or all(map(positively_correlated, task.chains))
     if straight:
-        a, b = half_planes(task.judge, task.model, task.epsilon, _guess(task))
+        a, b = half_planes(task.judge, task.model, task.limit, _guess(task))
     else:
-        a, b = frontier(task.judge, task.model, task.epsilon, task.aim)
+        a, b = frontier(task.judge, task.model, task.limit, task.aim)
     notes = () if straight else (SEARCHED,)
     if min(a, b) <= 0:
         return _silent(task, "exact")
@@ -181,20 +181,20 @@ def _exact(question: Question[Series]) -> Solution:
 def _guess(task: _Task) -> tuple[float, float] | None:
     """Return the ratios of the closed form, the least over the chains it knows; None if none."""
     if task.against == "informed":
-        return task.epsilon, task.epsilon
+        return task.limit, task.limit
     found = []
     for chain in task.chains:
         q, r = chain.transition[..., 0, 1].max(), chain.transition[..., 1, 0].max()
         if chain.homogeneous and 0 < q < 1 and 0 < r < 1 and q + r <= 1:
-            found.append(ignorant_ratios(float(q), float(r), task.epsilon))
+            found.append(ignorant_ratios(float(q), float(r), task.limit))
     return (min(a for a, _ in found), min(b for _, b in found)) if found else None
 
 
 def _exact_many(task: _Task) -> Solution:
     brief, guess, hint = _brief(task), None, None
     if brief is not None:
-        guess = largest_even_level(brief.judge, brief.model, task.epsilon, task.size)
-    level = largest_even_level(task.judge, task.model, task.epsilon, task.size, guess)
+        guess = largest_even_level(brief.judge, brief.model, task.limit, task.size)
+    level = largest_even_level(task.judge, task.model, task.limit, task.size, guess)
     if level <= 0:
         return _silent(task, "exact")
     even = _certified(task, partial(_even, task.size, level))
@@ -221,7 +221,7 @@ def _shortened(chain: MarkovChain) -> MarkovChain:
 
 def _chakrabarti(question: Question[Series]) -> Solution:
     """Return the flips of Theorem 1 of [chakrabarti2022], where it is stated."""
-    task = _two_states(question, question.epsilon, "chakrabarti")
+    task = _two_states(question, question.limit, "chakrabarti")
     if len(task.chains) > 1 or not task.chains[0].homogeneous:
         raise MethodRefused(
             "'chakrabarti' is stated for one chain with one transition matrix; use method='exact'"
@@ -235,14 +235,14 @@ def _chakrabarti(question: Question[Series]) -> Solution:
             f"{'a stationary' if isinstance(chain.start, str) else 'a given'} start; use "
             "method='exact'"
         )
-    mechanism = grained(best_flips(*ignorant_ratios(q, r, task.epsilon), task.aim))
+    mechanism = grained(best_flips(*ignorant_ratios(q, r, task.limit), task.aim))
     return _found(task, mechanism, task.judge(mechanism), PUBLISHED)
 
 
 def _xor(question: Question[Series]) -> Solution:
     """Return correlated noise, where one party holds the whole series."""
-    task = _two_states(question, aim(question.epsilon), "xor")
-    level, total = least_xor_noise(task.judge, task.model, task.epsilon)
+    task = _two_states(question, aim(question.limit), "xor")
+    level, total = least_xor_noise(task.judge, task.model, task.limit)
     if level <= 0:
         return _silent(task, "xor", XorNoise(0.5, 0.5))
 
@@ -257,11 +257,11 @@ def _exchange(question: Question[Series]) -> Solution:
 
     It composes with other releases.
     """
-    task = _task(question, aim(question.epsilon))
-    least = PureDP(_LEAST * task.epsilon)
-    if not leakage(least, task.model, task.against).proves(task.epsilon):
+    task = _task(question, aim(question.limit))
+    least = PureDP(_LEAST * task.limit)
+    if not leakage(least, task.model, task.against).proves(task.limit):
         return _silent(task, "exchange")
-    budget = dp_budget(task.model, task.epsilon, task.against)
+    budget = dp_budget(task.model, task.limit, task.against)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
 
@@ -299,11 +299,11 @@ def _certified(
     for nudge in range(_NUDGES):
         mechanism = make(1.0 - less)
         leak = judge(mechanism)
-        if leak.proves(task.epsilon):
+        if leak.proves(task.limit):
             return mechanism, leak
         less = 2.0**-52 * 4.0**nudge
     raise NotSupported(
-        f"no flips could be certified for a leakage of {task.epsilon:g}; the last one proves "
+        f"no flips could be certified for a leakage of {task.limit:g}; the last one proves "
         f"{leak.upper:.6g}"
     )
 

@@ -63,11 +63,11 @@ def solve_exact(question: Question) -> Noise:
     search = question.search
     if any(low < high for low, high in map(_interval, models)):
         search = Search(max(search.precision, COARSE), search.guess)
-    rate = largest_level(measure, question.model, aim(question.epsilon), search)
+    rate = largest_level(measure, question.model, aim(question.limit), search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
     noise = question.noise(up(1 / rate))
-    while not prove_exact(question, noise).proves(question.epsilon):
+    while not prove_exact(question, noise).proves(question.limit):
         noise = question.noise(noise.scale * (1 + COARSE))
     return noise
 
@@ -110,7 +110,7 @@ def prove_exchange(question: Question, noise: Noise) -> Leakage:
 
 def solve_quilt(question: Question) -> Noise:
     """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
-    found = _quilts(question)(Scale(aim(question.epsilon)))
+    found = _quilts(question)(Scale(aim(question.limit)))
     return by_quilts(question, found.value, prove_quilt)
 
 

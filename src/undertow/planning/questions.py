@@ -54,7 +54,7 @@ class Question(Generic[Q]):
 
     query: Q
     model: AnyModel
-    epsilon: float
+    limit: float
     against: Against
     secrets: Secrets
     search: Search = PRECISE

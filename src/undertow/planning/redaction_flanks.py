@@ -130,10 +130,10 @@ class Flank:
             found[start - begin - deep :] = spent[:deep, 0][::-1]
         return found
 
-    def grid(self, epsilon: float) -> Array:
+    def grid(self, limit: float) -> Array:
         """Return parameters along a curve, from where nothing is spent."""
         low, high = -np.log(self.weights.max()), -np.log(self.weights.min())
-        middle = high + min(epsilon + 5.0, DEEPEST / 2)
+        middle = high + min(limit + 5.0, DEEPEST / 2)
         near, far = np.linspace(low, middle, FINE), np.linspace(middle, high + DEEPEST, COARSE + 1)
         return np.concatenate([near, far[1:]])
 

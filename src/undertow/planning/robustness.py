@@ -84,7 +84,7 @@ class Robustness:
     """What a plan leaks under other models, one case for each.
 
     >>> from undertow import Count, MarkovChain, calibrate
-    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), epsilon=1.0)
+    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), limit=1.0)
     >>> table = robustness(plan, factors=(0.5, 1.0, 2.0))
     >>> table.worst.name, table.verdicts["planned"]
     ('odds of leaving x 0.5, x 0.5', 'kept')
@@ -181,7 +181,7 @@ def robustness(
     >>> from undertow import MarkovChain, RandomizedResponse, Series, calibrate
     >>> truth = MarkovChain([[.9, .1], [.2, .8]])
     >>> fit = MarkovChain.fit(truth.simulate(2000, seed=1), public=True)
-    >>> table = robustness(calibrate(Series(), fit, epsilon=2.0), factors=(1.0,))
+    >>> table = robustness(calibrate(Series(), fit, limit=2.0), factors=(1.0,))
     >>> [case.kind for case in table]
     ['planned', 'grid', 'region', 'second order']
     """
@@ -193,7 +193,7 @@ def robustness(
         cases.append(case)
         if tick is not None:
             tick()
-    return Robustness(tuple(cases), plan.epsilon, plan.against, plan.states)
+    return Robustness(tuple(cases), plan.limit, plan.against, plan.states)
 
 
 def _cases(

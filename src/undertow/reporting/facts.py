@@ -164,7 +164,7 @@ class Facts:
                 "words": plan.guarantee(),
                 "unit": plan.unit,
                 "unit_words": words.unit(plan),
-                "epsilon": plan.epsilon,
+                "epsilon": plan.limit,
                 "leakage": [leak.lower, leak.upper],
                 "dp_level": plan.dp_epsilon,
                 "against": plan.against
@@ -252,7 +252,7 @@ def _alternatives(plan: Plan) -> Iterator[Alternative]:
         return
     secrets = plan.leakage.secrets
     question = check_question(
-        plan.noise.query, plan.model, plan.epsilon, plan.against, secrets.pairs, secrets.records
+        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.records
     )
     for method in known.values():
         if method.quick and method is not own and method.suits(plan.model):

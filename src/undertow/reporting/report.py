@@ -101,7 +101,7 @@ class Report(Page):
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> out = release(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
+    >>> out = release(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
     >>> print(out.report().text().splitlines()[0])
     Release report: number of records in 'active'
     """
@@ -137,7 +137,7 @@ class SeriesReport(Page):
     """What a flipped or redacted series shows, what it promises and to whom.
 
     >>> from undertow import MarkovChain, Series, calibrate
-    >>> plan = calibrate(Series(), MarkovChain([[.9, .1], [.3, .7]]), epsilon=2.0)
+    >>> plan = calibrate(Series(), MarkovChain([[.9, .1], [.3, .7]]), limit=2.0)
     >>> print(SeriesReport(SeriesFacts(plan, rows=90, persons=3)).text().splitlines()[0])
     Release report: the whole series, each record flipped at random
     """

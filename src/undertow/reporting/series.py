@@ -87,7 +87,7 @@ class SeriesFacts:
                 "words": plan.guarantee(),
                 "unit": plan.unit,
                 "unit_words": words.unit(plan),
-                "epsilon": plan.epsilon,
+                "epsilon": plan.limit,
                 "leakage": [leak.lower, leak.upper],
                 "against": named,
                 "covered": words.covered(plan),

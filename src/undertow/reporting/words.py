@@ -61,7 +61,7 @@ def not_covered(plan: Plan[Any]) -> list[str]:
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=9)
-    >>> not_covered(calibrate(Count(1), chain, epsilon=1.0, against="ignorant"))[0]
+    >>> not_covered(calibrate(Count(1), chain, limit=1.0, against="ignorant"))[0]
     'an attacker who knows some or all other records of the person: ...'
     """
     found = []

@@ -1,7 +1,7 @@
 """The geometry of attacks on a chain: sides from a target, options on a side, rows of positions.
 
-A *side law* is that of one side of a target, read outwards. There the attacker has *options*: the nearest
-known record lies at distance t and has value v, or nothing is known (open) and exactly m
+A *side law* is that of one side of a target, read outwards. There the attacker has *options*: the
+nearest known record lies at distance t and has value v, or nothing is known (open) and exactly m
 records follow. With the outward kernel K (the transition matrix to the right, its transpose to
 the left) the products Q_t = K^t give every probability needed:
 
