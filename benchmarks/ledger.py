@@ -22,7 +22,7 @@ from undertow.ledger.book import Ledger
 from undertow.ledger.events import Event
 from undertow.ledger.requests import request
 from undertow.ledger.rules import REST, canonical
-from undertow.ledger.scopes import Scope
+from undertow.data.scopes import Scope
 from undertow.ledger.spends import Change
 
 ENTRIES = 100_000

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from undertow.data.groups import look_alikes
+from undertow.data.scopes import as_scope, group_key
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
-from undertow.ledger.scopes import as_scope, group_key
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=400)
 pd = pytest.importorskip("pandas")

@@ -5,16 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from undertow.cli.commands import command
+from undertow.cli.files import read_plan
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import (
-    above,
-    below,
-    counting,
-    query_words,
-    refusals,
-    show,
-    strict_json,
-)
+from undertow.cli.output import above, below, counting, query_words, show, strict_json
 
 if TYPE_CHECKING:
     from undertow.auditing.auditor import Audit
@@ -25,6 +19,7 @@ __all__ = ["audit"]
 _LEAST = 1000
 
 
+@command
 def audit(
     plan: Annotated[
         Path, typer.Argument(metavar="PLAN", help="The plan's file, as 'undertow plan' wrote it.")
@@ -71,21 +66,19 @@ def audit(
         raise misuse(f"--promise must be positive; found {promise:g}")
     if seed is not None and seed < 0:
         raise misuse(f"--seed must be 0 or more; found {seed}")
-    with refusals(as_json):
-        from undertow.auditing.auditor import DRAWS
-        from undertow.auditing.auditor import audit as attack
-        from undertow.cli.files import read_plan
+    from undertow.auditing.auditor import DRAWS
+    from undertow.auditing.auditor import audit as attack
 
-        read = read_plan(plan)
-        with counting("attacking") as tell:
-            found = attack(
-                read, draws or DRAWS, seed=seed, confidence=confidence, promise=promise,
-                progress=tell,
-            )  # fmt: skip
-        if as_json:
-            typer.echo(strict_json(found.to_dict() | {"plan": read.fingerprint()}))
-        else:
-            _tell(read, found)
+    read = read_plan(plan)
+    with counting("attacking") as tell:
+        found = attack(
+            read, draws or DRAWS, seed=seed, confidence=confidence, promise=promise,
+            progress=tell,
+        )  # fmt: skip
+    if as_json:
+        typer.echo(strict_json(found.to_dict() | {"plan": read.fingerprint()}))
+    else:
+        _tell(read, found)
     if found.refuted:
         raise typer.Exit(1)
 

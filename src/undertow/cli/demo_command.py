@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undertow.cli.commands import command
 from undertow.cli.files import write_bytes
 from undertow.cli.options import JsonOption
-from undertow.cli.output import above, below, odds, refusals, say, strict_json
+from undertow.cli.output import above, below, odds, say, strict_json
 from undertow.errors import InvalidInput, NotSupported
 from undertow.rounding import visible
 
@@ -55,6 +56,7 @@ A fortnight of activity in steps of five minutes: {records} SIMULATED records (s
 """
 
 
+@command
 def demo(
     output: Annotated[
         Path, typer.Option("--output", metavar="DIR", help="Where the files go.")
@@ -76,27 +78,26 @@ def demo(
     Example:
       undertow demo --output demo-output
     """
-    with refusals(as_json):
-        _make_directory(output)
-        with _progress() as tick:
-            story = _live(seed, tick)
-            drawn, note = _figures(story, tick)
-            written = story.text()
-            files = {
-                **drawn,
-                "plan.json": (story.plan.to_json() + "\n").encode(),
-                "release.json": (strict_json(story.published()) + "\n").encode(),
-                "report.txt": written.encode(),
-            }
-            for name, content in files.items():
-                write_bytes(output / name, content, force=True)
-        paths = [str(output / name) for name in files]
-        if as_json:
-            typer.echo(strict_json(story.fields() | {"files": paths}))
-        else:
-            typer.echo("\n".join([written, visible(f"Files in {output}: {', '.join(files)}")]))
-        if note:
-            say(note)
+    _make_directory(output)
+    with _progress() as tick:
+        story = _live(seed, tick)
+        drawn, note = _figures(story, tick)
+        written = story.text()
+        files = {
+            **drawn,
+            "plan.json": (story.plan.to_json() + "\n").encode(),
+            "release.json": (strict_json(story.published()) + "\n").encode(),
+            "report.txt": written.encode(),
+        }
+        for name, content in files.items():
+            write_bytes(output / name, content, force=True)
+    paths = [str(output / name) for name in files]
+    if as_json:
+        typer.echo(strict_json(story.fields() | {"files": paths}))
+    else:
+        typer.echo("\n".join([written, visible(f"Files in {output}: {', '.join(files)}")]))
+    if note:
+        say(note)
 
 
 @dataclass(frozen=True, slots=True)

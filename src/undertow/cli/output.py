@@ -15,21 +15,26 @@ from undertow.reporting.files import strict_json
 from undertow.rounding import above, below, odds, visible
 
 if TYPE_CHECKING:
+    from undertow.accounting import Foretold
+    from undertow.adversaries import Against
     from undertow.certificate import Leakage
     from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
     "above",
+    "adversary_fields",
     "below",
     "counting",
     "interval",
     "leakage_fields",
+    "level_words",
     "meaning",
     "odds",
     "query_words",
     "refusals",
     "say",
     "show",
+    "spend_rows",
     "strict_json",
     "waiting",
 ]
@@ -61,21 +66,52 @@ def meaning(leak: "Leakage") -> str:
     )
 
 
+def adversary_fields(against: "Against") -> str | dict[str, Any]:
+    """Return an adversary as JSON has it: by name, or by target and known records."""
+    if isinstance(against, str):
+        return against
+    return {"target": against.target, "known": list(against.known)}
+
+
 def leakage_fields(leak: "Leakage") -> dict[str, Any]:
     """Return a leakage as the fields of a JSON object."""
-    against = leak.against
     return {
         "lower": leak.lower,
         "upper": leak.upper,
         "method": leak.method,
-        "against": against
-        if isinstance(against, str)
-        else {"target": against.target, "known": list(against.known)},
+        "against": adversary_fields(leak.against),
         "witness": None if leak.witness is None else leak.witness.to_dict(),
         "assumptions": list(leak.assumptions),
         "citation": leak.citation,
         "covers": leak.covers,
     }
+
+
+def level_words(level: float, budget: float = 1.0) -> str:
+    """Return what is left of a budget, in words.
+
+    >>> level_words(0.25), level_words(2e-16)
+    ('a DP level of 0.25', 'nothing')
+    """
+    from undertow.ledger.rules import nothing
+
+    return "nothing" if nothing(level, budget) else f"a DP level of {below(level)}"
+
+
+def spend_rows(asked: "Foretold", recorded: str) -> list[tuple[str, str]]:
+    """Return what a ledger would do with a release; ``recorded`` are the words for an old one."""
+    spends = "the whole account: a redaction stands in a ledger alone"
+    if asked.recorded:
+        spends = recorded
+    elif asked.found is not None:
+        spends = "nothing more: it was reserved by a run that did not end"
+    elif asked.entry.level is not None:
+        spends = f"a DP level of {above(asked.entry.level)}"
+    rows = [("release", asked.entry.release_id), ("spends", spends)]
+    if asked.left is None:
+        return rows
+    after = level_words(asked.left_after or 0.0)
+    return [*rows, ("left", f"{level_words(asked.left)} for these records, then {after}")]
 
 
 def show(title: str, rows: Sequence[tuple[str, str]]) -> None:

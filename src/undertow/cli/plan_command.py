@@ -6,31 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow.cli.local_options import LocalText, ObjectiveOption, RedactedOption, SeriesOption
+from undertow.cli.commands import command
+from undertow.cli.files import check_written, write_text
+from undertow.cli.local_options import LocalText
 from undertow.cli.local_output import PUBLISHED, is_local, local_rows, show_chances, uncovered
 from undertow.cli.options import (
-    AgainstOption,
-    CountOption,
-    FrequencyOption,
-    HistogramOption,
+    AgainstText,
+    ForceOption,
     JsonOption,
-    KnownOption,
-    LengthOption,
-    MeanOption,
-    ModelOption,
+    LimitOption,
     ModelText,
     QueryText,
-    StartOption,
-    StatesOption,
-    SumOption,
-    TargetOption,
-    TransitionOption,
+    Unit,
     find_state,
     misuse,
-    read_against,
     read_records,
 )
-from undertow.cli.output import above, interval, refusals, show, waiting
+from undertow.cli.output import above, interval, show, waiting
 
 if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
@@ -46,13 +38,6 @@ class Covers(StrEnum):
     series = "series"
     windows = "windows"
     any = "any"
-
-
-class Unit(StrEnum):
-    """What the promise protects."""
-
-    record = "record"
-    person = "person"
 
 
 class Method(StrEnum):
@@ -80,27 +65,13 @@ class Method(StrEnum):
     r3_individual = "3r-individual"
 
 
+@command
 def plan(
-    epsilon: Annotated[
-        float,
-        typer.Option("--epsilon", metavar="E", help="The leakage that is allowed at most."),
-    ],
-    model: ModelOption = None,
-    transition: TransitionOption = None,
-    states: StatesOption = None,
-    start: StartOption = None,
-    length: LengthOption = None,
-    frequency: FrequencyOption = None,
-    count: CountOption = None,
-    histogram: HistogramOption = False,
-    sum_: SumOption = None,
-    mean: MeanOption = None,
-    series: SeriesOption = False,
-    redacted: RedactedOption = False,
-    objective: ObjectiveOption = None,
-    against: AgainstOption = None,
-    target: TargetOption = None,
-    known: KnownOption = None,
+    epsilon: LimitOption,
+    model: ModelText,
+    asked: QueryText,
+    local: LocalText,
+    who: AgainstText,
     method: Annotated[
         Method,
         typer.Option("--method", help="How to calibrate; 'best' takes the least certified error."),
@@ -110,10 +81,6 @@ def plan(
         typer.Option(
             "--pairs", metavar="A:B,C:D", help="Only these values must not be told apart."
         ),
-    ] = None,
-    protect: Annotated[
-        str | None,
-        typer.Option("--protect", metavar="I,J", help="Only these records need protection."),
     ] = None,
     covers: Annotated[
         Covers,
@@ -129,7 +96,7 @@ def plan(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write the plan there.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: ForceOption = False,
     key: Annotated[
         Path | None,
         typer.Option("--sign", metavar="KEYFILE", help="Sign the plan ('undertow keys new')."),
@@ -154,51 +121,44 @@ def plan(
       undertow plan --model chain.json --length 300 --redacted --protect 150 --epsilon 1 \\
         --output erasures.json
     """
-    with refusals(as_json):
-        local = LocalText(series, redacted, protect, objective)
-        _check_one(local, [count, sum_, mean], histogram, pairs)
-        shape = _shape(local, covers, unit)
-        if force and output is None:
-            raise misuse("--force goes with --output")
-        who = read_against(against, target, known)
-        described = ModelText(model, transition, states, start, length, frequency).read()
-        alike = None if pairs is None else _pairs(pairs, described)
-        records = None
-        if local.asked:
-            query: AnyQuery | LocalQuery = local.read(length)
-        else:
-            query = QueryText(count, histogram, sum_, mean).read(described)
-            records = None if protect is None else read_records(protect, "--protect")
-        if output is not None:
-            from undertow.cli.files import check_output
+    if asked.asked + local.asked != 1:
+        raise misuse("ask for one of --count, --histogram, --sum, --mean, --series and --redacted")
+    if local.asked and pairs is not None:
+        raise misuse("--pairs goes with a curator's question; a series hides all values")
+    shape = _shape(local, covers, unit)
+    check_written(output, force=force)
+    against, described = who.read(), model.read()
+    alike = None if pairs is None else _pairs(pairs, described)
+    query: AnyQuery | LocalQuery
+    if local.asked:
+        query, records = local.read(model.length), None
+    else:
+        query = asked.read(described)
+        records = None if local.protect is None else read_records(local.protect, "--protect")
+    if key is not None:
+        from undertow.signatures import check_private
 
-            check_output(output, force=force)
-        if key is not None:
-            from undertow.signatures import check_private
+        check_private(key)
+    with waiting("searching for the least noise"):
+        from undertow.planning.search import calibrate
 
-            check_private(key)
-        with waiting("searching for the least noise"):
-            from undertow.planning.search import calibrate
+        found = calibrate(
+            query, described, epsilon, against, method.value,
+            pairs=alike, protect=records, objective=local.aim(), **shape,
+        )  # fmt: skip
+    text = found.to_json() + "\n"
+    if key is not None:
+        from undertow.signatures import sign
 
-            found = calibrate(
-                query, described, epsilon, who, method.value,
-                pairs=alike, protect=records, objective=local.aim(), **shape,
-            )  # fmt: skip
-        text = found.to_json() + "\n"
-        if key is not None:
-            from undertow.signatures import sign
-
-            text = sign(text, key) + "\n"
-        if output is not None:
-            from undertow.cli.files import write_text
-
-            write_text(output, text, force=force)
-        if as_json:
-            typer.echo(text, nl=False)
-        else:
-            written = [] if output is None else [("written to", str(output))]
-            show("The plan", [*plan_rows(found), *written])
-            show_chances(found)
+        text = sign(text, key) + "\n"
+    if output is not None:
+        write_text(output, text, force=force)
+    if as_json:
+        typer.echo(text, nl=False)
+    else:
+        written = [] if output is None else [("written to", str(output))]
+        show("The plan", [*plan_rows(found), *written])
+        show_chances(found)
 
 
 def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
@@ -234,16 +194,6 @@ def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
         ("expected error", f"{plan.expected_error:.6g}"),
         ("error bar", f"within {plan.accuracy(0.05):.6g} with probability 95%"),
     ]
-
-
-def _check_one(
-    local: LocalText, typed: "list[str | None]", histogram: bool, pairs: str | None
-) -> None:
-    """Refuse no question and two."""
-    if sum(text is not None for text in typed) + histogram + local.asked != 1:
-        raise misuse("ask for one of --count, --histogram, --sum, --mean, --series and --redacted")
-    if local.asked and pairs is not None:
-        raise misuse("--pairs goes with a curator's question; a series hides all values")
 
 
 def _shape(local: LocalText, covers: Covers, unit: Unit) -> dict[str, Any]:

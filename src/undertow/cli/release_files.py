@@ -3,10 +3,12 @@
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from undertow.cli.files import check_output, check_report, write_bytes
-from undertow.cli.options import misuse
+from undertow.cli.options import ForceOption, ReportOption, misuse
 from undertow.errors import InvalidInput
 from undertow.reporting.files import csv_bytes, strict_json
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from undertow.releasing import Release
     from undertow.reporting.report import Report
 
-__all__ = ["Places", "published"]
+__all__ = ["AnswerFiles", "published"]
 
 _PUBLISHED = (
     "question", "numbers", "probability", "records", "persons", "window", "groups", "made",
@@ -23,12 +25,15 @@ _PUBLISHED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class AnswerFiles:
     """Where the answer and the report go."""
 
-    output: Path | None
-    report: Path | None
-    force: bool
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="Write the answer there (.json or .csv)."),
+    ] = None
+    report: ReportOption = None
+    force: ForceOption = False
 
     def __post_init__(self) -> None:
         """Refuse names that do not say what to write."""

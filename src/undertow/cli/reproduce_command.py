@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from undertow.cli.commands import command
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import counting, refusals, show, strict_json
+from undertow.cli.output import counting, show, strict_json
 from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 
+@command
 def reproduce(
     wanted: Annotated[
         list[str] | None,
@@ -53,27 +55,26 @@ def reproduce(
       undertow reproduce wang2016:fig2a --quick --output reproduction
       undertow reproduce wang2016:lemma4.7 --quick --output reproduction --json
     """
-    with refusals(as_json):
-        if not listed and not wanted:
-            raise misuse("name what to reproduce: all, a paper's key, or a result (see --list)")
-        if seed < 0:
-            raise misuse(f"--seed must be 0 or more; found {seed}")
-        from undertow.papers.registry import Setting, find_results
+    if not listed and not wanted:
+        raise misuse("name what to reproduce: all, a paper's key, or a result (see --list)")
+    if seed < 0:
+        raise misuse(f"--seed must be 0 or more; found {seed}")
+    from undertow.papers.registry import Setting, find_results
 
-        found = find_results(wanted or ["all"])
-        if listed:
-            _tell_list(found, as_json)
-            return
-        if data is not None and not data.is_dir():
-            raise misuse(f"--data must be a folder; found {data}")
-        setting = Setting(quick, data, seed)
-        runs = _run(found, setting, output, fresh)
-        if as_json:
-            from undertow.papers.pages import manifest
+    found = find_results(wanted or ["all"])
+    if listed:
+        _tell_list(found, as_json)
+        return
+    if data is not None and not data.is_dir():
+        raise misuse(f"--data must be a folder; found {data}")
+    setting = Setting(quick, data, seed)
+    runs = _run(found, setting, output, fresh)
+    if as_json:
+        from undertow.papers.pages import manifest
 
-            typer.echo(strict_json(manifest(runs, setting)))
-        else:
-            _tell(runs, output)
+        typer.echo(strict_json(manifest(runs, setting)))
+    else:
+        _tell(runs, output)
 
 
 def _run(found: "list[Result]", setting: "Setting", output: Path, fresh: bool) -> "list[Run]":

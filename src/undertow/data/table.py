@@ -15,6 +15,7 @@ from undertow.data.columns import column_of_name, iso
 from undertow.data.grid import GROUP, PERSON, ROW, TIME, Facts, Grid, step_of, step_words
 from undertow.data.groups import declared, normalised
 from undertow.data.objects import plain
+from undertow.data.scopes import Scope
 from undertow.data.sources import RECORD, Source, open_source
 from undertow.data.states import Record, as_json, record_of
 from undertow.data.tokens import columns_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from undertow.data.evaluation import Answers
     from undertow.data.problems import Problem
 
-__all__ = ["Data", "Scope", "Shape"]
+__all__ = ["Data", "Shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +58,6 @@ class Shape:
     shortest: int = field(kw_only=True)
     windowed: bool = field(kw_only=True)
     split: bool = field(kw_only=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which records a release touches: some groups, start <= time < end; None stands for all.
-
-    Times are microseconds since 1970 in UTC, or whole numbers; ``clock`` says which of them, and
-    of which column.
-    """
-
-    by: str | None = None
-    groups: tuple[Any, ...] | None = None
-    start: int | None = None
-    end: int | None = None
-    clock: str = "time"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
@@ -179,12 +165,20 @@ class Data:
         >>> data.window(0, 1).scope()
         Scope(by=None, groups=None, start=0, end=1, clock='t')
         """
+        return Scope(*self.touched())
+
+    def touched(self) -> tuple[Any, ...]:
+        """Return the fields of the scope as they were named: by, groups, start, end, clock.
+
+        Times are microseconds since 1970 in UTC, or whole numbers; the clock says which of them,
+        and of which column.
+        """
         grid = self.grid
         if grid.time is None:
-            return Scope(self.by, self.groups)
+            return self.by, self.groups, None, None, "time"
         clock = f"microseconds of {grid.time}" if grid.clock else grid.time
         clock = f"{clock} in UTC" if grid.zoned else clock  # another moment where it is not
-        return Scope(self.by, self.groups, grid.start, grid.end, clock)
+        return self.by, self.groups, grid.start, grid.end, clock
 
     def bounds(self) -> tuple[int | str | None, int | str | None] | None:
         """Return both ends of the window as people write them, None where all times are in it.
