@@ -13,9 +13,10 @@ import polars as pl
 import pytest
 
 import undertow as ut
-from undertow.data.frames import read_numbers, read_sequences
+from tests.data.test_frames import read_sequences
 from undertow.data.lines import LONGEST_LINE, check_lines
 from undertow.data.pages import check_pages
+from undertow.data.series import read_numbers
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, UndertowError
 

@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undertow.cli.commands import command
+from undertow.cli.data_options import DataArgument
+from undertow.cli.files import check_written, write_text
 from undertow.cli.fit_gaussian import GaussianFit, fit_gaussian
-from undertow.cli.options import JsonOption, LengthOption, find_state, misuse, names
-from undertow.cli.output import above, below, refusals, show, strict_json, waiting
+from undertow.cli.options import (
+    ForceOption,
+    JsonOption,
+    LengthOption,
+    find_state,
+    misuse,
+    names,
+)
+from undertow.cli.output import above, below, say, show, strict_json, waiting
 from undertow.cli.tables import show_table
-from undertow.errors import DisclosureWarning, NotSupported
+from undertow.errors import DisclosureWarning, InvalidInput, NotSupported
 
 if TYPE_CHECKING:
     from undertow.models.fitting import FittedChain
@@ -25,14 +35,15 @@ _WARNING = (
     "a model fitted to private records is itself a disclosure, which no noise protects; "
     "fit it to public or older records"
 )
+_MOST_STATES = 100
+"""More different values than this are measurements, not states."""
 _TRIAL_PRIOR = 0.5
 """The pseudo-count used to show what a prior would do."""
 
 
+@command
 def fit(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A table: .csv, .csv.gz or .parquet.")
-    ],
+    data: DataArgument,
     column: Annotated[
         str | None,
         typer.Option("--column", metavar="NAME", help="The column that holds the records."),
@@ -74,7 +85,7 @@ def fit(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write the model there.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """A Markov chain fitted to a file of records, with confidence intervals, or a Gaussian model.
@@ -91,36 +102,28 @@ def fit(
       undertow fit nights.parquet --column stage --by night --prior 0.5 --json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """
-    with refusals(as_json):
-        if force and output is None:
-            raise misuse("--force goes with --output")
-        if (column is None) == (columns is None):
-            raise misuse("name either --column, for a Markov chain, or --columns, for a Gaussian")
-        chain_only = (state, states, by, length, prior or None, region or None)
-        if columns is not None and any(option is not None for option in chain_only):
-            raise misuse("--columns goes alone: states, series and regions belong to --column")
-        if output is not None:
-            from undertow.cli.files import check_output
-
-            check_output(output, force=force)
-        found: _Found | GaussianFit
-        with waiting("fitting the model"):
-            from undertow.data.frames import read_sequences
-
-            if columns is not None:
-                found = fit_gaussian(data, names(columns, "--columns"))
-            elif column is not None:
-                sequences = read_sequences(data, column, state=state, by=by)
-                found = _fit(*_named(sequences, states), prior, length, confidence, region)
-        typer.echo(f"undertow: warning: {_WARNING}", err=True)
-        if output is not None:
-            from undertow.cli.files import write_text
-
-            write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
-        if as_json:
-            typer.echo(strict_json(found.fields() | {"warning": _WARNING}))
+    if (column is None) == (columns is None):
+        raise misuse("name either --column, for a Markov chain, or --columns, for a Gaussian")
+    chain_only = (state, states, by, length, prior or None, region or None)
+    if columns is not None and any(option is not None for option in chain_only):
+        raise misuse("--columns goes alone: states, series and regions belong to --column")
+    check_written(output, force=force)
+    found: _Found | GaussianFit
+    with waiting("fitting the model"):
+        if columns is not None:
+            found = fit_gaussian(data, names(columns, "--columns"))
         else:
-            found.tell(output)
+            from undertow.data.table import Data
+
+            records = Data(data, value=column, state=state, by=by).sequences(apart=by is not None)
+            found = _fit(*_named(records, states), prior, length, confidence, region)
+    say(f"warning: {_WARNING}")
+    if output is not None:
+        write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
+    if as_json:
+        typer.echo(strict_json(found.fields() | {"warning": _WARNING}))
+    else:
+        found.tell(output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +222,15 @@ def _named(
     sequences: list[list[Any]], states: str | None
 ) -> "tuple[list[list[Any]], list[State] | None]":
     """Return the records under their names, and the states in order if they were named."""
+    seen = {value for series in sequences for value in series if value is not None}
+    if len(seen) > _MOST_STATES:
+        raise InvalidInput(
+            f"there are more than {_MOST_STATES} different values, too many for states; make "
+            "states of them with --state, an expression such as 'steps > 0'"
+        )
     if states is None:
         return sequences, None
     listed = names(states, "--states")
-    seen = {value for series in sequences for value in series if value is not None}
     if not seen or not all(isinstance(value, bool) for value in seen):
         return sequences, [find_state(name, seen) for name in listed]
     if len(listed) != 2:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import Column, column_of_name, kind_of, part_of
-from undertow.data.frames import check_content, fault, quoted, table_name
+from undertow.data.files import check_content, fault, quoted, table_name
 from undertow.data.groups import group_labels
 from undertow.data.objects import instants, keys, readings
 from undertow.data.watching import Seen, seen

@@ -265,16 +265,19 @@ class Data:
 
         return evaluate(self, query, tuple(states))
 
-    def sequences(self, states: Sequence[State] | None = None) -> list[list[Any]]:
+    def sequences(
+        self, states: Sequence[State] | None = None, *, apart: bool = False
+    ) -> list[list[Any]]:
         """Return the records of each person in order of time, split at gaps; None where missing.
 
         With ``states`` records become the names of their states, and foreign ones None. Without,
-        they are what the column or the expression gives. What a model learns from them is a
-        disclosure: `MarkovChain.fit` says so.
+        they are what the column or the expression gives. ``apart`` starts a new series wherever
+        the group changes, too. What a model learns from them is a disclosure: `MarkovChain.fit`
+        says so.
         """
         from undertow.data.series import sequences
 
-        return sequences(self, None if states is None else tuple(states))
+        return sequences(self, None if states is None else tuple(states), apart=apart)
 
     def problems(
         self, query: AnyQuery | None = None, states: Sequence[State] = ()

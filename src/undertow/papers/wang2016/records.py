@@ -11,7 +11,7 @@ import numpy as np
 
 import undertow as ut
 from undertow.accuracy import expected_error
-from undertow.data.frames import read_numbers
+from undertow.data.series import read_numbers
 from undertow.errors import NotSupported
 from undertow.papers.charts import Chart, Line, Panel
 from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
