@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.accounting import asking, check_ledger, level_of, reserve
 from undertow.accuracy import accuracy
 from undertow.certificate import Leakage
-from undertow.data.evaluation import Answers
+from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
 from undertow.errors import InvalidInput, NotSupported
 from undertow.ledger.rules import Entry
@@ -284,9 +284,7 @@ def _exact(query: AnyQuery, records: list[Any], states: tuple[State, ...]) -> li
         return [sum(places)]
     if len(places) != len(lattice.weights):
         raise InvalidInput(f"{len(lattice.weights)} weights do not fit {len(places)} records")
-    # record t has |weight| of the steps, and the weight's sign
-    weighted = zip(places, lattice.weights, strict=True)
-    return [sum((2 * p * w + lattice.steps) // (2 * lattice.steps) for p, w in weighted)]
+    return [weighted(places, lattice)]
 
 
 def _listed(data: Any) -> _Records:

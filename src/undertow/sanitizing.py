@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from undertow.accounting import asking, check_ledger, local_terms, released, reserve
 from undertow.channels import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
-from undertow.data.codes import Coded, Lookup, Rule, coded
+from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, coded
 from undertow.data.listed import Listed
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UnknownState
 from undertow.ledger.rules import Entry
@@ -46,7 +45,7 @@ __all__ = [
     "stream",
 ]
 
-Drawn = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]
+Drawn = tuple[Numbers, Erased]
 """The number of each output, and which records are erased (None: none can be)."""
 
 
@@ -429,10 +428,7 @@ def _check_whole(plan: "Plan[Any]", read: Coded, table: Any) -> None:
         )
 
 
-def _digest(
-    names: Sequence[State], read: Coded, numbers: npt.NDArray[Any],
-    erased: npt.NDArray[np.bool_] | None,
-) -> str:  # fmt: skip
+def _digest(names: Sequence[State], read: Coded, numbers: Numbers, erased: Erased) -> str:
     lines = [json.dumps(name, default=str).encode() + b"\n" for name in names] + [b"null\n"]
     if erased is not None:
         numbers = np.where(erased, len(names), numbers)

@@ -1,11 +1,12 @@
 """``undertow attack``: what attackers make of a release, judged by the truth."""
 
+from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow.cli.commands import command
+from undertow.cli.commands import command, option
 from undertow.cli.data_options import SeriesText
 from undertow.cli.files import check_figure, read_model, read_plan, write_bytes
 from undertow.cli.local_options import ForeignOption
@@ -23,7 +24,7 @@ from undertow.cli.options import (
     numbers,
     read_records,
 )
-from undertow.cli.output import above, counting, show, strict_json, waiting
+from undertow.cli.output import above, answer, counting, show, waiting
 from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
@@ -50,51 +51,21 @@ def attack(
         ),
     ],
     plan: PlanOption,
-    truth: Annotated[
-        Path, typer.Option("--truth", metavar="DATA", help="The table that was randomised.")
-    ],
     reading: SeriesText,
-    shown: Annotated[
-        str | None,
-        typer.Option(
-            "--shown", metavar="COLUMN", help="The column of outputs; by default that of --value."
-        ),
-    ] = None,
+    truth: Path = option("DATA", "The table that was randomised.", MISSING),
+    shown: str | None = option("COLUMN", "The column of outputs; by default that of --value."),
     foreign: ForeignOption = None,
-    known: Annotated[
-        str | None,
-        typer.Option(
-            "--known", metavar="I,J", help="Records that the attacker knows, in every series."
-        ),
-    ] = None,
-    targets: Annotated[
-        str | None,
-        typer.Option("--targets", metavar="I,J", help="Records to guess; by default all."),
-    ] = None,
-    attackers: Annotated[
-        str | None,
-        typer.Option(
-            "--attackers",
-            metavar="NAMES",
-            help="Of single-bit, correlation-aware, viterbi, informed, lstm, prior; else bayes.",
-        ),
-    ] = None,
+    known: str | None = option("I,J", "Records that the attacker knows, in every series."),
+    targets: str | None = option("I,J", "Records to guess; by default all."),
+    attackers: str | None = option(
+        "NAMES", "Of single-bit, correlation-aware, viterbi, informed, lstm, prior; else bayes."
+    ),
     model: ModelOption = None,
     confidence: ConfidenceOption = 0.95,
-    epsilons: Annotated[
-        str | None,
-        typer.Option(
-            "--epsilons",
-            metavar="E,E",
-            help="Of --figure: attack plans for these too, carried out on the truth in memory.",
-        ),
-    ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(
-            "--figure", metavar="FILE", help="Draw success against epsilon (.png or .svg)."
-        ),
-    ] = None,
+    epsilons: str | None = option(
+        "E,E", "Of --figure: attack plans for these too, carried out on the truth in memory."
+    ),
+    figure: Path | None = option("FILE", "Draw success against epsilon (.png or .svg)."),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -144,10 +115,11 @@ def attack(
     if figure is not None:
         with waiting("drawing"):
             _draw(found, read, true, how, others, figure, force=force)
-    if as_json:
-        typer.echo(strict_json(found.to_dict() | {"plan": read.fingerprint()}))
-    else:
-        _tell(found, figure)
+    answer(
+        found.to_dict() | {"plan": read.fingerprint()},
+        lambda: _tell(found, figure),
+        as_json=as_json,
+    )
 
 
 def _chain(path: Path) -> "MarkovChain":

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from undertow.cli.commands import command
+from undertow.cli.commands import command, option
 from undertow.cli.files import read_plan
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import above, below, counting, query_words, show, strict_json
+from undertow.cli.output import above, answer, below, counting, query_words, show
 
 if TYPE_CHECKING:
     from undertow.auditing.auditor import Audit
@@ -24,24 +24,10 @@ def audit(
     plan: Annotated[
         Path, typer.Argument(metavar="PLAN", help="The plan's file, as 'undertow plan' wrote it.")
     ],
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            "--draws", metavar="N", help="Series of each attack and value (50000 unless told)."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float,
-        typer.Option("--confidence", metavar="C", help="Of the bound and the verdict."),
-    ] = 0.95,
-    promise: Annotated[
-        float | None,
-        typer.Option("--promise", metavar="E", help="The leakage to refute, not the plan's own."),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="Repeatable, with seeded noise: for experiments."),
-    ] = None,
+    draws: int | None = option("N", "Series of each attack and value (50000 unless told)."),
+    confidence: float = option("C", "Of the bound and the verdict.", 0.95),
+    promise: float | None = option("E", "The leakage to refute, not the plan's own."),
+    seed: int | None = option("N", "Repeatable, with seeded noise: for experiments."),
     as_json: JsonOption = False,
 ) -> None:
     """Attack the code that carries out a plan, on data drawn from its model.
@@ -75,10 +61,9 @@ def audit(
             read, draws or DRAWS, seed=seed, confidence=confidence, promise=promise,
             progress=tell,
         )  # fmt: skip
-    if as_json:
-        typer.echo(strict_json(found.to_dict() | {"plan": read.fingerprint()}))
-    else:
-        _tell(read, found)
+    answer(
+        found.to_dict() | {"plan": read.fingerprint()}, lambda: _tell(read, found), as_json=as_json
+    )
     if found.refuted:
         raise typer.Exit(1)
 

@@ -2,12 +2,26 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_type_hints
+from dataclasses import MISSING, Field, field, fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
+
+import typer
 
 from undertow.cli.output import refusals
 
-__all__ = ["command"]
+__all__ = ["command", "option"]
+
+
+def option(
+    metavar: str | None, words: str, default: Any = None, *, name: str | None = None, **more: Any
+) -> Any:
+    """Return the default of a parameter, or of a field, that declares an option.
+
+    It is called like the parameter unless there is a ``name``; ``words`` are its help, and
+    ``MISSING`` for a default says that it must be given.
+    """
+    made = {"name": name, "metavar": metavar, "help": words, **more}
+    return field(default=default, metadata=made)
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -20,7 +34,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     >>> @dataclass
     ... class Pair:
     ...     left: int
-    ...     right: int = 2
+    ...     right: int = option("N", "The other number.", 2)
     >>> @command
     ... def add(pair: Pair, as_json: bool = False) -> None:
     ...     print(pair.left + pair.right)
@@ -30,17 +44,23 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     3
     """
     own = inspect.signature(function).parameters.values()
-    options = [option for parameter in own for option in _options(parameter)]
+    options = {parameter.name: list(_options(parameter)) for parameter in own}
+    kinds: dict[str, Any] = {one.name: one.annotation for one in own}
 
     def run(**given: Any) -> None:
         with refusals(given.get("as_json", False)):
-            function(**{parameter.name: _gathered(parameter, given) for parameter in own})
+            made = {}
+            for name, listed in options.items():
+                found = {one.name: given.get(one.name, one.default) for one in listed}
+                grouped = is_dataclass(kinds[name])
+                made[name] = kinds[name](**found) if grouped else found[name]
+            function(**made)
 
-    required = [option for option in options if option.default is inspect.Parameter.empty]
-    optional = [option for option in options if option not in required]
+    every = [one for several in options.values() for one in several]
+    every.sort(key=lambda one: one.default is not inspect.Parameter.empty)  # needed ones first
     run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, __name__
-    run.__annotations__ = {option.name: option.annotation for option in options}
-    vars(run)["__signature__"] = inspect.Signature([*required, *optional])
+    run.__annotations__ = {one.name: one.annotation for one in every}
+    vars(run)["__signature__"] = inspect.Signature(every)
     return run
 
 
@@ -48,21 +68,18 @@ def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     """Yield the options that a parameter stands for: itself, or the fields of its class."""
     kind = parameter.annotation
     if not is_dataclass(kind):
-        yield parameter
+        yield _declared(parameter.name, kind, parameter.default)
         return
     hints = get_type_hints(kind, include_extras=True)
     for one in fields(kind):
-        default = inspect.Parameter.empty if one.default is MISSING else one.default
-        yield inspect.Parameter(
-            one.name, parameter.kind, default=default, annotation=hints[one.name]
-        )
+        yield _declared(one.name, hints[one.name], one if one.metadata else one.default)
 
 
-def _gathered(parameter: inspect.Parameter, given: dict[str, Any]) -> Any:
-    """Return what a parameter is given: its option, or the class made of its options."""
-    kind = parameter.annotation
-    names = [option.name for option in _options(parameter)]
-    found = {name: given[name] for name in names if name in given}
-    if is_dataclass(kind) and isinstance(kind, type):
-        return kind(**found)
-    return found.get(parameter.name, parameter.default)
+def _declared(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter as Typer reads it; its default may be what `option` made."""
+    if isinstance(default, Field):
+        said = dict(default.metadata)
+        flag = said.pop("name") or f"--{name.replace('_', '-')}"
+        kind, default = Annotated[kind, typer.Option(flag, **said)], default.default
+    needed = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=needed, annotation=kind)

@@ -1,13 +1,12 @@
 """``undertow compare``: what every method costs, side by side, and whom it protects."""
 
 import math
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from undertow.cli.commands import command
+from undertow.cli.commands import command, option
 from undertow.cli.files import check_figure, write_bytes
 from undertow.cli.options import (
     AgainstText,
@@ -19,7 +18,7 @@ from undertow.cli.options import (
     figure_kind,
     misuse,
 )
-from undertow.cli.output import above, counting, query_words, show, strict_json, waiting
+from undertow.cli.output import above, query_words, show, strict_json, ticking, waiting
 from undertow.cli.tables import show_table
 from undertow.cli.wording import in_cli_words
 
@@ -47,10 +46,7 @@ def compare(
     model: ModelText,
     query: QueryText,
     who: AgainstText,
-    figure: Annotated[
-        Path | None,
-        typer.Option("--figure", metavar="FILE", help="Draw error against epsilon (.png or .svg)."),
-    ] = None,
+    figure: Path | None = option("FILE", "Draw error against epsilon (.png or .svg)."),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -154,9 +150,8 @@ def _draw(
 
     ratio = _HIGHEST / _LOWEST
     grid = [epsilon * _LOWEST * ratio ** (step / (_POINTS - 1)) for step in range(_POINTS)]
-    with counting("drawing") as tell:
-        done = count(1)
-        curves = error_curves(query, model, grid, who, tick=lambda: tell(next(done), len(grid)))
+    with ticking("drawing", len(grid)) as tick:
+        curves = error_curves(query, model, grid, who, tick=tick)
     whom = f"the {who}" if who in ("ignorant", "informed") else "any" if who == "any" else "one"
     title = f"{query_words(query)}, protected from {whom} attacker"
     drawn = draw_errors(curves, title[:1].upper() + title[1:], epsilon)

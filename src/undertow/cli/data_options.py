@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undertow.cli.commands import option
 from undertow.cli.options import find_state, misuse, names
 
 if TYPE_CHECKING:
@@ -44,38 +45,23 @@ EveryOption = Annotated[
 class SeriesText:
     """How to read a table of series, as it was typed."""
 
-    value: Annotated[
-        str | None,
-        typer.Option("--value", metavar="COLUMN", help="The column that holds the records."),
-    ] = None
+    value: str | None = option("COLUMN", "The column that holds the records.")
     person: PersonOption = None
     time: TimeOption = None
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state",
-            metavar="SQL|CUTS",
-            help="What makes a state of a record: 'steps > 0', or cut points 0.5,1,2.",
-        ),
-    ] = None
+    state: str | None = option(
+        "SQL|CUTS", "What makes a state of a record: 'steps > 0', or cut points 0.5,1,2."
+    )
     every: EveryOption = None
-    window: Annotated[
-        str | None,
-        typer.Option(
-            "--window",
-            metavar="FROM,TO",
-            help="Only records from FROM on and before TO (not at TO).",
-        ),
-    ] = None
+    window: str | None = option("FROM,TO", "Only records from FROM on and before TO (not at TO).")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
-        for option, text, companion, needed in (
+        for name, text, companion, needed in (
             ("--every", self.every, "--time", self.time),
             ("--window", self.window, "--time", self.time),
         ):
             if text is not None and needed is None:
-                raise misuse(f"{option} goes with {companion}")
+                raise misuse(f"{name} goes with {companion}")
         if self.value is None and not isinstance(_state(self.state), str):
             raise misuse("say what the records are: --value, or --state with an expression")
 
@@ -99,14 +85,8 @@ class SeriesText:
 class TableText(SeriesText):
     """How to read a table, as it was typed: its series, and groups of their records."""
 
-    by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="COLUMN", help="One answer for each of its groups."),
-    ] = None
-    groups: Annotated[
-        str | None,
-        typer.Option("--groups", metavar="NAMES", help="The groups; by default those that occur."),
-    ] = None
+    by: str | None = option("COLUMN", "One answer for each of its groups.")
+    groups: str | None = option("NAMES", "The groups; by default those that occur.")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
@@ -124,24 +104,12 @@ class TableText(SeriesText):
 class DataText(TableText):
     """How to read a table whose records are counted, or the genotypes of a file."""
 
-    gaps: Annotated[
-        str,
-        typer.Option(
-            "--gaps", metavar="HOW", help="'split' a series there, or the state of a gap."
-        ),
-    ] = "split"
-    locus: Annotated[
-        str | None,
-        typer.Option(
-            "--locus",
-            metavar="CHR:POS",
-            help="For a VCF file: the variant, by place or name; people as in the plan's pedigree.",
-        ),
-    ] = None
-    allele: Annotated[
-        str | None,
-        typer.Option("--allele", metavar="BASES", help="... and which allele is B (default: REF)."),
-    ] = None
+    gaps: str = option("HOW", "'split' a series there, or the state of a gap.", "split")
+    locus: str | None = option(
+        "CHR:POS",
+        "For a VCF file: the variant, by place or name; people as in the plan's pedigree.",
+    )
+    allele: str | None = option("BASES", "... and which allele is B (default: REF).")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""

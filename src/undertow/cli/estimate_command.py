@@ -1,17 +1,18 @@
 """``undertow estimate``: what the true series probably hold, from a flipped or redacted one."""
 
 import math
+from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow.cli.commands import command
+from undertow.cli.commands import command, option
 from undertow.cli.data_options import EveryOption, PersonOption, SeriesText, TimeOption
 from undertow.cli.files import read_plan
-from undertow.cli.local_output import count_words, is_local
+from undertow.cli.local_output import is_local
 from undertow.cli.options import ConfidenceOption, JsonOption, PlanOption, misuse, read_count
-from undertow.cli.output import above, below, show, strict_json, waiting
+from undertow.cli.output import above, answer, below, show, waiting
 from undertow.cli.tables import show_table
 from undertow.errors import NotSupported
 
@@ -34,22 +35,13 @@ def estimate(
         ),
     ],
     plan: PlanOption,
-    value: Annotated[
-        str, typer.Option("--value", metavar="COLUMN", help="The column that holds the outputs.")
-    ],
+    value: str = option("COLUMN", "The column that holds the outputs.", MISSING),
     person: PersonOption = None,
     time: TimeOption = None,
     every: EveryOption = None,
-    count: Annotated[
-        str | None,
-        typer.Option("--count", metavar="STATES", help="How many records were in these states."),
-    ] = None,
-    histogram: Annotated[
-        bool, typer.Option("--histogram", help="How many were in each state (default).")
-    ] = False,
-    transitions: Annotated[
-        bool, typer.Option("--transitions", help="How often each state followed each other.")
-    ] = False,
+    count: str | None = option("STATES", "How many records were in these states."),
+    histogram: bool = option(None, "How many were in each state (default).", False),
+    transitions: bool = option(None, "How often each state followed each other.", False),
     confidence: ConfidenceOption = 0.95,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,10 +73,11 @@ def estimate(
         shape = table.shape()
         found = compute(table, read, "transitions" if transitions else query, confidence)
     asked = _asked(count, transitions)
-    if as_json:
-        typer.echo(strict_json(_fields(asked, found, shape)))
-    else:
-        _tell(asked, found, shape, confidence)
+    answer(
+        _fields(asked, found, shape),
+        lambda: _tell(asked, found, shape, confidence),
+        as_json=as_json,
+    )
 
 
 def _asked(count: str | None, transitions: bool) -> str:
@@ -117,10 +110,12 @@ def _plain(value: Any) -> Any:
 
 
 def _tell(asked: str, found: "Estimate", shape: "Shape", confidence: float) -> None:
+    from undertow.reporting import scope
+
     sure = f"each holds the truth with probability {100 * confidence:g}%, over the randomisation"
     facts = [
         ("question", asked),
-        ("records", count_words(shape.rows, shape.persons)),
+        ("records", scope.records(shape.rows, shape.persons)),
         ("about", f"{found.records} {'pairs of neighbours' if _square(found) else 'records'}"),
     ]
     if found.note:

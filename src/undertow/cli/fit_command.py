@@ -4,11 +4,9 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from undertow.cli.commands import command
+from undertow.cli.commands import command, option
 from undertow.cli.data_options import DataArgument
 from undertow.cli.files import check_written, write_text
 from undertow.cli.fit_gaussian import GaussianFit, fit_gaussian
@@ -20,7 +18,7 @@ from undertow.cli.options import (
     misuse,
     names,
 )
-from undertow.cli.output import above, below, say, show, strict_json, waiting
+from undertow.cli.output import above, answer, below, say, show, strict_json, waiting
 from undertow.cli.tables import show_table
 from undertow.errors import DisclosureWarning, InvalidInput, NotSupported
 
@@ -44,47 +42,18 @@ _TRIAL_PRIOR = 0.5
 @command
 def fit(
     data: DataArgument,
-    column: Annotated[
-        str | None,
-        typer.Option("--column", metavar="NAME", help="The column that holds the records."),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns",
-            metavar="NAMES",
-            help="Instead: columns of numbers that depend on each other, for a Gaussian model.",
-        ),
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state", metavar="SQL", help="What makes a state of a record, e.g. 'steps > 0'."
-        ),
-    ] = None,
-    states: Annotated[
-        str | None,
-        typer.Option("--states", metavar="NAMES", help="The states in order; names of false,true."),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="NAME", help="Start a new series where this column changes."),
-    ] = None,
-    prior: Annotated[
-        float,
-        typer.Option("--prior", metavar="X", help="Pseudo-count added to every transition."),
-    ] = 0.0,
+    column: str | None = option("NAME", "The column that holds the records."),
+    columns: str | None = option(
+        "NAMES", "Instead: columns of numbers that depend on each other, for a Gaussian model."
+    ),
+    state: str | None = option("SQL", "What makes a state of a record, e.g. 'steps > 0'."),
+    states: str | None = option("NAMES", "The states in order; names of false,true."),
+    by: str | None = option("NAME", "Start a new series where this column changes."),
+    prior: float = option("X", "Pseudo-count added to every transition.", 0.0),
     length: LengthOption = None,
-    confidence: Annotated[
-        float, typer.Option("--confidence", metavar="C", help="Of the intervals and the region.")
-    ] = 0.95,
-    region: Annotated[
-        bool,
-        typer.Option("--region", help="Write the confidence region instead of the one best fit."),
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write the model there.")
-    ] = None,
+    confidence: float = option("C", "Of the intervals and the region.", 0.95),
+    region: bool = option(None, "Write the confidence region instead of the one best fit.", False),
+    output: Path | None = option("FILE", "Write the model there."),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -108,7 +77,7 @@ def fit(
     if columns is not None and any(option is not None for option in chain_only):
         raise misuse("--columns goes alone: states, series and regions belong to --column")
     check_written(output, force=force)
-    found: _Found | GaussianFit
+    found: ChainFit | GaussianFit
     with waiting("fitting the model"):
         if columns is not None:
             found = fit_gaussian(data, names(columns, "--columns"))
@@ -120,14 +89,11 @@ def fit(
     say(f"warning: {_WARNING}")
     if output is not None:
         write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
-    if as_json:
-        typer.echo(strict_json(found.fields() | {"warning": _WARNING}))
-    else:
-        found.tell(output)
+    answer(found.fields() | {"warning": _WARNING}, lambda: found.tell(output), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class ChainFit:
     """The fit and what is said about it; ``model`` is what a file gets."""
 
     chain: "FittedChain"
@@ -248,13 +214,13 @@ def _fit(
     length: int | None,
     confidence: float,
     region: bool,
-) -> _Found:
+) -> ChainFit:
     from undertow.models.markov import MarkovChain
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
         chain = MarkovChain.fit(sequences, states, prior=prior, length=length)
-    return _Found(
+    return ChainFit(
         chain=chain,
         model=chain.region(confidence) if region else chain,
         confidence=confidence,

@@ -7,7 +7,7 @@ import typer
 
 from undertow.cli.commands import command
 from undertow.cli.options import JsonOption
-from undertow.cli.output import show, strict_json
+from undertow.cli.output import answer, show
 
 __all__ = ["keys_app"]
 
@@ -38,14 +38,15 @@ def new(
     from undertow.signatures import new_key
 
     public = new_key(name)
-    if as_json:
-        typer.echo(strict_json({"private": str(name), "public": f"{name}.pub", "key": public}))
-    else:
-        show(
+    answer(
+        {"private": str(name), "public": f"{name}.pub", "key": public},
+        lambda: show(
             "The key",
             [
                 ("private key", f"{name} (keep it secret)"),
                 ("public key", f"{name}.pub"),
                 ("trusted as", public),
             ],
-        )
+        ),
+        as_json=as_json,
+    )

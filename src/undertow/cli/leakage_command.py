@@ -1,19 +1,17 @@
 """``undertow leakage``: what an algorithm or a noisy answer reveals about one record."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from undertow.cli.commands import command
+from undertow.cli.commands import command, option
 from undertow.cli.local_options import read_flips
 from undertow.cli.options import AgainstText, JsonOption, ModelText, QueryText, Unit, misuse
 from undertow.cli.output import (
+    answer,
     interval,
     leakage_fields,
     meaning,
     query_words,
     show,
-    strict_json,
     waiting,
 )
 
@@ -33,32 +31,14 @@ def leakage(
     model: ModelText,
     query: QueryText,
     who: AgainstText,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", metavar="E", help="Any algorithm of this DP level ..."),
-    ] = None,
-    unit: Annotated[
-        Unit | None,
-        typer.Option("--unit", help="... for one record replaced (default), or a whole person."),
-    ] = None,
-    scale: Annotated[
-        float | None,
-        typer.Option("--scale", metavar="B", help="Laplace scale of a noisy answer."),
-    ] = None,
-    flips: Annotated[
-        str | None,
-        typer.Option(
-            "--flips",
-            metavar="RHO[,RHO]",
-            help="The series, each record flipped with this chance, or one for each of two states.",
-        ),
-    ] = None,
-    effort: Annotated[
-        int | None,
-        typer.Option(
-            "--effort", metavar="N", help="For --flips of many states: more narrows the interval."
-        ),
-    ] = None,
+    epsilon: float | None = option("E", "Any algorithm of this DP level ..."),
+    unit: Unit | None = option(None, "... for one record replaced (default), or a whole person."),
+    scale: float | None = option("B", "Laplace scale of a noisy answer."),
+    flips: str | None = option(
+        "RHO[,RHO]",
+        "The series, each record flipped with this chance, or one for each of two states.",
+    ),
+    effort: int | None = option("N", "For --flips of many states: more narrows the interval."),
     as_json: JsonOption = False,
 ) -> None:
     """What an algorithm reveals about one record, as a certified interval.
@@ -85,10 +65,11 @@ def leakage(
         from undertow.bounds.engine import leakage as compute
 
         leak = compute(mechanism, described, against, effort=EFFORT if effort is None else effort)
-    if as_json:
-        typer.echo(strict_json(leakage_fields(leak) | {"any_length": _longer(described)}))
-    else:
-        _tell(mechanism, described, leak)
+    answer(
+        leakage_fields(leak) | {"any_length": _longer(described)},
+        lambda: _tell(mechanism, described, leak),
+        as_json=as_json,
+    )
 
 
 def _question(

@@ -1,10 +1,11 @@
 """``undertow ledger``: the account of what was released, and what is left of it."""
 
+from dataclasses import MISSING
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow.cli.commands import command
+from undertow.cli.commands import command, option
 from undertow.cli.options import (
     AgainstOption,
     JsonOption,
@@ -16,6 +17,7 @@ from undertow.cli.options import (
 )
 from undertow.cli.output import (
     above,
+    answer,
     below,
     interval,
     level_words,
@@ -67,16 +69,10 @@ def ledger() -> None:
 def create(
     where: LedgerArgument,
     dataset: DatasetOption,
-    limit: Annotated[
-        float,
-        typer.Option("--limit", metavar="E", help="What all releases together may leak at most."),
-    ],
     model: ModelText,
+    limit: float = option("E", "What all releases together may leak at most.", MISSING),
     against: AgainstOption = None,
-    unit: Annotated[
-        Unit | None,
-        typer.Option("--unit", help="What is protected: one record (default), or a whole person."),
-    ] = None,
+    unit: Unit | None = option(None, "What is protected: one record (default), or a whole person."),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -103,10 +99,7 @@ def create(
             key=key,
         )
     fields = _terms(book)
-    if as_json:
-        typer.echo(strict_json(fields))
-    else:
-        show("The account", _term_rows(book))
+    answer(fields, lambda: show("The account", _term_rows(book)), as_json=as_json)
 
 
 @ledger_app.command("show", short_help="What was released, and what is left.")
@@ -156,20 +149,16 @@ def limit(
     with waiting("computing the budget"):
         book = open_ledger(where, dataset, key)
         book.set_limit(limit)
-    if as_json:
-        typer.echo(strict_json(_terms(book)))
-    else:
-        show("The account", _term_rows(book))
+    answer(_terms(book), lambda: show("The account", _term_rows(book)), as_json=as_json)
 
 
 @ledger_app.command(short_help="Whether the ledger is as it was written.")
 @command
 def verify(
     where: LedgerArgument,
-    holding: Annotated[
-        list[str] | None,
-        typer.Option("--entry", metavar="HASH", help="An entry of a report that must be in it."),
-    ] = None,
+    holding: list[str] | None = option(
+        "HASH", "An entry of a report that must be in it.", name="--entry"
+    ),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -187,17 +176,18 @@ def verify(
         if not found:
             raise LedgerDamaged("the ledger holds no data set; go back to a copy that does")
         events = Ledger(where, found[0], create=False, key=key).verify(*(holding or ()))
-    if as_json:
-        typer.echo(strict_json({"verified": True, "events": events, "datasets": found}))
-    else:
-        show(
+    answer(
+        {"verified": True, "events": events, "datasets": found},
+        lambda: show(
             "The ledger is as it was written",
             [
                 ("events", f"{events}, each chained to the one before by its hash"),
                 ("data sets", ", ".join(found)),
                 ("checked", "the chain, every rule at every step, and every total"),
             ],
-        )
+        ),
+        as_json=as_json,
+    )
 
 
 @ledger_app.command(short_help="Give back what was reserved and never drawn.")
@@ -205,10 +195,8 @@ def verify(
 def cancel(
     where: LedgerArgument,
     dataset: DatasetOption,
-    release_id: Annotated[
-        str, typer.Option("--id", metavar="ID", help="The release, as 'ledger show' names it.")
-    ],
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is recorded.")],
+    release_id: str = option("ID", "The release, as 'ledger show' names it.", MISSING, name="--id"),
+    why: str = option("TEXT", "The reason; it is recorded.", MISSING),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -235,9 +223,7 @@ def cancel(
 @command
 def forget(
     where: LedgerArgument,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="What was spent in the lost entries is not accounted.")
-    ] = False,
+    yes: bool = option(None, "What was spent in the lost entries is not accounted.", False),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -267,8 +253,8 @@ def forget(
 @command
 def roles(
     where: LedgerArgument,
-    role: Annotated[str, typer.Option("--role", metavar="NAME", help="A role of the server.")],
-    sql: Annotated[bool, typer.Option("--sql", help="Only print the statements.")] = False,
+    role: str = option("NAME", "A role of the server.", MISSING),
+    sql: bool = option(None, "Only print the statements.", False),
     as_json: JsonOption = False,
 ) -> None:
     """Let a role of PostgreSQL release from the ledger, and neither rewrite it nor raise limits.

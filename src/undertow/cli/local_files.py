@@ -5,10 +5,9 @@ import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from undertow.cli.commands import option
 from undertow.cli.files import check_output, check_report
 from undertow.cli.local_drafts import check_folder
 from undertow.cli.options import ForceOption, ReportOption, figure_kind, misuse
@@ -24,14 +23,9 @@ TABLES = (".csv", ".csv.gz", ".parquet")
 class FlippedFiles:
     """Where a randomised series and its report go."""
 
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            metavar="FILE",
-            help="Write the randomised series there (.csv, .csv.gz or .parquet).",
-        ),
-    ] = None
+    output: Path | None = option(
+        "FILE", "Write the randomised series there (.csv, .csv.gz or .parquet)."
+    )
     report: ReportOption = None
     force: ForceOption = False
 
@@ -78,12 +72,7 @@ class FlippedFiles:
 class RedactedFiles(FlippedFiles):
     """Where a redacted series, its figure and its report go."""
 
-    figure: Annotated[
-        Path | None,
-        typer.Option(
-            "--figure", metavar="FILE", help="Draw the first person's series (.png or .svg)."
-        ),
-    ] = None
+    figure: Path | None = option("FILE", "Draw the first person's series (.png or .svg).")
 
     def __post_init__(self) -> None:
         """Refuse names that do not say what to write."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undertow.cli.commands import option
 from undertow.cli.options import find_state, misuse, numbers, read_records
 
 if TYPE_CHECKING:
@@ -31,13 +32,9 @@ class RecordsText:
     """What becomes of records that are missing or in no state, as it was typed."""
 
     foreign: ForeignOption = None
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Refuse such records, by their row; that refusal depends on the records.",
-        ),
-    ] = False
+    strict: bool = option(
+        None, "Refuse such records, by their row; that refusal depends on the records.", False
+    )
 
     def __post_init__(self) -> None:
         """Refuse two ways of reading the same records."""
@@ -55,26 +52,14 @@ class RecordsText:
 class LocalText:
     """A question about the series itself, as it was typed: flipped, or redacted."""
 
-    series: Annotated[
-        bool, typer.Option("--series", help="The whole series, each record flipped at random.")
-    ] = False
-    redacted: Annotated[
-        bool,
-        typer.Option("--redacted", help="The series, records erased around those of --protect."),
-    ] = False
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            "--objective",
-            metavar="AIM",
-            help="Of --series: fewest 'flips' (default), most 'information', or the costs 1,2 of "
-            "flipping each state.",
-        ),
-    ] = None
-    protect: Annotated[
-        str | None,
-        typer.Option("--protect", metavar="I,J", help="Only these records need protection."),
-    ] = None
+    series: bool = option(None, "The whole series, each record flipped at random.", False)
+    redacted: bool = option(None, "The series, records erased around those of --protect.", False)
+    objective: str | None = option(
+        "AIM",
+        "Of --series: fewest 'flips' (default), most 'information', or the costs 1,2 of "
+        "flipping each state.",
+    )
+    protect: str | None = option("I,J", "Only these records need protection.")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion, or have the wrong one."""

@@ -20,14 +20,14 @@ from undertow.cli.local_drafts import Drafts, abandoned, clear, digest, name_of
 from undertow.cli.local_files import FlippedFiles, RedactedFiles, Watch, formulas, table_bytes
 from undertow.cli.local_options import RecordsText
 from undertow.cli.local_output import (
-    count_words,
     counted_words,
     measure_rows,
     uncovered,
     verb_of,
 )
-from undertow.cli.options import Account, PlanText, figure_kind
+from undertow.cli.options import AccountText, PlanText, figure_kind
 from undertow.cli.output import (
+    UNACCOUNTED,
     adversary_fields,
     level_words,
     say,
@@ -46,10 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Task", "record"]
 
-_UNACCOUNTED = (
-    "not accounted in a ledger: every run draws anew and reveals more; "
-    "name one with --ledger and --dataset"
-)
 _TITLES = {"sanitize": "The flipped series", "redact": "The redacted series"}
 _DOES = {
     "release": "answers a question with noise",
@@ -67,7 +63,7 @@ class Task:
     plan: PlanText
     reading: TableText
     records: RecordsText
-    account: Account
+    account: AccountText
     places: FlippedFiles | RedactedFiles
     source: str | None = None
 
@@ -102,7 +98,7 @@ class Task:
         else:
             result = self._randomise(ready, shape, book, made)
         if book is None:
-            say(f"warning: {_UNACCOUNTED}")
+            say(f"warning: {UNACCOUNTED}")
         left = None if book is None or self.verb == "redact" else book.left(ready.table.scope())
         _tell(self, plan, shape, made, result, left, as_json=as_json)
 
@@ -284,12 +280,13 @@ def _facts(task: Task, plan: "Plan[Any]", shape: "Shape") -> dict[str, Any]:
 
 
 def _rows(task: Task, plan: "Plan[Any]", shape: "Shape") -> list[tuple[str, str]]:
+    from undertow.reporting import scope
     from undertow.reporting.words import question
 
     counted = counted_words(task.records.read(plan.states))
     return [
         ("question", question(plan.query)),
-        ("records", count_words(shape.rows, shape.persons)),
+        ("records", scope.records(shape.rows, shape.persons)),
         ("foreign", counted or "refused by their row, which depends on the records"),
         *measure_rows(plan),
         ("promise", plan.guarantee()),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from undertow.cli.commands import option
 from undertow.rounding import visible
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from undertow.queries import AnyQuery, Count, State
 
 __all__ = [
-    "Account",
+    "AccountText",
     "AgainstOption",
     "AgainstText",
     "ConfidenceOption",
@@ -130,31 +131,15 @@ class ModelText:
     """The model as it was typed."""
 
     model: ModelOption = None
-    transition: Annotated[
-        str | None,
-        typer.Option(
-            "--transition",
-            metavar="ROWS",
-            help="A transition matrix, row = from: '0.9,0.1;0.3,0.7' (fractions such as 1/3 too).",
-        ),
-    ] = None
-    states: Annotated[
-        str | None,
-        typer.Option("--states", metavar="NAMES", help="State names; by default 0, 1, 2, ..."),
-    ] = None
-    start: Annotated[
-        str | None,
-        typer.Option("--start", metavar="LAW", help="'stationary' (default) or '0.5,0.5'."),
-    ] = None
+    transition: str | None = option(
+        "ROWS", "A transition matrix, row = from: '0.9,0.1;0.3,0.7' (fractions such as 1/3 too)."
+    )
+    states: str | None = option("NAMES", "State names; by default 0, 1, 2, ...")
+    start: str | None = option("LAW", "'stationary' (default) or '0.5,0.5'.")
     length: LengthOption = None
-    frequency: Annotated[
-        str | None,
-        typer.Option(
-            "--frequency",
-            metavar="P",
-            help="For a pedigree: how frequent allele B is, a number or a range such as 0.05,0.5.",
-        ),
-    ] = None
+    frequency: str | None = option(
+        "P", "For a pedigree: how frequent allele B is, a number or a range such as 0.05,0.5."
+    )
 
     def read(self) -> "AnyModel":
         """Return the model; ``--length`` also completes a file that leaves the length open."""
@@ -221,21 +206,10 @@ class ModelText:
 class QueryText:
     """A curator's question as it was typed: one of four, or none."""
 
-    count: Annotated[
-        str | None,
-        typer.Option("--count", metavar="STATES", help="The number of records in these states."),
-    ] = None
-    histogram: Annotated[
-        bool, typer.Option("--histogram", help="The number of records in each state.")
-    ] = False
-    sum: Annotated[
-        str | None,
-        typer.Option("--sum", metavar="LOW,HIGH", help="The sum of records clipped to a range."),
-    ] = None
-    mean: Annotated[
-        str | None,
-        typer.Option("--mean", metavar="LOW,HIGH", help="Their mean; needs --length."),
-    ] = None
+    count: str | None = option("STATES", "The number of records in these states.")
+    histogram: bool = option(None, "The number of records in each state.", False)
+    sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
+    mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
 
     @property
     def asked(self) -> int:
@@ -267,14 +241,8 @@ class AgainstText:
     """The attacker as it was typed."""
 
     against: AgainstOption = None
-    target: Annotated[
-        int | None,
-        typer.Option("--target", metavar="I", help="One attacker, who wants record I (from 0) ..."),
-    ] = None
-    known: Annotated[
-        str | None,
-        typer.Option("--known", metavar="I,J", help="... and knows these records (default: none)."),
-    ] = None
+    target: int | None = option("I", "One attacker, who wants record I (from 0) ...")
+    known: str | None = option("I,J", "... and knows these records (default: none).")
 
     def read(self) -> "Against":
         """Return the adversary, ``any`` by default."""
@@ -294,14 +262,9 @@ class PlanText:
     """The plan's file, and whose signatures are accepted."""
 
     plan: PlanOption
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trust",
-            metavar="KEY",
-            help="Accept only a plan that this public key (or file) signed.",
-        ),
-    ] = None
+    trust: list[str] | None = option(
+        "KEY", "Accept only a plan that this public key (or file) signed."
+    )
 
     def read(self) -> "Plan[Any]":
         """Return the plan."""
@@ -311,21 +274,15 @@ class PlanText:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class AccountText:
     """The ledger as it was typed."""
 
-    ledger: Annotated[
-        str | None,
-        typer.Option("--ledger", metavar="LEDGER", help="The account to spend from: a file or URL"),
-    ] = None
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", metavar="NAME", help="... and the data set in it.")
-    ] = None
+    ledger: str | None = option("LEDGER", "The account to spend from: a file or URL")
+    dataset: str | None = option("NAME", "... and the data set in it.")
     key: KeyOption = None
-    release_id: Annotated[
-        str | None,
-        typer.Option("--id", metavar="ID", help="Its name; by default it follows from the asking."),
-    ] = None
+    release_id: str | None = option(
+        "ID", "Its name; by default it follows from the asking.", name="--id"
+    )
 
     def __post_init__(self) -> None:
         """Refuse half an account."""

@@ -3,13 +3,15 @@
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from undertow import errors
+from undertow.cli.tables import show_table
 from undertow.cli.wording import in_cli_words
 from undertow.reporting.files import strict_json
 from undertow.rounding import above, below, odds, visible
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
     from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
+    "UNACCOUNTED",
     "above",
     "adversary_fields",
+    "answer",
     "below",
     "counting",
     "interval",
@@ -36,8 +40,15 @@ __all__ = [
     "show",
     "spend_rows",
     "strict_json",
+    "ticking",
     "waiting",
 ]
+
+UNACCOUNTED = (
+    "not accounted in a ledger: every run draws anew and reveals more; "
+    "name one with --ledger and --dataset"
+)
+"""What is said of a release without a ledger."""
 
 _PATIENCE = 0.5
 """Seconds before a spinner appears: a quick answer needs none."""
@@ -114,34 +125,17 @@ def spend_rows(asked: "Foretold", recorded: str) -> list[tuple[str, str]]:
     return [*rows, ("left", f"{level_words(asked.left)} for these records, then {after}")]
 
 
+def answer(fields: Mapping[str, Any], tell: Callable[[], object], *, as_json: bool) -> None:
+    """Print an answer: for programs one JSON object, for people what ``tell`` prints."""
+    if as_json:
+        typer.echo(strict_json(fields))
+    else:
+        tell()
+
+
 def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Print labelled rows: a table on a terminal, plain unwrapped lines elsewhere.
-
-    Names are printed literally: nothing in them is a command to the terminal, or markup.
-    """
-    from rich.console import Console
-
-    console = Console()
-    title, rows = visible(title), [(visible(label), visible(value)) for label, value in rows]
-    if not console.is_terminal:
-        width = max(len(label) for label, _ in rows)
-        typer.echo(title)
-        for label, value in rows:
-            typer.echo(f"  {label:<{width}}  {value}")
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=Text(title, style="bold"), title_justify="left", box=SIMPLE_HEAD,
-        show_header=False, pad_edge=False,
-    )  # fmt: skip
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, value in rows:
-        table.add_row(Text(label), Text(value))
-    console.print(table)
+    """Print labelled rows: a table on a terminal, plain unwrapped lines elsewhere."""
+    show_table(title, None, rows)
 
 
 def query_words(query: "AnyQuery | LocalQuery") -> str:
@@ -230,3 +224,11 @@ def counting(words: str) -> Iterator[Callable[[int, int], object]]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(words, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def ticking(words: str, total: int) -> Iterator[Callable[[], object]]:
+    """Show a bar on stderr, on a terminal only; each call is one step of ``total``."""
+    done = count(1)
+    with counting(words) as tell:
+        yield lambda: tell(next(done), total)

@@ -2,11 +2,11 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from undertow.cli.commands import command
+from undertow.cli.commands import command, option
 from undertow.cli.files import check_written, write_text
 from undertow.cli.local_options import LocalText
 from undertow.cli.local_output import PUBLISHED, is_local, local_rows, show_chances, uncovered
@@ -72,35 +72,21 @@ def plan(
     asked: QueryText,
     local: LocalText,
     who: AgainstText,
-    method: Annotated[
-        Method,
-        typer.Option("--method", help="How to calibrate; 'best' takes the least certified error."),
-    ] = Method.best,
-    pairs: Annotated[
-        str | None,
-        typer.Option(
-            "--pairs", metavar="A:B,C:D", help="Only these values must not be told apart."
-        ),
-    ] = None,
-    covers: Annotated[
-        Covers,
-        typer.Option(
-            "--covers",
-            help="Proved for whole series, for one window of each, or for any windows and groups.",
-        ),
-    ] = Covers.series,
-    unit: Annotated[
-        Unit,
-        typer.Option("--unit", help="What is protected: one record, or all records of a person."),
-    ] = Unit.record,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write the plan there.")
-    ] = None,
+    method: Method = option(
+        None, "How to calibrate; 'best' takes the least certified error.", Method.best
+    ),
+    pairs: str | None = option("A:B,C:D", "Only these values must not be told apart."),
+    covers: Covers = option(
+        None,
+        "Proved for whole series, for one window of each, or for any windows and groups.",
+        Covers.series,
+    ),
+    unit: Unit = option(
+        None, "What is protected: one record, or all records of a person.", Unit.record
+    ),
+    output: Path | None = option("FILE", "Write the plan there."),
     force: ForceOption = False,
-    key: Annotated[
-        Path | None,
-        typer.Option("--sign", metavar="KEYFILE", help="Sign the plan ('undertow keys new')."),
-    ] = None,
+    key: Path | None = option("KEYFILE", "Sign the plan ('undertow keys new').", name="--sign"),
     as_json: JsonOption = False,
 ) -> None:
     """The least noise that keeps what is revealed below a limit.

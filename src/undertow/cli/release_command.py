@@ -7,9 +7,11 @@ import typer
 from undertow.cli.commands import command
 from undertow.cli.data_options import DataArgument, DataText
 from undertow.cli.files import keep_off
-from undertow.cli.options import Account, DryRunOption, JsonOption, PlanText, SourceOption
+from undertow.cli.options import AccountText, DryRunOption, JsonOption, PlanText, SourceOption
 from undertow.cli.output import (
+    UNACCOUNTED,
     above,
+    answer,
     level_words,
     query_words,
     say,
@@ -28,18 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["release"]
 
-_UNACCOUNTED = (
-    "not accounted in a ledger: every run draws new noise and reveals more; "
-    "name one with --ledger and --dataset"
-)
-
 
 @command
 def release(
     data: DataArgument,
     plan: PlanText,
     reading: DataText,
-    account: Account,
+    account: AccountText,
     places: AnswerFiles,
     source: SourceOption = None,
     dry_run: DryRunOption = False,
@@ -79,11 +76,12 @@ def release(
         told = out.report()
     places.write(out, accounted=book is not None)
     if book is None:
-        say(f"warning: {_UNACCOUNTED}")
-    if as_json:
-        typer.echo(strict_json(published(told)))
-    else:
-        _tell(told, places, None if book is None else book.left(table.scope()))
+        say(f"warning: {UNACCOUNTED}")
+    answer(
+        published(told),
+        lambda: _tell(told, places, None if book is None else book.left(table.scope())),
+        as_json=as_json,
+    )
 
 
 def _tell_intent(

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from undertow.cli.commands import option
 from undertow.cli.files import check_output, check_report, write_bytes
 from undertow.cli.options import ForceOption, ReportOption, misuse
 from undertow.errors import InvalidInput
@@ -28,10 +27,7 @@ _PUBLISHED = (
 class AnswerFiles:
     """Where the answer and the report go."""
 
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", metavar="FILE", help="Write the answer there (.json or .csv)."),
-    ] = None
+    output: Path | None = option("FILE", "Write the answer there (.json or .csv).")
     report: ReportOption = None
     force: ForceOption = False
 

@@ -4,7 +4,7 @@ from undertow.cli.commands import command
 from undertow.cli.data_options import DataArgument, TableText
 from undertow.cli.local_files import FlippedFiles, RedactedFiles
 from undertow.cli.local_options import RecordsText
-from undertow.cli.options import Account, DryRunOption, JsonOption, PlanText, SourceOption
+from undertow.cli.options import AccountText, DryRunOption, JsonOption, PlanText, SourceOption
 
 __all__ = ["redact", "sanitize"]
 
@@ -15,7 +15,7 @@ def sanitize(
     plan: PlanText,
     reading: TableText,
     records: RecordsText,
-    account: Account,
+    account: AccountText,
     places: FlippedFiles,
     source: SourceOption = None,
     dry_run: DryRunOption = False,
@@ -47,7 +47,7 @@ def redact(
     plan: PlanText,
     reading: TableText,
     records: RecordsText,
-    account: Account,
+    account: AccountText,
     places: RedactedFiles,
     source: SourceOption = None,
     dry_run: DryRunOption = False,

@@ -1,11 +1,11 @@
 """``undertow validate``: what a curator should know about a table before releasing from it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from undertow.cli.commands import command
+from undertow.cli.commands import command, option
 from undertow.cli.data_options import DataArgument, DataText
 from undertow.cli.local_output import is_local
 from undertow.cli.options import JsonOption
@@ -26,10 +26,7 @@ __all__ = ["validate"]
 def validate(
     data: DataArgument,
     reading: DataText,
-    plan: Annotated[
-        Path | None,
-        typer.Option("--plan", metavar="FILE", help="The plan whose states or range must fit."),
-    ] = None,
+    plan: Path | None = option("FILE", "The plan whose states or range must fit."),
     as_json: JsonOption = False,
 ) -> None:
     """What is odd about a table: missing and foreign values, by column and row; look-alikes.

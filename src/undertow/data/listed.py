@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from undertow.data.grid import Shape
 from undertow.data.scopes import Scope
-from undertow.data.table import Shape
 
 __all__ = ["Listed"]
 

@@ -56,10 +56,6 @@ class Source:
         self.check_unchanged()
         return found
 
-    def unchanged(self) -> bool:
-        """Return whether the file is still the one that was opened; what is no file is."""
-        return self.seen is None or self.seen.unchanged()
-
     def check_unchanged(self) -> None:
         """Refuse a file that was changed or replaced since it was opened."""
         if self.seen is not None:
