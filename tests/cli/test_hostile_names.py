@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.cli.calls import PLAIN, call
 from undertow.cli import output, tables
+from undertow.data.scopes import Scope
 from undertow.ledger.book import Ledger
-from undertow.ledger.scopes import Scope
 from undertow.releasing import Release
 from undertow.reporting.files import csv_bytes
 

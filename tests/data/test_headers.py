@@ -11,10 +11,10 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call
+from tests.data.test_frames import read_sequences
 from tests.grids import thinned
 from undertow.auditing.attacking import attack
 from undertow.channels import Redaction
-from undertow.data.frames import read_sequences
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
 from undertow.estimation import estimate, estimate_transitions

@@ -12,7 +12,7 @@ import pytest
 import undertow as ut
 from tests.reporting.pages import ALIKE, COUNT, HISTOGRAM, MEAN, PLANS, RECORDS, P, Page, told
 from undertow.errors import InvalidInput
-from undertow.figures.numbers import Estimate, released_figure
+from undertow.figures.numbers import Bar, released_figure
 from undertow.reporting.files import check_writable, strict_json, write_whole
 from undertow.reporting.report import Report
 
@@ -26,7 +26,7 @@ def masked(report: Report) -> tuple[str, str, str]:
     numbers = report.facts.numbers
     page, text = report.html(), report.text()
     figure = page[page.index("<svg") : page.index("</svg>") + 6]
-    estimates = [Estimate(n.label(), n.value, n.within, n.shown()) for n in numbers]
+    estimates = [Bar(n.label(), n.value, n.within, n.shown()) for n in numbers]
     assert figure == released_figure(estimates)  # of the released numbers, and nothing else
     page = page.replace(figure, "")
     for number in numbers:

@@ -15,10 +15,9 @@ from undertow.cli.keys_command import keys_app
 from undertow.cli.leakage_command import leakage
 from undertow.cli.ledger_command import ledger_app
 from undertow.cli.plan_command import plan
-from undertow.cli.redact_command import redact
 from undertow.cli.release_command import release
 from undertow.cli.reproduce_command import reproduce
-from undertow.cli.sanitize_command import sanitize
+from undertow.cli.series_command import redact, sanitize
 from undertow.cli.validate_command import validate
 
 __all__ = ["app"]

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from undertow.queries import State
 
 __all__ = [
-    "count_words",
     "counted_words",
     "is_local",
     "local_rows",
@@ -198,15 +197,6 @@ def _leakage(plan: "Plan[Any]") -> str:
 
 def _chance(value: float) -> str:
     return f"{value:.{_DIGITS}g}"
-
-
-def count_words(rows: int, persons: int) -> str:
-    """Return how many records there are, of how many persons.
-
-    >>> count_words(48, 1)
-    '48, of 1 person'
-    """
-    return f"{rows}, of {persons} person{'s' * (persons != 1)}"
 
 
 def counted_words(state: "State | None") -> str:

@@ -18,7 +18,9 @@ from undertow.figures.canvas import (
     PURPLE,
     RED,
     apart,
+    beside,
     canvas,
+    over,
 )
 from undertow.numerics import Array
 
@@ -92,7 +94,7 @@ def draw_attacks(hits: Sequence[Hit], promise: Promise, title: str = "") -> "Fig
         _finish(axes, hits, promise)
         _label(axes, labels)
         axes.set_title(title, loc="left", fontsize=12.5, fontweight="bold", pad=22)
-        axes.text(0, 1.025, "share of records guessed right", transform=axes.transAxes, color=GREY)
+        over(axes, "share of records guessed right")
     return figure
 
 
@@ -144,6 +146,4 @@ def _label(axes: "Axes", labels: list[tuple[float, str, str]]) -> None:
     low, high = axes.get_ylim()
     places = apart([(y - low) / (high - low) for y, _, _ in labels], _LABEL_HEIGHT)
     for place, (_, words, colour) in zip(places, labels, strict=True):
-        axes.text(
-            1.015, place, words, color=colour, transform=axes.transAxes, va="center", fontsize=9.5
-        )
+        beside(axes, place, words, colour)

@@ -18,6 +18,7 @@ from undertow.figures.canvas import (
     RED,
     apart,
     canvas,
+    over,
     plain,
 )
 from undertow.methods import METHODS
@@ -60,10 +61,7 @@ def draw_errors(curves: "ErrorCurves", title: str = "", epsilon: float | None = 
         axes.set_xlabel("allowed leakage ε")
         size = 12.5 * min(1.0, _TITLE / max(len(title), 1))
         axes.set_title(plain(title), loc="left", fontsize=max(size, 6), fontweight="bold", pad=22)
-        axes.text(
-            0, 1.025, "expected absolute error of a released number",
-            transform=axes.transAxes, color=GREY,
-        )  # fmt: skip
+        over(axes, "expected absolute error of a released number")
     return figure
 
 

@@ -32,7 +32,9 @@ __all__ = [
     "gather",
     "model_fields",
     "numbers",
+    "occasion_fields",
     "plain",
+    "promise_fields",
     "proof_method",
     "proved",
 ]
@@ -139,19 +141,14 @@ class Facts:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
         release, plan = self.release, self.proved
-        leak, witness = plan.leakage, plan.leakage.witness
+        leak = plan.leakage
         return {
             "format": "undertow-report",
             "version": 1,
             "question": plan.noise.query.words(),
             "numbers": [number.to_dict() for number in self.numbers],
             "probability": 1 - BETA,
-            "records": release.rows,
-            "persons": release.persons,
-            "window": None if release.window is None else list(map(plain, release.window)),
-            "groups": None if release.groups is None else list(map(plain, release.groups)),
-            "made": release.made or None,
-            "recorded_earlier": release.replayed,
+            **occasion_fields(release),
             "noise": {
                 "words": words.noise(plan),
                 "scale": plan.noise.scale,
@@ -160,26 +157,12 @@ class Facts:
                 "private": self.private,
             },
             "rounding": self.rounding,
-            "promise": {
-                "words": plan.guarantee(),
-                "unit": plan.unit,
-                "unit_words": words.unit(plan),
-                "epsilon": plan.limit,
-                "leakage": [leak.lower, leak.upper],
+            "promise": promise_fields(plan)
+            | {
                 "dp_level": plan.dp_epsilon,
-                "against": plan.against
-                if isinstance(plan.against, str)
-                else attacker(plan.against),
-                "covered": words.covered(plan),
-                "not_covered": words.not_covered(plan),
-                "assumptions": list(leak.assumptions),
                 "covers": leak.covers,
                 "proved_for": scope.proved_for(leak, plan.length, release.window),
                 "method": proof_method(release),
-                "proved_by": leak.citation,
-                "witness": None
-                if witness is None
-                else words.attack(witness, longer=plan.length is None),
             },
             "model": model_fields(plan, release.source, self.fingerprint),
             "comparison": [row.to_dict() for row in self.alternatives],
@@ -188,6 +171,38 @@ class Facts:
             "ledger_entry": release.entry,
             "versions": self.versions,
         }
+
+
+def occasion_fields(told: Any) -> dict[str, Any]:
+    """Return for programs which records a release or a series is about, and when it was drawn."""
+    return {
+        "records": told.rows,
+        "persons": told.persons,
+        "window": None if told.window is None else list(map(plain, told.window)),
+        "groups": None if told.groups is None else list(map(plain, told.groups)),
+        "made": told.made or None,
+        "recorded_earlier": told.replayed,
+    }
+
+
+def promise_fields(plan: Plan[Any]) -> dict[str, Any]:
+    """Return the promise of a plan for programs."""
+    leak = plan.leakage
+    attack = leak.witness and words.attack(leak.witness, longer=plan.length is None)
+    return {
+        "words": plan.guarantee(),
+        "unit": plan.unit,
+        "unit_words": words.unit(plan),
+        "epsilon": plan.limit,
+        "leakage": [leak.lower, leak.upper],
+        "against": plan.against if isinstance(plan.against, str) else attacker(plan.against),
+        "covered": words.covered(plan),
+        "not_covered": words.not_covered(plan),
+        "assumptions": list(leak.assumptions),
+        "method": plan.method,
+        "proved_by": leak.citation,
+        "witness": attack,
+    }
 
 
 def proved(release: "Release") -> Plan:
