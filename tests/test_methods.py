@@ -66,7 +66,7 @@ def test_a_registered_method_has_a_choice_on_the_command_line(toy):
     spec.loader.exec_module(fresh)
     app = typer.Typer()
     app.command()(fresh.plan)
-    asked = ["--transition", "0.9,0.1;0.2,0.8", "--length", "6", "--count", "1", "--epsilon", "1"]
+    asked = ["--transition", "0.9,0.1;0.2,0.8", "--length", "6", "--count", "1", "--limit", "1"]
     runner = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"})
     assert "toy" in runner.invoke(app, ["--help"]).output
     assert "toy" in runner.invoke(app, [*asked, "--method", "toy"]).output

@@ -128,7 +128,7 @@ def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
     body = strict(text)
     assert body.keys() == {"kind", "transition", "states", "start", "length"}
     assert model_from_dict(body) == expected(length=20)
-    plan = call("plan", "--model", path, "--count", "yes", "--epsilon", 1)
+    plan = call("plan", "--model", path, "--count", "yes", "--limit", 1)
     assert plan.exit_code == 0, plan.output
 
 
@@ -290,6 +290,6 @@ def test_activity():
 def test_length_completes_a_region(table, tmp_path):
     path = tmp_path / "region.json"
     assert call("fit", table, "--column", "word", "--region", "--output", path).exit_code == 0
-    said = call("plan", "--model", path, "--length", 40, "--count", "yes", "--epsilon", 1)
+    said = call("plan", "--model", path, "--length", 40, "--count", "yes", "--limit", 1)
     assert said.exit_code == 0, said.output
     assert "40 records" in said.stdout

@@ -161,7 +161,7 @@ def audit(
     confidence
         Of the bound and the verdict.
     promise
-        The leakage to refute, by default the smaller one of ``plan.epsilon`` and what the plan's
+        The leakage to refute, by default the smaller one of ``plan.limit`` and what the plan's
         certificate says.
     progress
         Is told how many series of how many have been answered.

@@ -62,10 +62,10 @@ def attack(
     ),
     model: ModelOption = None,
     confidence: ConfidenceOption = 0.95,
-    epsilons: str | None = option(
-        "E,E", "Of --figure: attack plans for these too, carried out on the truth in memory."
+    limits: str | None = option(
+        "L,L", "Of --figure: attack plans for these too, carried out on the truth in memory."
     ),
-    figure: Path | None = option("FILE", "Draw success against epsilon (.png or .svg)."),
+    figure: Path | None = option("FILE", "Draw success against the limit (.png or .svg)."),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,10 +81,10 @@ def attack(
       undertow attack flipped.csv --plan flips.json --truth activity.csv.gz --value steps \\
         --state 'steps > 0' --known 3,9 --attackers correlation-aware --json
     """
-    if figure is None and epsilons is not None:
-        raise misuse("--epsilons goes with --figure")
+    if figure is None and limits is not None:
+        raise misuse("--limits goes with --figure")
     check_figure(figure, force=force)
-    others = [] if epsilons is None else numbers(epsilons, "--epsilons")
+    others = [] if limits is None else numbers(limits, "--limits")
     read: Plan[Any] = read_plan(plan)
     how: dict[str, Any] = {
         "attackers": None if attackers is None else names(attackers, "--attackers"),
@@ -156,22 +156,20 @@ def _draw(
     found: "Attack", plan: "Plan[Any]", true: Any, how: dict[str, Any], others: list[float],
     path: Path, *, force: bool,
 ) -> None:  # fmt: skip
-    """Write the figure: this attack, and those on plans for other epsilons."""
+    """Write the figure: this attack, and those on plans for other limits."""
     import numpy as np
 
     from undertow.figures.attacks import Hit, Promise, draw_attacks
     from undertow.figures.canvas import figure_bytes
 
-    attacks = [found, *(_other(plan, true, how, epsilon) for epsilon in others)]
+    attacks = [found, *(_other(plan, true, how, limit) for limit in others)]
     hits = [
-        Hit(
-            one.attacker, attack.epsilon, one.accuracy, *one.interval, one.covers, _own(one, attack)
-        )
+        Hit(one.attacker, attack.limit, one.accuracy, *one.interval, one.covers, _own(one, attack))
         for attack in attacks
         for one in attack.verdicts
         if one.attacker != "prior"
     ]
-    most = 1.12 * max(attack.epsilon for attack in attacks)
+    most = 1.12 * max(attack.limit for attack in attacks)
     levels = np.linspace(0.0, most if np.isfinite(most) else 10.0, _POINTS)
     bounds = np.array([found.bound(float(level)) for level in levels])
     title = f"Attacks on {found.records} records"
@@ -185,14 +183,14 @@ def _own(one: "Verdict", attack: "Attack") -> float | None:
     return one.bound if abs(one.prior - shared) > _APART else None
 
 
-def _other(plan: "Plan[Any]", true: Any, how: dict[str, Any], epsilon: float) -> "Attack":
-    """Return the attack on a plan for another epsilon, carried out once and not written."""
+def _other(plan: "Plan[Any]", true: Any, how: dict[str, Any], limit: float) -> "Attack":
+    """Return the attack on a plan for another limit, carried out once and not written."""
     from undertow import sanitizing
     from undertow.auditing.attacking import attack as compute
     from undertow.planning.search import calibrate
     from undertow.releasing import release
 
-    made: Plan[Any] = calibrate(plan.query, plan.model, epsilon, plan.against)
+    made: Plan[Any] = calibrate(plan.query, plan.model, limit, plan.against)
     if not is_local(made):
         return compute(release(made, true).value, made, true, **how)
     shown = getattr(sanitizing, verb_of(made))(made, true, foreign=how["foreign"])
@@ -207,7 +205,7 @@ def _tell(found: "Attack", figure: Path | None) -> None:
     if broken:
         verdict = f"BROKEN by {', '.join(one.attacker for one in broken)}"
     facts = [
-        ("promise", f"leakage {above(found.epsilon)} against {words(found.against)}"),
+        ("promise", f"leakage {above(found.limit)} against {words(found.against)}"),
         ("records", f"{found.records}, of {found.series} series"),
         ("guessed", f"{found.verdicts[0].targets} of them"),
     ]

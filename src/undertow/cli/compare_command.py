@@ -12,7 +12,7 @@ from undertow.cli.options import (
     AgainstText,
     ForceOption,
     JsonOption,
-    LimitOption,
+    LimitText,
     ModelText,
     QueryText,
     figure_kind,
@@ -33,7 +33,7 @@ __all__ = ["compare"]
 
 _POINTS = 25
 _LOWEST, _HIGHEST = 0.1, 20.0
-"""The figure's epsilons, as multiples of the one asked for."""
+"""The figure's limits, as multiples of the one asked for."""
 
 _MADE, _NOT_MADE = "These make the promise", "These DO NOT make the promise"
 _OUT = "These do not apply"
@@ -42,11 +42,11 @@ _HEADER = ("method", "scale", "error", "95% within", "leaks", "protects from", "
 
 @command
 def compare(
-    epsilon: LimitOption,
+    most: LimitText,
     model: ModelText,
     query: QueryText,
     who: AgainstText,
-    figure: Path | None = option("FILE", "Draw error against epsilon (.png or .svg)."),
+    figure: Path | None = option("FILE", "Draw error against the limit (.png or .svg)."),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,20 +57,20 @@ def compare(
 
     \b
     Examples:
-      undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --epsilon 1
-      undertow compare --model chain.json --histogram --epsilon 1 --against ignorant --json
+      undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --limit 1
+      undertow compare --model chain.json --histogram --limit 1 --against ignorant --json
     """
     if query.asked != 1:
         raise misuse("ask for one of --count, --histogram, --sum and --mean")
     check_figure(figure, force=force)
-    against, described = who.read(), model.read()
+    limit, against, described = most.read(), who.read(), model.read()
     asked = query.read(described)
     with waiting("comparing the methods"):
         from undertow.planning import comparison
 
-        table = comparison.compare(asked, described, epsilon, against)
+        table = comparison.compare(asked, described, limit, against)
     if figure is not None:
-        write_bytes(figure, _draw(asked, described, epsilon, against, figure), force=force)
+        write_bytes(figure, _draw(asked, described, limit, against, figure), force=force)
     if as_json:
         drawn = {} if figure is None else {"figure": str(figure)}
         typer.echo(strict_json(table.to_dict() | drawn))
@@ -133,19 +133,17 @@ def _protects(against: "Against") -> str:
     return f"{against} only" if isinstance(against, str) else "this attacker only"
 
 
-def _draw(
-    query: "AnyQuery", model: "AnyModel", epsilon: float, who: "Against", path: Path
-) -> bytes:
-    """Return the file of the figure: error against epsilon, for every method."""
+def _draw(query: "AnyQuery", model: "AnyModel", limit: float, who: "Against", path: Path) -> bytes:
+    """Return the file of the figure: error against the limit, for every method."""
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_errors
     from undertow.planning.comparison import error_curves
 
     ratio = _HIGHEST / _LOWEST
-    grid = [epsilon * _LOWEST * ratio ** (step / (_POINTS - 1)) for step in range(_POINTS)]
+    grid = [limit * _LOWEST * ratio ** (step / (_POINTS - 1)) for step in range(_POINTS)]
     with ticking("drawing", len(grid)) as tick:
         curves = error_curves(query, model, grid, who, tick=tick)
     whom = f"the {who}" if who in ("ignorant", "informed") else "any" if who == "any" else "one"
     title = f"{query_words(query)}, protected from {whom} attacker"
-    drawn = draw_errors(curves, title[:1].upper() + title[1:], epsilon)
+    drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)
     return figure_bytes(drawn, figure_kind(path))

@@ -33,7 +33,7 @@ def new(
     \b
     Examples:
       undertow keys new curator
-      undertow plan --model chain.json --count active --epsilon 1 --sign curator --output plan.json
+      undertow plan --model chain.json --count active --limit 1 --sign curator --output plan.json
     """
     from undertow.signatures import new_key
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from undertow.cli.commands import option
+from undertow.cli.output import say
 from undertow.rounding import visible
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ __all__ = [
     "JsonOption",
     "KeyOption",
     "LengthOption",
-    "LimitOption",
+    "LimitText",
     "ModelOption",
     "ModelText",
     "Named",
@@ -79,9 +80,6 @@ ConfidenceOption = Annotated[
 DryRunOption = Annotated[
     bool,
     typer.Option("--dry-run", help="Say what would be promised, spent and written; draw nothing."),
-]
-LimitOption = Annotated[
-    float, typer.Option("--epsilon", metavar="E", help="The leakage that is allowed at most.")
 ]
 ModelOption = Annotated[
     Path | None,
@@ -200,6 +198,23 @@ class ModelText:
         if description.get("length", "none") is not None:
             raise misuse("--length completes a chain of any length; this model file is none")
         return model_from_dict(description | {"length": self.length})
+
+
+@dataclass(frozen=True, slots=True)
+class LimitText:
+    """How much may leak, as it was typed."""
+
+    limit: float | None = option("L", "The leakage that is allowed at most.")
+    epsilon: float | None = option("L", "What --limit was called.", hidden=True)
+
+    def read(self) -> float:
+        """Return the limit, or refuse none and two."""
+        if (self.limit is None) == (self.epsilon is None):
+            raise misuse("say how much may leak at most, once: --limit 1")
+        if self.limit is not None:
+            return self.limit
+        say("warning: --epsilon is deprecated here: it is a limit on leakage, no DP level; --limit")
+        return self.epsilon or 0.0
 
 
 @dataclass(frozen=True, slots=True)

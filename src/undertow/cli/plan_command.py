@@ -14,7 +14,7 @@ from undertow.cli.options import (
     AgainstText,
     ForceOption,
     JsonOption,
-    LimitOption,
+    LimitText,
     ModelText,
     QueryText,
     Unit,
@@ -48,7 +48,7 @@ _BEST = Method(BEST)
 
 @command
 def plan(
-    epsilon: LimitOption,
+    most: LimitText,
     model: ModelText,
     asked: QueryText,
     local: LocalText,
@@ -78,14 +78,14 @@ def plan(
     \b
     Examples:
       undertow plan --transition '0.882,0.118;0.305,0.695' --states inactive,active \\
-        --count active --epsilon 1 --output plan.json
-      undertow plan --model chain.json --histogram --epsilon 1 --against ignorant
-      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --epsilon 1 --json
-      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --epsilon 1 \\
+        --count active --limit 1 --output plan.json
+      undertow plan --model chain.json --histogram --limit 1 --against ignorant
+      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --limit 1 --json
+      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 1 \\
         --method quilt --protect 3,5
-      undertow plan --model chain.json --histogram --epsilon 1 --covers any --output weeks.json
-      undertow plan --model chain.json --series --epsilon 2 --output flips.json
-      undertow plan --model chain.json --length 300 --redacted --protect 150 --epsilon 1 \\
+      undertow plan --model chain.json --histogram --limit 1 --covers any --output weeks.json
+      undertow plan --model chain.json --series --limit 2 --output flips.json
+      undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
         --output erasures.json
     """
     if asked.asked + local.asked != 1:
@@ -94,7 +94,7 @@ def plan(
         raise misuse("--pairs goes with a curator's question; a series hides all values")
     shape = _shape(local, covers, unit)
     check_written(output, force=force)
-    against, described = who.read(), model.read()
+    limit, against, described = most.read(), who.read(), model.read()
     alike = None if pairs is None else _pairs(pairs, described)
     query: AnyQuery | LocalQuery
     if local.asked:
@@ -110,7 +110,7 @@ def plan(
         from undertow.planning.search import calibrate
 
         found = calibrate(
-            query, described, epsilon, against, str(method),
+            query, described, limit, against, str(method),
             pairs=alike, protect=records, objective=local.aim(), **shape,
         )  # fmt: skip
     text = found.to_json() + "\n"

@@ -193,7 +193,7 @@ def promise_fields(plan: Plan[Any]) -> dict[str, Any]:
         "words": plan.guarantee(),
         "unit": plan.unit,
         "unit_words": words.unit(plan),
-        "epsilon": plan.limit,
+        "limit": plan.limit,
         "leakage": [leak.lower, leak.upper],
         "against": plan.against if isinstance(plan.against, str) else attacker(plan.against),
         "covered": words.covered(plan),
