@@ -12,11 +12,11 @@ from functools import partial
 
 import numpy as np
 
+from undertow.bounds.gaussian.branch_and_bound import branch_and_bound
 from undertow.bounds.gaussian.laws import Law
 from undertow.bounds.gaussian.numbers import Block, Form
 from undertow.bounds.gaussian.search import gaussian_factor
 from undertow.bounds.gaussian.sets import all_known_sets
-from undertow.bounds.gaussian.tree import branch_and_bound
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.numerics import Array
 

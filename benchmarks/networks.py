@@ -15,14 +15,15 @@ from scipy.optimize import linprog
 
 from benchmarks.__main__ import best_time, show
 from undertow.adversaries import Secrets
-from undertow.bounds.networks.leakages import network_leakage
-from undertow.bounds.networks.pedigrees import pedigree_leakage
+from undertow.bounds.networks.leakages import leakage as network_leakage
+from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.bounds.trees.leakages import tree_leakage
 from undertow.mechanisms import Laplace, PureDP
+from undertow.methods import METHODS
 from undertow.models.contagion import household
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
-from undertow.planning.methods import METHODS
+from undertow.planning.methods import solve
 from undertow.planning.questions import Question
 from undertow.queries import Count, Histogram
 
@@ -113,7 +114,7 @@ def plain_tree(network: BayesianNetwork, epsilon: float) -> float:
 
 def calibrated(method: str, query: Count | Histogram, model: Any) -> object:
     """Return the noise of one method for a leakage of 1."""
-    return METHODS[method].solve(Question(query, model, 1.0, "any", Secrets()))
+    return solve(METHODS["answer"][method], Question(query, model, 1.0, "any", Secrets())).mechanism
 
 
 def main() -> None:

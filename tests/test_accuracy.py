@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 import undertow as ut
 from undertow.accuracy import (
     accuracy,
-    expected_error,
     failure_floor,
     group_accuracy,
     half_range_failure,
     impossible_alpha,
     largest_ratio,
-    variance,
 )
 from undertow.bounds.published.chains import lange_constant
 from undertow.errors import InvalidInput
@@ -48,9 +46,9 @@ def test_moments_of_discrete_noise(scale):
     law = probabilities(scale)
     mean = math.fsum(z * p for z, p in enumerate(law))
     square = math.fsum(z * z * p for z, p in enumerate(law))
-    assert expected_error(discrete(scale)) == pytest.approx(mean, rel=1e-12)
-    assert variance(discrete(scale)) == pytest.approx(square, rel=1e-12)
-    assert expected_error(discrete(scale)) == pytest.approx(1 / math.sinh(1 / scale), rel=1e-12)
+    assert discrete(scale).expected_error() == pytest.approx(mean, rel=1e-12)
+    assert discrete(scale).variance() == pytest.approx(square, rel=1e-12)
+    assert discrete(scale).expected_error() == pytest.approx(1 / math.sinh(1 / scale), rel=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e-2, 1e5, 1e12])
@@ -58,8 +56,8 @@ def test_moments_at_extreme_scales(scale):
     """No cancellation: both tend to 2 e^(-1/b) for small b, to b and 2 b^2 for large b."""
     small = 2 * math.exp(-1 / scale)
     expected = (small, small) if scale < 1 else (scale, 2 * scale**2)
-    assert expected_error(discrete(scale)) == pytest.approx(expected[0], rel=1e-9)
-    assert variance(discrete(scale)) == pytest.approx(expected[1], rel=1e-9)
+    assert discrete(scale).expected_error() == pytest.approx(expected[0], rel=1e-9)
+    assert discrete(scale).variance() == pytest.approx(expected[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -70,14 +68,14 @@ def test_moments_of_laplace_noise(scale):
     density = [math.exp(-z / scale) / scale for z in grid]
     mean = step * math.fsum(z * p for z, p in zip(grid, density, strict=True))
     square = step * math.fsum(z * z * p for z, p in zip(grid, density, strict=True))
-    assert expected_error(smooth(scale)) == pytest.approx(mean, rel=1e-6)
-    assert variance(smooth(scale)) == pytest.approx(square, rel=1e-6)
+    assert smooth(scale).expected_error() == pytest.approx(mean, rel=1e-6)
+    assert smooth(scale).variance() == pytest.approx(square, rel=1e-6)
 
 
 def test_discrete_noise_errs_less():
     for scale in SCALES:
-        assert expected_error(discrete(scale)) < expected_error(smooth(scale))
-        assert variance(discrete(scale)) < variance(smooth(scale))
+        assert discrete(scale).expected_error() < smooth(scale).expected_error()
+        assert discrete(scale).variance() < smooth(scale).variance()
 
 
 @pytest.mark.parametrize("numbers", [1, 2, 5])
@@ -137,8 +135,8 @@ def test_a_histogram_promises_all_bins_at_once():
     assert plan.numbers == 3
     assert plan.accuracy(0.05) == accuracy(plan.mechanism, 0.05, 3)
     assert plan.accuracy(0.05) > accuracy(plan.mechanism, 0.05)
-    assert plan.expected_error == expected_error(plan.mechanism)
-    assert plan.variance == variance(plan.mechanism)
+    assert plan.expected_error == plan.mechanism.expected_error()
+    assert plan.variance == plan.mechanism.variance()
 
 
 # --- accuracy of anybody's noise ------------------------------------------------------------------

@@ -73,5 +73,5 @@ def test_plain_words():
 def test_an_adversary_outside_the_chain_is_refused():
     chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=4)
     for adversary in (ut.Adversary(4), ut.Adversary(0, [4])):
-        with pytest.raises(InvalidInput, match=r"names record 4, but the model has 4 records"):
+        with pytest.raises(InvalidInput, match=r"names record 4, but there are 4 records"):
             ut.leakage(ut.PureDP(1.0), chain, against=adversary)

@@ -9,7 +9,7 @@ import pytest
 
 import undertow as ut
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import MetricDP, dp_epsilon_upper
+from undertow.mechanisms import MetricDP
 
 dp.enable_features("contrib")
 
@@ -81,9 +81,9 @@ def test_levels_are_sensitivity_over_scale(query, length, sensitivity):
     noise = ut.Laplace(query, scale=4)
     assert noise.scale == 4.0
     assert noise.dp_epsilon(length) == sensitivity / 4
-    assert dp_epsilon_upper(noise, length) > sensitivity / 4
-    assert dp_epsilon_upper(noise, length) == pytest.approx(sensitivity / 4, rel=1e-14)
-    assert dp_epsilon_upper(ut.PureDP(0.3)) == 0.3
+    assert noise.level_upper(length) > sensitivity / 4
+    assert noise.level_upper(length) == pytest.approx(sensitivity / 4, rel=1e-14)
+    assert ut.PureDP(0.3).level_upper() == 0.3
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from undertow.estimation import estimate
     from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteLaplace, Laplace, MetricDP, PureDP
-    from undertow.models.classes import ChainBox, MixingClass
+    from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
     from undertow.models.gaussian import GaussianClass, MultivariateGaussian
     from undertow.models.groups import Groups
@@ -42,7 +42,7 @@ _HOMES = {
     "Attack": "auditing.verdicts",
     "Audit": "auditing.auditor",
     "BayesianNetwork": "models.network",
-    "ChainBox": "models.classes",
+    "ChainBox": "models.chain_classes",
     "Comparison": "planning.comparison",
     "Count": "queries",
     "Data": "data.table",
@@ -58,7 +58,7 @@ _HOMES = {
     "MarkovChain": "models.markov",
     "Mean": "queries",
     "MetricDP": "mechanisms",
-    "MixingClass": "models.classes",
+    "MixingClass": "models.chain_classes",
     "ModelSet": "models.sets",
     "MultivariateGaussian": "models.gaussian",
     "Pedigree": "models.pedigree",

@@ -22,11 +22,10 @@ from undertow.ledger.rules import (
     check_fits,
     check_same,
 )
-from undertow.mechanisms import dp_epsilon_upper, sensitivity_upper
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import divide_up
-from undertow.plan import Plan, model_length
+from undertow.plan import Plan
 from undertow.queries import STEPS, Linear, Mean, Sum
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
             "the plan was made under another model than the ledger's: levels exchanged under two "
             "models of the same data do not add up; plan with the ledger's model"
         )
-    length = model_length(ledger.model)
+    length = ledger.model.length
     if ledger.unit == "record" and length is not None and series > length:
         raise LedgerConflict(
             f"the ledger's model is one of series of {length} records, and a series has {series}: "
@@ -172,11 +171,11 @@ def level_of(plan: Plan, proof: "Leakage") -> float:
         return proof.upper
     spread = gradual_spread(plan.model)
     if spread is None:
-        return dp_epsilon_upper(plan.noise, plan.length)
+        return plan.noise.level_upper(plan.length)
     query, length = plan.noise.query, plan.length or 1
     if not isinstance(query, Sum | Mean | Linear):
         raise NotSupported(f"{type(query).__name__} has no rate; ask for a Sum, Mean or Linear")
-    moved = Fraction(sensitivity_upper(query, length))  # by a record that goes through its range
+    moved = Fraction(query.sensitivity_upper(length))  # by a record that goes through its range
     if isinstance(query, Linear):
         wide, steps = Fraction(query.spread), STEPS
     else:

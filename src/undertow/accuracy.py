@@ -1,4 +1,4 @@
-"""How far an answer lies from the truth: expected error, variance, (alpha, beta) accuracy.
+"""How far an answer lies from the truth: (alpha, beta) accuracy.
 
 An answer is (alpha, beta)-accurate if, whatever the records are, it errs by alpha or more with
 probability at most beta (Definition 2.5 of [lange2024]). Besides the errors of our noise, the
@@ -10,76 +10,33 @@ nearest; no guarantee rests on them.
 import math
 
 from undertow.errors import InvalidInput
-from undertow.mechanisms import DiscreteLaplace, Laplace
+from undertow.mechanisms import Noise
 from undertow.numerics import check_count, check_epsilon, check_positive
 
 __all__ = [
     "accuracy",
-    "expected_error",
     "failure_floor",
     "group_accuracy",
     "half_range_failure",
     "impossible_alpha",
     "largest_ratio",
-    "variance",
 ]
 
 
-def expected_error(mechanism: Laplace | DiscreteLaplace) -> float:
-    """Return E|Z| of the noise on one number.
-
-    scale for Laplace noise, 1 / sinh(1 / scale) for discrete Laplace noise.
-
-    >>> from undertow.queries import Count
-    >>> round(expected_error(DiscreteLaplace(Count("active"), scale=4.0)), 4)
-    3.9586
-    """
-    if isinstance(mechanism, DiscreteLaplace):
-        rate = 1 / mechanism.scale
-        return 2 * math.exp(-rate) / -math.expm1(-2 * rate)
-    return mechanism.scale
-
-
-def variance(mechanism: Laplace | DiscreteLaplace) -> float:
-    """Return the variance of the noise on one number.
-
-    2 scale^2 for Laplace noise; 2 r / (1 - r)^2 with r = exp(-1 / scale) for discrete noise.
-
-    >>> from undertow.queries import Count
-    >>> variance(Laplace(Count("active"), scale=4.0))
-    32.0
-    """
-    if isinstance(mechanism, DiscreteLaplace):
-        rate = 1 / mechanism.scale
-        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
-    return 2 * mechanism.scale**2
-
-
-def accuracy(mechanism: Laplace | DiscreteLaplace, beta: float, numbers: int = 1) -> float:
+def accuracy(mechanism: Noise, beta: float, numbers: int = 1) -> float:
     """Return the smallest alpha with Pr[some of ``numbers`` errors exceeds alpha] <= beta.
 
     The errors are independent, so each may fail with probability 1 - (1 - beta)^(1 / numbers).
     Laplace: scale ln(1 / beta). Discrete Laplace: the exact quantile, a whole number.
 
-    >>> from undertow.queries import Count
+    >>> from undertow import Count, DiscreteLaplace
     >>> accuracy(DiscreteLaplace(Count("active"), scale=4.0), beta=.05)
     12.0
     """
     if not 0 < beta < 1:
         raise InvalidInput(f"beta must lie strictly between 0 and 1, found {beta}")
     each = -math.expm1(math.log1p(-beta) / numbers)
-    if isinstance(mechanism, Laplace):
-        return mechanism.scale * math.log(1 / each)
-    rate = 1 / mechanism.scale
-
-    def exceeds(alpha: int) -> float:
-        return 2 * math.exp(-rate * (alpha + 1)) / (1 + math.exp(-rate))
-
-    guess = math.log(2 / ((1 + math.exp(-rate)) * each)) / rate - 1
-    alpha = max(0, math.floor(guess) - 1)
-    while exceeds(alpha) > each:
-        alpha += 1
-    return float(alpha)
+    return mechanism.quantile(each)
 
 
 def group_accuracy(alpha: float, records: int) -> float:
@@ -91,7 +48,7 @@ def group_accuracy(alpha: float, records: int) -> float:
     Laplace noise; the quantiles of discrete noise are whole numbers and scale only nearly so.
     Corollary 4.4 of [lange2024].
 
-    >>> from undertow.queries import Count
+    >>> from undertow import Count, Laplace
     >>> alpha = accuracy(Laplace(Count("active"), scale=1.0), beta=.05)
     >>> round(alpha, 4), round(group_accuracy(alpha, records=10), 4)
     (2.9957, 29.9573)

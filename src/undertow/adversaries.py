@@ -67,6 +67,19 @@ def check_against(against: object) -> Against:
     )
 
 
+def check_records(against: Against, length: int | None) -> None:
+    """Refuse an adversary who names records beyond a series.
+
+    >>> check_records(Adversary(2, [0]), 3)
+    """
+    if isinstance(against, Adversary) and length is not None:
+        last = max((against.target, *against.known))
+        if last >= length:
+            raise InvalidInput(
+                f"the adversary names record {last}, but there are {length} records, counted from 0"
+            )
+
+
 def words(against: Against) -> str:
     """Return the adversary in plain words.
 

@@ -1,15 +1,16 @@
 """What a leakage computation returns: a certified interval, its witness, and its fine print."""
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from undertow.adversaries import EVERYTHING, Against, Secrets
-from undertow.errors import InvalidInput
+from undertow.errors import Contradiction, InvalidInput
 from undertow.numerics import GAP
 from undertow.queries import State
 
-__all__ = ["WIDTHS", "Covers", "Leakage", "Witness", "check_covers"]
+__all__ = ["WIDTHS", "Covers", "Leakage", "Witness", "check_covers", "meet", "worst"]
 
 Covers = Literal["series", "windows", "any"]
 """The shapes of data that a proof covers, each more than the one before it.
@@ -169,3 +170,42 @@ class Leakage:
         if math.isinf(self.upper):
             return math.isinf(self.lower)
         return self.upper - self.lower <= 4 * GAP * max(1.0, self.upper)
+
+
+def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
+    """Return the worst of the leakages under several models, one of which is true.
+
+    The largest lower end with its witness, the largest upper end, the narrowest shape.
+
+    >>> one, two = Leakage(1.0, 1.5, "exact", "any"), Leakage(0.5, 2.0, "group", "any")
+    >>> both = worst([one, two])
+    >>> both.lower, both.upper, both.method
+    (1.0, 2.0, 'group')
+    """
+    largest = max(found, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(found, key=lambda leak: leak.lower)
+    return replace(
+        largest, lower=shown.lower, witness=shown.witness,
+        assumptions=(
+            f"one of the {len(found)} models of the set is true",
+            *(() if note is None else (note,)),
+            *dict.fromkeys(a for leak in found for a in leak.assumptions),
+        ),
+        covers=min((leak.covers for leak in found), key=WIDTHS.index),
+    )  # fmt: skip
+
+
+def meet(first: Leakage, second: Leakage) -> Leakage:
+    """Return the intersection of two certified intervals of the same quantity.
+
+    It bears the name of the first method where that one closes it, of the tighter one otherwise.
+    """
+    lower = max(first, second, key=lambda leak: leak.lower)
+    upper = min(first, second, key=lambda leak: leak.upper)
+    if lower.lower > upper.upper:
+        raise Contradiction(
+            f"{lower.method} proves a leakage of at least {lower.lower}, {upper.method} of at "
+            f"most {upper.upper}; please report the model and the mechanism"
+        )
+    both = replace(first, lower=lower.lower, upper=upper.upper, witness=lower.witness)
+    return both if both.closed else replace(upper, lower=lower.lower, witness=lower.witness)

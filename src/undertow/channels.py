@@ -8,15 +8,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from undertow.errors import InvalidInput
-from undertow.numerics import ROW_SUM, Array, check_count, freeze, log_ratio, up
-from undertow.queries import State
+from undertow.base_query import State, Task
+from undertow.errors import InvalidInput, NotSupported
+from undertow.numerics import ROW_SUM, Array, Keyed, check_count, freeze, log_ratio, up
+from undertow.queries import Redacted, Series
 
 __all__ = [
+    "Channel",
     "Flips",
     "LocalMechanism",
     "RandomizedResponse",
@@ -26,8 +28,53 @@ __all__ = [
 ]
 
 
+class Channel:
+    """What every local randomisation says about itself."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name in files."""
+
+    task: ClassVar[Task] = "flip"
+
+    @property
+    def query(self) -> Series | Redacted:
+        """What is shown."""
+        return Series()
+
+    @property
+    def inputs(self) -> int:
+        """The number of states that it is for."""
+        raise NotImplementedError
+
+    @property
+    def length(self) -> int | None:
+        """The number of records that it is for, None if any."""
+        return None
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return the level against an attacker who knows all other records, or refuse."""
+        raise NotSupported(
+            f"{type(self).__name__} has no DP level: what it shows of a record depends on others, "
+            "or on where the record stands"
+        )
+
+    def level_upper(self, length: int | None = None) -> float:
+        """Return the DP level, rounded up, or refuse."""
+        return self.dp_epsilon(length)
+
+    def names(self, states: tuple[State, ...]) -> tuple[State, ...]:
+        """Return what its outputs are called on a model with these states."""
+        return states
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class RandomizedResponse:
+class RandomizedResponse(Keyed, Channel):
     """Every record goes through the same channel, independently: Pr[output | state].
 
     ``matrix`` has a row for each state of the model and a column for each output. ``outputs``
@@ -37,6 +84,8 @@ class RandomizedResponse:
     >>> RandomizedResponse.binary(.1, .2).matrix.tolist()
     [[0.9, 0.1], [0.2, 0.8]]
     """
+
+    kind: ClassVar[str] = "flips"
 
     matrix: Array
     outputs: tuple[State, ...] | None
@@ -78,25 +127,42 @@ class RandomizedResponse:
         np.fill_diagonal(channel, 1 - rho)
         return cls(channel)
 
+    @property
+    def inputs(self) -> int:
+        """The number of rows."""
+        return len(self.matrix)
+
+    def names(self, states: tuple[State, ...]) -> tuple[State, ...]:
+        """Return ``outputs``, by default the states or the numbers of the columns.
+
+        >>> RandomizedResponse([[1, 0, 0], [0, 0, 1]]).names(("a", "b"))
+        (0, 1, 2)
+        """
+        if self.outputs is not None:
+            return self.outputs
+        columns = self.matrix.shape[1]
+        return states if columns == len(states) else tuple(range(columns))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        named = None if self.outputs is None else list(self.outputs)
+        return {"channel": {"kind": self.kind, "matrix": self.matrix.tolist(), "outputs": named}}
+
     def dp_epsilon(self, length: int | None = None) -> float:
         """Return the level against an attacker who knows all other records; inf is possible."""
         ratios = log_ratio(self.matrix[:, None, :], self.matrix[None, :, :])
         return float(np.nanmax(ratios))
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether matrix and outputs agree."""
-        return isinstance(other, RandomizedResponse) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self._key())
+    def level_upper(self, length: int | None = None) -> float:
+        """Return the DP level, rounded up."""
+        return flips_epsilon_upper(self)
 
     def _key(self) -> tuple[Any, ...]:
         return self.matrix.shape, self.matrix.tobytes(), self.outputs
 
 
 @dataclass(frozen=True, slots=True)
-class XorNoise:
+class XorNoise(Channel):
     """A two-state noise chain is added to the series modulo two, by one party who holds all of it.
 
     The noise is stationary: from 0 (keep) it goes to 1 (flip) with chance rho0, back with rho1,
@@ -106,6 +172,8 @@ class XorNoise:
     >>> XorNoise(.1, .3).flip_rate
     0.25
     """
+
+    kind: ClassVar[str] = "xor"
 
     rho0: float
     rho1: float
@@ -118,13 +186,22 @@ class XorNoise:
             raise InvalidInput("rho0 and rho1 are both 0: the noise would never move; raise one")
 
     @property
+    def inputs(self) -> int:
+        """Two."""
+        return 2
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        return {"channel": {"kind": self.kind, "rho0": self.rho0, "rho1": self.rho1}}
+
+    @property
     def flip_rate(self) -> float:
         """The chance that a record is flipped."""
         return self.rho0 / (self.rho0 + self.rho1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Redaction:
+class Redaction(Keyed, Channel):
     """Every record is shown or erased, independently: Pr[erased | state], a row for each record.
 
     ``protect`` names the records (0-based) whose values must stay hidden; by default all that
@@ -133,6 +210,9 @@ class Redaction:
     >>> Redaction([[.5, 0], [1, 1], [0, 0]]).protect
     (1,)
     """
+
+    kind: ClassVar[str] = "redaction"
+    task: ClassVar[Task] = "redact"
 
     probabilities: Array
     protect: tuple[int, ...]
@@ -178,13 +258,21 @@ class Redaction:
         """The number of records."""
         return int(self.probabilities.shape[0])
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether probabilities and protected records agree."""
-        return isinstance(other, Redaction) and self._key() == other._key()
+    @property
+    def query(self) -> Redacted:
+        """What is shown."""
+        return Redacted(self.protect, self.length)
 
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self._key())
+    @property
+    def inputs(self) -> int:
+        """The number of columns."""
+        return int(self.probabilities.shape[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        table = self.probabilities.tolist()
+        protect = list(self.protect)
+        return {"channel": {"kind": self.kind, "probabilities": table, "protect": protect}}
 
     def _key(self) -> tuple[Any, ...]:
         return self.probabilities.shape, self.probabilities.tobytes(), self.protect

@@ -29,7 +29,6 @@ from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.numerics import check_positive
 from undertow.plan import Plan
 from undertow.queries import Count, Histogram, State
-from undertow.sanitizing import output_names
 
 if TYPE_CHECKING:
     from undertow.data.table import Data
@@ -100,7 +99,7 @@ def estimate(
         if query != "transitions":
             raise InvalidInput("query must be a Count, a Histogram or 'transitions'")
         return estimate_transitions(sanitised, plan, confidence)
-    if query is not None and not isinstance(query, Count | Histogram):
+    if query is not None and not query.integral:
         raise NotSupported(
             f"a {type(query).__name__} cannot be estimated from states; ask for a Count, a "
             "Histogram or 'transitions'"
@@ -111,7 +110,7 @@ def estimate(
     wanted = _wanted(plan, query)
     found = [_counted(plan.mechanism, kinds, read, one, quantile) for one in wanted]
     hidden = int(read.codes.size) - kinds.records
-    if isinstance(query, Count):
+    if query is not None and query.named:
         return Estimate(*found[0], confidence, kinds.records, plan.states, hidden)
     value, low, high = (dict(zip(plan.states, part, strict=True)) for part in zip(*found))  # noqa: B905
     return Estimate(value, low, high, confidence, kinds.records, plan.states, hidden)
@@ -179,12 +178,12 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded:
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     mechanism = plan.mechanism
-    if not isinstance(mechanism, LocalMechanism):
+    if plan.task == "answer":
         raise NotSupported(
             "this plan answers a query with noise, and its answer is unbiased already; see "
             "Release.value and Release.error_bar"
         )
-    length = mechanism.length if isinstance(mechanism, Redaction) else None
+    length = mechanism.length
     if hasattr(type(sanitised), "columns") and not hasattr(type(sanitised), "answers"):
         from undertow.data.rewriting import column_of, is_frame
 
@@ -194,7 +193,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded:
                 "person=..., time=...)"
             )
         sanitised = column_of(sanitised)
-    names = output_names(plan)
+    names = mechanism.names(plan.states)
     erased = None if length is None else len(names)
     read = coded(sanitised, Rule(names, missing=erased, outputs=True))
     whole = (read.lengths == read.spans) & (read.spans == length)
@@ -299,14 +298,14 @@ def _redacted(
 
 def _wanted(plan: "Plan[Any]", query: Count | Histogram | None) -> list[npt.NDArray[np.bool_]]:
     """Return which states are counted together, for each number that is asked for."""
-    if not isinstance(query, Count):
+    if query is None or query.per_state:
         return list(np.eye(len(plan.states), dtype=np.bool_))
-    for state in query.states:
+    for state in query.named:
         if state not in plan.states:
             raise UnknownState(
                 f"the count asks for {state!r}, which is not among the plan's states {plan.states}"
             )
-    return [np.array([state in query.states for state in plan.states])]
+    return [np.array([state in query.named for state in plan.states])]
 
 
 def _quantile(confidence: float) -> float:

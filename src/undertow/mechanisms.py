@@ -1,12 +1,14 @@
 """Descriptions of a curator's randomisation; nothing here draws a random number."""
 
+import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from undertow.base_query import BaseQuery, Task
 from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import check_epsilon, check_positive, up
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, Sum
+from undertow.queries import AnyQuery, Count, Histogram
 
 __all__ = [
     "DiscreteLaplace",
@@ -17,6 +19,7 @@ __all__ = [
     "Noise",
     "PureDP",
     "Unit",
+    "noisy",
 ]
 
 Unit = Literal["record", "person"]
@@ -41,6 +44,8 @@ class PureDP:
     PureDP(epsilon=0.5, unit='record')
     """
 
+    kind: ClassVar[str] = "dp"
+
     epsilon: float
     unit: Unit = "record"
 
@@ -49,6 +54,10 @@ class PureDP:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         if self.unit not in ("record", "person"):
             raise InvalidInput(f"unit must be 'record' or 'person', found {self.unit!r}")
+
+    def level_upper(self, length: int | None = None) -> float:
+        """Return epsilon."""
+        return self.epsilon
 
     @classmethod
     def from_opendp(cls, measurement: Any, unit: Unit = "record") -> "PureDP":
@@ -107,6 +116,8 @@ class MetricDP:
     MetricDP(rate=0.01)
     """
 
+    kind: ClassVar[str] = "metric-dp"
+
     rate: float
 
     def __post_init__(self) -> None:
@@ -125,7 +136,52 @@ class MetricDP:
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class _Noisy:
+    """A query plus noise, independent for each number of the answer."""
+
+    kind: ClassVar[str]
+    """Its name in files."""
+
+    words: ClassVar[str]
+    """Its name for people."""
+
+    task: ClassVar[Task] = "answer"
+    whole: ClassVar[bool] = False
+    """Whether the noise is a whole number."""
+
+    query: AnyQuery
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Check the query and the scale."""
+        found: object = self.query
+        if not isinstance(found, BaseQuery) or found.task != "answer":
+            raise InvalidInput(
+                "the first argument must be a query such as Count('active'), found "
+                f"{type(found).__name__}"
+            )
+        object.__setattr__(self, "scale", check_positive(self.scale, "noise scale"))
+
+    @property
+    def length(self) -> None:
+        """None: noise is for series of any length."""
+        return
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return sensitivity / scale, the level against an attacker who knows all other records."""
+        return self.query.sensitivity(length) / self.scale
+
+    def level_upper(self, length: int | None = None) -> float:
+        """Return the DP level, rounded up."""
+        return up(self.dp_epsilon(length))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        return {"query": self.query.to_dict(), "noise": self.kind, "scale": self.scale}
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(_Noisy):
     """A query plus Laplace noise of the given scale, independent per output.
 
     The density is exp(-|z| / scale) / (2 scale); the algorithm is (sensitivity / scale)-DP.
@@ -134,20 +190,28 @@ class Laplace:
     0.25
     """
 
-    query: AnyQuery
-    scale: float
+    kind: ClassVar[str] = "laplace"
+    words: ClassVar[str] = "Laplace"
 
-    def __post_init__(self) -> None:
-        """Check the query and the scale."""
-        _check_noise(self)
+    def expected_error(self) -> float:
+        """Return E|Z| = scale."""
+        return self.scale
 
-    def dp_epsilon(self, length: int | None = None) -> float:
-        """Return sensitivity / scale, the level against an attacker who knows all other records."""
-        return self.query.sensitivity(length) / self.scale
+    def variance(self) -> float:
+        """Return 2 scale^2.
+
+        >>> Laplace(Count("active"), scale=4.0).variance()
+        32.0
+        """
+        return 2 * self.scale**2
+
+    def quantile(self, beta: float) -> float:
+        """Return the alpha with Pr[|Z| > alpha] = beta: scale ln(1 / beta)."""
+        return self.scale * math.log(1 / beta)
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplace:
+class DiscreteLaplace(_Noisy):
     """An integer query plus discrete Laplace noise: Pr[Z = z] proportional to exp(-|z| / scale).
 
     It leaks what `Laplace` of the same scale leaks and errs less [ghosh2009].
@@ -156,21 +220,48 @@ class DiscreteLaplace:
     0.5
     """
 
+    kind: ClassVar[str] = "discrete-laplace"
+    words: ClassVar[str] = "discrete Laplace"
+    whole: ClassVar[bool] = True
+
     query: Count | Histogram
-    scale: float
 
     def __post_init__(self) -> None:
         """Check the query and the scale."""
-        if isinstance(self.query, Sum | Mean | Linear | Query):
+        found: object = self.query
+        if isinstance(found, BaseQuery) and found.task == "answer" and not found.integral:
             raise InvalidInput(
-                f"discrete noise needs an integer answer; {type(self.query).__name__} is real, "
+                f"discrete noise needs an integer answer; {type(found).__name__} is real, "
                 "use Laplace, or a Count or Histogram"
             )
-        _check_noise(self)
+        _Noisy.__post_init__(self)
 
-    def dp_epsilon(self, length: int | None = None) -> float:
-        """Return sensitivity / scale, the level against an attacker who knows all other records."""
-        return self.query.sensitivity(length) / self.scale
+    def expected_error(self) -> float:
+        """Return E|Z| = 1 / sinh(1 / scale).
+
+        >>> round(DiscreteLaplace(Count("active"), scale=4.0).expected_error(), 4)
+        3.9586
+        """
+        rate = 1 / self.scale
+        return 2 * math.exp(-rate) / -math.expm1(-2 * rate)
+
+    def variance(self) -> float:
+        """Return 2 r / (1 - r)^2 with r = exp(-1 / scale)."""
+        rate = 1 / self.scale
+        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+
+    def quantile(self, beta: float) -> float:
+        """Return the least whole alpha with Pr[|Z| > alpha] <= beta."""
+        rate = 1 / self.scale
+
+        def exceeds(alpha: int) -> float:
+            return 2 * math.exp(-rate * (alpha + 1)) / (1 + math.exp(-rate))
+
+        guess = math.log(2 / ((1 + math.exp(-rate)) * beta)) / rate - 1
+        alpha = max(0, math.floor(guess) - 1)
+        while exceeds(alpha) > beta:
+            alpha += 1
+        return float(alpha)
 
 
 Noise = Laplace | DiscreteLaplace
@@ -182,31 +273,10 @@ Levelled = PureDP | Noise
 Mechanism = Levelled | MetricDP | LocalMechanism
 
 
-def sensitivity_upper(query: AnyQuery, length: int | None = None) -> float:
-    """Return the sensitivity of a query, rounded up where it was computed.
+def noisy(query: AnyQuery, scale: float) -> Noise:
+    """Return a query with noise of its own kind: discrete for whole numbers.
 
-    >>> sensitivity_upper(Count("active")), sensitivity_upper(Mean(0, 1), 3) > 1 / 3
-    (1.0, True)
+    >>> noisy(Count("active"), 4.0).words
+    'discrete Laplace'
     """
-    moved = query.sensitivity(length)
-    return moved if isinstance(query, Count | Histogram | Query) else up(moved)
-
-
-def dp_epsilon_upper(mechanism: Levelled, length: int | None = None) -> float:
-    """Return the differential-privacy level of a mechanism, rounded up.
-
-    >>> dp_epsilon_upper(PureDP(1.0))
-    1.0
-    """
-    if isinstance(mechanism, PureDP):
-        return mechanism.epsilon
-    return up(mechanism.dp_epsilon(length))
-
-
-def _check_noise(noise: Laplace | DiscreteLaplace) -> None:
-    if not isinstance(noise.query, Count | Histogram | Sum | Mean | Linear | Query):
-        raise InvalidInput(
-            f"the first argument must be a query such as Count('active'), found "
-            f"{type(noise.query).__name__}"
-        )
-    object.__setattr__(noise, "scale", check_positive(noise.scale, "noise scale"))
+    return (DiscreteLaplace if query.integral else Laplace)(query, scale)  # type: ignore[arg-type]

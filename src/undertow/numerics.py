@@ -7,7 +7,7 @@ up. Two facts carry the whole package: a sum of products of non-negative numbers
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ __all__ = [
     "ROW_SUM",
     "SYMMETRY",
     "Array",
+    "Keyed",
     "check_count",
     "check_epsilon",
     "check_positive",
@@ -66,6 +67,27 @@ them exactly; they are rounded towards privacy."""
 MAX_STEPS = 4096
 """Records swept on one side of a target before the tail bound must take over (a cost limit:
 past it the interval stays certified and merely wider)."""
+
+
+class Keyed:
+    """Equality and hashing of frozen descriptions that hold arrays: by kind and key."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name in files."""
+
+    def _key(self) -> tuple[object, ...]:
+        """Return what tells two descriptions of a kind apart."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether kind and key agree."""
+        return isinstance(other, Keyed) and self.kind == other.kind and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a hash that agrees with equality."""
+        return hash(self._key())
 
 
 def up(value: float, operations: float = 4) -> float:

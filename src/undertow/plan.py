@@ -7,40 +7,28 @@ from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
-from undertow import accuracy as _accuracy
+from undertow.accuracy import accuracy as _accuracy
 from undertow.adversaries import Adversary, Against, words
+from undertow.base_query import State, Task
 from undertow.certificate import Leakage
-from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
-from undertow.mechanisms import DiscreteLaplace, Laplace, Noise, Unit
+from undertow.mechanisms import Noise, Unit
+from undertow.methods import is_certified
 from undertow.models.described import fields, number, text
-from undertow.models.groups import Groups
-from undertow.models.sets import AnyModel, ModelSet, model_from_dict
+from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon
 from undertow.plan_format import (
     FORMAT,
-    PUBLISHED,
     VERSION,
     checksum,
     leakage_from_dict,
     leakage_to_dict,
     measures_from_dict,
     mechanism_from_dict,
-    mechanism_to_dict,
     parse,
 )
-from undertow.queries import (
-    AnyQuery,
-    Count,
-    Histogram,
-    Linear,
-    LocalQuery,
-    Mean,
-    Redacted,
-    Series,
-    State,
-    Sum,
-)
+from undertow.queries import AnyQuery, LocalQuery
 from undertow.rounding import above, odds
 from undertow.signatures import verified
 
@@ -76,9 +64,10 @@ class Plan(Generic[M]):
     @property
     def noise(self) -> Noise:
         """The noise of a curator's plan; refuses the plan of a series."""
-        if isinstance(self.mechanism, Laplace | DiscreteLaplace):
-            return self.mechanism
-        verb = "redact" if isinstance(self.mechanism, Redaction) else "sanitize"
+        found: Any = self.mechanism
+        if self.task == "answer":
+            return found  # type: ignore[no-any-return]
+        verb = "redact" if self.task == "redact" else "sanitize"
         raise NotSupported(
             f"this plan randomises a series record by record, it answers no query with noise; use "
             f"{verb}(plan, data)"
@@ -87,11 +76,12 @@ class Plan(Generic[M]):
     @property
     def query(self) -> AnyQuery | LocalQuery:
         """What is asked."""
-        if isinstance(self.mechanism, Laplace | DiscreteLaplace):
-            return self.mechanism.query
-        if isinstance(self.mechanism, Redaction):
-            return Redacted(self.mechanism.protect, self.mechanism.length)
-        return Series()
+        return self.mechanism.query
+
+    @property
+    def task(self) -> Task:
+        """What is released: an answer, a series with flips, or one with erasures."""
+        return self.mechanism.task
 
     @property
     def against(self) -> Against:
@@ -101,43 +91,32 @@ class Plan(Generic[M]):
     @property
     def length(self) -> int | None:
         """The number of records, where the model fixes it."""
-        return model_length(self.model)
+        return self.model.length
 
     @property
     def states(self) -> tuple[State, ...]:
         """The states of the model, () where it names none."""
-        return model_states(self.model)
+        return self.model.states
 
     @property
     def dp_epsilon(self) -> float:
         """The level against an attacker who knows all other records."""
-        if isinstance(self.mechanism, RandomizedResponse):
-            return self.mechanism.dp_epsilon()
-        return self.noise.dp_epsilon(self.length)
+        return self.mechanism.dp_epsilon(self.length)
 
     @property
     def numbers(self) -> int:
         """How many noisy numbers a release has."""
-        if isinstance(self.query, Linear):
-            return self.query.outputs
-        if not isinstance(self.query, Histogram):
-            return 1
-        if not self.states:
-            raise NotSupported(
-                "the model names no states, so the number of bins is unknown; use a model "
-                "that does, such as a MarkovChain"
-            )
-        return len(self.states)
+        return self.query.numbers(self.states)
 
     @property
     def expected_error(self) -> float:
         """The expected absolute error of one released number."""
-        return _accuracy.expected_error(self.noise)
+        return self.noise.expected_error()
 
     @property
     def variance(self) -> float:
         """The variance of one released number."""
-        return _accuracy.variance(self.noise)
+        return self.noise.variance()
 
     @property
     def utility(self) -> float:
@@ -157,7 +136,7 @@ class Plan(Generic[M]):
 
     def accuracy(self, beta: float = 0.05) -> float:
         """Return alpha: all released numbers are within alpha with probability 1 - beta."""
-        return _accuracy.accuracy(self.noise, beta, self.numbers)
+        return _accuracy(self.noise, beta, self.numbers)
 
     def guarantee(self) -> str:
         """Return the promise in plain words."""
@@ -178,9 +157,9 @@ class Plan(Generic[M]):
 
     def __str__(self) -> str:
         """Return the plan for people: question, promise, noise, error, proof, unit and model."""
-        basis = "as published" if self.method in PUBLISHED else "certified"
+        basis = "certified" if is_certified(self) else "as published"
         rows = [
-            ("question", asked(self.query)),
+            ("question", self.query.words()),
             ("promise", self.guarantee()),
             *_randomisation(self),
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.covers]}"),
@@ -197,7 +176,7 @@ class Plan(Generic[M]):
 
     def to_json(self) -> str:
         """Return the plan as JSON text with a version and a checksum."""
-        described = mechanism_to_dict(self.mechanism)
+        described = self.mechanism.to_dict()
         body = {
             "format": FORMAT,
             "version": VERSION,
@@ -268,41 +247,14 @@ _UNITS = {
 }
 
 
-def asked(query: AnyQuery | LocalQuery) -> str:
-    """Return a question in words.
-
-    >>> asked(Count(["walk", "run"]))
-    "number of records in 'walk' or 'run'"
-    """
-    match query:
-        case Count():
-            return "number of records in " + " or ".join(map(repr, query.states))
-        case Histogram():
-            return "number of records in each state"
-        case Sum() | Mean():
-            name = type(query).__name__.lower()
-            return f"{name} of the records, clipped to [{query.lower:g}, {query.upper:g}]"
-        case Linear():
-            return f"weighted sum of {query.records} records"
-        case Series():
-            return "the whole series, each record flipped at random"
-        case Redacted():
-            more = f" and {len(query.protect) - 8} more" if len(query.protect) > 8 else ""
-            shown = ", ".join(map(str, query.protect[:8]))
-            return f"the series with records erased around record {shown}{more}"
-        case _:
-            return "a function of the records"
-
-
 def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
     """Yield the noise and how far off it puts an answer, or what a local plan keeps."""
-    if not isinstance(plan.mechanism, Laplace | DiscreteLaplace):
+    if plan.task != "answer":
         yield "keeps", ", ".join(f"{name} {value:.4g}" for name, value in plan.measures)
         return
-    whole = isinstance(plan.mechanism, DiscreteLaplace)
-    yield "noise", f"{'discrete ' * whole}Laplace, scale {above(plan.mechanism.scale)}"
+    yield "noise", f"{plan.noise.words}, scale {above(plan.noise.scale)}"
     error = f"{plan.expected_error:.4g} expected"
-    if plan.states or not isinstance(plan.query, Histogram):
+    if plan.states or not plan.query.per_state:
         error += f"; within {plan.accuracy():.4g} with probability 95%"
     yield "error", error
 
@@ -327,9 +279,10 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         unit=body["unit"],
         measures=measures_from_dict(body["measures"]) if local else (),
     )
-    if plan.method not in methods or (plan.unit == "person" and plan.method != "group"):
+    method = methods.get(plan.method)
+    if method is None or (plan.unit == "person" and not method.persons):
         raise InvalidPlan("no method of that name makes such plans")
-    if plan.method not in PUBLISHED and not plan.leakage.proves(plan.epsilon):
+    if method.certified and not plan.leakage.proves(plan.epsilon):
         raise InvalidPlan("its leakage is above its promise")
     _check_channel(plan)
     _check_records(plan)
@@ -339,25 +292,18 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
 
 def _check_channel(plan: Plan[Any]) -> None:
     """Refuse a channel for other records or states than the model's."""
-    size = len(plan.states)
-    match plan.mechanism:
-        case RandomizedResponse(matrix):
-            fits = len(matrix) == size
-        case XorNoise():
-            fits = size == 2
-        case Redaction(probabilities):
-            fits = probabilities.shape[1] == size
-            fits = fits and plan.length in (None, len(probabilities))
-        case _:
-            return
-    if not fits:
+    if plan.task == "answer":
+        return
+    channel = plan.mechanism
+    if channel.inputs != len(plan.states) or (
+        plan.length is not None and channel.length not in (None, plan.length)
+    ):
         raise InvalidPlan("the channel is for other records or states than the model's")
 
 
 def _check_records(plan: Plan[Any]) -> None:
     """Refuse records beyond the series."""
-    redacted = isinstance(plan.mechanism, Redaction)
-    length = plan.mechanism.length if redacted else plan.length
+    length = plan.mechanism.length or plan.length
     leak, places = plan.leakage, [0]
     if isinstance(leak.against, Adversary):
         places += [leak.against.target, *leak.against.known]
@@ -382,35 +328,10 @@ def _check_states(plan: Plan[Any]) -> None:
 def _named(plan: Plan[Any]) -> Iterator[State]:
     """Yield every state that a plan names beside its model."""
     witness = plan.leakage.witness
-    if isinstance(plan.query, Count):
-        yield from plan.query.states
+    yield from plan.query.named
     for pair in plan.leakage.secrets.pairs or ():
         yield from pair
     if witness is not None:
         yield from (witness.value, witness.other)
         yield from (value for _, value in witness.known)
         yield from (state for _, states in witness.sets for state in states)
-
-
-def model_length(model: AnyModel) -> int | None:
-    """Return the number of records that a model fixes, or None.
-
-    >>> from undertow import MarkovChain
-    >>> model_length(MarkovChain([[.5, .5], [.5, .5]], length=9))
-    9
-    """
-    if isinstance(model, ModelSet):
-        return next((n for n in map(model_length, model.models) if n is not None), None)
-    return None if isinstance(model, Groups) else model.length
-
-
-def model_states(model: AnyModel) -> tuple[State, ...]:
-    """Return the state names of a model, or () where it has none.
-
-    >>> from undertow import MarkovChain
-    >>> model_states(MarkovChain([[.5, .5], [.5, .5]]))
-    (0, 1)
-    """
-    if isinstance(model, ModelSet):
-        return next((s for s in map(model_states, model.models) if s), ())
-    return () if isinstance(model, Groups) else model.states

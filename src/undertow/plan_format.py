@@ -14,20 +14,19 @@ from typing import Any, Literal
 from undertow.adversaries import Adversary, Against, Secrets, check_against
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
-from undertow.errors import InvalidInput, InvalidPlan
-from undertow.mechanisms import DiscreteLaplace, Laplace, Noise
+from undertow.errors import InvalidPlan
+from undertow.mechanisms import Noise, noisy
+from undertow.methods import METHODS, Method
 from undertow.models.described import fields, names, number, numbers, text, whole
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
+from undertow.queries import Count, Histogram, Linear, Mean, State, Sum
 
 __all__ = [
     "MEASURES",
-    "PUBLISHED",
     "checksum",
     "leakage_from_dict",
     "leakage_to_dict",
     "measures_from_dict",
     "mechanism_from_dict",
-    "mechanism_to_dict",
     "parse",
 ]
 
@@ -40,19 +39,6 @@ _DEEPEST = 100
 
 _LOUDEST = 1e300
 """Largest noise scale, and one over the least, whose error bars are floats."""
-
-_CURATOR = frozenset(
-    ("exact", "exchange", "quilt", "quilt-approx", "wasserstein", "group", "dependent", "lange",
-     "zhao", "zhao-multistep", "gaussian-bound")
-)  # fmt: skip
-_FLIPS = frozenset(("exact", "exchange", "xor", "chakrabarti"))
-_REDACTIONS = frozenset(
-    ("optimal", "mq", "3r-individual", "3r-constant", "3r-relaxed", "mq-printed")
-)
-PUBLISHED = frozenset(
-    ("lange", "zhao", "zhao-multistep", "gaussian-bound", "chakrabarti", "mq-printed")
-)
-"""Methods as published: the leakage that is certified for their noise may exceed the promise."""
 
 MEASURES = {
     "expected flips": 1.0,
@@ -144,37 +130,11 @@ def _depth(tree: Any) -> int:
 # --- the randomisation ----------------------------------------------------------------------------
 
 
-def mechanism_to_dict(mechanism: Noise | LocalMechanism) -> dict[str, Any]:
-    """Return the entries of a plan file that describe the randomisation."""
-    match mechanism:
-        case Laplace() | DiscreteLaplace():
-            discrete = isinstance(mechanism, DiscreteLaplace)
-            return {
-                "query": _query_to_dict(mechanism.query),
-                "noise": "discrete-laplace" if discrete else "laplace",
-                "scale": mechanism.scale,
-            }
-        case RandomizedResponse(matrix, outputs):
-            named = None if outputs is None else list(outputs)
-            return {"channel": {"kind": "flips", "matrix": matrix.tolist(), "outputs": named}}
-        case XorNoise(rho0, rho1):
-            return {"channel": {"kind": "xor", "rho0": rho0, "rho1": rho1}}
-        case Redaction(probabilities, protect):
-            return {
-                "channel": {
-                    "kind": "redaction",
-                    "probabilities": probabilities.tolist(),
-                    "protect": list(protect),
-                }
-            }
-
-
-def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, frozenset[str]]:
-    """Return the randomisation described by `mechanism_to_dict`, and the methods that plan it."""
+def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, dict[str, Method]]:
+    """Return the randomisation of a plan file, and the methods that plan it."""
     if "channel" not in body:
         query = _query_from_dict(body["query"])
-        whole_numbers = isinstance(query, Count | Histogram)
-        wanted = "discrete-laplace" if whole_numbers else "laplace"
+        wanted = noisy(query, 1.0).kind
         if body["noise"] != wanted:
             raise InvalidPlan(f"this question is answered with {wanted} noise, found another kind")
         scale = number(body["scale"], "noise scale")
@@ -182,43 +142,23 @@ def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, f
             raise InvalidPlan(
                 "noise of that scale has no finite error bars; measure in other units"
             )
-        return (DiscreteLaplace if whole_numbers else Laplace)(query, scale), _CURATOR
+        return noisy(query, scale), METHODS["answer"]
     channel = body["channel"]
     kind = channel.get("kind") if isinstance(channel, dict) else None
     if kind == "flips":
         fields(channel, "a channel of flips", ("kind", "matrix", "outputs"))
         outputs = names(channel["outputs"], "outputs")
-        return RandomizedResponse(numbers(channel["matrix"]), outputs), _FLIPS
+        return RandomizedResponse(numbers(channel["matrix"]), outputs), METHODS["flip"]
     if kind == "xor":
         fields(channel, "a noise chain", ("kind", "rho0", "rho1"))
-        return XorNoise(number(channel["rho0"], "rho0"), number(channel["rho1"], "rho1")), _FLIPS
+        return XorNoise(number(channel["rho0"], "rho0"), number(channel["rho1"], "rho1")), METHODS[
+            "flip"
+        ]
     if kind == "redaction":
         fields(channel, "a redaction", ("kind", "probabilities", "protect"))
         protect = _records(channel["protect"], "protect")
-        return Redaction(numbers(channel["probabilities"]), protect), _REDACTIONS
+        return Redaction(numbers(channel["probabilities"]), protect), METHODS["redact"]
     raise InvalidPlan("a channel is of kind 'flips', 'xor' or 'redaction'; found another")
-
-
-def _query_to_dict(query: AnyQuery) -> dict[str, Any]:
-    match query:
-        case Count():
-            return {"kind": "count", "states": list(query.states)}
-        case Histogram():
-            return {"kind": "histogram"}
-        case Sum() | Mean():
-            kind = "sum" if isinstance(query, Sum) else "mean"
-            ends = {"lower": query.lower, "upper": query.upper}
-            return {"kind": kind, **ends, "missing": query.missing, "steps": query.steps}
-        case Linear():
-            weights = query.weights.tolist()
-            return {
-                "kind": "linear", "weights": weights, "spread": query.spread, "lower": query.lower,
-            }  # fmt: skip
-        case Query():
-            raise InvalidInput(
-                "a plan for a Python function cannot be written to a file; keep the plan in "
-                "memory, or use Count, Histogram, Sum, Mean or Linear"
-            )
 
 
 def _query_from_dict(description: Any) -> Any:

@@ -5,21 +5,21 @@ replaced. `Series` and `Redacted` ask for the records themselves, randomised one
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
-from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import Array, check_count, check_positive, freeze
+from undertow.numerics import Array, Keyed, check_count, check_positive, freeze
 
 __all__ = [
     "STEPS",
     "AnyQuery",
+    "BaseQuery",
     "Count",
     "Histogram",
     "Lattice",
@@ -31,13 +31,12 @@ __all__ = [
     "Series",
     "State",
     "Sum",
+    "Task",
 ]
-
-State = Hashable
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class Count(BaseQuery):
     """The number of records whose state is one of ``states``.
 
     F(x) = #{t : x_t in states}. Replacing one record moves it by at most 1. Missing or foreign
@@ -48,6 +47,10 @@ class Count:
     >>> Count(["walking", "running"]).states
     ('walking', 'running')
     """
+
+    kind: ClassVar[str] = "count"
+    integral: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
 
     states: Any
 
@@ -67,6 +70,27 @@ class Count:
             raise InvalidInput("a state is named twice in the count; name each state once")
         object.__setattr__(self, "states", states)
 
+    @property
+    def named(self) -> tuple[State, ...]:
+        """The states that are counted."""
+        return tuple(self.states)
+
+    def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
+        """Return the states that are counted, as the only bin."""
+        return (self.named,)
+
+    def words(self) -> str:
+        """Return the question for people.
+
+        >>> Count(["walk", "run"]).words()
+        "number of records in 'walk' or 'run'"
+        """
+        return "number of records in " + " or ".join(map(repr, self.states))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        return {"kind": self.kind, "states": list(self.states)}
+
     def sensitivity(self, length: int | None = None) -> float:
         """Return 1: a replaced record enters or leaves the count."""
         return 1.0
@@ -78,7 +102,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(BaseQuery):
     """The number of records in each state of the model.
 
     Replacing one record moves one count down and another up: l1 sensitivity 2. Missing or
@@ -87,6 +111,32 @@ class Histogram:
     >>> Histogram().sensitivity()
     2.0
     """
+
+    kind: ClassVar[str] = "histogram"
+    integral: ClassVar[bool] = True
+    per_state: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+
+    def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
+        """Return each state as a bin of its own."""
+        return tuple((state,) for state in states)
+
+    def numbers(self, states: Sequence[State]) -> int:
+        """Return the number of states, or refuse a model that names none."""
+        if not states:
+            raise NotSupported(
+                "the model names no states, so the number of bins is unknown; use a model "
+                "that does, such as a MarkovChain"
+            )
+        return len(states)
+
+    def words(self) -> str:
+        """Return the question for people."""
+        return "number of records in each state"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        return {"kind": self.kind}
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return 2: one bin loses a record and another gains it."""
@@ -102,49 +152,54 @@ class Histogram:
         return [counts[state] for state in states]
 
 
-STEPS = 2**24
-"""Steps of the lattice between the ends of a range: fine beside any noise worth adding."""
-
-
 @dataclass(frozen=True, slots=True)
-class Lattice:
-    """Where a real answer may lie: whole steps, so that exact noise can be added to it.
-
-    A record's value x becomes the whole number round(steps (x - lower) / (upper - lower)), clipped
-    to 0 .. steps; a missing or foreign one becomes ``missing``. With ``weights`` (signed whole
-    numbers, one per record, none beyond ``steps``) record t has |weights[t]| steps instead, and
-    the sign of its weight. Replacing a record moves the sum by at most ``steps``.
-
-    >>> Lattice(0.0, 10.0, steps=100, missing=0).place(2.5)
-    25
-    """
+class _Clipped(BaseQuery):
+    """Records clipped to [lower, upper], rounded to ``steps`` equal steps, and added."""
 
     lower: float
     upper: float
-    steps: int
-    missing: int
-    weights: tuple[int, ...] | None = None
+    missing: float | None = None
+    steps: int = STEPS
 
-    def place(self, value: Any) -> int:
-        """Return the step of a value: the rule that frames follow, one record at a time.
+    def __post_init__(self) -> None:
+        """Refuse an empty or infinite range."""
+        _check_range(self.lower, self.upper)
+        check_count(self.steps, "steps of the lattice", 1)
+        if self.missing is not None and not self.lower <= self.missing <= self.upper:
+            raise InvalidInput(
+                f"missing must lie in the range [{self.lower}, {self.upper}]: it is what a "
+                "missing record counts as"
+            )
 
-        A text is foreign, even if it reads as a number. Foreign objects are never asked for one:
-        what they would raise could quote the data.
-        """
-        if not isinstance(value, Real | Decimal | np.number | np.bool_):
-            return self.missing
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            return self.missing
-        if math.isnan(number):
-            return self.missing
-        share = (min(max(number, self.lower), self.upper) - self.lower) / (self.upper - self.lower)
-        return min(max(math.floor(share * self.steps + 0.5), 0), self.steps)
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the range."""
+        return float(self.lower), float(self.upper)
+
+    def words(self) -> str:
+        """Return the question for people."""
+        return f"{self.kind} of the records, clipped to [{self.lower:g}, {self.upper:g}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        ends = {"lower": self.lower, "upper": self.upper}
+        return {"kind": self.kind, **ends, "missing": self.missing, "steps": self.steps}
+
+    def lattice(self) -> Lattice:
+        """Return the whole numbers that the records become."""
+        nearest = min(max(0.0, self.lower), self.upper)
+        plain = Lattice(*self.ends, self.steps, 0)
+        missing = plain.place(nearest if self.missing is None else self.missing)
+        return Lattice(plain.lower, plain.upper, plain.steps, missing)
+
+    def _total(self, total: int, rows: int) -> Fraction:
+        """Return the sum that so many steps over so many records stand for, exactly."""
+        spread = Fraction(self.upper) - Fraction(self.lower)
+        return rows * Fraction(self.lower) + Fraction(total, self.steps) * spread
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(_Clipped):
     """The sum of the records, each clipped to [lower, upper].
 
     A missing or foreign value counts as ``missing``, by default the end of the range nearest to
@@ -154,31 +209,19 @@ class Sum:
     200.0
     """
 
-    lower: float
-    upper: float
-    missing: float | None = None
-    steps: int = STEPS
-
-    def __post_init__(self) -> None:
-        """Refuse an empty or infinite range."""
-        _check_clipped(self)
+    kind: ClassVar[str] = "sum"
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return upper - lower."""
         return float(self.upper) - float(self.lower)
 
-    def lattice(self) -> Lattice:
-        """Return the whole numbers that the records become."""
-        return _clipped_lattice(self)
-
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the sum that so many steps over so many records stand for, exactly."""
-        spread = Fraction(self.upper) - Fraction(self.lower)
-        return rows * Fraction(self.lower) + Fraction(total, self.steps) * spread
+        return self._total(total, rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(_Clipped):
     """The mean of the records, each clipped to [lower, upper]; the number of records is public.
 
     Missing and foreign values count as in `Sum`, and in the number of records.
@@ -187,14 +230,7 @@ class Mean:
     2.0
     """
 
-    lower: float
-    upper: float
-    missing: float | None = None
-    steps: int = STEPS
-
-    def __post_init__(self) -> None:
-        """Refuse an empty or infinite range."""
-        _check_clipped(self)
+    kind: ClassVar[str] = "mean"
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return (upper - lower) / length."""
@@ -205,18 +241,13 @@ class Mean:
             )
         return (float(self.upper) - float(self.lower)) / check_count(length, "length", 1)
 
-    def lattice(self) -> Lattice:
-        """Return the whole numbers that the records become."""
-        return _clipped_lattice(self)
-
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the mean that so many steps over so many records stand for, exactly."""
-        whole = Sum(self.lower, self.upper, self.missing, self.steps).answer(total, rows)
-        return whole / max(rows, 1)
+        return self._total(total, rows) / max(rows, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Linear:
+class Linear(Keyed, BaseQuery):
     """A weighted sum of records, two values of one record differing by at most ``spread``.
 
     Weights in a matrix (outputs, records) ask for several sums at once. To be released a single
@@ -228,6 +259,8 @@ class Linear:
     >>> Linear([[1.0, 1.0], [1.0, -1.0]], spread=3.0).sensitivity()
     6.0
     """
+
+    kind: ClassVar[str] = "linear"
 
     weights: Array
     spread: float
@@ -249,14 +282,6 @@ class Linear:
             _check_range(lower, lower + self.spread)
         object.__setattr__(self, "lower", lower)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether weights, spread and range agree."""
-        return isinstance(other, Linear) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self._key())
-
     def _key(self) -> tuple[tuple[int, ...], bytes, float, float | None]:
         return self.weights.shape, self.weights.tobytes(), self.spread, self.lower
 
@@ -269,6 +294,24 @@ class Linear:
     def outputs(self) -> int:
         """The number of sums asked for."""
         return 1 if self.weights.ndim == 1 else len(self.weights)
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of the range that records are clipped to, where ``lower`` says."""
+        return None if self.lower is None else (float(self.lower), self.lower + self.spread)
+
+    def numbers(self, states: Sequence[State]) -> int:
+        """Return the number of sums asked for."""
+        return self.outputs
+
+    def words(self) -> str:
+        """Return the question for people."""
+        return f"weighted sum of {self.records} records"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        weights = self.weights.tolist()
+        return {"kind": self.kind, "weights": weights, "spread": self.spread, "lower": self.lower}
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return spread times the largest sum of |weight| of one record over the outputs."""
@@ -300,7 +343,7 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class Query(BaseQuery):
     """Any function of the records that moves by at most ``sensitivity`` (in l1) per record.
 
     The caller vouches for the sensitivity.
@@ -308,6 +351,9 @@ class Query:
     >>> Query(max, sensitivity=5.0).sensitivity()
     5.0
     """
+
+    kind: ClassVar[str] = "function"
+    exact: ClassVar[bool] = True
 
     function: Callable[..., Any]
     bound: float = field(init=False)
@@ -319,22 +365,40 @@ class Query:
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "bound", check_positive(sensitivity, "sensitivity"))
 
+    def words(self) -> str:
+        """Return the question for people."""
+        return "a function of the records"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: code is not written to files."""
+        raise InvalidInput(
+            "a plan for a Python function cannot be written to a file; keep the plan in "
+            "memory, or use Count, Histogram, Sum, Mean or Linear"
+        )
+
     def sensitivity(self, length: int | None = None) -> float:
         """Return the bound the caller vouched for."""
         return self.bound
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Series(BaseQuery):
     """The whole series, each record randomised where it arises, before anyone sees it.
 
     >>> Series()
     Series()
     """
 
+    kind: ClassVar[str] = "series"
+    task: ClassVar[Task] = "flip"
+
+    def words(self) -> str:
+        """Return the question for people."""
+        return "the whole series, each record flipped at random"
+
 
 @dataclass(frozen=True, slots=True)
-class Redacted:
+class Redacted(BaseQuery):
     """The whole series with records erased around the protected ones (0-based).
 
     ``length`` may be left out where the model fixes it.
@@ -342,6 +406,9 @@ class Redacted:
     >>> Redacted(protect=17, length=100)
     Redacted(protect=(17,), length=100)
     """
+
+    kind: ClassVar[str] = "redacted"
+    task: ClassVar[Task] = "redact"
 
     protect: tuple[int, ...]
     length: int | None = None
@@ -367,29 +434,18 @@ class Redacted:
         object.__setattr__(self, "protect", tuple(records))
         object.__setattr__(self, "length", length)
 
+    def words(self) -> str:
+        """Return the question for people."""
+        more = f" and {len(self.protect) - 8} more" if len(self.protect) > 8 else ""
+        shown = ", ".join(map(str, self.protect[:8]))
+        return f"the series with records erased around record {shown}{more}"
+
 
 AnyQuery = Count | Histogram | Sum | Mean | Linear | Query
 """What a curator answers from all records."""
 
 LocalQuery = Series | Redacted
 """What is released record by record."""
-
-
-def _check_clipped(query: Sum | Mean) -> None:
-    _check_range(query.lower, query.upper)
-    check_count(query.steps, "steps of the lattice", 1)
-    if query.missing is not None and not query.lower <= query.missing <= query.upper:
-        raise InvalidInput(
-            f"missing must lie in the range [{query.lower}, {query.upper}]: it is what a missing "
-            "record counts as"
-        )
-
-
-def _clipped_lattice(query: Sum | Mean) -> Lattice:
-    nearest = min(max(0.0, query.lower), query.upper)
-    plain = Lattice(float(query.lower), float(query.upper), query.steps, 0)
-    missing = plain.place(nearest if query.missing is None else query.missing)
-    return Lattice(plain.lower, plain.upper, plain.steps, missing)
 
 
 def _check_range(lower: float, upper: float) -> None:

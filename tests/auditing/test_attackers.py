@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.auditing import oracle
-from undertow.auditing.attackers import ATTACKERS, Scene, prior_law
+from undertow.auditing.attackers import ATTACKERS, Scenario, prior_law
 from undertow.auditing.hidden import read_outputs, watch
 from undertow.auditing.posteriors import posteriors
 from undertow.auditing.promises import average_bound, odds_shift, pointwise_bound
@@ -129,7 +129,7 @@ def staged(outputs, channel, chain, truth=None):
     watched = watch(read, channel, chain)
     law = prior_law(chain, read.lengths, NOTHING, NOTHING)
     truth = read.codes if truth is None else np.asarray(truth).reshape(-1)
-    return Scene(chain, watched, watched, law, truth)
+    return Scenario(chain, watched, watched, law, truth)
 
 
 def drawn(chain, channel, series, length, rng):

@@ -11,7 +11,6 @@ import undertow as ut
 from tests.auditing import oracle
 from undertow.auditing import attacking
 from undertow.auditing.attackers import Guess, best
-from undertow.auditing.hidden import output_names
 from undertow.auditing.posteriors import posteriors
 from undertow.auditing.promises import covers
 from undertow.auditing.verdicts import Attack, Verdict
@@ -307,8 +306,8 @@ def test_some_pairs_of_states_are_promised_nothing_about_guesses():
 
 
 def test_own_attackers():
-    def contrary(scene):
-        return Guess(1 - best(scene.prior), scene.prior)
+    def contrary(scenario):
+        return Guess(1 - best(scenario.prior), scenario.prior)
 
     found = attack(FLIPPED, PLAIN, SERIES, ["prior", contrary])
     assert found.verdict("contrary").accuracy == pytest.approx(1 - found.verdict("prior").accuracy)
@@ -319,7 +318,7 @@ def test_own_attackers():
 def test_longer_outputs_have_names_of_their_own():
     three = ut.RandomizedResponse([[0.75, 0.25, 0], [0, 0.25, 0.75]], outputs=("no", "?", "yes"))
     plan = Plan(three, CHAIN, 9.0, Leakage(9.0, 9.0, "exact", "any"), "chakrabarti")
-    assert output_names(three, CHAIN) == ("no", "?", "yes")
+    assert three.names(CHAIN.states) == ("no", "?", "yes")
     outputs = ut.sanitize(plan, SERIES[0], insecure_seed=1)
     found = attack(outputs, plan, SERIES[0])
     assert found.verdict("correlation-aware").worst == math.inf

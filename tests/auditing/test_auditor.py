@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import thinned
 from undertow.auditing import auditor, blackbox
 from undertow.auditing.auditor import Audit, audit
-from undertow.auditing.scenes import MOST_ATTACKS, Scene, attacks, scenes
+from undertow.auditing.scenarios import MOST_ATTACKS, Scenario, attacks, scenarios
 from undertow.auditing.trials import prepare
 from undertow.errors import InvalidInput, InvalidPlan, NothingToProtect, NotSupported
-from undertow.models.classes import MixingClass
+from undertow.models.chain_classes import MixingClass
 from undertow.models.contagion import Contagion
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
@@ -27,6 +28,9 @@ LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
 SCALE = 3.9948  # of a count on the activity chain that leaks 1 against any attacker (theory)
 FLIPS = 0.34375  # of the lazy chain: leaks just below 4 against any attacker
 GRAIN = 2.0**-53
+AUDITS = pytest.mark.parametrize(
+    ("audits", "alarms"), thinned([pytest.param(20, 5), pytest.param(40, 7)], keep=1)
+)
 
 
 def promised(mechanism, model, epsilon, against="any", secrets=None, witness=None):
@@ -88,25 +92,27 @@ def test_broken_promises_are_caught(plan, draws):
     ],
     ids=["count", "flips", "informed", "groups"],
 )
-def test_kept_promises_are_spared(plan):
+@AUDITS
+def test_kept_promises_are_spared(plan, audits, alarms):
     """Null: the promise is kept (leakage at most epsilon, see SCALE and FLIPS).
 
-    40 seeded audits at 95% confidence, a false alarm in 5% of them at most: more than 7 of 40 have
-    a chance below 1e-3.
+    Seeded audits at 95% confidence, a false alarm in 5% of them at most: more than 5 of 20, and
+    more than 7 of 40, have a chance below 1e-3.
     """
-    found = [audit(plan, 2000, seed=seed) for seed in range(40)]
-    assert sum(one.refuted for one in found) <= 7
+    found = [audit(plan, 2000, seed=seed) for seed in range(audits)]
+    assert sum(one.refuted for one in found) <= alarms
     assert max(one.lower for one in found) > 0.15 * plan.epsilon
 
 
 @pytest.mark.statistical
-def test_a_wrong_interval_would_raise_false_alarms(monkeypatch):
+@AUDITS
+def test_a_wrong_interval_would_raise_false_alarms(monkeypatch, audits, alarms):
     """The broken twin: point estimates instead of bounds refute what is kept, often."""
     monkeypatch.setattr(
         auditor, "try_event", lambda event, scores, others, error: _point(event, scores, others)
     )
     plan = promised(ut.DiscreteLaplace(ut.Count("a"), 3.0), Groups(3), 1.0)
-    assert sum(audit(plan, 2000, seed=seed).refuted for seed in range(40)) > 7
+    assert sum(audit(plan, 2000, seed=seed).refuted for seed in range(audits)) > alarms
 
 
 def _point(event, scores, others):
@@ -251,9 +257,11 @@ def test_noise_is_the_code_of_a_release(monkeypatch):
 # --- attacks stay within the promise --------------------------------------------------------------
 
 
-def known_sets(plan, scene=None):
-    scene = scenes(plan)[0] if scene is None else scene
-    return [(one.target, tuple(record for record, _ in one.known)) for one in attacks(plan, scene)]
+def known_sets(plan, scenario=None):
+    scenario = scenarios(plan)[0] if scenario is None else scenario
+    return [
+        (one.target, tuple(record for record, _ in one.known)) for one in attacks(plan, scenario)
+    ]
 
 
 def test_attacks_respect_the_adversary():
@@ -272,31 +280,31 @@ def test_attacks_respect_the_secrets():
     three = ut.MarkovChain(np.full((3, 3), 1 / 3), states=("a", "b", "c"), length=9)
     secrets = ut.adversaries.Secrets(pairs=[("a", "c")], records=[2])
     plan = promised(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0, secrets=secrets)
-    found = attacks(plan, scenes(plan)[0])
+    found = attacks(plan, scenarios(plan)[0])
     assert {one.target for one in found} == {2}
     assert {frozenset((one.value, one.other)) for one in found} == {frozenset("ac")}
     free = promised(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0)
-    pairs = {frozenset((one.value, one.other)) for one in attacks(free, scenes(free)[0])}
+    pairs = {frozenset((one.value, one.other)) for one in attacks(free, scenarios(free)[0])}
     assert pairs == {frozenset("ab"), frozenset("ac"), frozenset("bc")}
 
 
 def test_the_witness_comes_first():
     witness = ut.Witness(12, 60, ((3, 1), (20, 1)), 0, 1)
-    found = attacks(count(witness=witness), Scene(ACTIVITY, 60))
+    found = attacks(count(witness=witness), Scenario(ACTIVITY, 60))
     assert (found[0].target, dict(found[0].known)[3], found[0].value) == (12, 1, 0)
     assert set(dict(found[0].known)) == {*range(4), *range(20, 60)}
     assert found[1].known == witness.known
     assert len(found) <= MOST_ATTACKS
     local = flips(FLIPS, 4.0, witness=ut.Witness(8, 40, ((0, 1), (16, 1)), 0, 1))
-    assert attacks(local, scenes(local)[0])[0].known == ((0, 1), (16, 1))
+    assert attacks(local, scenarios(local)[0])[0].known == ((0, 1), (16, 1))
     foreign = count(witness=ut.Witness(12, 60, (), "x", "y"))
-    assert attacks(foreign, Scene(ACTIVITY, 60))[0].target == 30
+    assert attacks(foreign, Scenario(ACTIVITY, 60))[0].target == 30
 
 
 def test_chains_that_differ_along_the_way_are_attacked_at_their_ends_too():
     chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[1, 0], length=9)
     plan = promised(ut.DiscreteLaplace(ut.Count(1), 2.0), chain, 1.0)
-    assert {one.target for one in attacks(plan, Scene(chain, 9))} == {0, 4, 8}
+    assert {one.target for one in attacks(plan, Scenario(chain, 9))} == {0, 4, 8}
     assert audit(plan, 1000, seed=1).attack.target in (4, 8)  # record 0 is certain
 
 
@@ -411,18 +419,21 @@ def test_batches_do_not_change_the_verdict(monkeypatch):
 def test_people_are_numbered_as_in_the_pedigree():
     family = Pedigree({"kim": ("bob", "ann")}, 0.5)
     plan = promised(ut.DiscreteLaplace(ut.Count("BB"), 3.0), family, 1.0)
-    (scene,) = scenes(plan)
-    assert scene.model.records == ("bob", "ann", "kim") != scene.order == family.people
-    trial = prepare(plan, scene, ut.Witness(0, 3, ((1, "BB"),), "BB", "Bb"), lambda series: series)
+    (scenario,) = scenarios(plan)
+    assert scenario.model.records == ("bob", "ann", "kim") != scenario.order == family.people
+    trial = prepare(
+        plan, scenario, ut.Witness(0, 3, ((1, "BB"),), "BB", "Bb"), lambda series: series
+    )
     bob = trial.draws[1](200, np.random.default_rng(1))
     assert (bob[:, :2] == [1, 0]).all()  # kim is Bb, bob BB, so ann has a b to pass on
     assert set(bob[:, 2].tolist()) == {1, 2}
     with pytest.raises(InvalidInput, match="cannot occur together"):
-        prepare(plan, scene, ut.Witness(0, 3, ((1, "BB"),), "bb", "Bb"), lambda series: series)
+        prepare(plan, scenario, ut.Witness(0, 3, ((1, "BB"),), "bb", "Bb"), lambda series: series)
 
 
-def test_long_series():
-    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=4032)
+@pytest.mark.parametrize("records", thinned([1008, 4032], keep=1))
+def test_long_series(records):
+    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=records)
     assert audit(count(0.2, chain=chain), 1000, seed=1).refuted
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import thinned
 from undertow.auditing.attacking import attack
 from undertow.auditing.lstm import (
     Training,
@@ -36,7 +37,7 @@ def flipped(truth, matrix, seed):
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("epsilon", [2.0, 3.0, 4.0, 5.0])
+@pytest.mark.parametrize("epsilon", thinned([2.0, 3.0, 4.0, 5.0], keep=[5.0]))
 def test_it_is_at_most_three_percent_worse_than_viterbi(epsilon):
     """Null: accuracies are equal; 8,000 records, so their difference has a deviation below .007.
 

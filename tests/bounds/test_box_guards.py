@@ -10,7 +10,7 @@ import undertow as ut
 from undertow.bounds.chains import boxes
 from undertow.bounds.chains.boxes import box_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 
 
 def box(q, r, length=None):

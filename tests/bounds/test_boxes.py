@@ -9,18 +9,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
 from tests.facts import ACTIVITY
+from tests.grids import law, pairwise, thinned
 from undertow.bounds.chains import boxes
 from undertow.bounds.chains.boxes import box_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
 from undertow.errors import Contradiction, InvalidInput, NotSupported
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 from undertow.numerics import GAP
 
 WIDE = 1.001e-3
@@ -73,31 +74,30 @@ def judge(kind, who, epsilon, length, chains):
         assert exchange_leakage(epsilon, inside, who).lower <= leak.upper
 
 
-@pytest.mark.parametrize("kind", SLOW)
-@pytest.mark.parametrize("who", ["any", "ignorant"])
-@pytest.mark.parametrize(("epsilon", "length"), [(0.3, None), (2.0, 6), (1.0, 40)])
+@pairwise(
+    (("epsilon", "length"), "who", "kind"),
+    [(2.0, 6), (1.0, 40), (0.3, None)], ["any", "ignorant"], SLOW,
+)  # fmt: skip
 def test_chains_inside_leak_no_more(kind, who, epsilon, length):
     judge(kind, who, epsilon, length, 12)
 
 
+@pytest.mark.parametrize("chains", thinned([40, 200], keep=1))
 @pytest.mark.parametrize("kind", ["positive", "negative"])
-def test_two_hundred_chains_inside_leak_no_more(kind):
-    judge(kind, "any", 1.0, None, 200)
+def test_many_chains_inside_leak_no_more(kind, chains):
+    judge(kind, "any", 1.0, None, chains)
 
 
 rates = st.floats(0.01, 0.99)
 pairs = st.tuples(rates, rates).map(sorted)
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=30)
-@given(
-    pairs,
-    pairs,
-    st.sampled_from([0.05, 0.5, 2.0, 8.0]),
-    st.sampled_from([None, 2, 3, 11]),
-    st.sampled_from(["any", "ignorant"]),
-    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=2),
-)
+@law(
+    settings(deadline=None, derandomize=True, database=None, max_examples=30), 10,
+    q=pairs, r=pairs, epsilon=st.sampled_from([0.05, 0.5, 2.0, 8.0]),
+    length=st.sampled_from([None, 2, 3, 11]), who=st.sampled_from(["any", "ignorant"]),
+    places=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=2),
+)  # fmt: skip
 def test_random_boxes_enclose_their_chains(q, r, epsilon, length, who, places):
     leak = box_leakage(epsilon, box(q, r, length), who)
     assert leak.lower <= leak.upper
@@ -144,10 +144,10 @@ def test_a_box_of_one_chain_is_that_chain(q, r, length, who):
     assert found.witness == exact.witness
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=100)
-@given(
-    rates, rates, st.sampled_from([0.05, 0.5, 2.0, 8.0]), st.sampled_from([None, 2, 3, 40]),
-    st.booleans(),
+@law(
+    settings(deadline=None, derandomize=True, database=None, max_examples=100), 40,
+    q=rates, r=rates, epsilon=st.sampled_from([0.05, 0.5, 2.0, 8.0]),
+    length=st.sampled_from([None, 2, 3, 40]), known=st.booleans(),
 )  # fmt: skip
 def test_the_enclosure_of_a_point_is_exact(q, r, epsilon, length, known):
     low, high = boxes._log_odds(point(q, r))

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tests.contracts.gaussian_oracles import apart_factor, linear_factor
 from undertow.adversaries import Adversary
+from undertow.bounds.gaussian import branch_and_bound as searching
 from undertow.bounds.gaussian import search as gaussian_search
-from undertow.bounds.gaussian import tree as gaussian_tree
+from undertow.bounds.gaussian.branch_and_bound import branch_and_bound
 from undertow.bounds.gaussian.laws import Law
 from undertow.bounds.gaussian.numbers import Block, Form
 from undertow.bounds.gaussian.search import gaussian_factor
 from undertow.bounds.gaussian.sets import all_known_sets
-from undertow.bounds.gaussian.tree import branch_and_bound
 from undertow.models.definite import least_eigenvalue_lower
 from undertow.models.gaussian import MultivariateGaussian
 
@@ -329,7 +329,7 @@ def test_thresholds_between_the_ends_are_proved():
 def test_without_exact_evaluations_the_interval_is_wider_by_its_margin(monkeypatch):
     block = block_of(nearly_singular(9, 1e-4), Form.linear(np.ones(9)))
     narrow = branch_and_bound(block, block.evaluate(0, ()))
-    monkeypatch.setattr(gaussian_tree, "_LEAVES", -1)
+    monkeypatch.setattr(searching, "_LEAVES", -1)
     wide = branch_and_bound(block, block.evaluate(0, ()))
     assert wide[0] == narrow[0]
     assert narrow[1] < wide[1] <= wide[0].lower * (1 + 1e-3)

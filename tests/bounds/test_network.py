@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.contracts import network_oracles as oracle
 from undertow.adversaries import Adversary
 from undertow.bounds.chains.quilt import Bound, Scale
-from undertow.bounds.networks.graph import dependent, moral_neighbours, reachable
-from undertow.bounds.networks.leakages import network_leakage
+from undertow.bounds.graphs import dependent, moral_neighbours, reachable
+from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.levels import dependent_records
 from undertow.bounds.networks.quilts import max_influence, network_quilt
 from undertow.bounds.networks.wasserstein import network_distance

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.contracts import network_oracles as oracle
+from tests.grids import law, pairwise
 from undertow.adversaries import Adversary
 from undertow.bounds.networks.intervals import WIDTH, _Search
 from undertow.bounds.networks.leakages import tally_of
-from undertow.bounds.networks.pedigrees import _Question, pedigree_leakage
+from undertow.bounds.networks.pedigrees import _Question
+from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.errors import InvalidInput
 from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
 from undertow.models.pedigree import GENOTYPES, Pedigree
@@ -161,11 +163,11 @@ def test_other_mechanisms_have_m_times_their_level():
 # --- intervals of frequencies ---------------------------------------------------------------------
 
 
-@settings(QUIET, max_examples=20)
-@given(
-    st.sampled_from(["duo", "trio", "half-siblings", "generations", "siblings"]),
-    st.floats(0.02, 0.9), st.floats(0.01, 0.6), st.sampled_from([0.5, 1.0, 3.0]),
-    st.integers(0, 2), st.sampled_from(WHOM[:2]),
+@law(
+    settings(QUIET, max_examples=20), 7,
+    name=st.sampled_from(["duo", "trio", "half-siblings", "generations", "siblings"]),
+    low=st.floats(0.02, 0.9), width=st.floats(0.01, 0.6), rate=st.sampled_from([0.5, 1.0, 3.0]),
+    counted=st.integers(0, 2), against=st.sampled_from(WHOM[:2]),
 )  # fmt: skip
 def test_no_frequency_in_the_interval_leaks_more(name, low, width, rate, counted, against):
     parents, people = SMALL[name]
@@ -183,9 +185,10 @@ def test_no_frequency_in_the_interval_leaks_more(name, low, width, rate, counted
     ) + 1e-3  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["duo", "trio", "half-siblings", "generations", "siblings"])
-@pytest.mark.parametrize("genotype", GENOTYPES)
-@pytest.mark.parametrize("against", WHOM[:2])
+@pairwise(
+    ("name", "genotype", "against"),
+    ["duo", "trio", "half-siblings", "generations", "siblings"], GENOTYPES, WHOM[:2],
+)  # fmt: skip
 def test_the_bound_of_a_piece_holds_all_over_it(name, genotype, against):
     """Value, slope and curvature at a midpoint bound the leakage on a wide piece around it."""
     parents, people = SMALL[name]

@@ -13,10 +13,11 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law, pairwise, thinned
 from undertow.bounds.chains import piece_search
 from undertow.bounds.chains.count import count_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
@@ -105,7 +106,7 @@ def random_chain(rng, k):
 # --- upper ends hold, lower ends are attained -----------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(32))
+@pytest.mark.parametrize("seed", thinned(range(32), keep=12))
 @pytest.mark.parametrize("against", ["any", "ignorant"])
 def test_no_window_leaks_more_than_the_upper_end(seed, against):
     rng = np.random.default_rng(seed)
@@ -120,7 +121,7 @@ def test_no_window_leaks_more_than_the_upper_end(seed, against):
     assert (leak.method, leak.covers, leak.against) == ("exact", "windows", against)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", thinned(range(8), keep=3))
 def test_the_lower_end_is_what_its_witness_shows(seed):
     rng = np.random.default_rng(100 + seed)
     chain = ut.MarkovChain(rng.dirichlet(np.full(3, 4.0), 3))
@@ -153,22 +154,20 @@ def test_windows_that_leak_more_than_the_whole_series(matrix, promise, window, t
     assert leak.closed
 
 
-@pytest.mark.parametrize("levels", [(3,), (4,), (3, 5), (6,)])
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-def test_what_lies_beyond_the_frontier_is_bounded(monkeypatch, levels, against):
+@pairwise(("levels", "against", "trial"), [(3,), (4,), (3, 5), (6,)], ["any", "ignorant"], range(6))
+def test_what_lies_beyond_the_frontier_is_bounded(monkeypatch, levels, against, trial):
     """A search that stops early must still be above what a full one finds far away."""
-    rng = np.random.default_rng(sum(levels))
-    for trial in range(6):
-        k = 2 + trial % 2
-        chain = random_chain(rng, k)
-        counted = marked(k, *rng.choice(k, size=rng.integers(1, k), replace=False))
-        scale = float(np.exp(rng.uniform(-1.5, 3.5)))
-        with monkeypatch.context() as patch:
-            patch.setattr(piece_search, "LEVELS", levels)
-            early = window_leakage(scale, counted, chain, against)
-        full = window_leakage(scale, counted, chain, against)
-        assert full.lower <= early.upper
-        assert early.lower <= full.upper
+    rng = np.random.default_rng([sum(levels), trial])
+    k = 2 + trial % 2
+    chain = random_chain(rng, k)
+    counted = marked(k, *rng.choice(k, size=rng.integers(1, k), replace=False))
+    scale = float(np.exp(rng.uniform(-1.5, 3.5)))
+    with monkeypatch.context() as patch:
+        patch.setattr(piece_search, "LEVELS", levels)
+        early = window_leakage(scale, counted, chain, against)
+    full = window_leakage(scale, counted, chain, against)
+    assert full.lower <= early.upper
+    assert early.lower <= full.upper
 
 
 def test_the_search_stops_when_the_effort_is_spent(monkeypatch):
@@ -196,10 +195,11 @@ def mixing_chains(draw):
 
 
 scales = st.floats(0.2, 8.0)
+ANYONE = st.sampled_from(["any", "ignorant"])
+SOME = settings(max_examples=25, deadline=None)
 
 
-@settings(max_examples=20, deadline=None)
-@given(mixing_chains(), scales, st.sampled_from(["any", "ignorant"]))
+@law(SOME, 8, chain=mixing_chains(), scale=scales, against=ANYONE)
 def test_a_window_may_be_the_whole_series_and_is_a_dp_algorithm(chain, scale, against):
     counted = marked(chain.size, 0)
     leak = window_leakage(scale, counted, chain, against)
@@ -212,16 +212,14 @@ def test_a_window_may_be_the_whole_series_and_is_a_dp_algorithm(chain, scale, ag
     assert leak.closed
 
 
-@settings(max_examples=25, deadline=None)
-@given(mixing_chains(), scales, st.floats(1.01, 2.0), st.sampled_from(["any", "ignorant"]))
+@law(SOME, 8, chain=mixing_chains(), scale=scales, factor=st.floats(1.01, 2.0), against=ANYONE)
 def test_more_noise_never_leaks_more(chain, scale, factor, against):
     counted = marked(chain.size, 0)
     little, much = (window_leakage(s, counted, chain, against) for s in (scale, factor * scale))
     assert much.lower <= little.upper
 
 
-@settings(max_examples=25, deadline=None)
-@given(mixing_chains(), scales, st.permutations(range(3)))
+@law(SOME, 8, chain=mixing_chains(), scale=scales, order=st.permutations(range(3)))
 def test_names_and_lengths_of_series_do_not_matter(chain, scale, order):
     order = [state for state in order if state < chain.size]
     start = chain.start if isinstance(chain.start, str) else chain.start[order]

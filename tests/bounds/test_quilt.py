@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from undertow.bounds.chains.quilt import (
     Bound,
     Scale,
@@ -27,6 +28,7 @@ LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=150
 
 
 SHORT = st.integers(2, 24)
+ANYONE = st.sampled_from(["any", "ignorant"])
 
 
 @st.composite
@@ -39,8 +41,7 @@ def chains(draw, length=SHORT):
     return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), length=draw(length))
 
 
-@LAWS
-@given(chains(), st.sampled_from(["any", "ignorant"]), st.floats(0.05, 12.0))
+@law(LAWS, 50, chain=chains(), against=ANYONE, epsilon=st.floats(0.05, 12.0))
 def test_the_three_searches_agree(chain, against, epsilon):
     pairs = chain_pairs(chain, None)
     influence = chain_influence(chain, against, pairs, chain.length - 1)
@@ -59,9 +60,10 @@ def test_the_three_searches_agree(chain, against, epsilon):
         assert own <= basic * (1 + 1e-13)
 
 
-@LAWS
-@given(
-    st.floats(0.01, 0.5), st.floats(0.02, 1.0), st.integers(2, 40), st.floats(0.05, 30.0)
+@law(
+    LAWS, 40,
+    pi_min=st.floats(0.01, 0.5), gap=st.floats(0.02, 1.0), length=st.integers(2, 40),
+    epsilon=st.floats(0.05, 30.0),
 )  # fmt: skip
 def test_the_three_searches_agree_on_approximate_influences(pi_min, gap, length, epsilon):
     influence = approximate_influence(pi_min, gap, length - 1)
@@ -71,8 +73,7 @@ def test_the_three_searches_agree_on_approximate_influences(pi_min, gap, length,
     assert pruned.value == basic
 
 
-@LAWS
-@given(chains(st.sampled_from([2, 7, 40, 700])), st.sampled_from(["any", "ignorant"]))
+@law(LAWS, 40, chain=chains(st.sampled_from([2, 7, 40, 700])), against=ANYONE)
 def test_noise_and_leakage_are_inverse(chain, against):
     """At the scale for epsilon the bound is epsilon; a hair less noise exceeds it."""
     for epsilon in (0.3, 2.0):

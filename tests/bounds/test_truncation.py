@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import pairwise
 from undertow.bounds.chains import count, exchange
 
 
@@ -25,17 +26,13 @@ def cut(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr(count, "WINDOW", steps)
 
 
-CASES = [
-    (k, seed, length, start, steps)
-    for k, seed in ((2, 1), (2, 2), (3, 3), (3, 4))
-    for length in (40, None)
-    for start in (False, True)
-    for steps in (1, 2, 4)
-]
+cases = pairwise(
+    ("who", ("k", "seed"), "length", "start", "steps"),
+    ["any", "ignorant"], [(2, 1), (2, 2), (3, 3), (3, 4)], [40, None], [False, True], [1, 2, 4],
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("k", "seed", "length", "start", "steps"), CASES)
-@pytest.mark.parametrize("who", ["any", "ignorant"])
+@cases
 def test_short_sweeps_enclose_the_exchange(monkeypatch, k, seed, length, start, steps, who):
     chain = random_chain(k, seed, length, start)
     for epsilon in (0.3, 2.0):
@@ -48,8 +45,7 @@ def test_short_sweeps_enclose_the_exchange(monkeypatch, k, seed, length, start, 
         assert short.upper >= full.lower
 
 
-@pytest.mark.parametrize(("k", "seed", "length", "start", "steps"), CASES)
-@pytest.mark.parametrize("who", ["any", "ignorant"])
+@cases
 def test_short_sweeps_enclose_counts(monkeypatch, k, seed, length, start, steps, who):
     chain = random_chain(k, seed, length, start)
     counted = np.arange(k) == 1

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from undertow.bounds.chains import wasserstein
 from undertow.bounds.chains.lipschitz import query_distance
 from undertow.bounds.chains.quilt import chain_pairs
@@ -44,8 +45,7 @@ def test_counts_equal_enumeration(chain, data):
     assert found.upper - found.lower <= 1  # one more where two chances tie exactly
 
 
-@LAWS
-@given(chains(st.integers(2, 3), st.integers(40, 90)))
+@law(LAWS, 12, chain=chains(st.integers(2, 3), st.integers(40, 90)))
 def test_long_series_are_never_underestimated(chain):
     """The cut at a depth, on series short enough to compare outright."""
     marks = np.arange(chain.size) == 0

@@ -85,6 +85,5 @@ def release(*arguments, data="steps.csv", plan="count.plan", account=LEDGER, opt
 
 
 def exact_level(plan):
-    from undertow.mechanisms import dp_epsilon_upper
 
-    return dp_epsilon_upper(plan.mechanism, plan.length)
+    return plan.mechanism.level_upper(plan.length)

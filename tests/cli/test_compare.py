@@ -8,8 +8,8 @@ import pytest
 import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, strict
 from undertow.cli import compare_command
+from undertow.methods import methods_for
 from undertow.planning import comparison
-from undertow.planning.methods import methods_for
 
 SHORT = (*NAMED, "--length", 30)
 ASKED = ("compare", *SHORT, "--count", "active", "--epsilon", 1)

@@ -8,7 +8,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 from undertow.models.sets import ModelSet, model_from_dict
 
 WARNING = "undertow: warning: a model fitted to private records is itself a disclosure"

@@ -10,11 +10,9 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, rows, start, strict
-from undertow.cli.plan_command import Method
 from undertow.errors import InvalidPlan
-from undertow.planning.local import SERIES_METHODS
-from undertow.planning.methods import METHODS, methods_for
-from undertow.planning.redaction import REDACTIONS
+from undertow.methods import METHODS as REGISTRY
+from undertow.methods import method_names, methods_for
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ASKED = ("plan", *NAMED, "--count", "active", "--epsilon", 1)
@@ -57,13 +55,16 @@ def test_queries(arguments, query):
     assert call("plan", *NAMED, "--length", 50, *arguments, "--epsilon", 1).exit_code == 0
 
 
+METHODS = REGISTRY["answer"]
 SHORT = ut.MarkovChain(ACTIVITY.transition, ACTIVITY.states, length=20)
 
 
 def test_every_method_can_be_named():
-    named = [method.value for method in Method]
+    named = method_names()
     assert named[: len(METHODS) + 1] == ["best", *METHODS]
-    assert {*named} == {"best", *METHODS, *SERIES_METHODS, *REDACTIONS}
+    assert {*named} == {"best", *METHODS, *REGISTRY["flip"], *REGISTRY["redact"]}
+    said = call("plan", "--help").stdout
+    assert all(name in said for name in named)
     assert len({*named}) == len(named)
 
 

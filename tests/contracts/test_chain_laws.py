@@ -20,6 +20,7 @@ from tests.contracts.test_chain_leakage import (
     count_truth,
     slack,
 )
+from tests.grids import pairwise
 from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
@@ -201,18 +202,18 @@ def test_expected_error_is_that_of_the_noise():
 # --- the inverse ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
-@pytest.mark.parametrize(
-    ("family", "k", "n"), [("generic", 2, 4), ("negative", 2, 4), ("zeros", 3, 3), ("sticky", 3, 3)]
-)
-def test_budget_is_the_inverse_judged_by_the_program(family, k, n, epsilon):
+@pairwise(
+    (("family", "k", "n"), "epsilon", "who"),
+    [("generic", 2, 4), ("negative", 2, 4), ("zeros", 3, 3), ("sticky", 3, 3)],
+    [0.2, 1.0, 5.0], ["any", "ignorant"],
+)  # fmt: skip
+def test_budget_is_the_inverse_judged_by_the_program(family, k, n, epsilon, who):
     chain = example(family, k, n, seed=100)
-    for who in ("any", "ignorant"):
-        budget = ut.dp_budget(chain.model(), epsilon=epsilon, against=who)
-        assert epsilon / n - slack(epsilon) <= budget <= epsilon
-        truth = pure_dp_leakage(chain.joint, budget, who).leakage
-        assert truth <= epsilon + slack(epsilon)
-        assert truth >= epsilon * (1 - 1e-6)
+    budget = ut.dp_budget(chain.model(), epsilon=epsilon, against=who)
+    assert epsilon / n - slack(epsilon) <= budget <= epsilon
+    truth = pure_dp_leakage(chain.joint, budget, who).leakage
+    assert truth <= epsilon + slack(epsilon)
+    assert truth >= epsilon * (1 - 1e-6)
 
 
 @LAWS

@@ -23,7 +23,7 @@ from tests.contracts.gaussian_oracles import (
     threshold_leakage,
 )
 from undertow.adversaries import Adversary
-from undertow.bounds.gaussian.leakages import gaussian_leakage
+from undertow.bounds.gaussian.leakages import leakage as gaussian_leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.gaussian import MultivariateGaussian
 

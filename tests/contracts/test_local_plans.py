@@ -23,6 +23,7 @@ from tests.contracts.local_search import (
     information,
     redaction_leakage,
 )
+from tests.grids import pairwise
 from undertow.errors import InvalidInput, MethodRefused, UndertowError
 
 PROMISE = 1e-12  # rounding of the judge, relative to max(1, epsilon)
@@ -107,15 +108,16 @@ def test_the_measures_of_flips_are_what_they_say(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize(
-    ("name", "epsilon"), [("sticky", 2.0), ("uneven", 0.5), ("rare", 2.0), ("negative", 0.5),
-                          ("wild", 2.0)],
+@pairwise(
+    ("against", ("name", "epsilon"), "n"),
+    ["ignorant", "any"],
+    [("sticky", 2.0), ("uneven", 0.5), ("rare", 2.0), ("negative", 0.5), ("wild", 2.0)],
+    [3, 4],
 )  # fmt: skip
-def test_no_search_finds_fewer_flips(name, epsilon, against):
-    chain = binary(name, 4)
+def test_no_search_finds_fewer_flips(name, epsilon, against, n):
+    chain = binary(name, n)
     plan = calibrate(ut.Series(), chain, epsilon, against)
-    assert plan.expected_flips <= best_flips(chain.transition, 4, epsilon, against) + SEARCH
+    assert plan.expected_flips <= best_flips(chain.transition, n, epsilon, against) + SEARCH
 
 
 def test_no_search_finds_fewer_flips_quickly():
@@ -161,14 +163,15 @@ def test_series_of_any_length_are_protected():
         travels(plan)
 
 
-@pytest.mark.parametrize("family", ["varying", "generic", "zeros", "absorbing", "point-mass"])
-def test_flips_of_any_chain_keep_their_promise(family):
-    for seed in range(3):
-        chain = example(family, 2, 4, seed).model()
-        for against in ("any", "ignorant"):
-            plan = calibrate(ut.Series(), chain, 1.5, against)
-            keeps_its_promise(plan, chain, 1.5, against)
-            assert is_dyadic(plan.mechanism.matrix)
+@pairwise(
+    ("family", "against", "seed"),
+    ["varying", "generic", "zeros", "absorbing", "point-mass"], ["any", "ignorant"], range(3),
+)  # fmt: skip
+def test_flips_of_any_chain_keep_their_promise(family, against, seed):
+    chain = example(family, 2, 4, seed).model()
+    plan = calibrate(ut.Series(), chain, 1.5, against)
+    keeps_its_promise(plan, chain, 1.5, against)
+    assert is_dyadic(plan.mechanism.matrix)
 
 
 def least_rate(rows, n, epsilon):
@@ -274,29 +277,27 @@ def is_sound(plan, chain, protect, epsilon, against):
     travels(plan)
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", sorted(RATES))
-def test_redactions_keep_their_promise(name, method, against):
+@pairwise(
+    ("name", "method", "against", "target", "epsilon"),
+    sorted(RATES), METHODS, ["any", "ignorant"], [0, 2, 5], [0.3, 1.0, 3.0],
+)  # fmt: skip
+def test_redactions_keep_their_promise(name, method, against, target, epsilon):
     chain = binary(name, 6)
-    for target, epsilon in itertools.product((0, 2, 5), (0.3, 1.0, 3.0)):
-        if against == "any" and method not in ("mq", "optimal"):
-            with pytest.raises(MethodRefused, match="ignorant"):
-                calibrate(ut.Redacted(target), chain, epsilon, against, method)
-            continue
-        plan = calibrate(ut.Redacted(target), chain, epsilon, against, method)
-        assert plan.method == method
-        is_sound(plan, chain, [target], epsilon, against)
+    if against == "any" and method not in ("mq", "optimal"):
+        with pytest.raises(MethodRefused, match="ignorant"):
+            calibrate(ut.Redacted(target), chain, epsilon, against, method)
+        return
+    plan = calibrate(ut.Redacted(target), chain, epsilon, against, method)
+    assert plan.method == method
+    is_sound(plan, chain, [target], epsilon, against)
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("name", sorted(RATES))
-def test_no_search_shows_more_on_one_side(name, against):
+@pairwise(("name", "against", "epsilon"), sorted(RATES), ["any", "ignorant"], [0.4, 1.0, 2.0])
+def test_no_search_shows_more_on_one_side(name, against, epsilon):
     chain = binary(name, 4)
-    for epsilon in (0.4, 1.0, 2.0):
-        plan = calibrate(ut.Redacted(0), chain, epsilon, against, method="optimal")
-        best, _ = best_redaction(chain.transition, 4, 0, epsilon, against, nested=False)
-        assert plan.utility >= best - SEARCH
+    plan = calibrate(ut.Redacted(0), chain, epsilon, against, method="optimal")
+    best, _ = best_redaction(chain.transition, 4, 0, epsilon, against, nested=False)
+    assert plan.utility >= best - SEARCH
 
 
 LOPSIDED = [  # alpha, beta, n, target, epsilon, adversary, share that a search shows
@@ -327,14 +328,15 @@ def test_no_search_shows_more_of_lopsided_chains(alpha, beta, n, target, epsilon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("name", sorted(RATES))
-def test_no_search_shows_more_on_two_sides(name, against):
-    for n, target, epsilon in ((4, 1, 0.4), (5, 2, 1.0), (4, 2, 2.0)):
-        chain = binary(name, n)
-        plan = calibrate(ut.Redacted(target), chain, epsilon, against, method="optimal")
-        best, _ = best_redaction(chain.transition, n, target, epsilon, against)
-        assert plan.utility >= best - SEARCH
+@pairwise(
+    ("name", "against", ("n", "target", "epsilon")),
+    sorted(RATES), ["any", "ignorant"], [(4, 1, 0.4), (4, 2, 2.0), (5, 2, 1.0)],
+)  # fmt: skip
+def test_no_search_shows_more_on_two_sides(name, against, n, target, epsilon):
+    chain = binary(name, n)
+    plan = calibrate(ut.Redacted(target), chain, epsilon, against, method="optimal")
+    best, _ = best_redaction(chain.transition, n, target, epsilon, against)
+    assert plan.utility >= best - SEARCH
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])
@@ -352,19 +354,20 @@ def test_long_redactions_keep_their_promise(name, against):
             assert reached == pytest.approx(judge.truth(plan.mechanism, chain, against), rel=1e-9)
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("name", sorted(RATES))
-def test_the_window_is_the_best_window(name, against):
+@pairwise(
+    ("name", "against", "target", "epsilon"),
+    sorted(RATES), ["any", "ignorant"], [0, 3], [0.3, 1.0, 2.0],
+)  # fmt: skip
+def test_the_window_is_the_best_window(name, against, target, epsilon):
     n, chain = 7, binary(name, 7)
-    for target, epsilon in itertools.product((0, 3), (0.3, 1.0, 2.0)):
-        plan = calibrate(ut.Redacted(target), chain, epsilon, against, method="mq")
-        best = 0
-        for left, right in itertools.product(range(target + 1), range(n - target)):
-            table = np.zeros((n, 2))
-            table[target - left : target + right + 1] = 1.0
-            if judge.truth(ut.Redaction(table, target), chain, against) <= epsilon:
-                best = max(best, n - 1 - left - right)
-        assert plan.utility == pytest.approx(best / n)
+    plan = calibrate(ut.Redacted(target), chain, epsilon, against, method="mq")
+    best = 0
+    for left, right in itertools.product(range(target + 1), range(n - target)):
+        table = np.zeros((n, 2))
+        table[target - left : target + right + 1] = 1.0
+        if judge.truth(ut.Redaction(table, target), chain, against) <= epsilon:
+            best = max(best, n - 1 - left - right)
+    assert plan.utility == pytest.approx(best / n)
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])

@@ -24,8 +24,10 @@ from undertow.errors import (
     UndertowError,
     UnknownState,
 )
-from undertow.planning.methods import METHODS, methods_for
+from undertow.methods import METHODS as REGISTRY
+from undertow.methods import methods_for
 
+METHODS = REGISTRY["answer"]
 ROUNDING = 1e-12  # of the enumeration: sums of positive floats
 SAME = 1e-9  # relative, two computations of one scale
 WHO: tuple[Any, ...] = ("any", "ignorant", "informed")

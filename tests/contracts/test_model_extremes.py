@@ -25,8 +25,8 @@ from undertow.errors import (
     NothingToProtect,
     UndertowError,
 )
+from undertow.methods import methods_for
 from undertow.models.sets import model_from_dict
-from undertow.planning.methods import methods_for
 
 AND = [[[1, 0], [1, 0]], [[1, 0], [0, 1]]]
 WHO: list[Any] = ["any", "ignorant", "informed", ut.Adversary(2), ut.Adversary(0, [1])]

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
 
@@ -72,8 +73,7 @@ def damaged(draw, content):
     return bytes(made[: draw(st.integers(0, len(made)))] if draw(st.booleans()) else made)
 
 
-@LAWS
-@given(damaged(TABLE.write_csv().encode()) | st.binary(max_size=60))
+@law(LAWS, 50, content=damaged(TABLE.write_csv().encode()) | st.binary(max_size=60))
 def test_csv(content):
     read(content, ".csv")
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from undertow.data.groups import look_alikes
 from undertow.data.scopes import as_scope, group_key
 from undertow.data.table import Data
@@ -100,8 +101,7 @@ def selected(table: Any, name: Any) -> tuple[set[int], Data] | None:
     return set(there["\0row"].to_list()), data
 
 
-@LAWS
-@given(data=st.data())
+@law(LAWS, 60, data=st.data())
 def test_the_same_rows_have_the_same_key(data):
     kind = data.draw(st.sampled_from(list(COLUMNS)))
     values = data.draw(st.lists(st.sampled_from(COLUMNS[kind][0]), min_size=1, max_size=6))

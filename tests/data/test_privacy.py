@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from undertow.data.sources import RECORD
 from undertow.data.table import Data
 
@@ -214,8 +215,7 @@ def compared(draw, build, values, shape):
     assert both[0] == both[1]
 
 
-@LOOSE
-@given(data=st.data())
+@law(LOOSE, 60, data=st.data())
 def test_csv(data):
     shape = data.draw(shapes())
     garbage = (texts | integers | floats).map(str).map(str.encode) | st.binary(max_size=5)
@@ -238,9 +238,8 @@ def test_csv(data):
         compared(data.draw, build, garbage, shape)
 
 
-@LAWS
 @pytest.mark.parametrize("kind", TYPED)
-@given(data=st.data())
+@law(LAWS, 12, data=st.data())
 def test_typed_columns(kind, data):
     dtype, values = TYPED[kind]
     shape = data.draw(shapes())
@@ -271,8 +270,7 @@ def test_typed_columns(kind, data):
         compared(data.draw, build, st.none() | values, shape)
 
 
-@LOOSE
-@given(data=st.data())
+@law(LOOSE, 60, data=st.data())
 def test_python_objects(data):
     shape = data.draw(shapes())
     backend = data.draw(st.sampled_from(["pandas", "category", "polars"]))
@@ -291,8 +289,7 @@ def test_python_objects(data):
     compared(data.draw, build, plain if backend == "category" else objects, shape)
 
 
-@LOOSE
-@given(data=st.data())
+@law(LOOSE, 60, data=st.data())
 def test_lists_of_records(data):
     size = data.draw(st.integers(0, 5))
     query, states = data.draw(st.sampled_from(QUERIES))

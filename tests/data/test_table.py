@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.data.tables import BACKENDS, DAY, STEP, as_source, by_loop, tables
+from tests.grids import law
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=40)
+FEW = 12  # of these in the gate
 AB = ("a", "b")
 NUMBERS = (0, 1, 2.5, -0.0 + 3)
 
@@ -51,9 +53,8 @@ def opened(rows, kind, backend, folder, **options):
     return Data(source, value="v", person="who", time="when", every="5m", **options)
 
 
-@LAWS
 @pytest.mark.parametrize("name", RECORDS)
-@given(data=st.data())
+@law(LAWS, FEW, data=st.data())
 def test_counts_are_those_of_a_loop(name, data):
     kind, state, record, states = RECORDS[name]
     rows = data.draw(tables(kind))
@@ -102,8 +103,7 @@ def test_sums_are_those_of_a_loop(data):
     assert found.numbers == [wanted[None][0]]
 
 
-@LAWS
-@given(data=st.data())
+@law(LAWS, FEW, data=st.data())
 def test_every_backend_gives_the_same(data):
     kind = data.draw(st.sampled_from(["whole", "real", "text"]))
     states = AB if kind == "text" else (0, 1, 2.5)

@@ -128,7 +128,7 @@ def answered(mechanism: Any, model: Any, against: Any, options: dict[str, Any]) 
     try:
         return leakage_to_dict(ut.leakage(mechanism, model, against, **options))
     except UndertowError as error:
-        return {"refused": type(error).__name__, "words": str(error)}
+        return {"refused": type(error).__name__}
 
 
 def planned(args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:

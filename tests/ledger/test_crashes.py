@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.grids import thinned
 from tests.ledger import soak_work as work
 from tests.ledger.soak_work import CHECKPOINTS, DATASET, KILLED, LEVEL, LIMIT, MODEL, Task
 from undertow.ledger.book import Ledger
@@ -89,12 +90,16 @@ def test_two_processes_with_one_id_publish_one_answer(place):
 
 
 @pytest.mark.slow
-def test_many_random_kills(place, tmp_path):
-    seen = work.kill_points(place.where, tmp_path, 48, seed=6, every=16)
+@pytest.mark.parametrize(
+    ("kills", "confirmed"), thinned([pytest.param(16, 8), pytest.param(48, 24)], keep=1)
+)
+def test_many_random_kills(place, tmp_path, kills, confirmed):
+    seen = work.kill_points(place.where, tmp_path, kills, seed=6, every=16)
     assert not seen.faults
-    assert seen.confirmed == 24
+    assert seen.confirmed == confirmed
 
 
 @pytest.mark.slow
-def test_many_race(place):
-    assert not work.race(place.where, 320, processes=4).faults
+@pytest.mark.parametrize("releases", thinned([120, 320], keep=1))
+def test_many_race(place, releases):
+    assert not work.race(place.where, releases, processes=4).faults

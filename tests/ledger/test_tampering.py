@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from tests.grids import pairwise
 from tests.ledger.places import EIGHTH, HALF, QUARTER, Place
 from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, LedgerDamaged
@@ -135,8 +136,10 @@ def test_a_forgery_is_found(place, ledger, forgery):
         ledger.verify()
 
 
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("forgery", FORGERIES)
+@pairwise(
+    ("place", "forgery", "known"), ["sqlite", "postgresql"], FORGERIES, [True, False],
+    indirect=["place"],
+)  # fmt: skip
 def test_nothing_is_granted_after_a_forgery(place, ledger, forgery, known):
     """Whether this process has verified the ledger before or not; whatever the grant touches."""
     if known:

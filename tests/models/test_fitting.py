@@ -23,7 +23,7 @@ from undertow.errors import (
     NotSupported,
     UnknownState,
 )
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 from undertow.models.fitting import FittedChain, OrderTest
 from undertow.models.sets import model_from_dict
 

@@ -10,7 +10,7 @@ import undertow as ut
 from tests.strategies import models
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.chain_classes import ChainBox, MixingClass
 from undertow.models.sets import members, model_from_dict
 
 P, Q = [[0.9, 0.1], [0.3, 0.7]], [[0.7, 0.3], [0.4, 0.6]]
@@ -108,7 +108,7 @@ def test_nested_sets_survive_a_file():
         ({"kind": "gaussian"}, "needs 'mean'"),
         ({"kind": "cloud"}, "unknown kind of model 'cloud'"),
         ({"kind": None}, "unknown kind of model None"),
-        ({"kind": "groups"}, "needs a 'size'"),
+        ({"kind": "groups"}, "needs 'size'"),
         ({"kind": "set"}, "needs a list 'models'"),
         ({"kind": "set", "models": {}}, "needs a list 'models'"),
         ({"kind": "set", "models": []}, "at least one model"),

@@ -14,8 +14,8 @@ from tests.contracts.oracles import counted, leakage, noisy_answer
 from tests.facts import ACTIVITY
 from undertow.bounds.enumeration import chain_joint
 from undertow.errors import Infeasible, InvalidInput, MethodRefused, NotSupported, UnknownState
+from undertow.methods import METHODS, methods_for
 from undertow.planning.comparison import error_curves
-from undertow.planning.methods import METHODS, methods_for
 
 P = ACTIVITY["transition"]
 STATES = ("inactive", "active")
@@ -42,7 +42,7 @@ def complete(row):
     """Either a plan with everything that belongs to it, or the reason why there is none."""
     assert row.seconds >= 0
     assert math.isfinite(row.seconds)
-    assert row.certified == METHODS[row.method].certified
+    assert row.certified == METHODS["answer"][row.method].certified
     if row.plan is None:
         assert isinstance(row.reason, str)
         assert len(row.reason) > 10
@@ -287,7 +287,7 @@ def test_error_curves_are_the_rows_of_many_tables():
     assert np.array_equal(curves.epsilons, levels)
     tables = [compare(ACTIVE, SHORT, level) for level in levels]
     for method, errors in curves.errors.items():
-        assert curves.certified[method] == METHODS[method].certified
+        assert curves.certified[method] == METHODS["answer"][method].certified
         for found, table in zip(errors, tables, strict=True):
             expected = table[method].expected_error
             if expected is None:

@@ -17,10 +17,9 @@ from undertow.bounds.dependence import totals as total_dependence
 from undertow.bounds.dependence.coefficients import (
     fixed_point_scale,
 )
-from undertow.bounds.dependence.sizes import dependence_size
 from undertow.bounds.dependence.totals import chain_total, gaussian_total
-from undertow.bounds.gaussian.leakages import gaussian_leakage
-from undertow.bounds.networks.leakages import network_leakage
+from undertow.bounds.gaussian.leakages import leakage as gaussian_leakage
+from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
@@ -272,22 +271,22 @@ def test_in_a_group_every_coefficient_is_one(size, query):
 def test_sizes():
     stack = [ROWS, [[0.3, 0.7]] * 2, ROWS, ROWS]
     cut = ut.MarkovChain(stack, start=[0.5, 0.5])
-    assert dependence_size(cut) == 3
-    assert dependence_size(ut.MarkovChain(ROWS)) is None
-    assert dependence_size(ut.MarkovChain(np.eye(2), start=[1, 0], length=5)) == 1
+    assert cut.dependent_records() == 3
+    assert ut.MarkovChain(ROWS).dependent_records() is None
+    assert ut.MarkovChain(np.eye(2), start=[1, 0], length=5).dependent_records() == 1
     hidden = BayesianNetwork(
         [("h", "a"), ("h", "b"), ("c", "d")],
         {"h": BIT, "a": EVEN, "b": EVEN, "c": BIT, "d": EVEN, "e": BIT},
         latent=["h"],
     )
-    assert dependence_size(hidden) == 2
-    assert dependence_size(XOR) == 3
+    assert hidden.dependent_records() == 2
+    assert XOR.dependent_records() == 3
     blocks = np.array([[1, 0.5, 0, 0], [0.5, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]])
-    assert dependence_size(MultivariateGaussian(0, blocks)) == 2
-    assert dependence_size(GaussianClass(4, 0.1)) == 4
-    assert dependence_size(GaussianClass(4, 0.0)) == 1
+    assert MultivariateGaussian(0, blocks).dependent_records() == 2
+    assert GaussianClass(4, 0.1).dependent_records() == 4
+    assert GaussianClass(4, 0.0).dependent_records() == 1
     linked = np.eye(4) + 0.3 * (np.eye(4, k=1) + np.eye(4, k=-1))
-    assert dependence_size(MultivariateGaussian(0, linked)) == 4
+    assert MultivariateGaussian(0, linked).dependent_records() == 4
 
 
 # --- networks -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.grids import law, pairwise, thinned
 from undertow.adversaries import Adversary
 from undertow.bounds.engine import leakage
 from undertow.bounds.enumeration import (
@@ -34,6 +35,7 @@ from undertow.errors import (
     NothingToProtect,
     NotSupported,
 )
+from undertow.methods import METHODS
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import ModelSet
@@ -49,8 +51,9 @@ from undertow.planning.kary_flips import (
     largest_even_level,
     silent_channel,
 )
-from undertow.planning.local import SERIES_METHODS, calibrate_series
+from undertow.planning.search import calibrate
 from undertow.planning.xor_flips import xor_noise
+from undertow.queries import Series
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 THREE = [[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]]
@@ -59,6 +62,10 @@ N10 = (0.08937981353871098, 0.10924092409240924, 26923)
 N5 = (0.23840230991337824, 0.38311688311688313, 16859)
 EXACT = 5e-9 + 1e-10  # half a unit of the eighth digit, and what a search leaves
 OPTIMUM = 1e-6
+
+
+def calibrate_series(model, epsilon, against="any", method="best", objective=None):
+    return calibrate(Series(), model, epsilon, against, method, objective=objective)
 
 
 def two(q, r, length=None, **more):
@@ -206,10 +213,12 @@ def test_k_ary_randomised_response(epsilon, rho):
     assert leakage(channel, chain).proves(epsilon)
 
 
-@pytest.mark.parametrize("objective", ["flips", "information", [1.0, 1.0, 4.0]])
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_more_states_do_better_than_randomised_response(epsilon, objective):
-    chain = MarkovChain(THREE, states=("a", "b", "c"), length=9)
+@pairwise(
+    ("length", "epsilon", "objective"),
+    [5, 9], [1.0, 4.0], ["flips", "information", [1.0, 1.0, 4.0]],
+)  # fmt: skip
+def test_more_states_do_better_than_randomised_response(length, epsilon, objective):
+    chain = MarkovChain(THREE, states=("a", "b", "c"), length=length)
     plan = calibrate_series(chain, epsilon, objective=objective)
     level = largest_even_level(lambda m: leakage(m, chain), chain, epsilon, 3)
     even = even_channel(3, level).matrix
@@ -237,7 +246,10 @@ def test_more_states_against_enumeration():
         assert truth(worse, chain, against) > 1.5
 
 
-@pytest.mark.parametrize(("epsilon", "flips"), [(4.0, 0.313112), (6.0, 0.128056)])
+@pytest.mark.parametrize(
+    ("epsilon", "flips"),
+    thinned([pytest.param(4.0, 0.313112), pytest.param(6.0, 0.128056)], keep=1),
+)
 def test_correlated_noise(epsilon, flips):
     """theta .1, as the series grows; corrected independent flips need .343653 and .216623."""
     plan = calibrate_series(two(0.1, 0.1), epsilon, method="xor")
@@ -336,7 +348,7 @@ def test_no_flips_on_a_grid_cost_less(q, r, weights, against):
     """All pairs of flips up to one half, judged by enumeration."""
     chain, epsilon, step = two(q, r, 4), 1.5, 0.0125
     objective = "flips" if weights == (1.0, 1.0) else weights
-    plan = calibrate_series(chain, epsilon, against, objective=objective)  # type: ignore[arg-type]
+    plan = calibrate_series(chain, epsilon, against, objective=objective)
     cost = chain.initial * np.array(weights)
     best = float(cost @ np.array(rates(plan)))
     grid = np.arange(step, 0.5 + step / 2, step)
@@ -384,8 +396,7 @@ def test_one_ratio_rules_one_direction():
 # --- rounding -------------------------------------------------------------------------------------
 
 
-@given(q=STAY, r=STAY, epsilon=st.floats(1e-6, 60.0))
-@LAWS
+@law(LAWS, 10, q=STAY, r=STAY, epsilon=st.floats(1e-6, 60.0))
 def test_planned_probabilities_are_whole_grains(q, r, epsilon):
     plan = calibrate_series(two(q, r, 5), epsilon)
     for row in plan.mechanism.matrix:
@@ -430,16 +441,17 @@ def test_a_set_is_as_hard_as_its_worst_member():
     assert "one of the 2 models of the set is true" in plan.leakage.assumptions
 
 
-def test_two_laws_may_tie_between_corner_and_end():
+@pytest.mark.parametrize("step", thinned([0.02, 0.01], keep=1))
+def test_two_laws_may_tie_between_corner_and_end(step):
     """The larger of two costs is least on an edge, where they agree."""
-    models = ModelSet([two(0.05, 0.45, 5), two(0.45, 0.44, 5)])
-    plan = calibrate_series(models, 2.0, objective=(1.0, 1.6))
-    costs = [chain.initial * np.array([1.0, 1.6]) for chain in models.models]
+    chains = [two(0.05, 0.45, 5), two(0.45, 0.44, 5)]
+    plan = calibrate_series(ModelSet(chains), 2.0, objective=(1.0, 1.6))
+    costs = [chain.initial * np.array([1.0, 1.6]) for chain in chains]
     best = max(float(cost @ np.array(rates(plan))) for cost in costs)
-    for rho0, rho1 in itertools.product(np.arange(0.01, 0.505, 0.01), repeat=2):
+    for rho0, rho1 in itertools.product(np.arange(step, 0.5 + step / 2, step), repeat=2):
         if max(float(cost @ np.array([rho0, rho1])) for cost in costs) < best - 1e-9:
             channel = RandomizedResponse.binary(rho0, rho1)
-            assert not leakage(channel, models).proves(2.0)
+            assert not leakage(channel, ModelSet(chains)).proves(2.0)
 
 
 def test_steps_that_differ_and_given_starts():
@@ -467,7 +479,17 @@ def test_one_attacker():
         calibrate_series(chain, 1.0, Adversary(4, known=[17]))
 
 
-@pytest.mark.parametrize("model", [two(0.1, 0.3), MarkovChain(THREE)], ids=["two", "three"])
+@pytest.mark.parametrize(
+    "model",
+    thinned(
+        [
+            pytest.param(two(0.1, 0.3), id="two"),
+            pytest.param(MarkovChain(THREE, length=9), id="three"),
+            pytest.param(MarkovChain(THREE), id="three, any length"),
+        ],
+        keep=2,
+    ),
+)
 def test_exchange_spends_the_budget(model):
     plan = calibrate_series(model, 1.0, method="exchange")
     budget = dp_budget(model, 1.0)
@@ -569,12 +591,12 @@ def test_refusals():
     with pytest.raises(InvalidInput, match="exact, exchange, xor, chakrabarti, best"):
         calibrate_series(chain, 1.0, method="quilt")
     with pytest.raises(InvalidInput, match="model"):
-        calibrate_series([[0.5, 0.5], [0.5, 0.5]], 1.0)  # type: ignore[arg-type]
+        calibrate_series([[0.5, 0.5], [0.5, 0.5]], 1.0)
     with pytest.raises(InvalidInput, match="epsilon"):
         calibrate_series(chain, 0.0)
     for objective in ("noise", [1.0], [1.0, -1.0], [0.0, 0.0], [1.0, math.inf]):
         with pytest.raises(InvalidInput, match="objective"):
-            calibrate_series(chain, 1.0, objective=objective)  # type: ignore[arg-type]
+            calibrate_series(chain, 1.0, objective=objective)
     for method in ("xor", "chakrabarti"):
         with pytest.raises(MethodRefused, match="two states"):
             calibrate_series(MarkovChain(THREE), 1.0, method=method)
@@ -583,7 +605,7 @@ def test_refusals():
             calibrate_series(wrong, 1.0, method="chakrabarti")
     with pytest.raises(MethodRefused, match="one chain"):
         calibrate_series(ModelSet([chain, two(0.2, 0.3)]), 1.0, method="chakrabarti")
-    assert list(SERIES_METHODS) == ["exact", "exchange", "xor", "chakrabarti"]
+    assert list(METHODS["flip"]) == ["exact", "exchange", "xor", "chakrabarti"]
 
 
 # --- the parts of the search ----------------------------------------------------------------------

@@ -12,9 +12,11 @@ from undertow.bounds.chains.wasserstein import Distance
 from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.errors import Infeasible, MethodRefused, NotSupported
+from undertow.methods import METHODS
 from undertow.planning import chains
 from undertow.planning.budget import HEADROOM
-from undertow.planning.methods import METHODS
+from undertow.planning.groups import solve_group
+from undertow.planning.questions import noise_way
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 CHAIN = ut.MarkovChain(P, length=30)
@@ -108,8 +110,8 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
     def believed(question, _):
         return ut.Leakage(0.0, question.epsilon, "lange", "any")
 
-    changed = replace(METHODS["lange"], solve=daring, prove=believed)
-    monkeypatch.setitem(METHODS, "lange", changed)
+    changed = replace(METHODS["answer"]["lange"], solver=noise_way(daring, believed))
+    monkeypatch.setitem(METHODS["answer"], "lange", changed)
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0, method="lange").mechanism.scale == 1e-3
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0).method == "exchange"
     best = ut.compare(ut.Histogram(), CHAIN, 20.0, methods=["lange", "group"]).best
@@ -124,7 +126,8 @@ def test_what_is_not_proved_is_not_promised(monkeypatch):
     def hopeful(question, _):
         return ut.Leakage(0.0, question.epsilon * 1.001, "group", "any")
 
-    monkeypatch.setitem(METHODS, "group", replace(METHODS["group"], prove=hopeful))
+    changed = replace(METHODS["answer"]["group"], solver=noise_way(solve_group, hopeful))
+    monkeypatch.setitem(METHODS["answer"], "group", changed)
     with pytest.raises(NotSupported, match="could not certify"):
         ut.calibrate(ONE, CHAIN, 1.0, method="group")
 

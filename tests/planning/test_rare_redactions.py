@@ -5,12 +5,13 @@ import math
 import pytest
 
 import undertow as ut
+from tests.grids import pairwise
 from undertow.bounds.series.regions import least_distance, widest
 from undertow.errors import MethodRefused, NotSupported
-from undertow.planning.redaction import REDACTIONS
+from undertow.methods import METHODS as REGISTRY
 
 RARE = (1e-15, 1e-17, 1e-18, 1e-40, 1e-300)
-METHODS = tuple(REDACTIONS)
+METHODS = tuple(REGISTRY["redact"])
 MODELS = {
     "leaves rarely": lambda rare: ut.MarkovChain([[0.5, 0.5], [rare, 1.0]]),
     "is rarely left": lambda rare: ut.MarkovChain([[1.0, rare], [0.5, 0.5]]),
@@ -24,21 +25,21 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("rare", RARE)
-@pytest.mark.parametrize("model", MODELS)
-def test_rare_steps_are_planned_or_refused(rare, model):
+@pairwise(
+    ("rare", "model", ("protect", "length"), "against"),
+    RARE, MODELS, [(0, 4), (2, 5), (7, 20)], ["any", "ignorant"],
+)  # fmt: skip
+def test_rare_steps_are_planned_or_refused(rare, model, protect, length, against):
     chain = MODELS[model](rare)
-    for protect, length in ((0, 4), (2, 5), (7, 20)):
-        for against in ("any", "ignorant"):
-            for method in METHODS:
-                query = ut.Redacted(protect=protect, length=length)
-                try:
-                    plan = ut.calibrate(query, chain, epsilon=1.0, against=against, method=method)
-                except (MethodRefused, NotSupported):
-                    continue
-                certified = REDACTIONS[plan.method].certified
-                assert plan.leakage.proves(1.0) or not certified
-                assert 0 <= plan.utility <= 1
+    for method in METHODS:
+        query = ut.Redacted(protect=protect, length=length)
+        try:
+            plan = ut.calibrate(query, chain, epsilon=1.0, against=against, method=method)
+        except (MethodRefused, NotSupported):
+            continue
+        certified = REGISTRY["redact"][plan.method].certified
+        assert plan.leakage.proves(1.0) or not certified
+        assert 0 <= plan.utility <= 1
 
 
 @pytest.mark.parametrize("rare", RARE[1:4])

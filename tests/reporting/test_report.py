@@ -29,7 +29,7 @@ from tests.reporting.pages import (
 )
 from undertow.accuracy import accuracy
 from undertow.errors import MethodRefused
-from undertow.planning.methods import METHODS
+from undertow.methods import METHODS
 from undertow.releasing import Release
 from undertow.reporting import facts as facts_module
 from undertow.reporting import words
@@ -228,8 +228,8 @@ def test_other_methods_are_calibrated_for_the_same_promise():
 
 
 def test_a_method_that_does_not_cover_the_attacker_is_refused(monkeypatch):
-    only = dataclasses.replace(METHODS["quilt"], protects=("ignorant",))
-    monkeypatch.setitem(METHODS, "quilt", only)
+    only = dataclasses.replace(METHODS["answer"]["quilt"], protects=("ignorant",))
+    monkeypatch.setitem(METHODS["answer"], "quilt", only)
     rows = {row.method: row for row in told(MEAN).facts.alternatives}
     assert "protects only against" in str(rows["quilt"].reason)
 

@@ -15,7 +15,6 @@ from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 from undertow.plan import Plan
-from undertow.queries import Histogram
 
 __all__ = ["Answered", "answered", "read_answers"]
 
@@ -32,7 +31,7 @@ def read_answers(sanitised: Any, plan: Plan[Any], series: int) -> Array:
     [[3.0], [5.0]]
     """
     value = getattr(sanitised, "value", sanitised)
-    if isinstance(plan.query, Histogram):
+    if plan.query.per_state:
         value = _histograms(value, plan)
     elif isinstance(value, Mapping):  # one for each group
         value = list(value.values())
@@ -121,15 +120,15 @@ class Answered:
 def answered(
     answers: Array, plan: Plan[Any], chain: MarkovChain, true: Coded, known: npt.NDArray[np.int64]
 ) -> Answered:
-    """Return the scene of an attack on answers.
+    """Return the scenario of an attack on answers.
 
     >>> from undertow import Count, calibrate
     >>> from undertow.data.codes import Rule, coded
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
     >>> plan = calibrate(Count(1), chain, epsilon=1.0)
     >>> true = coded([0, 1, 1], Rule((0, 1)))
-    >>> scene = answered(np.array([[9.0]]), plan, chain, true, np.array([0]))
-    >>> scene.guess("bayes").states.tolist()
+    >>> scenario = answered(np.array([[9.0]]), plan, chain, true, np.array([0]))
+    >>> scenario.guess("bayes").states.tolist()
     [0, 0, 0]
     """
     if chain.length is not None and int(true.lengths.max()) > chain.length:

@@ -1,10 +1,10 @@
 """Attackers on flipped and erased series, from the simple to the all-knowing.
 
-Each takes a `Scene` and returns a `Guess` of every record. *prior* sees nothing. *single-bit* looks
-at one output at a time and knows no model. *correlation-aware* takes the likeliest state of each
-record given all outputs, which no other guess beats on average. *viterbi* takes the likeliest
-series as a whole. *informed* knows all other records. The first four of them, but for the prior,
-are those of section 4 of [chakrabarti2022].
+Each takes a `Scenario` and returns a `Guess` of every record. *prior* sees nothing. *single-bit*
+looks at one output at a time and knows no model. *correlation-aware* takes the likeliest state of
+each record given all outputs, which no other guess beats on average. *viterbi* takes the
+likeliest series as a whole. *informed* knows all other records. The first four of them, but for
+the prior, are those of section 4 of [chakrabarti2022].
 """
 
 from collections.abc import Callable, Mapping
@@ -23,13 +23,13 @@ from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 
-__all__ = ["ATTACKERS", "Attacker", "Guess", "Scene", "between_neighbours", "prior_law"]
+__all__ = ["ATTACKERS", "Attacker", "Guess", "Scenario", "between_neighbours", "prior_law"]
 
 Codes = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class Scenario:
     """What there is to attack: series of outputs, the model, what is known, and the truth.
 
     ``outputs`` are the bare outputs, ``watched`` the same with the known records as evidence.
@@ -57,55 +57,55 @@ class Guess:
     shifts: npt.NDArray[np.float64] | None = None
 
 
-Attacker = Callable[[Scene], Guess]
+Attacker = Callable[[Scenario], Guess]
 
 
-def prior(scene: Scene) -> Guess:
+def prior(scenario: Scenario) -> Guess:
     """Guess the likeliest state without any output."""
-    return Guess(best(scene.prior), scene.prior, np.zeros(len(scene.prior)))
+    return Guess(best(scenario.prior), scenario.prior, np.zeros(len(scenario.prior)))
 
 
-def single_bit(scene: Scene) -> Guess:
+def single_bit(scenario: Scenario) -> Guess:
     """Guess the state that makes the record's own output most likely.
 
     Where the output says nothing (an erasure that is as likely in every state), the prior.
     """
-    own, codes = scene.outputs.hidden.own, scene.outputs.there(scene.outputs.codes)
+    own, codes = scenario.outputs.hidden.own, scenario.outputs.there(scenario.outputs.codes)
     high, low = own.max(axis=1), own.min(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         shifts = np.where(high == low, 0.0, np.log(high) - np.log(low))
     silent = (high == low)[codes]
     guessed = own.argmax(axis=1)[codes]
     if silent.any():
-        guessed = np.where(silent, best(scene.prior), guessed)
-    return Guess(guessed, scene.prior, shifts[codes])
+        guessed = np.where(silent, best(scenario.prior), guessed)
+    return Guess(guessed, scenario.prior, shifts[codes])
 
 
-def correlation_aware(scene: Scene) -> Guess:
+def correlation_aware(scenario: Scenario) -> Guess:
     """Guess the likeliest state of each record given all outputs and known records."""
-    found = smoothed(scene.watched)
-    return Guess(best(found), scene.prior, odds_shift(found, scene.prior))
+    found = smoothed(scenario.watched)
+    return Guess(best(found), scenario.prior, odds_shift(found, scenario.prior))
 
 
-def viterbi(scene: Scene) -> Guess:
+def viterbi(scenario: Scenario) -> Guess:
     """Guess the series that is likeliest as a whole."""
-    return Guess(decoded(scene.watched), scene.prior)
+    return Guess(decoded(scenario.watched), scenario.prior)
 
 
-def informed(scene: Scene) -> Guess:
+def informed(scenario: Scenario) -> Guess:
     """Guess each record knowing all others: its neighbours and its own output are what matters.
 
     Noise that is a chain is known beside the known records, so it tells of the noise in between.
     """
-    watched = scene.outputs
+    watched = scenario.outputs
     if watched.present is not None:
         raise NotSupported(
             "an attacker who knows all other records needs series without absent steps"
         )
-    model, truth = watched.hidden, scene.truth.astype(np.intp)
-    around = between_neighbours(scene.chain.initial, _steps(scene.chain), truth, watched.ends)
+    model, truth = watched.hidden, scenario.truth.astype(np.intp)
+    around = between_neighbours(scenario.chain.initial, _steps(scenario.chain), truth, watched.ends)
     law = around
-    if model.start.size != scene.chain.size:  # noise that is a chain: what a record hides
+    if model.start.size != scenario.chain.size:  # noise that is a chain: what a record hides
         pair = 2 * truth + (truth ^ watched.codes)
         law = between_neighbours(model.start, model.steps, pair, watched.ends)
     law = model.records(law * model.emission[watched.codes])

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.auditing.answers import answered, read_answers
-from undertow.auditing.attackers import ATTACKERS, Attacker, Guess, Scene, prior_law
+from undertow.auditing.attackers import ATTACKERS, Attacker, Guess, Scenario, prior_law
 from undertow.auditing.hidden import read_outputs, watch
 from undertow.auditing.intervals import share_interval
 from undertow.auditing.lstm import lstm_attacker
 from undertow.auditing.matching import as_data, check_match, check_possible
 from undertow.auditing.promises import average_bound, covers
 from undertow.auditing.verdicts import Attack, Verdict
-from undertow.channels import LocalMechanism, Redaction
 from undertow.data.codes import Coded, Rule, coded
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
@@ -58,7 +57,7 @@ def attack(
     truth
         The true records, in the form of the outputs: a list, an array, a column, or `Data`.
     attackers
-        Names of attackers, by default all but "informed"; or functions that take a `Scene` and
+        Names of attackers, by default all but "informed"; or functions that take a `Scenario` and
         return a `Guess`.
     known
         Records (0-based, in every series the same) that the attacker knows; their states are
@@ -90,7 +89,7 @@ def attack(
         raise InvalidInput(f"confidence must lie between 0 and 1, found {share}")
     facts = tuple(sorted({check_count(record, "known record", 0) for record in known}))
     wanted = None if targets is None else tuple(check_count(t, "target", 0) for t in targets)
-    if isinstance(plan.mechanism, LocalMechanism):
+    if plan.task != "answer":
         staged = _series(sanitised, plan, truth, chain, facts, attackers, foreign)
     else:
         staged = _answers(sanitised, plan, truth, chain, facts, attackers, foreign)
@@ -123,9 +122,9 @@ def _series(
     places = records if outputs.present is None else outputs.present[records]
     watched = outputs.knowing(places, states)
     law = prior_law(chain, read.spans, places, states)
-    scene = Scene(chain, outputs, watched, outputs.there(law), true.codes)
+    scenario = Scenario(chain, outputs, watched, outputs.there(law), true.codes)
     return _Staged(
-        true.codes, true.lengths, {name: partial(one, scene) for name, one in named.items()}
+        true.codes, true.lengths, {name: partial(one, scenario) for name, one in named.items()}
     )
 
 
@@ -144,9 +143,9 @@ def _answers(
         raise NotSupported("attacks on answers need series without absent steps")
     answers = read_answers(sanitised, plan, len(true.lengths))
     records = _places(true, known, "known")
-    scene = answered(answers, plan, chain, true, records)
+    scenario = answered(answers, plan, chain, true, records)
     return _Staged(
-        true.codes, true.lengths, {str(name): partial(scene.guess, str(name)) for name in names}
+        true.codes, true.lengths, {str(name): partial(scenario.guess, str(name)) for name in names}
     )
 
 
@@ -242,8 +241,8 @@ def _wanted(plan: "Plan[Any]", targets: tuple[int, ...] | None) -> tuple[int, ..
         if not targets:
             raise InvalidInput("targets is empty: name at least one record, or leave it out")
         return tuple(sorted(set(targets)))
-    if isinstance(plan.mechanism, Redaction):
-        return plan.mechanism.protect
+    if plan.task == "redact":
+        return tuple(plan.mechanism.protect)
     return plan.leakage.secrets.records
 
 

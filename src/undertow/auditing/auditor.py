@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from undertow.auditing.blackbox import BlackBox, checked, release_code
-from undertow.auditing.scenes import MOST_ATTACKS, attacks, scenes
+from undertow.auditing.scenarios import MOST_ATTACKS, attacks, scenarios
 from undertow.auditing.statistical import Choice, choose_event, try_event
 from undertow.auditing.trials import Trial, prepare
 from undertow.certificate import Witness
@@ -208,13 +208,13 @@ def _trials(
 ) -> list[Trial]:
     """Return the attacks that can be tried, the plan's witness first."""
     trials: list[Trial] = []
-    found = scenes(plan)
+    found = scenarios(plan)
     seeds = [None] * len(found) if seed is None else seed.spawn(len(found))
-    for scene, own in zip(found, seeds, strict=True):
-        box = mechanism or release_code(plan, scene.model.states, own)
-        for attack in attacks(plan, scene, MOST_ATTACKS // len(found)):
+    for scenario, own in zip(found, seeds, strict=True):
+        box = mechanism or release_code(plan, scenario.model.states, own)
+        for attack in attacks(plan, scenario, MOST_ATTACKS // len(found)):
             with suppress(InvalidInput):  # values that cannot occur together under the model
-                trials.append(prepare(plan, scene, attack, box))
+                trials.append(prepare(plan, scenario, attack, box))
     if not trials:
         raise NothingToProtect(
             "no two values of a record are both possible under the plan's model, given what the "

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
-from undertow.errors import InvalidInput, NotSupported
+from undertow.errors import InvalidInput
 from undertow.plan import Plan
-from undertow.queries import AnyQuery, Count, Histogram, Lattice, Query, State
+from undertow.queries import AnyQuery, Lattice, State
 from undertow.sampling.apply import lattice_scale, randomise
 from undertow.sampling.bits import Insecure, Randomness, Secure
 from undertow.sampling.flips import Table, erase, flip, noise
@@ -113,15 +113,12 @@ def _answers(
 
 def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callable[..., Batch]]:
     """Return the whole-number answer of each series, and how it is told."""
-    if isinstance(query, Count | Histogram):
-        wanted = [query.states] if isinstance(query, Count) else [(state,) for state in states]
-        bins = np.array([[state in some for state in states] for some in wanted])
+    if query.integral:
+        bins = np.array([[state in some for state in states] for some in query.bins(states)])
         return (
             lambda series: np.stack([row[series].sum(axis=1) for row in bins], axis=1),
             lambda numbers, _: numbers,
         )
-    if isinstance(query, Query):
-        raise NotSupported("a Python function's answer has no declared lattice")
     lattice = query.lattice()
     places = np.array([lattice.place(state) for state in states], dtype=np.int64)
 

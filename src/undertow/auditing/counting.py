@@ -19,7 +19,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Noise
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count, log_sum
-from undertow.queries import Count, Histogram, Lattice, Mean, State, Sum
+from undertow.queries import Lattice, Mean, State, Sum
 
 __all__ = ["Totals", "answer_posteriors", "totals"]
 
@@ -77,10 +77,10 @@ def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
     (0, 1)
     """
     query = mechanism.query
-    if isinstance(query, Count):
-        adds = tuple(int(state in query.states) for state in states)
+    if query.named:
+        adds = tuple(int(state in query.named) for state in states)
         return Totals(adds, 0.0, 1.0, mechanism.scale)
-    if isinstance(query, Histogram):
+    if query.per_state:
         if len(states) != 2:
             raise NotSupported(
                 "a histogram of more than two states has too many possible answers to weigh; "

@@ -19,7 +19,7 @@ from undertow.mechanisms import Laplace
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count
-from undertow.queries import Count, Linear, Mean, Sum
+from undertow.queries import Linear, Mean, Sum
 
 __all__ = ["LABEL", "Empirical", "density", "empirical_leakage", "ratio_estimate"]
 
@@ -193,8 +193,8 @@ def _answer(noise: Laplace, source: Source) -> Callable[[Any], Array]:
     """Return the query without noise, many series at once."""
     query = noise.query
     states = source.chain.states if isinstance(source, ChainSource) else ()
-    if isinstance(query, Count) and states:
-        counted = np.array([float(state in query.states) for state in states])
+    if query.named and states:
+        counted = np.array([float(state in query.named) for state in states])
         return lambda series: np.asarray(counted[series].sum(axis=1))
     if not isinstance(query, Sum | Mean | Linear):
         raise NotSupported(
@@ -243,8 +243,8 @@ def _adversary(
 
 def _range(noise: Laplace, source: Source, target: int) -> tuple[float, float]:
     query = noise.query
-    if isinstance(query, Sum | Mean):
-        return float(query.lower), float(query.upper)
+    if query.ends is not None and query.records is None:
+        return query.ends
     if isinstance(query, Linear) and isinstance(source, GaussianSource):
         middle = float(source.model.mean[target])
         return middle - query.spread / 2, middle + query.spread / 2

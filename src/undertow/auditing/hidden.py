@@ -25,7 +25,6 @@ __all__ = [
     "blank",
     "hidden",
     "impossible",
-    "output_names",
     "read_known",
     "read_outputs",
     "watch",
@@ -144,20 +143,6 @@ def blank(chain: MarkovChain, lengths: npt.NDArray[np.int64]) -> Watched:
     return Watched(nothing, np.zeros(int(ends[-1]), dtype=np.uint8), ends, None)
 
 
-def output_names(channel: LocalMechanism, chain: MarkovChain) -> tuple[State, ...]:
-    """Return what the outputs of a channel are called: by default like the states.
-
-    >>> output_names(RandomizedResponse([[1, 0, 0], [0, 0, 1]]), MarkovChain([[.9, .1], [.3, .7]]))
-    (0, 1, 2)
-    """
-    if not isinstance(channel, RandomizedResponse):
-        return chain.states
-    if channel.outputs is not None:
-        return channel.outputs
-    columns = channel.matrix.shape[1]
-    return chain.states if columns == chain.size else tuple(range(columns))
-
-
 def watch(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Watched:
     """Return series of outputs as what a hidden chain emits; an erased one has the last number.
 
@@ -188,8 +173,8 @@ def watch(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Watched:
 def read_outputs(outputs: Any, channel: LocalMechanism, chain: MarkovChain) -> Coded:
     """Return outputs as numbers; an erased one has the number after all states."""
     _check(channel, chain)
-    names = output_names(channel, chain)
-    erased = len(names) if isinstance(channel, Redaction) else None
+    names = channel.names(chain.states)
+    erased = len(names) if channel.task == "redact" else None
     return coded(outputs, Rule(names, missing=erased, outputs=True))
 
 
@@ -243,13 +228,10 @@ def _check(channel: Any, chain: Any) -> None:
             "a RandomizedResponse, XorNoise or Redaction is required, found "
             f"{type(channel).__name__}"
         )
-    states = 2
-    if isinstance(channel, RandomizedResponse):
-        states = channel.matrix.shape[0]
-    elif isinstance(channel, Redaction):
-        states = channel.probabilities.shape[1]
-    if states != chain.size:
-        raise InvalidInput(f"the channel is for {states} states, the chain has {chain.size}")
+    if channel.inputs != chain.size:
+        raise InvalidInput(
+            f"the channel is for {channel.inputs} states, the chain has {chain.size}"
+        )
 
 
 def _check_lengths(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> None:
@@ -258,7 +240,7 @@ def _check_lengths(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> 
         raise InvalidInput(
             f"the model is for at most {chain.length} records of a series, and one has {longest}"
         )
-    if not isinstance(channel, Redaction):
+    if channel.length is None:
         return
     wrong = np.flatnonzero((read.spans != channel.length) | (read.lengths != read.spans))
     if wrong.size:

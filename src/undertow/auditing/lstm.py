@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.auditing.attackers import Attacker, Guess, Scene, best
+from undertow.auditing.attackers import Attacker, Guess, Scenario, best
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.numerics import Array, check_count, check_positive
 from undertow.queries import State
@@ -150,16 +150,16 @@ def lstm_attacker(training: Training | None = None, tick: Tick | None = None) ->
     'lstm'
     """
 
-    def lstm(scene: Scene) -> Guess:
-        watched, width = scene.outputs, scene.chain.size
+    def lstm(scenario: Scenario) -> Guess:
+        watched, width = scenario.outputs, scenario.chain.size
         codes = np.asarray(watched.there(watched.codes))
         if watched.present is not None:
             raise NotSupported("the neural attacker needs series without absent steps")
         law = lstm_probabilities(
-            codes, scene.truth, range(width), lengths=np.diff(watched.ends, prepend=0).tolist(),
+            codes, scenario.truth, range(width), lengths=np.diff(watched.ends, prepend=0).tolist(),
             training=training, tick=tick,
         )  # fmt: skip
-        return Guess(best(law), scene.prior)  # its odds are learned, not known: none are charged
+        return Guess(best(law), scenario.prior)  # its odds are learned, not known: none are charged
 
     return lstm
 

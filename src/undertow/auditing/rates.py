@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from undertow.auditing.hidden import Hidden, hidden
-from undertow.channels import LocalMechanism, Redaction
+from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count
@@ -133,13 +133,13 @@ def _step(model: Hidden, record: int) -> Array:
 
 def _length(channel: LocalMechanism, chain: MarkovChain, length: int | None) -> int:
     if length is None:
-        length = channel.length if isinstance(channel, Redaction) else chain.length
+        length = channel.length or chain.length
     if length is None:
         raise InvalidInput("the chain has no length; say how many records: length=30")
     records = check_count(length, "length", 1)
     if chain.length is not None and records > chain.length:
         raise InvalidInput(f"the model is for at most {chain.length} records, found {records}")
-    if isinstance(channel, Redaction) and records != channel.length:
+    if channel.length not in (None, records):
         raise InvalidInput(f"the redaction is for exactly {channel.length} records")
     return records
 

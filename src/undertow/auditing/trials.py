@@ -7,16 +7,14 @@ import numpy as np
 
 from undertow.auditing.blackbox import BlackBox
 from undertow.auditing.draws import ChainSource, Draw, GaussianSource, NetworkSource, Source
-from undertow.auditing.scenes import Scene
+from undertow.auditing.scenarios import Scenario
 from undertow.auditing.scores import Score, answer_score, count_score, hidden_chain, series_score
 from undertow.auditing.statistical import Event
 from undertow.certificate import Witness
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import NotSupported
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.markov import MarkovChain
 from undertow.plan import Plan
-from undertow.queries import Count, Histogram
 
 __all__ = ["REACH", "Trial", "prepare"]
 
@@ -44,48 +42,47 @@ class Trial:
         return f"{name} at {'least' if event.above else 'most'} {event.threshold:.6g}"
 
 
-def prepare(plan: "Plan[Any]", scene: Scene, attack: Witness, mechanism: BlackBox) -> Trial:
-    """Return an attack on a scene, ready to run; refuse values that cannot occur together."""
-    fixed = scene.fixed(attack, attack.value), scene.fixed(attack, attack.other)
-    if isinstance(plan.mechanism, RandomizedResponse | XorNoise | Redaction):
-        return _local(plan, scene, attack, mechanism, fixed)
-    source = _source(scene)
+def prepare(plan: "Plan[Any]", scenario: Scenario, attack: Witness, mechanism: BlackBox) -> Trial:
+    """Return an attack on a scenario, ready to run; refuse values that cannot occur together."""
+    fixed = scenario.fixed(attack, attack.value), scenario.fixed(attack, attack.other)
+    if plan.task != "answer":
+        return _local(plan, scenario, attack, mechanism, fixed)
+    source = _source(scenario)
     query = plan.noise.query
     score: Score = answer_score
     scored = "the released number"
-    if isinstance(query, Count | Histogram) and isinstance(source, ChainSource):
+    if query.integral and isinstance(source, ChainSource):
         states = source.chain.states
-        counted = [query.states] if isinstance(query, Count) else [(state,) for state in states]
-        bins = np.array([[state in some for state in states] for some in counted])
+        bins = np.array([[state in some for state in states] for some in query.bins(states)])
         score = count_score(source, fixed, bins, plan.noise.scale)
         scored = "the log-likelihood ratio of the answer"
     draws = source.given(fixed[0]), source.given(fixed[1])
     return Trial(attack, source.length, draws, mechanism, None, score, scored)
 
 
-def _source(scene: Scene) -> Source:
-    if isinstance(scene.model, MarkovChain):
-        return ChainSource(scene.model, scene.length)
-    if isinstance(scene.model, MultivariateGaussian):
-        return GaussianSource(scene.model)
-    return NetworkSource(scene.model, scene.order)
+def _source(scenario: Scenario) -> Source:
+    if isinstance(scenario.model, MarkovChain):
+        return ChainSource(scenario.model, scenario.length)
+    if isinstance(scenario.model, MultivariateGaussian):
+        return GaussianSource(scenario.model)
+    return NetworkSource(scenario.model, scenario.order)
 
 
 def _local(
-    plan: "Plan[Any]", scene: Scene, attack: Witness, box: BlackBox,
+    plan: "Plan[Any]", scenario: Scenario, attack: Witness, box: BlackBox,
     fixed: tuple[dict[int, Any], dict[int, Any]],
 ) -> Trial:  # fmt: skip
     """Return an attack on a series that is shown record by record."""
-    chain, mechanism = scene.model, plan.mechanism
+    chain, mechanism = scenario.model, plan.mechanism
     if not isinstance(chain, MarkovChain):
         raise NotSupported(
             f"a series is audited on a Markov chain, and the plan's model is a "
             f"{type(chain).__name__}; audit a plan for a MarkovChain"
         )
-    first, last = _window(plan, scene, attack)
-    redacted = isinstance(mechanism, Redaction)
+    first, last = _window(plan, scenario, attack)
+    redacted = plan.task == "redact"
     # erasures go by place, so they need the whole series; flips do not
-    begin, length = (0, scene.length) if redacted else (first, last - first + 1)
+    begin, length = (0, scenario.length) if redacted else (first, last - first + 1)
     source = ChainSource(chain, length, begin)
     inside = [{r - begin: v for r, v in some.items() if 0 <= r - begin < length} for some in fixed]
     hidden = hidden_chain(mechanism, chain, first, last - first + 1, offset=first)
@@ -96,22 +93,22 @@ def _local(
     def score(outputs: Any) -> Any:
         return ratio(outputs[:, first - begin : last - begin + 1])
 
-    outputs = mechanism.matrix.shape[1] if isinstance(mechanism, RandomizedResponse) else 2
+    outputs = len(mechanism.names(chain.states))
     return Trial(
         attack, length, (source.given(inside[0]), source.given(inside[1])), box,
-        chain.size + 1 if redacted else outputs, score, "the log-likelihood ratio of the series",
+        outputs + redacted, score, "the log-likelihood ratio of the series",
     )  # fmt: skip
 
 
-def _window(plan: "Plan[Any]", scene: Scene, attack: Witness) -> tuple[int, int]:
+def _window(plan: "Plan[Any]", scenario: Scenario, attack: Witness) -> tuple[int, int]:
     """Return the records that matter: up to the nearest known or surely shown one, or a few."""
     edges = {record for record, _ in attack.known}
     reach = REACH
-    if isinstance(plan.mechanism, Redaction):
+    if plan.task == "redact":
         edges |= set(np.flatnonzero(~plan.mechanism.probabilities.any(axis=1)).tolist())
-        reach = scene.length
+        reach = scenario.length
     left = [record for record in edges if record < attack.target]
     right = [record for record in edges if record > attack.target]
     first = max(left, default=max(attack.target - reach, 0))
-    last = min(right, default=min(attack.target + reach, scene.length - 1))
+    last = min(right, default=min(attack.target + reach, scenario.length - 1))
     return first, last

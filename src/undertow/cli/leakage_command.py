@@ -97,9 +97,8 @@ def _question(
 
 def _longer(model: "AnyModel") -> bool:
     """Return whether a witness is a pattern within a longer series: the model has no length."""
-    from undertow.plan import model_length
 
-    return model_length(model) is None
+    return model.length is None
 
 
 def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "Leakage") -> None:

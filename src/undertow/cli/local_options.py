@@ -97,14 +97,13 @@ def read_flips(text: str, model: "AnyModel") -> "RandomizedResponse":
     """Return the flips that were typed: one chance for all states, or one for each of two."""
     from undertow.channels import RandomizedResponse
     from undertow.errors import NotSupported
-    from undertow.plan import model_states
 
     chances = numbers(text, "--flips")
     if len(chances) == 2:
         return RandomizedResponse.binary(*chances)
     if len(chances) != 1:
         raise misuse(f"--flips needs one chance, or one for each of two states; found {text!r}")
-    states = len(model_states(model))
+    states = len(model.states)
     if not states:
         raise NotSupported("the model names no states, so there is nothing to flip to")
     return RandomizedResponse.symmetric(states, chances[0])

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from undertow.queries import State
 
 __all__ = [
-    "PUBLISHED",
     "counted_words",
     "is_local",
     "local_rows",
@@ -24,9 +23,6 @@ __all__ = [
     "verb_of",
 ]
 
-PUBLISHED = frozenset({"chakrabarti", "mq-printed"})
-"""Methods for series that are printed in a paper and do not prove the promise."""
-
 _DIGITS = 6
 _MOST_STATES, _MOST_RECORDS, _MOST_RUNS = 12, 20, 6
 """What is shown of a large plan; the plan file has all of it."""
@@ -34,18 +30,12 @@ _MOST_STATES, _MOST_RECORDS, _MOST_RUNS = 12, 20, 6
 
 def is_local(plan: "Plan[Any]") -> bool:
     """Return whether a plan is for a series, not for a curator's answer."""
-    from undertow.channels import LocalMechanism
-
-    return isinstance(plan.mechanism, LocalMechanism)
+    return plan.task != "answer"
 
 
 def verb_of(plan: "Plan[Any]") -> str:
     """Return the command that carries a plan out."""
-    from undertow.channels import LocalMechanism, Redaction
-
-    if isinstance(plan.mechanism, Redaction):
-        return "redact"
-    return "sanitize" if isinstance(plan.mechanism, LocalMechanism) else "release"
+    return {"answer": "release", "flip": "sanitize", "redact": "redact"}[plan.task]
 
 
 def local_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
@@ -71,12 +61,11 @@ def uncovered(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 def show_chances(plan: "Plan[Any]") -> None:
     """Print the channel of a plan, or its chances of erasure, where a row cannot hold them."""
-    from undertow.channels import RandomizedResponse, Redaction
-
-    if isinstance(plan.mechanism, Redaction):
-        _show_erasures(plan, plan.mechanism)
-    elif isinstance(plan.mechanism, RandomizedResponse) and _brief(plan, plan.mechanism) is None:
-        _show_channel(plan, plan.mechanism)
+    mechanism = plan.mechanism
+    if mechanism.kind == "redaction":
+        _show_erasures(plan, mechanism)
+    elif mechanism.kind == "flips" and _brief(plan, mechanism) is None:
+        _show_channel(plan, mechanism)
 
 
 def runs(records: Iterable[int]) -> str:
@@ -96,12 +85,10 @@ def runs(records: Iterable[int]) -> str:
 
 
 def _randomised(plan: "Plan[Any]") -> list[tuple[str, str]]:
-    from undertow.channels import Redaction, XorNoise
-
     mechanism = plan.mechanism
-    if isinstance(mechanism, Redaction):
+    if mechanism.kind == "redaction":
         return _erased(mechanism)
-    if isinstance(mechanism, XorNoise):
+    if mechanism.kind != "flips":
         return [
             ("flips", f"each record with chance {_chance(mechanism.flip_rate)}, in runs"),
             ("flips begin", f"with chance {_chance(mechanism.rho0)} after a record that is kept"),
@@ -191,12 +178,10 @@ def _show_erasures(plan: "Plan[Any]", mechanism: "Redaction") -> None:
 
 
 def _levels(plan: "Plan[Any]") -> list[tuple[str, str]]:
-    from undertow.channels import RandomizedResponse, XorNoise
-
-    if isinstance(plan.mechanism, XorNoise):
-        return [("DP level", "none is known: the flips depend on each other")]
-    if not isinstance(plan.mechanism, RandomizedResponse):
+    if plan.task == "redact":
         return []
+    if plan.mechanism.kind != "flips":
+        return [("DP level", "none is known: the flips depend on each other")]
     level = plan.dp_epsilon
     return [("DP level", "none: an output excludes a state" if math.isinf(level) else above(level))]
 

@@ -247,23 +247,21 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableText, path: Path) -> by
     from undertow.data.table import Data
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.erasures import draw_redaction
-    from undertow.reporting.words import question
 
     if reading.person is not None:
         frame = frame.filter(frame[reading.person] == frame[reading.person][0])
     series = Data(frame, value=column_of(frame).name, time=reading.time)
     shown = series.sequences(plan.states)[0]
-    title = question(plan.query)
+    title = plan.query.words()
     drawn = draw_redaction(plan, shown, title[:1].upper() + title[1:])
     return figure_bytes(drawn, figure_kind(path))
 
 
 def _facts(task: Task, plan: "Plan[Any]", shape: "Shape") -> dict[str, Any]:
-    from undertow.reporting.words import question
 
     counted = task.records.read(plan.states)
     return {
-        "question": question(plan.query),
+        "question": plan.query.words(),
         "records": shape.rows,
         "persons": shape.persons,
         "foreign": None if task.records.strict else str(counted),
@@ -281,11 +279,10 @@ def _facts(task: Task, plan: "Plan[Any]", shape: "Shape") -> dict[str, Any]:
 
 def _rows(task: Task, plan: "Plan[Any]", shape: "Shape") -> list[tuple[str, str]]:
     from undertow.reporting import scope
-    from undertow.reporting.words import question
 
     counted = counted_words(task.records.read(plan.states))
     return [
-        ("question", question(plan.query)),
+        ("question", plan.query.words()),
         ("records", scope.records(shape.rows, shape.persons)),
         ("foreign", counted or "refused by their row, which depends on the records"),
         *measure_rows(plan),

@@ -220,7 +220,6 @@ class QueryText:
     def read(self, model: "AnyModel") -> "AnyQuery":
         """Return the query, its states being those of the model."""
         from undertow.errors import NotSupported
-        from undertow.plan import model_states
         from undertow.queries import Histogram, Mean, Sum
 
         if self.count is not None:
@@ -229,7 +228,7 @@ class QueryText:
             return Sum(*read_range(self.sum, "--sum"))
         if self.mean is not None:
             return Mean(*read_range(self.mean, "--mean"))
-        if not model_states(model):
+        if not model.states:
             raise NotSupported(
                 "a histogram needs a model that names the states, such as a Markov chain"
             )
@@ -321,10 +320,9 @@ def open_ledger(where: str, dataset: str | None, key: Path | None = None) -> "Le
 
 def read_count(text: str, model: "AnyModel") -> "Count":
     """Return the count of the states named, a state being known by its text."""
-    from undertow.plan import model_states
     from undertow.queries import Count
 
-    states = model_states(model)
+    states = model.states
     if text in map(str, states):
         return Count([find_state(text, states)])
     return Count([find_state(name, states) for name in names(text, "--count")])

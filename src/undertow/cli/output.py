@@ -140,9 +140,7 @@ def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
 
 def query_words(query: "AnyQuery | LocalQuery") -> str:
     """Return what is asked, in words."""
-    from undertow.reporting.words import question
-
-    return question(query)
+    return query.words()
 
 
 @contextmanager

@@ -2,14 +2,14 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from undertow.cli.commands import command, option
 from undertow.cli.files import check_written, write_text
 from undertow.cli.local_options import LocalText
-from undertow.cli.local_output import PUBLISHED, is_local, local_rows, show_chances, uncovered
+from undertow.cli.local_output import is_local, local_rows, show_chances, uncovered
 from undertow.cli.options import (
     AgainstText,
     ForceOption,
@@ -17,12 +17,12 @@ from undertow.cli.options import (
     LimitOption,
     ModelText,
     QueryText,
-    Unit,
     find_state,
     misuse,
     read_records,
 )
 from undertow.cli.output import above, interval, show, waiting
+from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
@@ -32,37 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["plan", "plan_rows"]
 
 
-class Covers(StrEnum):
-    """Which shapes of data the proof must cover."""
-
-    series = "series"
-    windows = "windows"
-    any = "any"
-
-
-class Method(StrEnum):
-    """How the noise is calibrated."""
-
-    best = "best"
-    exact = "exact"
-    exchange = "exchange"
-    quilt = "quilt"
-    quilt_approx = "quilt-approx"
-    wasserstein = "wasserstein"
-    group = "group"
-    dependent = "dependent"
-    lange = "lange"
-    zhao = "zhao"
-    zhao_multistep = "zhao-multistep"
-    gaussian_bound = "gaussian-bound"
-    chakrabarti = "chakrabarti"
-    xor = "xor"
-    optimal = "optimal"
-    mq = "mq"
-    mq_printed = "mq-printed"
-    r3_relaxed = "3r-relaxed"
-    r3_constant = "3r-constant"
-    r3_individual = "3r-individual"
+Method = StrEnum("Method", {name: name for name in method_names()})  # type: ignore[misc]
+_BEST = Method(BEST)
+"""How the noise is calibrated, from the registry."""
 
 
 @command
@@ -73,16 +45,16 @@ def plan(
     local: LocalText,
     who: AgainstText,
     method: Method = option(
-        None, "How to calibrate; 'best' takes the least certified error.", Method.best
+        None, "How to calibrate; 'best' takes the least certified error.", _BEST
     ),
     pairs: str | None = option("A:B,C:D", "Only these values must not be told apart."),
-    covers: Covers = option(
+    covers: Literal["series", "windows", "any"] = option(
         None,
         "Proved for whole series, for one window of each, or for any windows and groups.",
-        Covers.series,
+        "series",
     ),
-    unit: Unit = option(
-        None, "What is protected: one record, or all records of a person.", Unit.record
+    unit: Literal["record", "person"] = option(
+        None, "What is protected: one record, or all records of a person.", "record"
     ),
     output: Path | None = option("FILE", "Write the plan there."),
     force: ForceOption = False,
@@ -129,7 +101,7 @@ def plan(
         from undertow.planning.search import calibrate
 
         found = calibrate(
-            query, described, epsilon, against, method.value,
+            query, described, epsilon, against, str(method),
             pairs=alike, protect=records, objective=local.aim(), **shape,
         )  # fmt: skip
     text = found.to_json() + "\n"
@@ -149,16 +121,13 @@ def plan(
 
 def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
-    from undertow.planning.methods import METHODS
     from undertow.reporting.scope import proved_for
-    from undertow.reporting.words import question
 
     promise, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
     local = is_local(plan)
-    proved = plan.method not in PUBLISHED if local else METHODS[plan.method].certified
-    basis = "" if proved else " (as published; the leakage below is certified)"
+    basis = "" if is_certified(plan) else " (as published; the leakage below is certified)"
     return [
-        ("question", question(plan.query)),
+        ("question", plan.query.words()),
         ("model", plan.model.describe()),
         ("method", plan.method + basis),
         *(local_rows(plan) if local else _noise_rows(plan)),
@@ -170,11 +139,8 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 
 def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
-    from undertow.mechanisms import DiscreteLaplace
-
-    noise = "discrete Laplace" if isinstance(plan.mechanism, DiscreteLaplace) else "Laplace"
     return [
-        ("noise", f"{noise}, scale {above(plan.mechanism.scale)}"),
+        ("noise", f"{plan.mechanism.words}, scale {above(plan.mechanism.scale)}"),
         ("DP level", above(plan.dp_epsilon)),
         ("leakage", f"{interval(plan.leakage)}; {plan.epsilon:g} is allowed"),
         ("expected error", f"{plan.expected_error:.6g}"),
@@ -182,16 +148,10 @@ def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
     ]
 
 
-def _shape(local: LocalText, covers: Covers, unit: Unit) -> dict[str, Any]:
+def _shape(local: LocalText, covers: str, unit: str) -> dict[str, Any]:
     """Return what calibrate is told about the shapes of data and the unit, if it is told."""
-    asked = {
-        name: choice.value
-        for name, choice, default in (
-            ("covers", covers, Covers.series),
-            ("unit", unit, Unit.record),
-        )
-        if choice is not default
-    }
+    asked = {"covers": covers} if covers != "series" else {}
+    asked |= {"unit": unit} if unit != "record" else {}
     if local.asked and asked:
         raise misuse(f"--{next(iter(asked))} goes with a curator's question, not with a series")
     return asked
@@ -199,9 +159,8 @@ def _shape(local: LocalText, covers: Covers, unit: Unit) -> dict[str, Any]:
 
 def _pairs(text: str, model: "AnyModel") -> "list[tuple[State, State]]":
     """Return the pairs of states of 'a:b,c:d'."""
-    from undertow.plan import model_states
 
-    states = model_states(model)
+    states = model.states
     found = []
     for part in text.split(","):
         ends = [find_state(end.strip(), states) for end in part.split(":")]

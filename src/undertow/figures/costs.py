@@ -21,6 +21,7 @@ from undertow.figures.canvas import (
     over,
     plain,
 )
+from undertow.methods import METHODS
 from undertow.numerics import Array
 
 if TYPE_CHECKING:
@@ -34,19 +35,11 @@ __all__ = ["draw_errors"]
 _LINE_HEIGHT = 0.052
 """Height of a one-line label as a share of the axes."""
 
-_SOLID = "-"
-_LOOKS: dict[str, tuple[str, Any]] = {
-    "exact": (BLUE, _SOLID),
-    "exchange": (BLUE, _SOLID),
-    "quilt": (PURPLE, _SOLID),
-    "quilt-approx": (PINK, _SOLID),
-    "wasserstein": (GREEN, _SOLID),
-    "group": (INK, _SOLID),
-    "lange": (ORANGE, (0, (5, 2))),
-    "zhao": (OLIVE, (0, (5, 1.5, 1, 1.5))),
-    "zhao-multistep": (RED, (0, (2, 1.2))),
-}
-"""Colour and dashes of a method; the published ones are dashed."""
+_SOLID: Any = "-"
+_CERTIFIED = [(colour, _SOLID) for colour in (BLUE, BLUE, PURPLE, PINK, GREEN, INK)]
+_PUBLISHED = [(ORANGE, (0, (5, 2))), (OLIVE, (0, (5, 1.5, 1, 1.5))), (RED, (0, (2, 1.2)))]
+"""Colours and dashes of the certified methods and of the published ones, in the order of the
+registry; those after them are grey."""
 
 _TITLE = 74
 """Characters of a title in full size."""
@@ -102,7 +95,10 @@ def _draw_errors(axes: "Axes", curves: "ErrorCurves", epsilon: float | None) -> 
 
 
 def _error_line(name: str, curves: "ErrorCurves") -> dict[str, Any]:
-    colour, dashes = _LOOKS.get(name, (GREY, _SOLID))
+    certified = curves.certified[name]
+    known = [m.name for m in METHODS["answer"].values() if m.certified == certified]
+    looks = dict(zip(known, _CERTIFIED if certified else _PUBLISHED, strict=False))
+    colour, dashes = looks.get(name, (GREY, _SOLID if certified else (0, (1, 1))))
     width = 1.1 if _weaker(name, curves) else 2.2
     return {"color": colour, "ls": dashes, "lw": width, "zorder": 3}
 

@@ -1,18 +1,91 @@
 """What every correlation model is: a frozen description of how records depend on each other."""
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from undertow.base_query import BaseQuery, State
+from undertow.errors import UnknownState
 
 __all__ = ["Model"]
 
 
-@runtime_checkable
-class Model(Protocol):
-    """A correlation model; the bounds dispatch on its concrete type."""
+class Model:
+    """What a model says about itself; the answers here are those of most models.
+
+    A model is a frozen dataclass with this base, a ``kind``, ``describe``, ``to_dict`` and
+    ``from_dict``, and a line in `undertow.models.registry` that names it and the module which
+    proves its leakages.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name in files, and in the registry."""
+
+    family: ClassVar[str] = "other"
+    """Which solvers of `undertow.planning` know it: chain, network, gaussian, groups, other."""
+
+    records_are_persons: ClassVar[bool] = False
+    """Whether every record is a person, so that persons depend on each other."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def length(self) -> int | None:
+            """The number of records, None for series of any length."""
+
+        @property
+        def states(self) -> tuple[State, ...]:
+            """The values that a record can have, () for numbers and where none are named."""
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""
-        ...
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description with a ``kind`` field."""
-        ...
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls, description: Any) -> "Model":
+        """Return the model described by `to_dict`, or refuse what is none."""
+        raise NotImplementedError
+
+    def members(self) -> "list[Model]":
+        """Return the single models behind this one: itself, or those of a set."""
+        return [self]
+
+    def most_records(self) -> int | None:
+        """Return the most records that one person has, None if the model does not say."""
+        return self.length
+
+    def dependent_records(self) -> int | None:
+        """Return the most records that depend on each other, None if there is no bound."""
+        return self.length
+
+    def endless(self) -> "Model | None":
+        """Return the model for series of any length, None if there is none."""
+        return None
+
+    def examples(self, query: BaseQuery) -> "Sequence[Model]":
+        """Return laws of the class that data can be drawn from to answer a query, () if none."""
+        return ()
+
+    def order(self) -> tuple[Any, ...]:
+        """Return the names of the records of its examples in its own order, () if it is theirs."""
+        return ()
+
+    def index(self, state: State) -> int:
+        """Return the place of a state; of 1 and True, and 1 and 1.0, the one of the same type.
+
+        >>> from undertow.models.markov import MarkovChain
+        >>> MarkovChain([[.5, .5], [.5, .5]], states=("a", "b")).index("b")
+        1
+        """
+        for place, name in enumerate(self.states):
+            if name == state and type(name) is type(state):
+                return place
+        if state in self.states:
+            return self.states.index(state)
+        known = ", ".join(map(repr, self.states[:12]))
+        raise UnknownState(f"the model has no state {state!r}; its states are {known}")

@@ -4,15 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel
+from undertow.models.base import Model
 from undertow.models.described import fields, number, whole
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import check_count
-from undertow.queries import State
 
 __all__ = ["Contagion", "household"]
 
@@ -52,7 +53,7 @@ def household(size: int, outside: float, passed: float) -> BayesianNetwork:
 
 
 @dataclass(frozen=True, slots=True)
-class Contagion:
+class Contagion(Model):
     """Households like `household`, flu being passed on with a probability in an interval.
 
     The flu example of [wang2016]; the leakage is the worst over all probabilities from ``low`` to
@@ -62,6 +63,10 @@ class Contagion:
     >>> flu.network(.1).law(1).round(4), flu.states
     (array([0.891, 0.109]), ('well', 'ill'))
     """
+
+    kind: ClassVar[str] = "contagion"
+    family: ClassVar[str] = "network"
+    records_are_persons: ClassVar[bool] = True
 
     size: int
     outside: float
@@ -93,6 +98,10 @@ class Contagion:
         """Return the household at one probability; every entry of its tables is monotone in it."""
         return household(self.size, self.outside, passed)
 
+    def examples(self, query: BaseQuery) -> list[Model]:
+        """Return the household at both ends of the interval."""
+        return [self.network(passed) for passed in dict.fromkeys(self.passed)]
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         return (
@@ -103,7 +112,7 @@ class Contagion:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
-            "kind": "contagion", "size": self.size, "outside": self.outside,
+            "kind": self.kind, "size": self.size, "outside": self.outside,
             "passed": list(self.passed),
         }  # fmt: skip
 

@@ -18,7 +18,7 @@ from undertow.errors import (
     InvalidModel,
     NotSupported,
 )
-from undertow.models.classes import ChainBox
+from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.models.sequences import MISSING, encode
 from undertow.models.sets import ModelSet

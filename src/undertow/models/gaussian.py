@@ -3,20 +3,22 @@
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
+from undertow.base_query import BaseQuery
+from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel, NotSupported
+from undertow.models.base import Model
 from undertow.models.definite import exponents, least_eigenvalue_lower
 from undertow.models.described import fields, number, numbers, whole
-from undertow.numerics import SYMMETRY, Array, check_count, check_positive, freeze
+from undertow.numerics import SYMMETRY, Array, Keyed, check_count, check_positive, freeze
 
-__all__ = ["GaussianClass", "MultivariateGaussian"]
+__all__ = ["GaussianClass", "MultivariateGaussian", "real_ends"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MultivariateGaussian:
+class MultivariateGaussian(Keyed, Model):
     """Records X_0 .. X_{n-1} that are jointly Gaussian with a known mean and covariance.
 
     Parameters
@@ -36,6 +38,9 @@ class MultivariateGaussian:
            [0.448, 1.   ]])
     """
 
+    kind: ClassVar[str] = "gaussian"
+    family: ClassVar[str] = "gaussian"
+
     mean: Array
     covariance: Array
     spread: float | None
@@ -47,14 +52,6 @@ class MultivariateGaussian:
         set_(self, "covariance", matrix)
         set_(self, "mean", _mean(mean, len(matrix)))
         set_(self, "spread", None if spread is None else check_positive(spread, "spread"))
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether both describe the same law and spread."""
-        return isinstance(other, MultivariateGaussian) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self._key())
 
     def _key(self) -> tuple[object, ...]:
         return self.mean.tobytes(), self.covariance.tobytes(), self.spread
@@ -88,6 +85,24 @@ class MultivariateGaussian:
         """
         return float(np.abs(self.correlations - np.eye(self.length)).max())
 
+    def dependent_records(self) -> int:
+        """Return the size of the largest connected component of non-zero covariances."""
+        linked = self.covariance != 0
+        left, largest = set(range(len(linked))), 0
+        while left:
+            stack, size = [left.pop()], 1
+            while stack:
+                new = left & set(np.flatnonzero(linked[stack.pop()]).tolist())
+                left -= new
+                size += len(new)
+                stack += new
+            largest = max(largest, size)
+        return largest
+
+    def examples(self, query: BaseQuery) -> list[Model]:
+        """Return the law itself."""
+        return [self]
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         limit = "" if self.spread is None else f", two values at most {self.spread:g} apart"
@@ -99,7 +114,7 @@ class MultivariateGaussian:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
-            "kind": "gaussian",
+            "kind": self.kind,
             "mean": self.mean.tolist(),
             "covariance": self.covariance.tolist(),
             "spread": self.spread,
@@ -170,7 +185,7 @@ class MultivariateGaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianClass:
+class GaussianClass(Model):
     """All jointly Gaussian models of n records whose correlations are at most ``rho``.
 
     Correlations may have either sign; only positive definite matrices count. ``sds`` are the
@@ -180,6 +195,9 @@ class GaussianClass:
     >>> GaussianClass(2, .4483, sds=[15.0, 20.41]).sds
     (15.0, 20.41)
     """
+
+    kind: ClassVar[str] = "gaussian-class"
+    family: ClassVar[str] = "gaussian"
 
     length: int
     rho: float
@@ -216,6 +234,19 @@ class GaussianClass:
         """Empty: the records are numbers, not states."""
         return ()
 
+    def dependent_records(self) -> int:
+        """Return the number of records, unless correlations are zero."""
+        return self.length if self.rho else 1
+
+    def examples(self, query: BaseQuery) -> list[Model]:
+        """Return the law whose correlations are all as large as they may be."""
+        low, high = real_ends(query)
+        sds = np.array(self.sds or [(high - low) / 4] * self.length)
+        correlations = np.full((self.length, self.length), self.rho)
+        np.fill_diagonal(correlations, 1.0)
+        covariance = correlations * sds[:, None] * sds
+        return [MultivariateGaussian((low + high) / 2, covariance, self.spread)]
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         variance = "equal variance" if self.sds is None else "known variances"
@@ -228,7 +259,7 @@ class GaussianClass:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
-            "kind": "gaussian-class",
+            "kind": self.kind,
             "n": self.length,
             "rho": self.rho,
             "sds": None if self.sds is None else list(self.sds),
@@ -248,6 +279,24 @@ class GaussianClass:
             None if sds is None else numbers(sds),
             None if spread is None else number(spread, "spread"),
         )
+
+
+def real_ends(query: BaseQuery) -> tuple[float, float]:
+    """Return the two values of a real record that are furthest apart under a query.
+
+    >>> from undertow.queries import Linear, Sum
+    >>> real_ends(Sum(0, 10)), real_ends(Linear([1, 1], spread=4))
+    ((0.0, 10.0), (-2.0, 2.0))
+    """
+    if query.ends is not None:
+        return query.ends
+    spread = getattr(query, "spread", None)
+    if spread is None:
+        raise NotSupported(
+            f"Gaussian records have no states, so a {type(query).__name__} of them has no data to "
+            "be drawn; audit a plan for a Sum, Mean or Linear"
+        )
+    return -spread / 2, -spread / 2 + spread
 
 
 def _covariance(values: Any) -> Array:

@@ -2,25 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from undertow.errors import InvalidInput, InvalidModel, UnknownState
+from undertow.base_query import BaseQuery, State
+from undertow.errors import InvalidInput, InvalidModel
+from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
-from undertow.models.stationary import stationary_law
-from undertow.numerics import ROUNDOFF, ROW_SUM, Array, check_count, freeze
-from undertow.queries import State
+from undertow.models.stationary import reachable, stationary_law
+from undertow.numerics import ROUNDOFF, ROW_SUM, Array, Keyed, check_count, freeze
 
 if TYPE_CHECKING:
-    from undertow.models.classes import ChainBox, MixingClass
+    from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
 
 __all__ = ["MarkovChain"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MarkovChain:
+class MarkovChain(Keyed, Model):
     """Records X_0, X_1, ... with Pr[X_{t+1} = y | X_t = x] = transition[x, y].
 
     Parameters
@@ -40,6 +41,9 @@ class MarkovChain:
     >>> chain.initial.round(4)
     array([0.721, 0.279])
     """
+
+    kind: ClassVar[str] = "markov-chain"
+    family: ClassVar[str] = "chain"
 
     transition: Array
     states: tuple[State, ...]
@@ -85,14 +89,6 @@ class MarkovChain:
             set_(self, "start", law)
             set_(self, "initial", law)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether both describe the same law."""
-        return isinstance(other, MarkovChain) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self._key())
-
     def _key(self) -> tuple[object, ...]:
         start = self.start if isinstance(self.start, str) else self.start.tobytes()
         return (
@@ -108,20 +104,6 @@ class MarkovChain:
     def homogeneous(self) -> bool:
         """Whether every step has the same transition matrix."""
         return self.transition.ndim == 2
-
-    def index(self, state: State) -> int:
-        """Return the row of a state.
-
-        >>> MarkovChain([[.5, .5], [.5, .5]], states=("a", "b")).index("b")
-        1
-        """
-        for row, name in enumerate(self.states):
-            if name == state and type(name) is type(state):
-                return row
-        if state in self.states:
-            return self.states.index(state)
-        known = ", ".join(map(repr, self.states[:12]))
-        raise UnknownState(f"the chain has no state {state!r}; its states are {known}")
 
     def step(self, record: int) -> Array:
         """Return the matrix that leads from ``record`` to the next one."""
@@ -267,6 +249,54 @@ class MarkovChain:
                 bounds = cumulative[row] if self.homogeneous else cumulative[record, row]
         return series
 
+    def visited(self) -> "MarkovChain | None":
+        """Return the chain on the states it can ever visit, or None if there is only one.
+
+        >>> MarkovChain([[1, 0, 0], [.5, .5, 0], [.2, .2, .6]], start=[0, 1, 0]).visited().states
+        (0, 1)
+        """
+        if not self.homogeneous:
+            return self
+        reached = (self.initial > 0).astype(float) @ reachable(self.transition)  # by state
+        members = np.flatnonzero(reached)
+        if len(members) == self.size:
+            return self
+        if len(members) < 2:
+            return None
+        return MarkovChain(
+            self.transition[np.ix_(members, members)],
+            [self.states[member] for member in members],
+            self.start if isinstance(self.start, str) else self.start[members],
+            self.length,
+        )
+
+    def dependent_records(self) -> int | None:
+        """Return the longest stretch without a step that forgets everything.
+
+        >>> MarkovChain([[.3, .7], [.3, .7]], length=30).dependent_records()
+        1
+        """
+        reduced = self.visited()
+        if reduced is None:
+            return 1
+        if reduced.homogeneous:
+            return 1 if (reduced.transition == reduced.transition[0]).all() else reduced.length
+        longest = run = 1
+        for step in reduced.transition:
+            run = 1 if (step == step[0]).all() else run + 1
+            longest = max(longest, run)
+        return longest
+
+    def endless(self) -> "MarkovChain | None":
+        """Return the chain for series of any length; none where steps differ."""
+        if not self.homogeneous:
+            return None
+        return MarkovChain(self.transition, self.states, self.start)
+
+    def examples(self, query: BaseQuery) -> list[Model]:
+        """Return the chain itself."""
+        return [self]
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         steps = "" if self.homogeneous else " with a matrix for each step"
@@ -277,7 +307,7 @@ class MarkovChain:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
-            "kind": "markov-chain",
+            "kind": self.kind,
             "transition": self.transition.tolist(),
             "states": list(self.states),
             "start": self.start if isinstance(self.start, str) else self.start.tolist(),
@@ -362,7 +392,7 @@ class MarkovChain:
         >>> MarkovChain.box([[.8, .1], [.3, .6]], [[.9, .2], [.4, .7]]).size
         2
         """
-        from undertow.models.classes import ChainBox
+        from undertow.models.chain_classes import ChainBox
 
         return ChainBox(lower, upper, states, length)
 
@@ -377,7 +407,7 @@ class MarkovChain:
         >>> MarkovChain.mixing(states=5, pi_min=.05, gap=.1, length=5000).size
         5
         """
-        from undertow.models.classes import MixingClass
+        from undertow.models.chain_classes import MixingClass
 
         return MixingClass(states, pi_min, gap, length)
 

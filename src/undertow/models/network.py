@@ -3,15 +3,16 @@
 import heapq
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from undertow.errors import InvalidInput, InvalidModel, UnknownState
+from undertow.base_query import BaseQuery, State
+from undertow.errors import InvalidInput, InvalidModel
+from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, read_name
 from undertow.models.elimination import Factor, eliminate
-from undertow.numerics import RAREST, ROUNDOFF, ROW_SUM, Array, check_count, freeze
-from undertow.queries import State
+from undertow.numerics import RAREST, ROUNDOFF, ROW_SUM, Array, Keyed, check_count, freeze
 
 __all__ = ["BayesianNetwork", "Node", "plain_name"]
 
@@ -19,7 +20,7 @@ Node = Hashable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BayesianNetwork:
+class BayesianNetwork(Keyed, Model):
     """Records with Pr[all] = product over nodes of Pr[node | its parents].
 
     Tables are plain arrays and are never fitted here. All records have the same states; latent
@@ -45,6 +46,9 @@ class BayesianNetwork:
     >>> flu.law("ann", given={"bob": 1}).round(4)
     array([0.6429, 0.3571])
     """
+
+    kind: ClassVar[str] = "network"
+    family: ClassVar[str] = "network"
 
     edges: tuple[tuple[Node, Node], ...]
     states: tuple[State, ...]
@@ -92,14 +96,6 @@ class BayesianNetwork:
         set_(self, "numbers", numbers)
         set_(self, "records", records)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether both describe the same law of the same nodes."""
-        return isinstance(other, BayesianNetwork) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self._key())
-
     def _key(self) -> tuple[object, ...]:
         tables = tuple((table.shape, table.tobytes()) for table in self.tables)
         return (self.nodes, self.parents, self.latent, self.states, tables)
@@ -123,20 +119,6 @@ class BayesianNetwork:
     def cpds(self) -> dict[Node, Array]:
         """The tables by node."""
         return dict(zip(self.nodes, self.tables, strict=True))
-
-    def index(self, state: State) -> int:
-        """Return the place of a state.
-
-        >>> BayesianNetwork([], {"ann": [.9, .1]}, states=("well", "ill")).index("ill")
-        1
-        """
-        for place, name in enumerate(self.states):
-            if name == state and type(name) is type(state):
-                return place
-        if state in self.states:
-            return self.states.index(state)
-        known = ", ".join(map(repr, self.states[:12]))
-        raise UnknownState(f"the network has no state {state!r}; its states are {known}")
 
     def number(self, node: Node) -> int:
         """Return the place of a node in ``nodes``, or refuse an unknown one."""
@@ -256,6 +238,15 @@ class BayesianNetwork:
             drawn.append(min(found, int(np.flatnonzero(row)[-1])))
         return [self.states[drawn[self.numbers[node]]] for node in self.records]
 
+    def dependent_records(self) -> int:
+        """Return the most records in one connected component."""
+        records = {self.number(node) for node in self.records}
+        return max(len(records.intersection(part)) for part in self.components())
+
+    def examples(self, query: BaseQuery) -> list[Model]:
+        """Return the network itself."""
+        return [self]
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         hidden = f" and {len(self.latent)} latent nodes" if self.latent else ""
@@ -265,7 +256,7 @@ class BayesianNetwork:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
-            "kind": "network",
+            "kind": self.kind,
             "nodes": list(self.nodes),
             "edges": [list(edge) for edge in self.edges],
             "tables": [table.tolist() for table in self.tables],

@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from undertow.errors import InvalidModel, UnknownState
+from undertow.base_query import BaseQuery, State
+from undertow.errors import InvalidModel
+from undertow.models.base import Model
 from undertow.models.descent import canonical_order, check_descent, check_parents, check_sexes
 from undertow.models.described import fields, numbers, read_name
 from undertow.models.network import BayesianNetwork, Node, plain_name
-from undertow.numerics import Array, freeze
-from undertow.queries import State
+from undertow.numerics import Array, Keyed, freeze
 
 __all__ = ["GENOTYPES", "MENDEL", "Family", "Pedigree", "hardy_weinberg"]
 
@@ -118,7 +119,7 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pedigree:
+class Pedigree(Keyed, Model):
     """Genotypes at one locus of people of known descent.
 
     Children follow Mendel's laws, founders (people without parents here) are in Hardy-Weinberg
@@ -146,6 +147,10 @@ class Pedigree:
     >>> trio.people, trio.length, trio.states
     (('kim', 'bob', 'ann'), 3, ('BB', 'Bb', 'bb'))
     """
+
+    kind: ClassVar[str] = "pedigree"
+    family: ClassVar[str] = "network"
+    records_are_persons: ClassVar[bool] = True
 
     parents: Mapping[Node, tuple[Node | None, Node | None]]
     allele_frequency: float | tuple[float, float]
@@ -193,14 +198,6 @@ class Pedigree:
         set_(self, "latent", hidden)
         check_descent(table)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether both describe the same people and frequencies."""
-        return isinstance(other, Pedigree) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self._key())
-
     def _key(self) -> tuple[object, ...]:
         return (
             tuple(self.parents.items()), self.allele_frequency, self.people,
@@ -228,16 +225,6 @@ class Pedigree:
         if isinstance(self.allele_frequency, tuple):
             return self.allele_frequency
         return self.allele_frequency, self.allele_frequency
-
-    def index(self, state: State) -> int:
-        """Return the place of a genotype.
-
-        >>> Pedigree({"kim": ("bob", "ann")}).index("bb")
-        2
-        """
-        if state in GENOTYPES:
-            return GENOTYPES.index(state)
-        raise UnknownState(f"a pedigree has no state {state!r}; genotypes are 'BB', 'Bb' and 'bb'")
 
     def families(self) -> list[Family]:
         """Return the families, in the order of their first members.
@@ -289,6 +276,27 @@ class Pedigree:
 
         return read_pedigree(path, allele_frequency, latent)
 
+    def dependent_records(self) -> int:
+        """Return the most records in one family."""
+        return max(family.length for family in self.families())
+
+    def examples(self, query: BaseQuery) -> list[Model]:
+        """Return the network of all families at either end of the allele's frequency."""
+        return [self._network(frequency) for frequency in dict.fromkeys(self.frequencies)]
+
+    def order(self) -> tuple[Node, ...]:
+        """Return the people, whom a network of families may have in another order."""
+        return self.people
+
+    def _network(self, frequency: float) -> BayesianNetwork:
+        families = [family.network(frequency) for family in self.families()]
+        return BayesianNetwork(
+            [edge for family in families for edge in family.edges],
+            {node: table for family in families for node, table in family.cpds.items()},
+            self.states,
+            [node for family in families for node in family.latent],
+        )
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         families = self.families()
@@ -308,7 +316,7 @@ class Pedigree:
         """Return a JSON-ready description."""
         low, high = self.frequencies
         return {
-            "kind": "pedigree",
+            "kind": self.kind,
             "people": list(self.people),
             "parents": [[child, *pair] for child, pair in self.parents.items()],
             "sexes": [[person, sex] for person, sex in self.sexes.items()],

@@ -1,26 +1,23 @@
 """Sets of models: the leakage is the worst case over the set."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from undertow.base_query import State
 from undertow.errors import InvalidModel
-from undertow.models.classes import ChainBox, MixingClass
-from undertow.models.contagion import Contagion
-from undertow.models.described import fields, text, whole
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-from undertow.models.groups import Groups
-from undertow.models.markov import MarkovChain
-from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import Pedigree
+from undertow.models.base import Model
+from undertow.models.described import fields, text
+from undertow.models.registry import model_from_dict
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "members", "model_from_dict"]
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSet:
+class ModelSet(Model):
     """A finite list of models, any of which may be the true one.
 
+    >>> from undertow import MarkovChain
     >>> still = MarkovChain([[.9, .1], [.3, .7]])
     >>> lively = MarkovChain([[.7, .3], [.4, .6]])
     >>> len(ModelSet([still, lively]).models)
@@ -29,10 +26,12 @@ class ModelSet:
     'any one of 2 models (two good days)'
     """
 
-    models: tuple["AnyModel", ...]
+    kind: ClassVar[str] = "set"
+
+    models: tuple[Model, ...]
     note: str | None
 
-    def __init__(self, models: Iterable["AnyModel"], note: str | None = None) -> None:
+    def __init__(self, models: Iterable[Model], note: str | None = None) -> None:
         """Keep the models; refuse an empty set and mixed state names."""
         try:
             members = tuple(models)
@@ -43,13 +42,13 @@ class ModelSet:
         if not members:
             raise InvalidModel("a model set needs at least one model")
         for position, member in enumerate(members):
-            if not isinstance(member, AnyModel):
+            if not isinstance(member, Model):
                 raise InvalidModel(
                     f"member {position} of the set is a {type(member).__name__}, not a model"
                 )
         if note is not None and not isinstance(note, str):
             raise InvalidModel(f"the note of a set must be a text, found {type(note).__name__}")
-        named = [member for member in _flat(members) if not isinstance(member, Groups)]
+        named = [one for member in members for one in member.members() if one.family != "groups"]
         names = {member.states for member in named}
         lengths = {member.length for member in named}
         if len(names) > 1 or len(lengths) > 1:
@@ -60,6 +59,25 @@ class ModelSet:
         object.__setattr__(self, "models", members)
         object.__setattr__(self, "note", note)
 
+    @property
+    def length(self) -> int | None:
+        """The number of records, where the members fix it."""
+        return next((one.length for one in self.models if one.length is not None), None)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The states, where the members name them."""
+        return next((one.states for one in self.models if one.states), ())
+
+    def members(self) -> list[Model]:
+        """Return the single models, those of sets inside the set included."""
+        return [one for member in self.models for one in member.members()]
+
+    def endless(self) -> "ModelSet | None":
+        """Return the set for series of any length, if every member has one."""
+        found = [member.endless() for member in self.models]
+        return ModelSet([m for m in found if m is not None], self.note) if all(found) else None
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         return f"any one of {len(self.models)} models" + (f" ({self.note})" if self.note else "")
@@ -67,74 +85,27 @@ class ModelSet:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         note = {} if self.note is None else {"note": self.note}
-        return {"kind": "set", "models": [member.to_dict() for member in self.models], **note}
+        return {"kind": self.kind, "models": [member.to_dict() for member in self.models], **note}
 
-
-SingleModel = (
-    MarkovChain
-    | Groups
-    | ChainBox
-    | MixingClass
-    | MultivariateGaussian
-    | GaussianClass
-    | BayesianNetwork
-    | Pedigree
-    | Contagion
-)
-AnyModel = SingleModel | ModelSet
-
-
-def _flat(members: Iterable[AnyModel]) -> list[SingleModel]:
-    found: list[SingleModel] = []
-    for member in members:
-        found.extend(_flat(member.models) if isinstance(member, ModelSet) else [member])
-    return found
-
-
-def members(model: AnyModel) -> list[SingleModel]:
-    """Return the single models behind a model, sets inside sets included.
-
-    >>> len(members(ModelSet([Groups(2), ModelSet([Groups(3), Groups(4)])])))
-    3
-    """
-    return _flat([model])
-
-
-def model_from_dict(description: Any) -> AnyModel:
-    """Return the model described by a ``to_dict``; a bare chain may leave ``kind`` out.
-
-    >>> model_from_dict({"kind": "groups", "size": 3})
-    Groups(size=3)
-    """
-    if not isinstance(description, dict):
-        raise InvalidModel("a model is described by an object with a 'kind'; found something else")
-    kind = description.get("kind", "markov-chain")
-    if kind == "markov-chain":
-        return MarkovChain.from_dict(description)
-    if kind == "groups":
-        if "size" not in description:
-            raise InvalidModel("a groups model needs a 'size'; none was found")
-        read = fields(description, "a groups model", ("size",), ("kind",))
-        return Groups(whole(read["size"], "group size", 2**53))
-    if kind == "set":
-        members = description.get("models")
-        if not isinstance(members, list):
+    @classmethod
+    def from_dict(cls, description: Any) -> "ModelSet":
+        """Return the set described by `to_dict`."""
+        if not isinstance(description.get("models"), list):
             raise InvalidModel("a model set needs a list 'models'; none was found")
         note = fields(description, "a model set", ("models",), ("kind", "note")).get("note")
         said = None if note is None else text(note, "the note of a set")
-        return ModelSet([model_from_dict(member) for member in members], said)
-    if isinstance(kind, str) and kind in _READERS:
-        return _READERS[kind](description)
-    known = ", ".join(("markov-chain", "groups", "set", *_READERS))
-    raise InvalidModel(f"unknown kind of model {repr(kind)[:40]}; known: {known}")
+        return cls([model_from_dict(member) for member in description["models"]], said)
 
 
-_READERS: dict[str, Callable[[dict[str, Any]], AnyModel]] = {
-    "box": ChainBox.from_dict,
-    "mixing": MixingClass.from_dict,
-    "gaussian": MultivariateGaussian.from_dict,
-    "gaussian-class": GaussianClass.from_dict,
-    "network": BayesianNetwork.from_dict,
-    "pedigree": Pedigree.from_dict,
-    "contagion": Contagion.from_dict,
-}
+AnyModel = Model
+SingleModel = Model
+
+
+def members(model: Model) -> list[Model]:
+    """Return the single models behind a model, sets inside sets included.
+
+    >>> from undertow.models.groups import Groups
+    >>> len(members(ModelSet([Groups(2), ModelSet([Groups(3), Groups(4)])])))
+    3
+    """
+    return model.members()

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
 from undertow.adversaries import Secrets
+from undertow.bounds.chains.count import METHOD as ENUMERATED
 from undertow.bounds.chains.lipschitz import enumerable, query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
@@ -25,105 +25,104 @@ from undertow.bounds.chains.quilt import (
     quilt_search,
     spectral_gap,
 )
-from undertow.bounds.chains.rays import visited
 from undertow.bounds.chains.wasserstein import count_distance
 from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.certificate import Leakage
 from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, PureDP, dp_epsilon_upper
-from undertow.models.classes import MixingClass
+from undertow.mechanisms import PureDP
+from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import aim, largest_level
-from undertow.planning.questions import CERTAIN, Noise, Prove, Question, Remembered
+from undertow.planning.questions import (
+    CERTAIN,
+    Noise,
+    Prove,
+    Question,
+    Remembered,
+    chains_of,
+    noise_way,
+)
 from undertow.queries import AnyQuery, Count
 
 __all__ = [
-    "prove_exact",
-    "prove_exchange",
-    "prove_published",
-    "prove_quilt",
-    "prove_quilt_approx",
-    "prove_wasserstein",
-    "solve_exact",
-    "solve_exchange",
-    "solve_lange",
-    "solve_quilt",
-    "solve_quilt_approx",
-    "solve_wasserstein",
-    "solve_zhao",
-    "solve_zhao_multistep",
-]
+    "EXACT", "EXCHANGE", "LANGE", "QUILT", "QUILT_APPROX", "WASSERSTEIN", "ZHAO", "ZHAO_MULTISTEP",
+    "by_distance", "by_level", "by_quilts", "distance_leakage", "quilt_effort", "quilt_leakage",
+    "worst_of_level",
+]  # fmt: skip
 
 
 def solve_exact(question: Question) -> Noise:
     """Return the least noise for a count, by its exact leakage."""
-    query, model, against = _counted(question), question.model, question.against
+    model, against = question.model, question.against
+    _check_count(question)
 
     def measure(rate: float) -> Leakage:
-        return leakage(DiscreteLaplace(query, 1 / rate), model, against, covers=question.covers)
+        return leakage(question.noise(1 / rate), model, against, covers=question.covers)
 
     rate = largest_level(measure, model, aim(question.epsilon), question.search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
-    return DiscreteLaplace(query, up(1 / rate))
+    return question.noise(up(1 / rate))
 
 
 @Remembered
 def prove_exact(question: Question, noise: Noise) -> Leakage:
     """Return the exact leakage of a noisy count, of whole series or of any window."""
-    _counted(question)
+    _check_count(question)
     leak = leakage(noise, question.model, question.against, covers=question.covers)
-    if leak.method != "exact":
+    if leak.method != ENUMERATED:
         raise MethodRefused(
             "'exact' cannot enumerate the windows of this chain; use method='exchange'"
         )
     return leak
 
 
-def _counted(question: Question) -> Count:
-    """Return the count that is asked of chains, or refuse."""
-    if not isinstance(question.query, Count):
+def _check_count(question: Question) -> None:
+    """Refuse anything but a count on chains."""
+    if question.query.kind != "count":
         raise MethodRefused(
             f"'exact' knows counts on chains, not {type(question.query).__name__}; use "
             "method='exchange'"
         )
     question.chains("exact")
-    if question.covers == "any":
-        raise MethodRefused(
-            "'exact' covers one answer on whole series or windows, not groups within a series and "
-            "gaps; use method='exchange'"
-        )
-    return question.query
 
 
 def solve_exchange(question: Question) -> Noise:
     """Return the noise for any query: what all algorithms of its DP level could leak."""
-    model, length = question.model, question.length
     _more_than_mixing(question)
-    budget = largest_level(
-        lambda level: leakage(PureDP(level), model, question.against),
-        model, aim(question.epsilon), question.search,
-    )  # fmt: skip
+    return by_level(
+        question, lambda level: leakage(PureDP(level), question.model, question.against)
+    )
+
+
+def by_level(question: Question, measure: Callable[[float], Leakage]) -> Noise:
+    """Return the noise of the largest DP level that keeps the promise."""
+    budget = largest_level(measure, question.model, aim(question.epsilon), question.search)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
-    return question.noise(up(question.query.sensitivity(length) / budget, 16))
+    return question.noise(up(question.query.sensitivity(question.length) / budget, 16))
 
 
 @Remembered
 def prove_exchange(question: Question, noise: Noise) -> Leakage:
     """Return what all algorithms of the DP level of a noise could leak."""
     _more_than_mixing(question)
-    level = dp_epsilon_upper(noise, question.length)
-    leak = leakage(PureDP(level), question.model, question.against)
     whose = "the lower end and the witness are those of the worst algorithm of this DP level"
+    return worst_of_level(question, noise, whose)
+
+
+def worst_of_level(question: Question, noise: Noise, whose: str) -> Leakage:
+    """Return the leakage of all algorithms of the DP level of a noise, and say ``whose`` it is."""
+    level = PureDP(noise.level_upper(question.length))
+    leak = leakage(level, question.model, question.against)
     return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
 
 
 def _more_than_mixing(question: Question) -> None:
-    if any(isinstance(member, MixingClass) for member in members(question.model)):
+    if any(member.kind == "mixing" for member in members(question.model)):
         raise MethodRefused(
             "'exchange' needs the chain, not only how fast it mixes; use method='quilt-approx'"
         )
@@ -151,21 +150,16 @@ class _Quilts:
 
 def _exact_quilts(question: Question) -> _Quilts:
     chains = question.chains("quilt")
-    form: Literal["any", "ignorant"] = "ignorant" if question.against == "ignorant" else "any"
-    secrets = question.secrets
-    if all(visited(chain) is None for chain in chains):
+    form, secrets = question.form, question.secrets
+    if all(chain.visited() is None for chain in chains):
         raise NothingToProtect(CERTAIN)
 
     def search(score: Score) -> Quilt:
         found = [quilt_search(c, form, score, secrets.pairs, secrets.records) for c in chains]
         return max(found, key=lambda quilt: quilt.value)
 
-    conditional = " (conditional on whatever else is known)" if form == "any" else ""
-    assumptions = (
-        "the records follow the stated Markov chain",
-        f"exact max-influences{conditional}",
-    )
-    return _Quilts("quilt", search, assumptions)
+    said = ("the records follow the stated Markov chain", question.influences)
+    return _Quilts("quilt", search, said)
 
 
 def solve_quilt_approx(question: Question) -> Noise:
@@ -213,7 +207,7 @@ def _mixing_quilts(question: Question) -> _Quilts:
 
 def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
     """Return the least stationary probability and the gap of a chain, or refuse it."""
-    reduced = visited(chain)
+    reduced = chain.visited()
     if reduced is None:
         raise NothingToProtect(CERTAIN)
     if not reduced.homogeneous:
@@ -241,43 +235,52 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
 
 
 def _by_quilts(question: Question, quilts: _Quilts, prove: Prove) -> Noise:
-    """Return the noise for the best quilts, a little more where the proof needs it."""
+    """Return the noise for the best quilts, or refuse where a record reaches everywhere."""
     found = quilts.search(Scale(aim(question.epsilon)))
-    if found.value == 0:
-        raise NothingToProtect(CERTAIN)
     if math.isinf(found.value):
         raise MethodRefused(
             f"'{quilts.method}' finds no quilt that a record influences by less than "
             f"{question.epsilon:g}; give the chain a length, raise epsilon, or use "
             "method='exchange'"
         )
-    scale = up(question.query.sensitivity(question.length) * found.value, 16)
+    return by_quilts(question, found.value, prove)
+
+
+def by_quilts(question: Question, value: float, prove: Prove) -> Noise:
+    """Return the noise for quilts of a scale, a little more where the proof needs it."""
+    if value == 0:
+        raise NothingToProtect(CERTAIN)
+    noise = question.noise(up(question.query.sensitivity(question.length) * value, 16))
     for _ in range(8):
-        noise = question.noise(scale)
         if prove(question, noise).proves(question.epsilon):
             break
-        scale = up(scale, 64)
+        noise = question.noise(up(noise.scale, 64))
     return noise
 
 
 def _quilted(question: Question, quilts: _Quilts, noise: Noise) -> Leakage:
     """Return what the best quilts prove for the DP level of a noise."""
-    found = quilts.search(Bound(dp_epsilon_upper(noise, question.length)))
-    inside = found.inside(question.length)
-    note = f"the worst record's quilt has {inside} records inside"
+    found = quilts.search(Bound(noise.level_upper(question.length)))
+    note = f"the worst record's quilt has {found.inside(question.length)} records inside"
+    return quilt_leakage(question, quilts.method, found.value, *quilts.assumptions, note)
+
+
+def quilt_leakage(question: Question, method: str, value: float, *notes: str) -> Leakage:
+    """Return what Markov quilts prove, Theorem 4.4 of [wang2016]."""
     return Leakage(
-        0.0, up(found.value), quilts.method, question.against,
-        assumptions=(*quilts.assumptions, note),
-        citation="Theorem 4.4 of [wang2016]",
-        secrets=question.secrets,
-        covers="any",
+        0.0, up(value), method, question.against, assumptions=notes,
+        citation="Theorem 4.4 of [wang2016]", secrets=question.secrets, covers="any",
     )  # fmt: skip
 
 
 def solve_wasserstein(question: Question) -> Noise:
     """Return the noise for how far one record moves the answer, Theorem 3.2 of [wang2016]."""
     question.chains("wasserstein")
-    distance = _distance(question.query, question.model, question.secrets)
+    return by_distance(question, _distance(question.query, question.model, question.secrets))
+
+
+def by_distance(question: Question, distance: float) -> Noise:
+    """Return the noise that hides a move of the answer by so much."""
     if distance == 0:
         raise NothingToProtect(CERTAIN)
     return question.noise(divide_up(distance, question.epsilon))
@@ -288,34 +291,35 @@ def prove_wasserstein(question: Question, noise: Noise) -> Leakage:
     """Return how far one record moves the answer, in units of a noise's scale."""
     question.chains("wasserstein")
     distance = _distance(question.query, question.model, question.secrets)
+    return distance_leakage(question, noise, distance, "Markov chain")
+
+
+def distance_leakage(question: Question, noise: Noise, distance: float, model: str) -> Leakage:
+    """Return a distance in units of a noise's scale, Theorem 3.2 of [wang2016]."""
     return Leakage(
         0.0, divide_up(distance, noise.scale), "wasserstein", question.against,
         assumptions=(
-            "the records follow the stated Markov chain",
+            f"the records follow the stated {model}",
             f"two values of a record move the answer by at most {distance:g}",
         ),
-        citation="Theorem 3.2 of [wang2016]",
-        secrets=question.secrets,
+        citation="Theorem 3.2 of [wang2016]", secrets=question.secrets,
     )  # fmt: skip
 
 
 @Remembered
 def _distance(query: AnyQuery, model: AnyModel, secrets: Secrets) -> float:
     """Return how far one record moves the answer, the largest over the chains."""
-    distance = 0.0
-    for chain in members(model):
-        if not isinstance(chain, MarkovChain):
-            continue
+    hidden = (secrets.pairs, secrets.records)
+
+    def reach(chain: MarkovChain) -> float:
         if isinstance(query, Count):
             counted = np.isin(np.arange(chain.size), [chain.index(s) for s in query.states])
-            found = count_distance(chain, counted, secrets.pairs, secrets.records)
-            reach = float(found.upper)
-            if found.lower < found.upper and enumerable(chain):  # two chances may tie exactly
-                reach = query_distance(chain, query, secrets.pairs, secrets.records)
-        else:
-            reach = query_distance(chain, query, secrets.pairs, secrets.records)
-        distance = max(distance, reach)
-    return distance
+            found = count_distance(chain, counted, *hidden)
+            if found.lower == found.upper or not enumerable(chain):  # else two chances may tie
+                return float(found.upper)
+        return query_distance(chain, query, *hidden)
+
+    return max(map(reach, chains_of(model)))
 
 
 def _published(method: str, constant: Callable[[MarkovChain], float], question: Question) -> Noise:
@@ -349,5 +353,29 @@ def prove_published(question: Question, noise: Noise) -> Leakage:
     return leakage(noise, question.model, question.against)
 
 
-solve_lange = partial(_published, "lange", lange_constant)
-solve_zhao = partial(_published, "zhao", zhao_constant)
+def quilt_effort(model: AnyModel) -> float:
+    """Return how long a search for quilts takes, in units of some 30 microseconds.
+
+    Quilts are as wide as dependence reaches, 1 / gap with the gap of the transition matrix; all
+    widths on both sides are tried, and each position where the law of a record changes.
+    """
+    work = 0.0
+    for chain in chains_of(model):
+        if not chain.homogeneous:
+            work += 150.0 * (chain.length or math.inf)
+            continue
+        second = sorted(abs(np.linalg.eigvals(chain.transition)))[-2]
+        width = 1 / max(1 - float(second), 1e-9)
+        positions = 1.0 if isinstance(chain.start, str) else 50 * width
+        work += chain.size / 2 * width**2 * positions
+    return work
+
+
+EXACT = noise_way(solve_exact, prove_exact)
+EXCHANGE = noise_way(solve_exchange, prove_exchange)
+QUILT = noise_way(solve_quilt, prove_quilt)
+QUILT_APPROX = noise_way(solve_quilt_approx, prove_quilt_approx)
+WASSERSTEIN = noise_way(solve_wasserstein, prove_wasserstein)
+LANGE = noise_way(partial(_published, "lange", lange_constant), prove_published)
+ZHAO = noise_way(partial(_published, "zhao", zhao_constant), prove_published)
+ZHAO_MULTISTEP = noise_way(solve_zhao_multistep, prove_published)

@@ -8,32 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from undertow.accuracy import expected_error
 from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
+from undertow.methods import METHODS, Method, find_method, methods_for
 from undertow.models.sets import AnyModel
-from undertow.numerics import Array, freeze
+from undertow.numerics import Array, check_epsilon, freeze
 from undertow.plan import Plan
 from undertow.planning.budget import Search
-from undertow.planning.methods import METHODS, methods_for
-from undertow.planning.search import calibrate, check_question, least_error
-from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
+from undertow.planning.methods import solve
+from undertow.planning.questions import Question
+from undertow.planning.search import check_question, least_error, plan_by
+from undertow.queries import AnyQuery, LocalQuery
 from undertow.rounding import above
 
 __all__ = ["Comparison", "ErrorCurves", "Row", "compare", "error_curves"]
-
-SERIES = {"exact": True, "exchange": True, "xor": True, "chakrabarti": False}
-REDACTED = {
-    "optimal": True,
-    "mq": True,
-    "3r-relaxed": True,
-    "3r-constant": True,
-    "3r-individual": True,
-    "mq-printed": False,
-}
-"""Methods for series, and whether they are certified."""
 
 _DRAWN = 1e-3
 """Relative precision of the levels behind a curve: finer than a line is wide."""
@@ -45,8 +35,9 @@ class Row:
 
     ``protects`` is the adversary that the plan was made for. A method that knows only the
     ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the promise that
-    was asked for. ``leakage`` is what the plan leaks in truth against the adversary asked
-    about, by the sharpest certified bound, and None where none is known.
+    was asked for, which a published one must be found to do. ``leakage`` is what the plan leaks
+    in truth against the adversary asked about, by the sharpest certified bound, and None where none
+    is known.
     """
 
     method: str
@@ -61,12 +52,12 @@ class Row:
     @property
     def scale(self) -> float | None:
         """The noise scale, of a curator's answer."""
-        return None if self._local else self.plan.noise.scale  # type: ignore[union-attr]
+        return None if self._noisy is None else self._noisy.noise.scale
 
     @property
     def expected_error(self) -> float | None:
         """The expected absolute error of one released number."""
-        return None if self._local else self.plan.expected_error  # type: ignore[union-attr]
+        return None if self._noisy is None else self._noisy.expected_error
 
     @property
     def measures(self) -> dict[str, float]:
@@ -74,14 +65,14 @@ class Row:
         return {} if self.plan is None else dict(self.plan.measures)
 
     @property
-    def _local(self) -> bool:
-        """Whether there is no noise to speak of."""
-        return self.plan is None or isinstance(self.plan.query, Series | Redacted)
-
-    @property
     def error_bar(self) -> float | None:
         """The distance within which all released numbers lie with probability 95%."""
-        return None if self._local else self.plan.accuracy(0.05)  # type: ignore[union-attr]
+        return None if self._noisy is None else self._noisy.accuracy(0.05)
+
+    @property
+    def _noisy(self) -> Plan[Any] | None:
+        """The plan, where it adds noise to an answer."""
+        return self.plan if self.plan is not None and self.plan.task == "answer" else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -135,13 +126,7 @@ class Comparison:
     def best(self) -> Plan[Any] | None:
         """The certified plan that keeps the promise with the least error, or the most shown."""
         plans = [row.plan for row in self.rows if row.certified and row.meets and row.plan]
-        if not plans:
-            return None
-        if isinstance(self.query, Series):
-            return min(plans, key=lambda plan: plan.expected_flips)
-        if isinstance(self.query, Redacted):
-            return max(plans, key=lambda plan: plan.utility)
-        return least_error(plans)
+        return least_error(plans) if plans else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -156,8 +141,9 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the table as plain text."""
+        local = self.query.task != "answer"
         measured: tuple[str, ...] = ("scale", "error", "95% within")
-        if isinstance(self.query, Series | Redacted):
+        if local:
             measured = tuple(dict.fromkeys(name for row in self.rows for name in row.measures))
         head = ("method", *measured, "leaks", "protects", "basis")
         lines: list[tuple[str, ...]] = [head]
@@ -171,7 +157,7 @@ class Comparison:
             leaks = "?" if row.leakage is None else above(row.leakage.upper, 4)
             whom = row.protects if isinstance(row.protects, str) else "this attacker"
             found = [row.scale, row.expected_error, row.error_bar]
-            if isinstance(self.query, Series | Redacted):
+            if local:
                 found = [row.measures.get(name) for name in measured]
             numbers = ["-" if number is None else f"{number:.5g}" for number in found]
             mark = "" if row.meets else " only"
@@ -205,53 +191,30 @@ def compare(
     >>> table.best.method, round(table["quilt"].scale, 3), table["wasserstein"].protects
     ('exchange', 15.939, 'ignorant')
     """
-    if isinstance(query, Series | Redacted):
-        return _compare_local(query, model, epsilon, against, methods, tick)
     question = check_question(query, model, epsilon, against, pairs, protect)
     rows = []
-    for name in _named(methods or methods_for(model)):
-        method = METHODS[name]
-        covers = method.covers(question.against)
-        whom: Against = question.against if covers else "ignorant"
-        began = time.perf_counter()
-        plan, reason = None, None
-        try:
-            plan = calibrate(query, model, epsilon, whom, name, pairs=pairs, protect=protect)
-        except NotSupported as refusal:
-            reason = str(refusal)
-        seconds = time.perf_counter() - began
-        leak = None if plan is None else _truth(plan, question.against)
-        meets = covers and plan is not None
-        rows.append(Row(name, method.certified, whom, meets, plan, reason, leak, seconds))
+    for method in _methods(question, methods):
+        rows.append(_row(method, question))
         if tick is not None:
             tick()
     return Comparison(tuple(rows), query, model, question.epsilon, question.against)
 
 
-def _compare_local(
-    query: LocalQuery, model: AnyModel, epsilon: float, against: Against,
-    methods: Sequence[str] | None, tick: Callable[[], object] | None,
-) -> Comparison:  # fmt: skip
-    """Return one row per method; those for the ignorant attacker only are shown for that one."""
-    known = SERIES if isinstance(query, Series) else REDACTED
-    rows = []
-    for name in _named(methods, known):
-        began = time.perf_counter()
-        plan, reason, whom = None, None, against
-        for whom in dict.fromkeys((against, "ignorant")):
-            try:
-                plan = calibrate(query, model, epsilon, whom, name)
-                break
-            except NotSupported as refusal:
-                reason = reason or str(refusal)
-        seconds = time.perf_counter() - began
-        leak = None if plan is None else leakage(plan.mechanism, model, against)
-        meets = leak is not None and whom == against and leak.proves(epsilon)
-        told = None if plan is not None else reason
-        rows.append(Row(name, known[name], whom, meets, plan, told, leak, seconds))
-        if tick is not None:
-            tick()
-    return Comparison(tuple(rows), query, model, epsilon, against)
+def _row(method: Method, question: Question[Any]) -> Row:
+    """Return one method's row; one for the ignorant attacker only is shown for that one."""
+    guards, against = method.guards(question.against), question.against
+    whom: Against = against if guards else "ignorant"
+    began = time.perf_counter()
+    plan, reason = None, None
+    try:
+        plan = plan_by(method, replace(question, against=whom))
+    except NotSupported as refusal:
+        reason = str(refusal)
+    seconds = time.perf_counter() - began
+    leak = None if plan is None else _truth(plan, against)
+    kept = method.certified or (leak is not None and leak.proves(question.epsilon))
+    meets = guards and plan is not None and kept
+    return Row(method.name, method.certified, whom, meets, plan, reason, leak, seconds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,45 +249,47 @@ def error_curves(
     levels = freeze(list(epsilons))
     if levels.ndim != 1 or not levels.size or (np.diff(levels) <= 0).any():
         raise InvalidInput("curves need epsilons in increasing order")
-    names = _named(methods or methods_for(model))
-    covered = {name: METHODS[name].covers(against) for name in names}
-    errors: dict[str, list[float]] = {name: [] for name in names}
+    if query.task != "answer":
+        raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
+    asked = check_question(query, model, float(levels[0]), against)
+    found = _methods(asked, methods)
+    protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
+    errors: dict[str, list[float]] = {method.name: [] for method in found}
     ratios: dict[str, float] = {}  # DP level per unit of epsilon, where the last search ended
     for level in levels:
-        for name in names:
-            whom: Against = against if covered[name] else "ignorant"
-            question = check_question(query, model, float(level), whom)
+        for method in found:
+            name = method.name
             guess = level * ratios[name] if name in ratios else None
-            rough = replace(question, search=Search(_DRAWN, guess))
+            rough = replace(
+                asked, epsilon=check_epsilon(float(level)), against=protected[name],
+                search=Search(_DRAWN, guess),
+            )  # fmt: skip
             try:
-                mechanism = METHODS[name].solve(rough)
+                mechanism = solve(method, rough).mechanism
             except NotSupported:
                 errors[name].append(math.nan)
                 continue
-            errors[name].append(expected_error(mechanism))
-            ratios[name] = mechanism.dp_epsilon(question.length) / level
+            errors[name].append(mechanism.expected_error())
+            ratios[name] = mechanism.dp_epsilon(rough.length) / level
         if tick is not None:
             tick()
-    said = against if isinstance(against, str) else words(against)
     return ErrorCurves(
         levels,
         {name: freeze(values) for name, values in errors.items()},
-        {name: said if covered[name] else "ignorant" for name in names},
-        {name: METHODS[name].certified for name in names},
+        {name: who if isinstance(who, str) else words(who) for name, who in protected.items()},
+        {method.name: method.certified for method in found},
     )
 
 
-def _named(methods: Sequence[str] | None, known: Iterable[str] = METHODS) -> list[str]:
-    names = list(known) if methods is None else list(methods)
-    for name in names:
-        if name not in known:
-            raise InvalidInput(f"unknown method {name!r}; the methods are {', '.join(known)}")
-    return names
+def _methods(question: Question[Any], names: Sequence[str] | None) -> list[Method]:
+    """Return the methods of some names, by default those that suit the model."""
+    task = question.query.task
+    return [find_method(task, name) for name in names or methods_for(question.model, task)]
 
 
-def _truth(plan: Plan, against: Against) -> Leakage | None:
+def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
     """Return the sharpest certified leakage of a plan's noise, where one is known."""
-    if plan.method == "exact" and plan.against == against:
+    if METHODS[plan.task][plan.method].tight and plan.against == against:
         return plan.leakage
     try:
         found = leakage(plan.mechanism, plan.model, against)

@@ -6,23 +6,20 @@ may know records outside the window, and several groups of one series are severa
 all algorithms of a DP level leak on the series of the model covers all of these.
 """
 
-from functools import lru_cache
 from typing import Protocol
 
 from undertow.bounds.engine import leakage
 from undertow.certificate import Covers, Leakage
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import PureDP, dp_epsilon_upper
-from undertow.models.classes import ChainBox, MixingClass
-from undertow.models.groups import Groups
-from undertow.models.markov import MarkovChain
-from undertow.models.sets import AnyModel, ModelSet, members
-from undertow.plan import Plan, model_length
-from undertow.planning.persons import contribution
+from undertow.mechanisms import PureDP
+from undertow.models.sets import AnyModel, members
+from undertow.plan import Plan
+from undertow.planning.groups import contribution
 from undertow.planning.proofs import check_proof
+from undertow.planning.questions import Remembered
 from undertow.rounding import above
 
-__all__ = ["Shaped", "covering", "endless", "needs"]
+__all__ = ["Shaped", "covering", "needs"]
 
 
 class Shaped(Protocol):
@@ -77,8 +74,8 @@ def covering(plan: Plan, shape: Shaped, *, persons: bool = True) -> Leakage:
     promise = max(plan.epsilon, own.upper)
     found = []
     for covers in ("windows", "any"):
-        proof = _proof(_Key(plan, covers, _long(plan.model, shape)))
-        if proof is None or not _fits(proof, endless(plan.model) or plan.model, shape):
+        proof = _proof(plan, covers, _long(plan.model, shape))
+        if proof is None or not _fits(proof, plan.model.endless() or plan.model, shape):
             continue
         if proof.proves(promise):
             return proof
@@ -93,31 +90,9 @@ def needs(shape: Shaped) -> Covers:
     return "windows" if shape.windowed or shape.shortest < 2 else "series"
 
 
-def endless(model: AnyModel) -> AnyModel | None:
-    """Return the model for series of any length, None if there is none.
-
-    >>> endless(MarkovChain([[.5, .5], [.5, .5]], length=9)).length is None
-    True
-    """
-    if isinstance(model, ModelSet):
-        found = [endless(member) for member in model.models]
-        return ModelSet([m for m in found if m is not None], model.note) if all(found) else None
-    match model:
-        case MarkovChain() if model.homogeneous:
-            return MarkovChain(model.transition, model.states, model.start)
-        case ChainBox():
-            return ChainBox(model.lower, model.upper, model.states)
-        case MixingClass():
-            return MixingClass(model.states, model.pi_min, model.gap)
-        case Groups():
-            return model
-        case _:
-            return None
-
-
 def _fits(proof: Leakage, model: AnyModel, shape: Shaped) -> bool:
     """Return whether a proof under a model covers data of a shape."""
-    length = model_length(model)
+    length = model.length
     if proof.covers == "any":
         return length is None or shape.series <= length
     if shape.split or shape.gaps:
@@ -133,45 +108,24 @@ def _fits(proof: Leakage, model: AnyModel, shape: Shaped) -> bool:
 
 def _long(model: AnyModel, shape: Shaped) -> bool:
     """Return whether some series is longer than those of the model."""
-    length = model_length(model)
+    length = model.length
     return length is not None and shape.series > length
 
 
-class _Key:
-    """A plan and a wanted proof, equal where the plans' fingerprints are."""
-
-    __slots__ = ("covers", "longer", "name", "plan")
-
-    def __init__(self, plan: Plan, covers: Covers, longer: bool) -> None:
-        self.plan, self.covers, self.longer = plan, covers, longer
-        try:
-            name: object = plan.fingerprint()
-        except InvalidInput:  # names that no file can hold: equal to itself alone
-            name = id(plan)
-        self.name = (name, covers, longer)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-
-@lru_cache(maxsize=256)
-def _proof(key: _Key) -> Leakage | None:
+@Remembered
+def _proof(plan: Plan, covers: Covers, longer: bool) -> Leakage | None:
     """Return another proof for the noise of a plan, None if there is none of the kind."""
-    plan = key.plan
-    model = endless(plan.model) if key.longer else plan.model
+    model = plan.model.endless() if longer else plan.model
     if model is None:
         return None
     try:
-        if key.covers == "any":
-            level = PureDP(dp_epsilon_upper(plan.noise, plan.length))
+        if covers == "any":
+            level = PureDP(plan.noise.level_upper(plan.length))
             return leakage(level, model, plan.against)
-        found = leakage(plan.noise, model, plan.against, covers=key.covers)
+        found = leakage(plan.noise, model, plan.against, covers=covers)
     except NotSupported:
         return None
-    return found if found.covers == key.covers else None
+    return found if found.covers == covers else None
 
 
 def _check_contribution(plan: Plan, shape: Shaped) -> None:
@@ -186,7 +140,11 @@ def _check_contribution(plan: Plan, shape: Shaped) -> None:
 
 def _check_groups(model: AnyModel, shape: Shaped) -> None:
     """Refuse series longer than the groups in which a model lets records depend."""
-    sizes = [member.size for member in members(model) if isinstance(member, Groups)]
+    sizes = [
+        size
+        for member in members(model)
+        if member.family == "groups" and (size := member.most_records()) is not None
+    ]
     if sizes and shape.series > min(sizes):
         raise InvalidInput(
             f"the model lets at most {min(sizes)} records depend on each other, and the series of "
@@ -197,7 +155,7 @@ def _check_groups(model: AnyModel, shape: Shaped) -> None:
 
 def _refusal(plan: Plan, shape: Shaped, found: list[Leakage]) -> NotSupported:
     """Return the refusal of data that no proof covers, with the plan that would fit."""
-    length = model_length(plan.model)
+    length = plan.model.length
     wanted, advice = needs(shape), ""
     if shape.split:
         what = "the groups divide the series of a person into several answers"

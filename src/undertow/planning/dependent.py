@@ -7,36 +7,33 @@ which treats all dependent records as one, and the plan says why.
 """
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 
 from undertow.bounds.dependence.coefficients import fixed_point_scale
-from undertow.bounds.dependence.sizes import dependence_size
 from undertow.bounds.dependence.totals import (
     Total,
     chain_total,
     gaussian_total,
     network_total,
 )
-from undertow.bounds.engine import group_leakage, leakage
+from undertow.bounds.engine import leakage
+from undertow.bounds.groups import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
-from undertow.mechanisms import sensitivity_upper
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork
 from undertow.models.sets import members
-from undertow.numerics import Array, divide_up, up
+from undertow.numerics import Array, up
 from undertow.planning.budget import aim
-from undertow.planning.questions import Noise, Question, Remembered
-from undertow.queries import AnyQuery, Linear, Mean, Sum
+from undertow.planning.groups import dependents, group_noise
+from undertow.planning.questions import Noise, Question, Remembered, noise_way
+from undertow.queries import AnyQuery, Linear
 
-__all__ = ["CITATION", "dependent", "prove_dependent"]
-
-CITATION = "sections VI-A and VI-B of [liu2016], confirmed by the leakage"
+__all__ = ["DEPENDENT", "dependent", "prove_dependent"]
 
 EVERY_GROUP = "nothing is known of the dependence inside a group: every coefficient is 1"
 
@@ -75,8 +72,7 @@ def dependent(question: Question) -> Noise:
     proposal = _proposed(question)
     if proposal.noise is not None:
         return proposal.noise
-    size = _size(question, proposal.note)
-    noise = question.noise(_noise_for(size, question))
+    noise = group_noise(_size(question, proposal.note), question)
     leak = _prove_baseline(question, noise, proposal.note)
     if not leak.proves(question.epsilon):
         raise MethodRefused(
@@ -93,7 +89,7 @@ def prove_dependent(question: Question, noise: Noise) -> Leakage:
     if proposal.noise is not None:
         leak = leakage(noise, question.model, question.against)
         if leak.proves(question.epsilon):
-            level_alone = _groups(question)
+            level_alone = question.families == {"groups"}
             return _with_note(leak, proposal.note, "any" if level_alone else "series")
     return _prove_baseline(question, noise, proposal.note)
 
@@ -124,18 +120,20 @@ def _wanted(model: object, question: Question) -> float:
     """Return the scale that the coefficients ask for on one model, or refuse."""
     query, epsilon = question.query, question.epsilon
     total: Total
-    if isinstance(model, Groups):  # nothing is known inside a group: every coefficient is 1
-        return _noise_for(model.size, question)
-    if isinstance(model, MarkovChain):
-        total = chain_total(model, query)
-    elif isinstance(model, BayesianNetwork):
-        total = network_total(model, query)
-    elif isinstance(model, MultivariateGaussian | GaussianClass):
-        total = gaussian_total(_covariance(model), *_weights(query, model.length))
-    else:
-        raise MethodRefused(
-            "dependence coefficients need the law of the records, and this model is a class of laws"
-        )
+    match model:
+        case Groups():  # nothing is known inside a group: every coefficient is 1
+            return group_noise(model.size, question).scale
+        case MarkovChain():
+            total = chain_total(model, query)
+        case BayesianNetwork():
+            total = network_total(model, query)
+        case MultivariateGaussian() | GaussianClass():
+            total = gaussian_total(_covariance(model), *_weights(query, model.length))
+        case _:
+            raise MethodRefused(
+                "dependence coefficients need the law of the records, and this model is a class "
+                "of laws"
+            )
     least = query.sensitivity(question.length) / epsilon
     return fixed_point_scale(total, epsilon, least, question.search.precision)
 
@@ -156,9 +154,9 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
         if query.outputs > 1:
             raise MethodRefused("dependence coefficients are those of one answer, not of several")
         return query.weights.reshape(-1), query.spread, query.lower is not None
-    if isinstance(query, Sum | Mean):
-        each = 1 / length if isinstance(query, Mean) else 1.0
-        return np.full(length, each), float(query.upper) - float(query.lower), True
+    if query.ends is not None:
+        each = 1 / length if query.kind == "mean" else 1.0
+        return np.full(length, each), query.ends[1] - query.ends[0], True
     raise MethodRefused(
         f"dependence coefficients of Gaussian records are those of a Linear, Sum or Mean, not of "
         f"{type(query).__name__}"
@@ -168,7 +166,7 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
 def _confirmed(question: Question, asked: float) -> _Proposal:
     """Return the noise of a scale if its leakage keeps the promise, else the reason."""
     scale, more = asked, ""
-    target = question.epsilon if _groups(question) else aim(question.epsilon)
+    target = question.epsilon if question.families == {"groups"} else aim(question.epsilon)
     for _ in range(8):
         mechanism = question.noise(scale)
         try:
@@ -180,7 +178,7 @@ def _confirmed(question: Question, asked: float) -> _Proposal:
         if leak.proves(target):
             note = (
                 EVERY_GROUP
-                if _groups(question)
+                if question.families == {"groups"}
                 else f"the scale is that of the dependence coefficients of [liu2016], {asked:.6g}"
                 f"{more}; pairs of records prove nothing by themselves, the leakage of this noise "
                 "does"
@@ -210,7 +208,7 @@ def _prove_baseline(question: Question, noise: Noise, reason: str) -> Leakage:
     size = _size(question, reason)
     note = f"{reason}; so this is the noise for {size} records that depend in any way"
     query = question.query
-    if isinstance(query, Linear) and query.lower is None and _gaussian(question):
+    if "gaussian" in question.families and query.kind == "linear" and query.ends is None:
         return _with_note(leakage(noise, question.model, question.against), note, "series")
     leak = group_leakage(noise, size, question.against, question.length)
     return _with_note(replace(leak, lower=0.0), note, "any")
@@ -218,30 +216,15 @@ def _prove_baseline(question: Question, noise: Noise, reason: str) -> Leakage:
 
 def _size(question: Question, reason: str) -> int:
     """Return how many records depend on each other, or refuse a model that does not bound it."""
-    sizes = [dependence_size(member) for member in members(question.model)]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
-        raise MethodRefused(
-            f"'dependent' cannot keep this promise: {reason}; and its baseline multiplies by the "
-            "number of dependent records, which this model does not bound; give it a length"
-        )
-    return 1 if question.against == "informed" else max(known)
-
-
-def _noise_for(size: int, question: Question) -> float:
-    """Return size * sensitivity / epsilon, rounded up."""
-    moved = Fraction(sensitivity_upper(question.query, question.length))
-    return divide_up(size * moved, question.epsilon)
-
-
-def _groups(question: Question) -> bool:
-    return all(isinstance(member, Groups) for member in members(question.model))
-
-
-def _gaussian(question: Question) -> bool:
-    gaussian = MultivariateGaussian | GaussianClass
-    return any(isinstance(member, gaussian) for member in members(question.model))
+    return dependents(
+        question,
+        f"'dependent' cannot keep this promise: {reason}; and its baseline multiplies by the "
+        "number of dependent records, which this model does not bound; give it a length",
+    )
 
 
 def _with_note(leak: Leakage, note: str, covers: Literal["series", "any"]) -> Leakage:
     return replace(leak, assumptions=(*leak.assumptions, note), covers=covers)
+
+
+DEPENDENT = noise_way(dependent, prove_dependent)

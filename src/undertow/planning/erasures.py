@@ -4,14 +4,15 @@ Everything here proposes; `redaction_leakage` certifies what is proposed.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.rays import Bools, ordered_pairs, start_error
-from undertow.bounds.series.erasing import build_side, nearest_known, option_losses
+from undertow.bounds.chains.known import Bools, nearest_known
+from undertow.bounds.chains.side_laws import start_error
+from undertow.bounds.series.erasing import lone_losses
 from undertow.bounds.series.regions import (
     binary_rates,
     influences,
@@ -114,24 +115,19 @@ class _Windows:
 
 def _window_costs(chain: MarkovChain, setting: Setting, target: int) -> _Windows:
     """Return the rounded-up losses of all windows around a target."""
-    value, other = ordered_pairs(chain.size)
-    law = chain.law(target)
-    possible = (law[value] > 0) & (law[other] > 0)
-    ones = np.ones((setting.length, chain.size))
-    near = nearest_known(setting.against, target)
+    near = (None, None) if setting.against == "any" else nearest_known(setting.against)
     tables = []
     for right in (False, True):
-        side = build_side(chain, ones, target, right, near[right], FLAT)
-        table = np.zeros((side.room + 1, int(possible.sum())))
-        if side.room and setting.against != "informed":
-            seen = replace(side, shows=np.ones_like(side.shows))
-            losses = option_losses(seen, setting.against, near[right])
-            shown = np.fmax(losses.free, losses.backed)[:, possible]
-            best = np.where(np.isnan(shown), 0.0, shown).max(axis=2)
-            error = losses.error + start_error(chain)
+        room = setting.length - 1 - target if right else target
+        shown, error = lone_losses(
+            chain, target, right, setting.length, setting.against, near[right], FLAT
+        )
+        table = np.zeros((room + 1, shown.shape[1]))
+        if room and setting.against != "informed":
+            best, error = shown.max(axis=2), error + start_error(chain)
             table[: len(best)] = best + np.where(best > 0, error + 64 * ROUNDOFF * best, 0.0)
             if not near[right]:
-                table[len(best) - 1 : side.room] = np.maximum(table[len(best) - 1], 8 * FLAT)
+                table[len(best) - 1 : room] = np.maximum(table[len(best) - 1], 8 * FLAT)
             table[-1] = 0.0
         tables.append(table)
     return _Windows(*tables)

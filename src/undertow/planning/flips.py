@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from undertow.bounds.chains.binary import ignorant_ratios
 from undertow.certificate import Leakage
 from undertow.channels import RandomizedResponse
 from undertow.errors import NotSupported
@@ -59,31 +60,6 @@ _CLOSE = 1e-6
 
 _DIRECTIONS = 9
 """Directions of (ln S, ln T) compared before the best of them is refined."""
-
-
-def ignorant_ratios(q: float, r: float, epsilon: float) -> tuple[float, float]:
-    """Return the largest ln S and ln T that leak epsilon to an attacker who knows no record.
-
-    S = m^2, m = [(r E^2 - q) + sqrt((r E^2 - q)^2 + 4 (1-q)(1-r) E^2)] / (2 (1-q) E) with
-    E = e^(epsilon/2); T with q = P(0 -> 1) and r = P(1 -> 0) exchanged. For 0 < q, r and
-    q + r <= 1, a stationary start and series of any length: Theorem 1 of [chakrabarti2022]
-    solved for the flips, which is linear in them. Rounded to nearest.
-
-    >>> [round(math.exp(ratio), 9) for ratio in ignorant_ratios(.2, .35, 2.0)]
-    [2.572388328, 2.171342795]
-    """
-    return _ignorant_ratio(q, r, epsilon), _ignorant_ratio(r, q, epsilon)
-
-
-def _ignorant_ratio(q: float, r: float, epsilon: float) -> float:
-    if epsilon > _LARGE:  # m = r E / (1 - q), to far beyond the last bit
-        return epsilon + 2 * math.log(r / (1 - q))
-    e = math.exp(epsilon / 2)
-    half = (r * e * e - q) / 2
-    product = (1 - q) * (1 - r) * e * e
-    root = math.sqrt(half * half + product)
-    m = half + root if half >= 0 else product / (root - half)
-    return 2 * math.log(m / ((1 - q) * e))
 
 
 def corner(a: float, b: float) -> tuple[float, float]:

@@ -13,21 +13,14 @@ from undertow.bounds.published.gaussian import published_gaussian_factor
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.mechanisms import Laplace
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
+from undertow.models.gaussian import GaussianClass
 from undertow.models.sets import members
 from undertow.numerics import divide_up
 from undertow.planning.budget import aim
-from undertow.planning.questions import Noise, Question, Remembered
+from undertow.planning.questions import Noise, Question, Remembered, noise_way
 from undertow.queries import Linear, Mean, Sum
 
-__all__ = [
-    "exact",
-    "exchange",
-    "gaussian_bound",
-    "prove_exact",
-    "prove_exchange",
-    "prove_gaussian_bound",
-]
+__all__ = ["BOUND", "EXACT", "EXCHANGE"]
 
 
 def exact(question: Question) -> Laplace:
@@ -36,6 +29,7 @@ def exact(question: Question) -> Laplace:
     scale = factor * spread / epsilon, rounded up. Clipped sums have no exact factor: refused.
 
     >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]])
     >>> question = Question(Linear([1, 1], spread=10), pair, 1.0, "any", EVERYTHING)
@@ -69,6 +63,7 @@ def exchange(question: Question) -> Laplace:
     with each record's share capped by the range, which is what they are certified by.
 
     >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(5, [[1, .5], [.5, 1]])
     >>> question = Question(Sum(0, 10), pair, 1.0, "any", EVERYTHING)
@@ -93,6 +88,7 @@ def gaussian_bound(question: Question) -> Laplace:
     exceed epsilon. Proposition 6.4 of [lange2024].
 
     >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian([100, 87], [[225, 137], [137, 417]])
     >>> question = Question(Sum(0, 200), pair, 1.0, "any", EVERYTHING)
@@ -100,7 +96,7 @@ def gaussian_bound(question: Question) -> Laplace:
     True
     """
     query = _statistic(question, "gaussian-bound")
-    models = _gaussians(question, "gaussian-bound")
+    models = _gaussians(question)
     factor = max(
         published_gaussian_factor(
             model.length, model.rho if isinstance(model, GaussianClass) else
@@ -118,7 +114,7 @@ def prove_gaussian_bound(question: Question, noise: Noise) -> Leakage:
 
 
 def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
-    query, models = _statistic(question, method), _gaussians(question, method)
+    query, models = _statistic(question, method), _gaussians(question)
     found = [asked(query, model, question.against, metric=metric) for model in models]
     uppers = [each.factor.upper for each in found]
     if max(uppers) == float("inf"):
@@ -139,7 +135,7 @@ def _proved(question: Question, method: str, noise: Noise, *, metric: bool) -> L
     against, query = question.against, _statistic(question, method)
     found = [
         leakage_at(asked(query, model, against, metric=metric), noise.scale, model, against)
-        for model in _gaussians(question, method)
+        for model in _gaussians(question)
     ]
     worst = max(found, key=lambda leak: (leak.upper, leak.lower))
     shown = max(found, key=lambda leak: leak.lower)
@@ -163,15 +159,11 @@ def _statistic(question: Question, method: str) -> Sum | Mean | Linear:
     )
 
 
-def _gaussians(question: Question, method: str) -> list[AnyGaussian]:
-    """Return the members of the model, all of them Gaussian."""
-    found: list[AnyGaussian] = []
-    listed: list[object] = list(members(question.model))
-    for member in listed:
-        if not isinstance(member, MultivariateGaussian | GaussianClass):
-            raise MethodRefused(
-                f"'{method}' for Gaussian records found another model among them, a "
-                f"{type(member).__name__}; use method='group'"
-            )
-        found.append(member)
-    return found
+def _gaussians(question: Question) -> list[AnyGaussian]:
+    """Return the members of the model; the registry sends no other here."""
+    return list(members(question.model))  # type: ignore[arg-type]
+
+
+EXACT = noise_way(exact, prove_exact)
+EXCHANGE = noise_way(exchange, prove_exchange)
+BOUND = noise_way(gaussian_bound, prove_gaussian_bound)

@@ -8,20 +8,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against
-from undertow.bounds.chains.rays import visited
+from undertow.adversaries import Adversary, Against
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.channels import Flips, RandomizedResponse, XorNoise, flips_epsilon_upper
-from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported
+from undertow.errors import InvalidPlan, MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet, members
-from undertow.numerics import Array, check_epsilon
-from undertow.plan import Plan, model_states
+from undertow.numerics import Array
 from undertow.planning.budget import aim, dp_budget
 from undertow.planning.channel_search import Certified, improved_channel
-from undertow.planning.flip_aims import Aim, Objective, check_objective, long_run_law
+from undertow.planning.flip_aims import Aim, check_objective, long_run_law
 from undertow.planning.flips import (
     best_flips,
     frontier,
@@ -31,9 +29,11 @@ from undertow.planning.flips import (
     positively_correlated,
 )
 from undertow.planning.kary_flips import even_channel, largest_even_level, silent_channel
+from undertow.planning.questions import Question, Solution, Way, chains_of
 from undertow.planning.xor_flips import least_xor_noise, xor_noise
+from undertow.queries import Series
 
-__all__ = ["SERIES_METHODS", "calibrate_series"]
+__all__ = ["CHAKRABARTI", "EXACT", "EXCHANGE", "XOR"]
 
 CERTAIN = (
     "every record is certain under this model, or to this adversary: nothing can leak, and no "
@@ -73,7 +73,7 @@ class _Task:
 
     @property
     def chains(self) -> list[MarkovChain]:
-        return [member for member in members(self.model) if isinstance(member, MarkovChain)]
+        return chains_of(self.model)
 
     def judge(self, mechanism: Flips) -> Leakage:
         return leakage(mechanism, self.model, self.against)
@@ -82,117 +82,56 @@ class _Task:
         """Return the best channel that a search finds, from one that keeps the promise."""
         return improved_channel(self.judge, self.chains, self.epsilon, self.aim, start, hint)
 
-    def only_chains(self, method: str) -> None:
-        for member in members(self.model):
-            if not isinstance(member, MarkovChain):
-                raise MethodRefused(
-                    f"'{method}' needs Markov chains, found {member.describe()}; use "
-                    "method='exchange', which goes through the DP level"
-                )
 
-    def two_states(self, method: str) -> None:
-        self.only_chains(method)
-        if self.size != 2:
-            raise MethodRefused(
-                f"'{method}' is for chains of two states, this one has {self.size}; use "
-                "method='exact'"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A mechanism, its certificate, and what is to be said about it."""
-
-    mechanism: Flips
-    leakage: Leakage
-    method: str
-    notes: tuple[str, ...] = ()
-
-
-def calibrate_series(
-    model: AnyModel,
-    epsilon: float,
-    against: Against = "any",
-    method: str = "best",
-    objective: Objective = "flips",
-) -> Plan[Flips]:
-    """Return the plan for a flipped series whose leakage is certainly at most ``epsilon``.
-
-    For two states whose neighbours are positively correlated, ``exact`` is the optimum: the
-    promise is two half-planes, each found by one bisection that begins at the closed form for an
-    attacker who knows no other record. For negatively correlated ones and for more states it is
-    the best that a search found, never worse than k-ary randomised response.
-
-    Parameters
-    ----------
-    method
-        ``exact`` (flips for this very model), ``exchange`` (k-ary randomised response of the DP
-        level that any algorithm may spend: composes with other releases), ``xor`` (correlated
-        noise, where one party holds the whole series); or, as published and not certified,
-        ``chakrabarti``. ``best`` is ``exact``, and ``exchange`` where the model is no chain.
-    objective
-        ``"flips"``: the least expected share of flipped records; ``"information"``: the most
-        information in one output about its record; or a cost for flipping each state. With
-        flips and costs the truth stays the likeliest output of every state. Over a set of
-        models the worst one counts.
-
-    >>> chain = MarkovChain([[.65, .35], [.35, .65]], length=30)
-    >>> plan = calibrate_series(chain, epsilon=1.0)
-    >>> round(plan.expected_flips, 6), plan.leakage.proves(1.0)
-    (0.364992, True)
-    """
-    epsilon, against = check_epsilon(epsilon), check_against(against)
-    task = _task(model, epsilon, against, objective)
-    if method == "best":
-        method = "exact" if len(task.chains) == len(members(model)) else "exchange"
-    if method not in SERIES_METHODS:
-        names = ", ".join((*SERIES_METHODS, "best"))
-        raise InvalidInput(f"unknown method {method!r}; the methods for a series are {names}")
-    _check_uncertain(task)
-    spent = task if method == "chakrabarti" else replace(task, epsilon=aim(epsilon))
-    found = SERIES_METHODS[method](spent)
-    return _plan(task, found)
-
-
-def _task(model: AnyModel, epsilon: float, against: Against, objective: Objective) -> _Task:
-    if not isinstance(model, AnyModel):
-        raise InvalidInput(
-            f"a flipped series needs a model such as MarkovChain(...), found {type(model).__name__}"
-        )
-    size = len(model_states(model))
+def _task(question: Question[Series], spent: float) -> _Task:
+    """Return the question for flips that leak at most ``spent``, or refuse one without states."""
+    model = question.model
+    size = len(model.states)
     if not size:
         raise NotSupported(
             "the model names no states, so there is nothing to flip to; add a chain with the "
             "states to it: ModelSet([Groups(4), MarkovChain(...)])"
         )
-    laws = [long_run_law(m) for m in members(model) if isinstance(m, MarkovChain)]
+    laws = [long_run_law(chain) for chain in chains_of(model)]
     table = np.array(laws) if laws else np.full((1, size), 1 / size)
-    return _Task(model, size, epsilon, against, Aim(table, check_objective(objective, size)))
+    aim = Aim(table, check_objective(question.objective, size))
+    task = _Task(model, size, spent, question.against, aim)
+    _check_uncertain(task)
+    return task
+
+
+def _two_states(question: Question[Series], spent: float, method: str) -> _Task:
+    """Return the question about chains of two states, or refuse others."""
+    question.chains(method)
+    task = _task(question, spent)
+    if task.size != 2:
+        raise MethodRefused(
+            f"'{method}' is for chains of two states, this one has {task.size}; use method='exact'"
+        )
+    return task
 
 
 def _check_uncertain(task: _Task) -> None:
     """Refuse a model under which no record is ever in doubt."""
     if len(task.chains) < len(members(task.model)):
         return
-    if all(visited(chain) is None for chain in task.chains):
+    if all(chain.visited() is None for chain in task.chains):
         raise NothingToProtect(CERTAIN)
     if task.judge(RandomizedResponse(np.eye(task.size))).upper == 0:
         raise NothingToProtect(CERTAIN)
 
 
-def _plan(task: _Task, found: _Found) -> Plan[Flips]:
-    mechanism, aim = found.mechanism, task.aim
-    if isinstance(mechanism, XorNoise):
-        flipped = mechanism.flip_rate
-        channel = RandomizedResponse.binary(flipped, flipped).matrix
-    else:
-        channel = mechanism.matrix
-    measures = [("expected flips", aim.flips(channel))]
+def _found(task: _Task, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
+    """Return flips with what they keep of the series, and what is to be said about them."""
+    channel = (
+        mechanism.matrix
+        if isinstance(mechanism, RandomizedResponse)
+        else (RandomizedResponse.binary(mechanism.flip_rate, mechanism.flip_rate).matrix)
+    )
+    measures = [("expected flips", task.aim.flips(channel))]
     if task.chains:
-        measures.append(("information", aim.bits(channel)))
-    notes = [*found.notes, *_constant(task, channel)]
-    leak = replace(found.leakage, assumptions=(*found.leakage.assumptions, *notes))
-    return Plan(mechanism, task.model, task.epsilon, leak, found.method, measures=tuple(measures))
+        measures.append(("information", task.aim.bits(channel)))
+    return Solution(mechanism, leak, (*notes, *_constant(task, channel)), tuple(measures))
 
 
 def _constant(task: _Task, channel: Array) -> list[str]:
@@ -204,7 +143,7 @@ def _constant(task: _Task, channel: Array) -> list[str]:
     best = int(np.argmin(costs))
     if costs[best] >= aim.cost(channel):
         return []
-    name = model_states(task.model)[best]
+    name = task.model.states[best]
     told = f"{costs[best]:.4f} against {aim.cost(channel):.4f}"
     return [f"always showing {name!r} would cost less ({told}), and say nothing"]
 
@@ -212,8 +151,16 @@ def _constant(task: _Task, channel: Array) -> list[str]:
 # --- the methods ----------------------------------------------------------------------------------
 
 
-def _exact(task: _Task) -> _Found:
-    task.only_chains("exact")
+def _exact(question: Question[Series]) -> Solution:
+    """Return the channel that serves best.
+
+    For two states whose neighbours are positively correlated it is the optimum: the promise is two
+    half-planes, each found by one bisection that begins at the closed form for an attacker who
+    knows no other record. For negatively correlated ones and for more states it is the best that
+    a search found, never worse than k-ary randomised response.
+    """
+    question.chains("exact")
+    task = _task(question, aim(question.epsilon))
     if task.size > 2:
         return _exact_many(task)
     straight = task.against == "informed" or all(map(positively_correlated, task.chains))
@@ -228,7 +175,7 @@ def _exact(task: _Task) -> _Found:
     def make(share: float) -> RandomizedResponse:
         return grained(best_flips(a * share, b * share, task.aim))
 
-    return _Found(*_certified(task, make), "exact", notes)
+    return _found(task, *_certified(task, make), *notes)
 
 
 def _guess(task: _Task) -> tuple[float, float] | None:
@@ -243,7 +190,7 @@ def _guess(task: _Task) -> tuple[float, float] | None:
     return (min(a for a, _ in found), min(b for _, b in found)) if found else None
 
 
-def _exact_many(task: _Task) -> _Found:
+def _exact_many(task: _Task) -> Solution:
     brief, guess, hint = _brief(task), None, None
     if brief is not None:
         guess = largest_even_level(brief.judge, brief.model, task.epsilon, task.size)
@@ -253,7 +200,7 @@ def _exact_many(task: _Task) -> _Found:
     even = _certified(task, partial(_even, task.size, level))
     if brief is not None:
         hint = brief.improved((even[0], brief.judge(even[0])))[0].matrix
-    return _Found(*task.improved(even, hint), "exact", (SEARCHED,))
+    return _found(task, *task.improved(even, hint), SEARCHED)
 
 
 def _brief(task: _Task) -> _Task | None:
@@ -272,8 +219,9 @@ def _shortened(chain: MarkovChain) -> MarkovChain:
     return MarkovChain(chain.transition, chain.states, chain.start, few)
 
 
-def _chakrabarti(task: _Task) -> _Found:
-    task.two_states("chakrabarti")
+def _chakrabarti(question: Question[Series]) -> Solution:
+    """Return the flips of Theorem 1 of [chakrabarti2022], where it is stated."""
+    task = _two_states(question, question.epsilon, "chakrabarti")
     if len(task.chains) > 1 or not task.chains[0].homogeneous:
         raise MethodRefused(
             "'chakrabarti' is stated for one chain with one transition matrix; use method='exact'"
@@ -288,22 +236,28 @@ def _chakrabarti(task: _Task) -> _Found:
             "method='exact'"
         )
     mechanism = grained(best_flips(*ignorant_ratios(q, r, task.epsilon), task.aim))
-    return _Found(mechanism, task.judge(mechanism), "chakrabarti", (PUBLISHED,))
+    return _found(task, mechanism, task.judge(mechanism), PUBLISHED)
 
 
-def _xor(task: _Task) -> _Found:
-    task.two_states("xor")
+def _xor(question: Question[Series]) -> Solution:
+    """Return correlated noise, where one party holds the whole series."""
+    task = _two_states(question, aim(question.epsilon), "xor")
     level, total = least_xor_noise(task.judge, task.model, task.epsilon)
     if level <= 0:
-        return replace(_silent(task, "xor"), mechanism=XorNoise(0.5, 0.5))
+        return _silent(task, "xor", XorNoise(0.5, 0.5))
 
     def make(share: float) -> XorNoise:
         return xor_noise(level * share, total)
 
-    return _Found(*_certified(task, make), "xor", (WHOLE, SEARCHED))
+    return _found(task, *_certified(task, make), WHOLE, SEARCHED)
 
 
-def _exchange(task: _Task) -> _Found:
+def _exchange(question: Question[Series]) -> Solution:
+    """Return k-ary randomised response of the DP level that any algorithm may spend.
+
+    It composes with other releases.
+    """
+    task = _task(question, aim(question.epsilon))
     least = PureDP(_LEAST * task.epsilon)
     if not leakage(least, task.model, task.against).proves(task.epsilon):
         return _silent(task, "exchange")
@@ -317,26 +271,21 @@ def _exchange(task: _Task) -> _Found:
         return found if level <= budget else replace(found, upper=math.inf)  # a ledger would refuse
 
     make = partial(_even, task.size, budget)
-    return _Found(*_certified(task, make, prove), "exchange", (LEVEL,))
+    return _found(task, *_certified(task, make, prove), LEVEL)
 
 
 def _even(size: int, level: float, share: float) -> RandomizedResponse:
     return even_channel(size, level * share)
 
 
-SERIES_METHODS: dict[str, Callable[[_Task], _Found]] = {
-    "exact": _exact,
-    "exchange": _exchange,
-    "xor": _xor,
-    "chakrabarti": _chakrabarti,
-}
-"""Ways to plan a flipped series, by name."""
-
-
-def _silent(task: _Task, method: str) -> _Found:
+def _silent(task: _Task, method: str, mechanism: Flips | None = None) -> Solution:
     """Return the channel whose rows are all the same, to the last bit: it leaks exactly nothing."""
-    leak = Leakage(0.0, 0.0, method, task.against, assumptions=(SILENT,))
-    return _Found(silent_channel(task.size), leak, method)
+    leak = replace(_nothing(method, task.against), covers="series")
+    return _found(task, mechanism or silent_channel(task.size), leak)
+
+
+def _nothing(method: str, against: Against) -> Leakage:
+    return Leakage(0.0, 0.0, method, against, assumptions=(SILENT,), covers="any")
 
 
 def _certified(
@@ -357,3 +306,40 @@ def _certified(
         f"no flips could be certified for a leakage of {task.epsilon:g}; the last one proves "
         f"{leak.upper:.6g}"
     )
+
+
+# --- proofs ---------------------------------------------------------------------------------------
+
+
+def _prove(method: str, *notes: str) -> Callable[[Question[Series], Flips], Leakage]:
+    """Return the proof of flips by their own leakage, with what it rests on besides the model."""
+
+    def prove(question: Question[Series], mechanism: Flips) -> Leakage:
+        if _says_nothing(mechanism):
+            return _nothing(method, question.against)
+        leak = leakage(mechanism, question.model, question.against)
+        return replace(leak, assumptions=(*leak.assumptions, *notes))
+
+    return prove
+
+
+def _prove_level(question: Question[Series], mechanism: Flips) -> Leakage:
+    """Return what all algorithms of the DP level of independent flips could leak."""
+    if isinstance(mechanism, XorNoise):
+        raise InvalidPlan("'exchange' plans independent flips, not a noise chain")
+    if _says_nothing(mechanism):
+        return _nothing("exchange", question.against)
+    level = PureDP(flips_epsilon_upper(mechanism))
+    leak = leakage(level, question.model, question.against)
+    return replace(leak, assumptions=(*leak.assumptions, LEVEL), covers="any")
+
+
+def _says_nothing(mechanism: Flips) -> bool:
+    """Return whether the rows of a channel are all the same, to the last bit."""
+    return isinstance(mechanism, RandomizedResponse) and np.ptp(mechanism.matrix, axis=0).max() == 0
+
+
+EXACT = Way(_exact, _prove("exact"))
+EXCHANGE = Way(_exchange, _prove_level)
+XOR = Way(_xor, _prove("xor", WHOLE))
+CHAKRABARTI = Way(_chakrabarti, _prove("chakrabarti", PUBLISHED))

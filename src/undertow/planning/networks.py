@@ -7,10 +7,9 @@ protected against each of its members.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Literal
 
 from undertow.adversaries import Against
+from undertow.bounds.chains.count import METHOD as ENUMERATED
 from undertow.bounds.chains.quilt import Bound, Scale, Score
 from undertow.bounds.engine import leakage
 from undertow.bounds.networks.levels import dependent_records
@@ -19,31 +18,34 @@ from undertow.bounds.networks.quilts import NetworkQuilt, network_quilt
 from undertow.bounds.networks.wasserstein import network_distance
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, Levelled, PureDP, dp_epsilon_upper
+from undertow.mechanisms import PureDP
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import members
-from undertow.numerics import divide_up, up
+from undertow.numerics import up
 from undertow.planning.budget import Search, aim, largest_level
-from undertow.planning.questions import CERTAIN, Noise, Question, Remembered
-from undertow.queries import Count, Histogram
+from undertow.planning.chains import (
+    by_distance,
+    by_level,
+    by_quilts,
+    distance_leakage,
+    quilt_leakage,
+    worst_of_level,
+)
+from undertow.planning.questions import CERTAIN, Noise, Question, Remembered, noise_way
+from undertow.queries import Count
 
-__all__ = [
-    "prove_exact",
-    "prove_exchange",
-    "prove_quilt",
-    "prove_wasserstein",
-    "solve_exact",
-    "solve_exchange",
-    "solve_quilt",
-    "solve_wasserstein",
-]
+__all__ = ["EXACT", "EXCHANGE", "QUILT", "WASSERSTEIN"]
 
 Structured = BayesianNetwork | Pedigree | Contagion
 
 COARSE = 1e-7
 """Relative width of the search for noise where the worst allele frequency is itself searched."""
+
+
+SHARP = (ENUMERATED, "informed")
+"""How the leakage of a noisy count is proved where it is known exactly."""
 
 
 def solve_exact(question: Question) -> Noise:
@@ -52,11 +54,11 @@ def solve_exact(question: Question) -> Noise:
     The leakage falls as the noise grows, so a search finds the scale, and the scale found is
     verified as it will be used.
     """
-    models = _models(question, "exact")
-    query = _bins(question)
+    models = _models(question)
+    _check_bins(question)
 
     def measure(rate: float) -> Leakage:
-        return _exact(question, DiscreteLaplace(query, 1 / rate))
+        return prove_exact(question, question.noise(1 / rate))
 
     search = question.search
     if any(low < high for low, high in map(_interval, models)):
@@ -64,77 +66,59 @@ def solve_exact(question: Question) -> Noise:
     rate = largest_level(measure, question.model, aim(question.epsilon), search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
-    noise = DiscreteLaplace(query, up(1 / rate))
+    noise = question.noise(up(1 / rate))
     while not prove_exact(question, noise).proves(question.epsilon):
-        noise = DiscreteLaplace(query, noise.scale * (1 + COARSE))
+        noise = question.noise(noise.scale * (1 + COARSE))
     return noise
 
 
 @Remembered
 def prove_exact(question: Question, noise: Noise) -> Leakage:
     """Return the exact leakage of a noisy count or histogram."""
-    return _exact(question, noise)
-
-
-def _exact(question: Question, noise: Noise) -> Leakage:
-    _bins(question)
-    leak = _worst(noise, _models(question, "exact"), question.against)
-    if leak.method not in ("exact", "informed"):
+    _check_bins(question)
+    leak = leakage(noise, question.model, question.against)
+    if leak.method not in SHARP:
         raise MethodRefused(f"'exact' does not apply: {leak.assumptions[-1]}")
     return leak
 
 
-def _bins(question: Question) -> Count | Histogram:
-    """Return the query if it asks how many, or refuse."""
-    if not isinstance(question.query, Count | Histogram):
+def _check_bins(question: Question) -> None:
+    """Refuse a query that does not ask how many."""
+    if not question.query.integral:
         raise MethodRefused(
             "'exact' knows counts and histograms on networks, not "
             f"{type(question.query).__name__}; use method='exchange'"
         )
-    return question.query
 
 
 def solve_exchange(question: Question) -> Noise:
     """Return the noise for any query: what all algorithms of the same DP level could leak."""
-    models = _models(question, "exchange")
 
     def measure(level: float) -> Leakage:
-        found = [_bound(level, model, question.against) for model in models]
+        found = [_bound(level, model, question.against) for model in _models(question)]
         return max(found, key=lambda leak: leak.upper)
 
-    budget = largest_level(measure, question.model, aim(question.epsilon), question.search)
-    if math.isinf(budget):
-        raise NothingToProtect(CERTAIN)
-    return question.noise(up(question.query.sensitivity(question.length) / budget, 16))
+    return by_level(question, measure)
 
 
 @Remembered
 def prove_exchange(question: Question, noise: Noise) -> Leakage:
     """Return what all algorithms of the DP level of a noise could leak."""
-    level = PureDP(dp_epsilon_upper(noise, question.length))
-    leak = _worst(level, _models(question, "exchange"), question.against)
     whose = "the lower end and the witness are those of the worst algorithm found of this level"
-    return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
+    return worst_of_level(question, noise, whose)
 
 
 def solve_quilt(question: Question) -> Noise:
     """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
     found = _quilts(question)(Scale(aim(question.epsilon)))
-    if found.value == 0:
-        raise NothingToProtect(CERTAIN)
-    noise = question.noise(up(question.query.sensitivity(question.length) * found.value, 16))
-    while not prove_quilt(question, noise).proves(question.epsilon):
-        noise = question.noise(up(noise.scale, 64))
-    return noise
+    return by_quilts(question, found.value, prove_quilt)
 
 
 def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
     """Return the search for the worst record's best quilt, by a score."""
-    form, secrets = _form(question), question.secrets
+    form, secrets = question.form, question.secrets
     networks = [
-        pair
-        for model in _models(question, "quilt")
-        for pair in _networks(model, secrets.records, "quilt")
+        pair for model in _models(question) for pair in _networks(model, secrets.records, "quilt")
     ]
 
     def search(score: Score) -> NetworkQuilt:
@@ -144,50 +128,27 @@ def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
     return search
 
 
-def _form(question: Question) -> Literal["any", "ignorant"]:
-    return "ignorant" if question.against == "ignorant" else "any"
-
-
 @Remembered
 def prove_quilt(question: Question, noise: Noise) -> Leakage:
     """Return what the best Markov quilts prove for the DP level of a noise."""
-    found = _quilts(question)(Bound(dp_epsilon_upper(noise, question.length)))
-    conditional = " (conditional on whatever else is known)" if _form(question) == "any" else ""
+    found = _quilts(question)(Bound(noise.level_upper(question.length)))
     nodes = ", ".join(map(repr, found.nodes)) or "nothing: all that depends on it is near"
-    return Leakage(
-        0.0, up(found.value), "quilt", question.against,
-        assumptions=(
-            "the records follow the stated network",
-            f"exact max-influences{conditional}",
-            f"the worst record's quilt is {nodes}; {found.near} records are near",
-        ),
-        citation="Theorem 4.4 of [wang2016]",
-        secrets=question.secrets,
-        covers="any",
+    return quilt_leakage(
+        question, "quilt", found.value, "the records follow the stated network",
+        question.influences,
+        f"the worst record's quilt is {nodes}; {found.near} records are near",
     )  # fmt: skip
 
 
 def solve_wasserstein(question: Question) -> Noise:
     """Return the noise for how far one record can move a count, Theorem 3.2 of [wang2016]."""
-    distance = _distance(question)
-    if distance == 0:
-        raise NothingToProtect(CERTAIN)
-    return question.noise(divide_up(float(distance), question.epsilon))
+    return by_distance(question, _distance(question))
 
 
 @Remembered
 def prove_wasserstein(question: Question, noise: Noise) -> Leakage:
     """Return how far one record moves a count, in units of a noise's scale."""
-    distance = _distance(question)
-    return Leakage(
-        0.0, divide_up(float(distance), noise.scale), "wasserstein", question.against,
-        assumptions=(
-            "the records follow the stated network",
-            f"two values of a record move the answer by at most {distance}",
-        ),
-        citation="Theorem 3.2 of [wang2016]",
-        secrets=question.secrets,
-    )  # fmt: skip
+    return distance_leakage(question, noise, _distance(question), "network")
 
 
 @Remembered
@@ -201,49 +162,30 @@ def _distance(question: Question) -> int:
         )
     found = [
         network_distance(network, query, secrets.pairs, places)
-        for model in _models(question, "wasserstein")
+        for model in _models(question)
         for network, places in _networks(model, secrets.records, "wasserstein")
     ]
     return max(found, default=0)
 
 
-def _models(question: Question, method: str) -> list[Structured]:
-    """Return the networks and pedigrees of a question, or refuse anything else."""
-    found: list[object] = list(members(question.model))
-    models = [member for member in found if isinstance(member, Structured)]
-    if len(models) < len(found):
-        raise MethodRefused(
-            f"'{method}' on networks needs networks and pedigrees only; use method='best'"
-        )
-    return models
-
-
-def _worst(mechanism: Levelled, models: Sequence[Structured], against: Against) -> Leakage:
-    found = [leakage(mechanism, model, against) for model in models]
-    top = max(found, key=lambda leak: (leak.upper, leak.lower))
-    shown = max(found, key=lambda leak: leak.lower)
-    notes = tuple(dict.fromkeys(note for leak in found for note in leak.assumptions))
-    return replace(top, lower=shown.lower, witness=shown.witness, assumptions=notes)
+def _models(question: Question) -> list[Structured]:
+    """Return the networks of a question; the registry sends no other model here."""
+    return list(members(question.model))  # type: ignore[arg-type]
 
 
 def _bound(level: float, model: Structured, against: Against) -> Leakage:
     """Return an upper end for all algorithms of a level, without looking for a lower one."""
-    if not isinstance(model, Pedigree):
+    if not isinstance(model, Pedigree) or not isinstance(against, str):
         return leakage(PureDP(level), model, against)
-    if against == "informed":
-        people = 1
-    elif isinstance(against, str):
-        families = model.families()
-        largest = max(family.length for family in families)
+    families = model.families()
+    largest = max(family.length for family in families)
+    people = 1
+    if against != "informed":
         if 3**largest <= CELLS and not isinstance(model.allele_frequency, tuple):
             return leakage(PureDP(level), model, against)
-        shapes = {family.shape(): family for family in families if family.length == largest}
-        networks = [family.network(0.5) for family in shapes.values()]
-        if against == "ignorant":  # d-separation may leave fewer
-            networks = [family.network(0.5) for family in families]
-        people = max(dependent_records(network, against) for network in networks)
-    else:
-        return leakage(PureDP(level), model, against)
+        if against == "any":  # to the ignorant, d-separation may leave fewer of a larger family
+            families = list({f.shape(): f for f in families if f.length == largest}.values())
+        people = max(dependent_records(family.network(0.5), against) for family in families)
     return Leakage(0.0, up(people * level), "group", against)
 
 
@@ -286,3 +228,9 @@ def _interval(model: Structured) -> tuple[float, float]:
             return model.passed
         case _:
             return (0.0, 0.0)
+
+
+EXACT = noise_way(solve_exact, prove_exact)
+EXCHANGE = noise_way(solve_exchange, prove_exchange)
+QUILT = noise_way(solve_quilt, prove_quilt)
+WASSERSTEIN = noise_way(solve_wasserstein, prove_wasserstein)

@@ -5,20 +5,13 @@ anything is released its leakage is derived again, from the noise, the model, th
 adversary alone; the plan's own certificate is a claim that is compared with it.
 """
 
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
-from undertow.channels import RandomizedResponse, Redaction, flips_epsilon_upper
 from undertow.errors import Contradiction, InvalidPlan, UndertowError
-from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
+from undertow.methods import METHODS, is_certified
 from undertow.plan import Plan
-from undertow.planning.local import LEVEL, PUBLISHED, SERIES_METHODS, SILENT, WHOLE
-from undertow.planning.methods import METHODS
-from undertow.planning.persons import prove_person
+from undertow.planning import methods
 from undertow.planning.questions import Remembered
 from undertow.planning.search import check_question
 from undertow.rounding import above
@@ -27,10 +20,6 @@ __all__ = ["check_proof", "prove"]
 
 LOUDEST = 1e100
 """Largest DP level that a plan may have: beyond it sums of levels are no floats any more."""
-
-_PUBLISHED_SERIES = ("chakrabarti",)
-_SAID = {"xor": (WHOLE,), "exchange": (LEVEL,), "chakrabarti": (PUBLISHED,)}
-"""What a flipped series rests on besides its model."""
 
 
 def prove(plan: Plan[Any]) -> Leakage:
@@ -43,52 +32,27 @@ def prove(plan: Plan[Any]) -> Leakage:
     >>> prove(plan) == plan.leakage
     True
     """
-    if not isinstance(plan.mechanism, Laplace | DiscreteLaplace):
-        return _prove_local(plan)
-    secrets = plan.leakage.secrets
-    asked = check_question(
-        plan.noise.query, plan.model, plan.epsilon, plan.against, secrets.pairs, secrets.records
-    )
-    question = replace(asked, covers=plan.leakage.covers)
-    if plan.method not in METHODS:
+    task, claim = plan.task, plan.leakage
+    if plan.method not in METHODS[task]:
         raise InvalidPlan(f"no method is called {plan.method[:40]!r}")
-    if not plan.noise.dp_epsilon(question.length) <= LOUDEST:
-        raise InvalidPlan("its noise is too small to be any")
-    if plan.unit == "person":
-        return prove_person(question, plan.noise)
-    method = METHODS[plan.method]
-    method.admit(plan.against)
-    if not method.suits(plan.model):
-        raise InvalidPlan(f"'{method.name}' has nothing to say about {plan.model.describe()}")
-    if not isinstance(plan.noise, type(question.noise(plan.noise.scale))):
-        raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
-    return method.prove(question, plan.noise)
-
-
-def _prove_local(plan: Plan[Any]) -> Leakage:
-    """Return what a randomised series leaks."""
-    mechanism, model, against = plan.mechanism, plan.model, plan.against
-    if plan.unit != "record":
-        raise InvalidPlan("a series is randomised record by record, which hides no person")
-    if isinstance(mechanism, Redaction):
-        from undertow.planning.redaction import REDACTIONS
-
-        if plan.method not in REDACTIONS:
-            raise InvalidPlan(f"no method for redactions is called {plan.method[:40]!r}")
-        REDACTIONS[plan.method].admit(against)
-        return leakage(mechanism, model, against)
-    if plan.method not in SERIES_METHODS:
-        raise InvalidPlan(f"no method for a series is called {plan.method[:40]!r}")
-    if isinstance(mechanism, RandomizedResponse) and np.ptp(mechanism.matrix, axis=0).max() == 0:
-        return Leakage(0.0, 0.0, plan.method, against, assumptions=(SILENT,), covers="any")
-    if plan.method != "exchange":
-        leak = leakage(mechanism, model, against)
-    elif isinstance(mechanism, RandomizedResponse):
-        level = PureDP(flips_epsilon_upper(mechanism))
-        leak = replace(leakage(level, model, against), covers="any")
+    method = METHODS[task][plan.method]
+    if task != "answer":
+        question = check_question(
+            plan.query, plan.model, plan.epsilon, plan.against, unit=plan.unit
+        )
     else:
-        raise InvalidPlan("'exchange' plans independent flips, not a noise chain")
-    return replace(leak, assumptions=(*leak.assumptions, *_SAID.get(plan.method, ())))
+        question = check_question(
+            plan.query, plan.model, plan.epsilon, plan.against, claim.secrets.pairs,
+            claim.secrets.records, unit=plan.unit, covers=claim.covers,
+        )  # fmt: skip
+        if not plan.noise.dp_epsilon(question.length) <= LOUDEST:
+            raise InvalidPlan("its noise is too small to be any")
+        if plan.noise.kind != question.noise(plan.noise.scale).kind:
+            raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
+    if plan.unit == "person" and not method.persons:
+        raise InvalidPlan(f"'{method.name}' hides no person")
+    method.admit(plan.against)
+    return methods.prove(method, question, plan.mechanism)
 
 
 @Remembered
@@ -127,7 +91,7 @@ def check_proof(plan: Plan[Any]) -> Leakage:
             f"its proof covers '{leak.covers}', not '{claim.covers}': the plan was edited or made "
             "by other software; make it again"
         )
-    if not _certified(plan):
+    if not is_certified(plan):
         return leak
     if not claim.proves(plan.epsilon) or not leak.proves(plan.epsilon):
         raise InvalidPlan(
@@ -135,14 +99,3 @@ def check_proof(plan: Plan[Any]) -> Leakage:
             "the plan was edited or made by other software; make it again"
         )
     return leak
-
-
-def _certified(plan: Plan[Any]) -> bool:
-    """Return whether the method of a plan promises anything of its own."""
-    if isinstance(plan.mechanism, Laplace | DiscreteLaplace):
-        return METHODS[plan.method].certified
-    if isinstance(plan.mechanism, Redaction):
-        from undertow.planning.redaction import REDACTIONS
-
-        return REDACTIONS[plan.method].certified
-    return plan.method not in _PUBLISHED_SERIES

@@ -1,36 +1,33 @@
-"""What is asked of a method of calibration, and what a method is."""
+"""What is asked of a method of calibration, and what it answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Generic, Literal, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, ParamSpec
 
-from undertow.adversaries import Against, Secrets, words
+from typing_extensions import TypeVar
+
+from undertow.adversaries import Against, Secrets
 from undertow.certificate import Covers, Leakage
 from undertow.errors import MethodRefused
-from undertow.mechanisms import DiscreteLaplace, Laplace
-from undertow.models.contagion import Contagion
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-from undertow.models.groups import Groups
+from undertow.mechanisms import Noise, Unit, noisy
 from undertow.models.markov import MarkovChain
-from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import Pedigree
-from undertow.models.sets import AnyModel, SingleModel, members
-from undertow.plan import model_length
+from undertow.models.sets import AnyModel, members
 from undertow.planning.budget import PRECISE, Search
-from undertow.queries import AnyQuery, Count, Histogram
+from undertow.planning.flip_aims import Objective
+from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
     "CERTAIN",
-    "Kind",
-    "Method",
     "Noise",
     "Prove",
     "Question",
     "Remembered",
+    "Solution",
     "Solve",
     "Way",
-    "kind_of",
+    "chains_of",
+    "noise_way",
 ]
 
 CERTAIN = (
@@ -38,55 +35,60 @@ CERTAIN = (
     "on any record: nothing can leak, and no noise is needed"
 )
 
-Kind = Literal["chain", "gaussian", "network", "groups"]
-"""Kinds of models that have solvers of their own."""
-
-Noise = Laplace | DiscreteLaplace
-
 P = ParamSpec("P")
 R = TypeVar("R")
+Q = TypeVar("Q", bound=AnyQuery | LocalQuery, default=AnyQuery, covariant=True)
 
 
-def kind_of(model: SingleModel) -> Kind:
-    """Return which solvers a model belongs to; classes of chains count as chains.
-
-    >>> kind_of(Groups(3))
-    'groups'
-    """
-    match model:
-        case MultivariateGaussian() | GaussianClass():
-            return "gaussian"
-        case BayesianNetwork() | Pedigree() | Contagion():
-            return "network"
-        case Groups():
-            return "groups"
-        case _:
-            return "chain"
+def chains_of(model: AnyModel) -> list[MarkovChain]:
+    """Return the Markov chains among the models that may be true."""
+    return [member for member in members(model) if isinstance(member, MarkovChain)]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of a method."""
+class Question(Generic[Q]):
+    """What is asked of a method.
 
-    query: AnyQuery
+    ``search`` says how closely to look for the least noise, ``objective`` what flips should spare.
+    """
+
+    query: Q
     model: AnyModel
     epsilon: float
     against: Against
     secrets: Secrets
     search: Search = PRECISE
     covers: Covers = "series"
+    unit: Unit = "record"
+    objective: Objective = "flips"
 
     @property
     def length(self) -> int | None:
         """The number of records, where the model fixes it."""
-        return model_length(self.model)
+        return self.model.length
+
+    @property
+    def families(self) -> set[str]:
+        """The families of models that may be true."""
+        return {member.family for member in members(self.model)}
+
+    @property
+    def form(self) -> Literal["any", "ignorant"]:
+        """Which influences of a record on others count: given what is known, or alone."""
+        return "ignorant" if self.against == "ignorant" else "any"
+
+    @property
+    def influences(self) -> str:
+        """Which influences count, in words."""
+        given = " (conditional on whatever else is known)" if self.form == "any" else ""
+        return f"exact max-influences{given}"
 
     def chains(self, method: str) -> list[MarkovChain]:
         """Return the chains of the model, or refuse on behalf of a method that needs chains."""
-        found = members(self.model)
-        chains = [member for member in found if isinstance(member, MarkovChain)]
-        if len(chains) < len(found):
-            other = next(m for m in found if not isinstance(m, MarkovChain))
+        chains = chains_of(self.model)
+        for other in members(self.model):
+            if other in chains:
+                continue
             raise MethodRefused(
                 f"'{method}' needs a MarkovChain, found {other.describe()}; use method='best'"
             )
@@ -94,9 +96,7 @@ class Question:
 
     def noise(self, scale: float) -> Noise:
         """Return the query with noise of the given scale: discrete for whole numbers."""
-        if isinstance(self.query, Count | Histogram):
-            return DiscreteLaplace(self.query, scale)
-        return Laplace(self.query, scale)
+        return noisy(self.query, scale)  # type: ignore[arg-type]
 
 
 Solve = Callable[[Question], Noise]
@@ -131,46 +131,32 @@ class Remembered(Generic[P, R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How a method goes about one kind of models: find the noise, prove a noise."""
+class Solution:
+    """A mechanism that answers a question, and what is to be said about it.
 
-    solve: Solve
-    prove: Prove
+    ``leakage`` is what its search proved of it, None where that is still to be done; ``notes`` are
+    further assumptions, ``measures`` named numbers about it, and ``optimal`` says whether nothing
+    can serve better.
+    """
+
+    mechanism: Any
+    leakage: Leakage | None = None
+    notes: tuple[str, ...] = ()
+    measures: tuple[tuple[str, float], ...] = ()
+    optimal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """A way to calibrate noise: whom it protects, by what proof, and how.
+class Way:
+    """How a method goes about a question: find a mechanism for it, and prove any given one.
 
-    ``certified`` methods are proved and rounded outwards; the others stand as published, and a
-    plan of theirs carries the leakage that we certify for its noise. ``kinds`` are the models it
-    has something to say about. ``solve`` returns the noise for a question; ``prove`` returns what
-    the method certifies for that question at any given noise, and searches for none.
+    ``prove`` returns what the method certifies for a mechanism, and searches for none.
     """
 
-    name: str
-    summary: str
-    citation: str
-    certified: bool
-    protects: tuple[Literal["any", "ignorant"], ...]
-    kinds: tuple[Kind, ...]
-    solve: Solve
-    prove: Prove
+    solve: Callable[["Question[Any]"], Solution]
+    prove: Callable[["Question[Any]", Any], Leakage]
 
-    def suits(self, model: AnyModel) -> bool:
-        """Return whether the method has something to say about every part of a model."""
-        return all(kind_of(member) in self.kinds for member in members(model))
 
-    def covers(self, against: Against) -> bool:
-        """Return whether the method protects against an adversary (``any`` covers them all)."""
-        return "any" in self.protects or against in self.protects
-
-    def admit(self, against: Against) -> None:
-        """Refuse an adversary that the method does not protect against."""
-        if not self.covers(against):
-            whom = " and ".join(f"'{name}' ({words(name)})" for name in self.protects)
-            raise MethodRefused(
-                f"'{self.name}' protects only against {whom}, not against "
-                f"{against if isinstance(against, str) else words(against)!r}; choose "
-                "method='exact' or 'exchange', or say against='ignorant'"
-            )
+def noise_way(solve: Solve, prove: Prove) -> Way:
+    """Return the way of a method that finds nothing but noise."""
+    return Way(lambda question: Solution(solve(question)), prove)

@@ -1,23 +1,25 @@
-"""Which records of a series to erase, and how often: one method by name, or the best of them."""
+"""Which records of a series to erase, and how often.
+
+Protected records are always erased, others as often as a method says; chances of erasure are whole
+multiples of `GRAIN`, and the leakage is certified for them as they are.
+"""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against, words
+from undertow.adversaries import Adversary
 from undertow.bounds.engine import leakage
 from undertow.bounds.series.regions import window_bound
 from undertow.certificate import Leakage
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.models.markov import MarkovChain
-from undertow.models.sets import AnyModel, members
-from undertow.numerics import Array, check_epsilon
-from undertow.plan import Plan, model_length
+from undertow.numerics import Array
 from undertow.planning.erasures import (
     Setting,
     grained,
@@ -27,6 +29,7 @@ from undertow.planning.erasures import (
     window_choices,
     window_table,
 )
+from undertow.planning.questions import Question, Solution, Way
 from undertow.planning.redaction_flanks import has_recursion
 from undertow.planning.redaction_optimum import Half, best_halves, erasure_table
 from undertow.planning.redaction_search import (
@@ -38,7 +41,7 @@ from undertow.planning.redaction_search import (
 )
 from undertow.queries import Redacted
 
-__all__ = ["REDACTIONS", "RedactionMethod", "calibrate_redacted"]
+__all__ = ["CONSTANT", "INDIVIDUAL", "OPTIMAL", "PRINTED", "RELAXED", "WINDOWS"]
 
 MARGINS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
 """What a search leaves of epsilon, relative to max(1, epsilon), for the roundings of its proof;
@@ -54,7 +57,7 @@ as rounding, which a margin makes good."""
 CHOICES = 6
 """Windows besides the best around which a local search looks."""
 
-OPTIMAL = "no redaction of this series, record by record, shows more at this leakage"
+MOST = "no redaction of this series, record by record, shows more at this leakage"
 FOUND = "the best redaction found; others might show more"
 CLOSE = (
     "the best redaction of its shape found; where one value is very rare, others may show a few "
@@ -71,85 +74,11 @@ class Proposal:
     optimal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RedactionMethod:
-    """A way to choose erasures: whom it protects, and how it chooses.
-
-    Every plan carries the leakage that is certified for its own table. ``certified`` methods
-    keep it below epsilon by a proof of ours; the others are as published.
-    """
-
-    name: str
-    summary: str
-    citation: str
-    certified: bool
-    protects: tuple[Literal["any", "ignorant"], ...]
-    propose: Callable[[Setting], Proposal]
-
-    def covers(self, against: Against) -> bool:
-        """Return whether the method protects against an adversary (``any`` covers them all)."""
-        nothing_known = isinstance(against, Adversary) and not against.known
-        return "any" in self.protects or against == "ignorant" or nothing_known
-
-    def admit(self, against: Against) -> None:
-        """Refuse an adversary that the method does not protect against."""
-        if not self.covers(against):
-            whom = " and ".join(f"'{name}' ({words(name)})" for name in self.protects)
-            raise MethodRefused(
-                f"'{self.name}' protects only against {whom}, not against "
-                f"{against if isinstance(against, str) else words(against)!r}; choose "
-                "method='optimal' or 'mq', or say against='ignorant'"
-            )
-
-
-def calibrate_redacted(
-    query: Redacted,
-    model: AnyModel,
-    epsilon: float,
-    against: Against = "any",
-    method: str = "optimal",
-) -> Plan[Redaction]:
-    """Return the plan of a redaction whose leakage is certainly at most ``epsilon``.
-
-    Protected records are always erased, others as often as the method says; chances of erasure
-    are whole multiples of `GRAIN`, and the leakage is certified for them as they are.
-
-    Parameters
-    ----------
-    query
-        The protected records, and the length of the series where the model has none.
-    method
-        ``optimal`` (default: the most that can be shown; two states and one protected record,
-        else the best found), ``mq`` (windows that do not look at the values), ``best`` (the
-        largest share shown by any certified method); against an attacker who knows no other
-        record also ``3r-relaxed``, ``3r-constant``, ``3r-individual`` and ``mq-printed``
-        [massny2025].
-
-    >>> chain = MarkovChain([[.99, .01], [.8, .2]])
-    >>> plan = calibrate_redacted(Redacted(protect=0, length=10), chain, 1.0)
-    >>> plan.utility, plan.leakage.proves(1.0)
-    (0.780849, True)
-    """
-    setting = _setting(query, model, epsilon, against)
-    if method == "best":
-        return _best(setting, model)
-    if method not in REDACTIONS:
-        raise InvalidInput(
-            f"unknown method {method!r}; the methods are {', '.join((*REDACTIONS, 'best'))}"
-        )
-    return _planned(setting, model, REDACTIONS[method])
-
-
-def _setting(query: Redacted, model: AnyModel, epsilon: float, against: Against) -> Setting:
-    if not isinstance(query, Redacted):
-        raise InvalidInput(f"the query must be Redacted(protect=...), found {type(query).__name__}")
-    epsilon, against = check_epsilon(epsilon), check_against(against)
-    found = members(model)
-    chains = tuple(member for member in found if isinstance(member, MarkovChain))
-    if len(chains) < len(found):
-        other = next(member for member in found if not isinstance(member, MarkovChain))
-        raise MethodRefused(f"a redaction needs a MarkovChain, found {other.describe()}")
-    own = model_length(model)
+def _setting(question: Question[Redacted]) -> Setting:
+    """Return what is to be planned, or refuse records that are not there."""
+    query, model, against = question.query, question.model, question.against
+    chains = tuple(question.chains("redaction"))
+    own = model.length
     length = own if query.length is None else query.length
     if length is None:
         raise InvalidInput(
@@ -177,34 +106,40 @@ def _setting(query: Redacted, model: AnyModel, epsilon: float, against: Against)
                 f"the adversary wants record {against.target}, which the query does not protect; "
                 "add it to protect"
             )
-    return Setting(chains, length, query.protect, epsilon, against)
+    return Setting(chains, length, query.protect, question.epsilon, against)
 
 
-def _planned(setting: Setting, model: AnyModel, method: RedactionMethod) -> Plan[Redaction]:
-    method.admit(setting.against)
-    proposal, leak = _proved(setting, method)
-    mechanism = Redaction(proposal.table, setting.protect)
-    leak = replace(leak, assumptions=(*leak.assumptions, *proposal.notes))
-    return Plan(
-        mechanism, model, setting.epsilon, leak, method.name,
-        measures=tuple(_measures(setting, proposal)),
-    )  # fmt: skip
+def _way(propose: Callable[[Setting], Proposal], margins: Sequence[float] = MARGINS) -> Way:
+    """Return the way of a method that proposes erasures, and certifies what it proposes."""
+
+    def solve(question: Question[Redacted]) -> Solution:
+        setting = _setting(question)
+        proposal, leak = _proved(setting, propose, margins)
+        mechanism = Redaction(proposal.table, setting.protect)
+        measures = tuple(_measures(setting, proposal))
+        return Solution(mechanism, leak, proposal.notes, measures, proposal.optimal)
+
+    return Way(solve, lambda asked, found: leakage(found, asked.model, asked.against))
 
 
-def _proved(setting: Setting, method: RedactionMethod) -> tuple[Proposal, Leakage]:
-    """Return what a method proposes, rounded, with a leakage of at most epsilon if it is ours."""
-    for margin in MARGINS:
-        less = setting.epsilon - margin * max(1.0, setting.epsilon)
-        if less <= 0:
-            break
-        proposal = method.propose(replace(setting, epsilon=less))
+def _proved(
+    setting: Setting, propose: Callable[[Setting], Proposal], margins: Sequence[float]
+) -> tuple[Proposal, Leakage]:
+    """Return what a method proposes, rounded, at the first margin at which it keeps the promise.
+
+    Where it does at none, what it proposes at the last.
+    """
+    scale = max(1.0, setting.epsilon)
+    allowed = [less for margin in margins if (less := setting.epsilon - margin * scale) > 0]
+    if not allowed:
+        raise NotSupported(f"a leakage of {setting.epsilon:g} is too small to tell from rounding")
+    for less in allowed:
+        proposal = propose(replace(setting, epsilon=less))
         proposal = replace(proposal, table=grained(proposal.table))
         leak = _certified(setting, proposal.table)
-        if leak.proves(setting.epsilon) or not method.certified:
-            return proposal, leak
-    raise NotSupported(
-        f"'{method.name}' could not certify a leakage of {setting.epsilon:g}; use method='mq'"
-    )
+        if leak.proves(setting.epsilon):
+            break
+    return proposal, leak
 
 
 def _certified(setting: Setting, table: Array) -> Leakage:
@@ -236,30 +171,12 @@ def _measures(setting: Setting, proposal: Proposal) -> Iterator[tuple[str, float
             yield "optimum", shown_share(chain, best.table)
 
 
-def _best(setting: Setting, model: AnyModel) -> Plan[Redaction]:
-    """Return the certified plan that shows most."""
-    plans: list[Plan[Redaction]] = []
-    reasons: list[str] = []
-    for method in REDACTIONS.values():
-        if method.certified and method.covers(setting.against):
-            try:
-                plans.append(_planned(setting, model, method))
-            except NotSupported as reason:
-                reasons.append(f"{method.name}: {reason}")
-            else:
-                if ("optimum", plans[-1].utility) in plans[-1].measures:
-                    break
-    if not plans:
-        raise NotSupported(f"no method can keep this promise. {'; '.join(reasons)}")
-    return max(plans, key=lambda plan: plan.utility)
-
-
 def _optimal(setting: Setting) -> Proposal:
     """Return the erasures that show most, or the best that are found."""
     chain = setting.chain("optimal")
     if setting.against == "informed":
         note = "whoever knows the neighbours of a record learns nothing from a redaction"
-        return Proposal(window_table(setting), (note, OPTIMAL), optimal=True)
+        return Proposal(window_table(setting), (note, MOST), optimal=True)
     if isinstance(setting.against, Adversary):
         named: Literal["any", "ignorant"] = "any" if setting.against.known else "ignorant"
         wider = _optimal(replace(setting, against=named))
@@ -313,7 +230,7 @@ def _two_states(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
     table = erasure_table(length, target, ideal[0])
     allowed = setting.epsilon + NEAR * max(1.0, setting.epsilon)
     if against == "ignorant":
-        return Proposal(table, (OPTIMAL,), optimal=True)
+        return Proposal(table, (MOST,), optimal=True)
     if _certified(setting, grained(table)).proves(allowed):
         return Proposal(table, (CLOSE,))
     safe = best_halves(chain, target, length, setting.epsilon, against, met=True)
@@ -348,32 +265,14 @@ def _better(setting: Setting, chain: MarkovChain, best: Array, pattern: Pattern)
     return best
 
 
-def _windows(setting: Setting) -> Proposal:
-    return Proposal(window_table(setting))
+def _three(how: Literal["relaxed", "constant", "individual"]) -> Way:
+    return _way(lambda setting: Proposal(three_regions(setting, how)))
 
 
-def _printed(setting: Setting) -> Proposal:
-    return Proposal(printed_windows(setting), ("windows as printed in Algorithm 1",))
-
-
-def _three(how: Literal["relaxed", "constant", "individual"]) -> Callable[[Setting], Proposal]:
-    return lambda setting: Proposal(three_regions(setting, how))
-
-
-_PAPER = "Section IV of [massny2025]"
-_LISTED = (
-    RedactionMethod("optimal", "the most that erasures record by record can show",
-                    "docs, theory: redaction", True, ("any", "ignorant"), _optimal),
-    RedactionMethod("mq", "the narrowest windows, whatever the values",
-                    "Corollary 2 of [massny2025]", True, ("any", "ignorant"), _windows),
-    RedactionMethod("3r-individual", "three regions, a chance for each record", _PAPER,
-                    True, ("ignorant",), _three("individual")),
-    RedactionMethod("3r-constant", "three regions, one chance", _PAPER,
-                    True, ("ignorant",), _three("constant")),
-    RedactionMethod("3r-relaxed", "three regions, a convex program", _PAPER,
-                    True, ("ignorant",), _three("relaxed")),
-    RedactionMethod("mq-printed", "windows as printed", "Algorithm 1 of [massny2025]",
-                    False, ("ignorant",), _printed),
-)  # fmt: skip
-REDACTIONS = {method.name: method for method in _LISTED}
-"""All methods for redacted series, by name; certified ones first."""
+OPTIMAL = _way(_optimal)
+WINDOWS = _way(lambda setting: Proposal(window_table(setting)))
+INDIVIDUAL, CONSTANT, RELAXED = _three("individual"), _three("constant"), _three("relaxed")
+PRINTED = _way(
+    lambda setting: Proposal(printed_windows(setting), ("windows as printed in Algorithm 1",)),
+    MARGINS[:1],  # as printed, whatever it leaks
+)

@@ -20,13 +20,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from undertow.adversaries import Against
+from undertow.bounds.chains.known import Ints
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 
 __all__ = ["Curve", "Flank", "build_flank", "has_recursion"]
-
-Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 DEEPEST = 36.0
 """Largest c on a curve: beyond, a chance of erasure is below `GRAIN`."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from undertow.adversaries import Against
+from undertow.bounds.chains.known import Ints
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
-from undertow.planning.redaction_flanks import Curve, Flank, Ints, build_flank
+from undertow.planning.redaction_flanks import Curve, Flank, build_flank
 
 __all__ = ["Half", "best_halves", "erasure_table", "one_side"]
 

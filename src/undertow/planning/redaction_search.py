@@ -6,15 +6,15 @@ climbs to a local optimum. What it finds is a proposal; `redaction_leakage` cert
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.chains.rays import Bools, Ints, ordered_pairs
-from undertow.bounds.series.erasing import build_side, option_losses, shown_levels
+from undertow.bounds.chains.known import Bools, Ints, ordered_pairs
+from undertow.bounds.series.erasing import build_side, lone_losses, shown_levels
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 from undertow.planning.redaction_optimum import Half, erasure_table
@@ -216,6 +216,8 @@ def _losses(flank: Flank, table: Array, index: Ints, count: int) -> Losses:
         if step:
             erased = table[flank.records[step - 1]]
             chance, moved = chance * erased, moved * erased
+            # d/dc of a product: the factor of this record, by its state, for each value of the
+            # target
             moved[:, step - 1] = chance[:, :, None] * same
         chance, moved = chance @ flank.kernels[step], moved @ flank.kernels[step]
         top = chance.max()
@@ -357,18 +359,9 @@ def _take_back(
 
 def _alone(chain: MarkovChain, target: int, against: Against, length: int) -> Array:
     """Return the loss of showing each value of each record alone, by pair of target values."""
-    value, other = ordered_pairs(chain.size)
-    law = chain.law(target)
-    possible = (law[value] > 0) & (law[other] > 0)
-    found = np.zeros((length, chain.size, int(possible.sum())))
-    ones = np.ones((length, chain.size))
     reach = None if against == "any" else 0
-    for right in (False, True):
-        side = build_side(chain, ones, target, right, reach)
-        if side.room:
-            seen = replace(side, shows=np.ones_like(side.shows))
-            losses = option_losses(seen, against, reach)
-            shown = np.fmax(losses.free, losses.backed)[:, possible]
-            records = target + np.arange(1, side.room + 1) * (1 if right else -1)
-            found[records] = np.where(np.isnan(shown), 0.0, shown).transpose(0, 2, 1)
-    return found
+    left, right = (
+        lone_losses(chain, target, side, length, against, reach)[0].transpose(0, 2, 1)
+        for side in (False, True)
+    )
+    return np.concatenate([left[::-1], np.zeros((1, *left.shape[1:])), right])

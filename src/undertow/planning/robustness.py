@@ -18,7 +18,6 @@ from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
 from undertow.bounds.second_order.leakages import second_order_leakage
 from undertow.certificate import Leakage
-from undertow.channels import Redaction
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
@@ -296,9 +295,7 @@ def _check(plan: Any) -> None:
     secrets = plan.leakage.secrets
     if plan.unit != "record":
         raise NotSupported("a plan for whole persons promises the same for every chain of records")
-    if secrets.pairs is not None or (
-        secrets.records is not None and not isinstance(plan.mechanism, Redaction)
-    ):
+    if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
         raise NotSupported(
             "a plan that protects some values or records only is not compared under other models; "
             "make one for all of them"

@@ -1,10 +1,12 @@
 """The least noise for a promise: one method by name, or the best of the certified ones."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, overload
 
 from undertow.adversaries import Against, Secrets, check_against
+from undertow.base_query import BaseQuery, Task
 from undertow.bounds.engine import check_fit
 from undertow.certificate import WIDTHS, Covers, check_covers
 from undertow.channels import Flips, Redaction
@@ -16,17 +18,17 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.mechanisms import Unit
+from undertow.methods import BEST, METHODS, Method, find_method
+from undertow.models.base import Model
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import check_epsilon, up
-from undertow.plan import Plan, model_length, model_states
+from undertow.plan import Plan
 from undertow.planning.flip_aims import Objective
-from undertow.planning.local import calibrate_series
-from undertow.planning.methods import METHODS
-from undertow.planning.persons import prove_person, solve_person
-from undertow.planning.questions import Question, kind_of
-from undertow.queries import AnyQuery, Count, LocalQuery, Redacted, Series
+from undertow.planning.methods import prove, solve
+from undertow.planning.questions import Question
+from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 
-__all__ = ["METHODS", "calibrate", "check_question", "least_error"]
+__all__ = ["calibrate", "check_question", "least_error", "plan_by"]
 
 _EVEN = 2e-10
 """How much more noise, relatively, a proof that covers more is worth: the width of a search."""
@@ -73,14 +75,10 @@ def calibrate(
     Parameters
     ----------
     method
-        ``exact`` (the leakage of this very answer), ``exchange`` (what any algorithm of the same
-        level could leak), ``quilt``, ``quilt-approx`` and ``wasserstein`` [wang2016],
-        ``dependent`` [liu2016], ``group`` (any dependence whatever), ``best`` (the least expected
-        error among these); or, as published and not certified, ``lange``, ``zhao``,
-        ``zhao-multistep`` and ``gaussian-bound``. For `Series`:
-        ``exact``, ``exchange``, ``xor``, and as published ``chakrabarti``. For `Redacted`:
-        ``optimal``, ``mq``, ``3r-relaxed``, ``3r-constant``, ``3r-individual``, and as published
-        ``mq-printed``.
+        A name of `undertow.methods`: for a curator's answer such as ``exact`` (the leakage of
+        this very answer), ``exchange`` (what any algorithm of the same level could leak) or
+        ``group`` (any dependence whatever), for `Series` and `Redacted` their own. ``best`` has
+        the least error among the certified ones, or shows most.
     pairs, protect
         Pairs of states that must not be told apart, and the records (from 0) that matter; by
         default all. Quilts and the Wasserstein distance use them; the other methods protect
@@ -108,155 +106,172 @@ def calibrate(
     >>> round(published.mechanism.scale, 4)
     14.813
     """
-    if isinstance(query, Series | Redacted):
-        if pairs is not None or protect is not None or unit != "record":
-            raise InvalidInput(
-                "pairs, protect and unit belong to a curator's answers; a Series protects every "
-                "record, and Redacted(protect=...) names the records"
-            )
-        if isinstance(query, Series):
-            return calibrate_series(model, epsilon, against, method, objective or "flips")
-    if objective is not None:
-        raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
-    if isinstance(query, Redacted):
-        from undertow.planning.redaction import calibrate_redacted
-
-        return calibrate_redacted(query, model, epsilon, against, method)
-    asked = check_question(query, model, epsilon, against, pairs, protect)
-    question = replace(asked, covers=check_covers(covers))
-    if unit != "record":
-        return _person(question, method, unit)
-    if method == "best":
-        return _best(question)
-    if method not in METHODS:
-        raise InvalidInput(
-            f"unknown method {method!r}; the methods are {', '.join((*METHODS, 'best'))}"
-        )
-    return _solved(question, method)
+    question = check_question(
+        query, model, epsilon, against, pairs, protect,
+        unit=unit, objective=objective, covers=covers,
+    )  # fmt: skip
+    if method != BEST:
+        return plan_by(find_method(query.task, method), question)
+    return _best(question)
 
 
-def _person(question: Question, method: str, unit: str) -> Plan:
-    """Return the plan that hides all records of a person: noise for as many as there may be."""
-    if unit != "person":
-        raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
-    if method not in ("best", "group"):
+def plan_by(method: Method, question: Question[Any]) -> Plan[Any]:
+    """Return the plan that a method makes for a question, with its proof, or refuse."""
+    return _planned(method, question)[0]
+
+
+def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
+    """Return the plan of a method, and whether no other can serve better."""
+    method.admit(question.against)
+    if question.unit == "person" and not method.persons:
         raise MethodRefused(
             "unit='person' hides all records of a person, whatever they are: leave method, pairs "
             "and protect out"
         )
-    noise = solve_person(question)
-    leak = prove_person(question, noise)
-    return Plan(noise, question.model, question.epsilon, leak, "group", unit="person")
-
-
-def _solved(question: Question, name: str) -> Plan:
-    method = METHODS[name]
-    method.admit(question.against)
-    mechanism = method.solve(question)
-    leak = method.prove(question, mechanism)
+    _check_shape(method.name, method.covers, question)
+    found = solve(method, question)
+    leak = found.leakage or prove(method, question, found.mechanism)
     if method.certified and not leak.proves(question.epsilon):
         raise NotSupported(
-            f"{name} could not certify a leakage of {question.epsilon}; the best it proves is "
-            f"{leak.upper:.6g}"
+            f"'{method.name}' could not certify a leakage of {question.epsilon:g}; the best it "
+            f"proves is {leak.upper:.6g}"
         )
-    if not leak.reaches(question.covers):
+    _check_shape(method.name, leak.covers, question)
+    leak = replace(leak, assumptions=(*leak.assumptions, *found.notes))
+    plan: Plan[Any] = Plan(
+        found.mechanism, question.model, question.epsilon, leak, method.name,
+        unit=question.unit, measures=found.measures,
+    )  # fmt: skip
+    return plan, found.optimal or (method.tight and leak.closed and question.secrets.everything)
+
+
+def _check_shape(name: str, covers: Covers, question: Question[Any]) -> None:
+    """Refuse a proof that does not cover the shapes of data that were asked for."""
+    if WIDTHS.index(covers) < WIDTHS.index(question.covers):
         raise MethodRefused(
-            f"the proof of '{name}' covers '{leak.covers}', not covers='{question.covers}'; use "
+            f"the proof of '{name}' covers '{covers}', not covers='{question.covers}'; use "
             "method='exchange', which covers everything that is done with a series"
         )
-    return Plan(mechanism, question.model, question.epsilon, leak, name)
 
 
-def _best(question: Question) -> Plan:
-    """Return the certified plan with the least expected error.
+def _best(question: Question[Any]) -> Plan[Any]:
+    """Return the certified plan with the least error, or that shows most.
 
-    A closed exact leakage of the whole promise leaves nothing to gain, unless the exchange rate,
-    which covers more shapes of data, keeps the promise with the same noise; quilts and dependence
-    coefficients never beat the exchange rate unless they may leave some values or records out.
+    A plan that nothing can improve ends the search, but for a method whose proof covers more
+    shapes of data, if it keeps the promise with the same noise.
     """
-    plans: dict[str, Plan] = {}
-    kinds = {kind_of(member) for member in members(question.model)}
+    methods = _candidates(question)
+    if len(methods) == 1:
+        return plan_by(methods[0], question)
+    alike = len(question.families) == 1
+    plans: dict[str | None, Plan[Any]] = {}
     reasons: dict[str, list[str]] = {}
-    for name, method in METHODS.items():
-        if not method.certified or not method.covers(question.against):
+    for method in methods:
+        if alike and question.secrets.everything and method.subsumed_by in plans:
             continue
-        if not method.suits(question.model):
-            continue
-        if question.secrets.everything:
-            if "exact" in plans and plans["exact"].leakage.closed:
-                return _widest(question, plans["exact"])
-            if len(kinds) > 1:
-                pass
-            elif name in ("quilt", "quilt-approx", "dependent") and "exchange" in plans:
-                continue
         try:
-            plans[name] = _solved(question, name)
+            plans[method.name], settled = _planned(method, question)
         except NothingToProtect:
             raise
         except NotSupported as reason:
-            reasons.setdefault(str(reason), []).append(name)
+            reasons.setdefault(str(reason), []).append(method.name)
+            continue
+        if settled:
+            wider = [other for other in methods if other.name == method.wider]
+            return least_error([plans[method.name], *_as_good(wider, question, plans[method.name])])
     if not plans:
         told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
         raise NotSupported(f"no method can keep this promise. {told}")
     return least_error(plans.values())
 
 
-def _widest(question: Question, exact: Plan) -> Plan:
-    """Return the exact plan, or that of the exchange rate where it costs no more noise."""
-    method = METHODS["exchange"]
-    if not method.suits(question.model):
-        return exact
-    noise = question.noise(up(exact.noise.scale * (1 + _EVEN)))
-    try:
-        if not method.prove(question, noise).proves(question.epsilon):
-            return exact
-        return least_error([exact, _solved(question, method.name)])
-    except NotSupported:
-        return exact
+def _candidates(question: Question[Any]) -> list[Method]:
+    """Return the certified methods that protect what is asked and assume nothing else."""
+    return [
+        method
+        for method in METHODS[question.query.task].values()
+        if method.certified
+        and not method.whole
+        and (method.persons or question.unit == "record")
+        and method.guards(question.against)
+        and method.suits(question.model)
+    ]
 
 
-def least_error(plans: Iterable[Plan]) -> Plan:
-    """Return the plan with the least expected error; of those that all but tie, the widest proof.
+def _as_good(
+    methods: list[Method], question: Question[Any], plan: Plan[Any]
+) -> Iterator[Plan[Any]]:
+    """Yield the plans of methods that keep the promise with the noise of a plan, or next to it."""
+    for method in methods:
+        noise = question.noise(up(plan.noise.scale * (1 + _EVEN)))
+        with suppress(NotSupported):
+            if prove(method, question, noise).proves(question.epsilon):
+                yield plan_by(method, question)
+
+
+_COST: dict[Task, Callable[[Plan[Any]], float]] = {
+    "answer": lambda plan: plan.expected_error,
+    "flip": lambda plan: plan.expected_flips,
+    "redact": lambda plan: -plan.utility,
+}
+"""What a plan should have little of."""
+
+
+def least_error(plans: Iterable[Plan[Any]]) -> Plan[Any]:
+    """Return the plan with the least error, or that shows most; of those that all but tie, the
+    widest proof.
 
     Of proofs that cover the same shapes, the exact one.
     """
-    listed = list(plans)
-    least = min(plan.expected_error for plan in listed)
-    close = [plan for plan in listed if plan.expected_error * (1 - _TIE) <= least]
-    width = max(WIDTHS.index(plan.leakage.covers) for plan in close)
-    widest = [plan for plan in close if WIDTHS.index(plan.leakage.covers) == width]
-    exact = [plan for plan in widest if plan.method == "exact"]
-    return min(exact or widest, key=lambda plan: plan.expected_error)
+    costs = [(_COST[plan.task](plan), plan) for plan in plans]
+    least = min(cost for cost, _ in costs)
+    close = [(cost, plan) for cost, plan in costs if cost - _TIE * abs(cost) <= least]
+    width = max(WIDTHS.index(plan.leakage.covers) for _, plan in close)
+    widest = [pair for pair in close if WIDTHS.index(pair[1].leakage.covers) == width]
+    tight = [pair for pair in widest if find_method(pair[1].task, pair[1].method).tight]
+    return min(tight or widest, key=lambda pair: pair[0])[1]
 
 
 def check_question(
-    query: AnyQuery,
+    query: AnyQuery | LocalQuery,
     model: AnyModel,
     epsilon: float,
     against: Against,
     pairs: Any = None,
     protect: Any = None,
-) -> Question:
+    *,
+    unit: Unit = "record",
+    objective: Objective | None = None,
+    covers: Covers = "series",
+) -> Question[Any]:
     """Return the question if it makes sense: states that exist, records inside the series."""
-    epsilon, against, secrets = (
-        check_epsilon(epsilon),
-        check_against(against),
-        Secrets(pairs, protect),
-    )
-    if not isinstance(query, AnyQuery):
+    if not isinstance(query, BaseQuery):
         raise InvalidInput(
             f"the first argument must be a query such as Count('active'), found "
             f"{type(query).__name__}"
         )
-    if not isinstance(model, AnyModel):
+    if not isinstance(model, Model):
         raise InvalidInput(
             f"the second argument must be a model such as MarkovChain(...), found "
             f"{type(model).__name__}"
         )
-    length = model_length(model)
-    named = [*(query.states if isinstance(query, Count) else ())]
-    named += [state for pair in secrets.pairs or () for state in pair]
-    known = model_states(model)
+    task = query.task
+    if unit not in ("record", "person"):
+        raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
+    if task != "answer" and (pairs is not None or protect is not None or unit != "record"):
+        raise InvalidInput(
+            "pairs, protect and unit belong to a curator's answers; a Series protects every "
+            "record, and Redacted(protect=...) names the records"
+        )
+    if task != "flip" and objective is not None:
+        raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
+    secrets = Secrets(pairs, protect)
+    question: Question[Any] = Question(
+        query, model, check_epsilon(epsilon), check_against(against), secrets,
+        covers=check_covers(covers), unit=unit, objective=objective or "flips",
+    )  # fmt: skip
+    named = [*query.named, *(state for pair in secrets.pairs or () for state in pair)]
+    known = model.states
     for state in named:
         if known and state not in known:
             shown = ", ".join(map(repr, known[:12]))
@@ -264,8 +279,9 @@ def check_question(
     for member in members(model):
         check_fit(query, member)
     last = max(secrets.records or (0,))
-    if length is not None and last >= length:
+    if question.length is not None and last >= question.length:
         raise InvalidInput(
-            f"protect names record {last}, but the series has {length} records, counted from 0"
+            f"protect names record {last}, but the series has {question.length} records, counted "
+            "from 0"
         )
-    return Question(query, model, epsilon, against, secrets)
+    return question

@@ -10,21 +10,18 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from undertow._version import __version__
 from undertow.adversaries import words as attacker
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models.markov import MarkovChain
-from undertow.models.sets import AnyModel, members
+from undertow.methods import METHODS, Method
 from undertow.plan import Plan
-from undertow.planning.methods import METHODS
+from undertow.planning.methods import named, solve
 from undertow.planning.search import check_question
-from undertow.queries import Histogram
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import found_in, parameters
 
 if TYPE_CHECKING:
+    from undertow.planning.questions import Question
     from undertow.releasing import Release
 
 __all__ = [
@@ -45,11 +42,8 @@ __all__ = [
 BETA = 0.05
 """All error bars of a report hold together with probability 1 - BETA."""
 
-CHEAP = ("group", "quilt", "lange", "zhao")
-"""Methods whose noise is found in milliseconds, on most models."""
-
 _PATIENCE = 3e4
-"""Work that a report puts into quilts: about a second."""
+"""Effort that a report puts into a method: about a second."""
 
 _SLOW = (
     "its noise takes long to find where records far apart depend on each other, and is left to "
@@ -151,7 +145,7 @@ class Facts:
         return {
             "format": "undertow-report",
             "version": 1,
-            "question": words.question(plan.noise.query),
+            "question": plan.noise.query.words(),
             "numbers": [number.to_dict() for number in self.numbers],
             "probability": 1 - BETA,
             **occasion_fields(release),
@@ -259,59 +253,39 @@ def numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
     for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
-        histogram = isinstance(release.plan.noise.query, Histogram)
+        histogram = release.plan.noise.query.per_state
         for state, value in found.items() if histogram else [(None, found)]:
             yield Number(group, state, value, bar)
 
 
 def _alternatives(plan: Plan) -> Iterator[Alternative]:
     """Yield the plan's own noise, and that of the cheap methods for the same promise."""
-    own = METHODS[plan.method]
-    yield Alternative(
-        own.name, own.certified, plan.noise.scale, plan.expected_error, None
-    )  # fmt: skip
+    known = METHODS["answer"]
+    own = known[plan.method]
+    yield Alternative(own.name, own.certified, plan.noise.scale, plan.expected_error, None)
     if plan.unit == "person":  # there is one method for persons
         return
     secrets = plan.leakage.secrets
     question = check_question(
         plan.noise.query, plan.model, plan.epsilon, plan.against, secrets.pairs, secrets.records
     )
-    for name in CHEAP:
-        method = METHODS[name]
-        if name == plan.method or not method.suits(plan.model):
-            continue
-        if name == "quilt" and _quilt_work(plan.model) > _PATIENCE:
-            yield Alternative(name, method.certified, None, None, _SLOW)
-            continue
-        try:
-            method.admit(plan.against)
-            mechanism = method.solve(question)
-        except NotSupported as reason:
-            why, _, _ = str(reason).partition("; use method=")  # advice to planners, not to readers
-            yield Alternative(name, method.certified, None, None, why)
-            continue
-        made = replace(plan, mechanism=mechanism)
-        yield Alternative(name, method.certified, mechanism.scale, made.expected_error, None)
+    for method in known.values():
+        if method.quick and method is not own and method.suits(plan.model):
+            yield _alternative(method, plan, question)
 
 
-def _quilt_work(model: AnyModel) -> float:
-    """Return how long a search for quilts takes, in units of some 30 microseconds.
-
-    Quilts are as wide as dependence reaches, 1 / gap with the gap of the transition matrix; all
-    widths on both sides are tried, and each position where the law of a record changes.
-    """
-    work = 0.0
-    for chain in members(model):
-        if not isinstance(chain, MarkovChain):
-            continue
-        if not chain.homogeneous:
-            work += 150.0 * (chain.length or math.inf)
-            continue
-        second = sorted(abs(np.linalg.eigvals(chain.transition)))[-2]
-        width = 1 / max(1 - float(second), 1e-9)
-        positions = 1.0 if isinstance(chain.start, str) else 50 * width
-        work += chain.size / 2 * width**2 * positions
-    return work
+def _alternative(method: Method, plan: Plan, question: "Question") -> Alternative:
+    """Return the noise of a method for the promise of a plan, or why it has none."""
+    if method.effort is not None and named(method.effort)(plan.model) > _PATIENCE:
+        return Alternative(method.name, method.certified, None, None, _SLOW)
+    try:
+        method.admit(plan.against)
+        mechanism = solve(method, question).mechanism
+    except NotSupported as reason:
+        why, _, _ = str(reason).partition("; use method=")  # advice to planners, not to readers
+        return Alternative(method.name, method.certified, None, None, why)
+    made = replace(plan, mechanism=mechanism)
+    return Alternative(method.name, method.certified, mechanism.scale, made.expected_error, None)
 
 
 def _fingerprint(plan: Plan) -> str | None:

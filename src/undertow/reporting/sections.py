@@ -70,7 +70,7 @@ class Note:
 
 def heading(facts: Facts) -> str:
     """Return the title of the report."""
-    return f"Release report: {words.question(facts.plan.noise.query)}"
+    return f"Release report: {facts.plan.noise.query.words()}"
 
 
 def notes(facts: Facts) -> list[Note]:
@@ -97,7 +97,7 @@ def sections(facts: Facts) -> list[Section]:
 def _answer(facts: Facts) -> Section:
     release = facts.release
     sure = f"{100 * (1 - BETA):g}%"
-    lines = [("Question", words.question(facts.plan.noise.query))]
+    lines = [("Question", facts.plan.noise.query.words())]
     tables: tuple[Table, ...] = ()
     if len(facts.numbers) == 1 and not facts.numbers[0].label():
         (number,) = facts.numbers

@@ -56,7 +56,7 @@ class SeriesFacts:
 
     def heading(self) -> str:
         """Return the title."""
-        return f"Release report: {words.question(self.plan.query)}"
+        return f"Release report: {self.plan.query.words()}"
 
     def notes(self) -> list[Note]:
         """Return what must be said before anything else."""
@@ -72,7 +72,7 @@ class SeriesFacts:
         return {
             "format": "undertow-report",
             "version": 1,
-            "question": words.question(plan.query),
+            "question": plan.query.words(),
             **occasion_fields(self),
             "randomness": self.randomness,
             "measures": dict(plan.measures),
@@ -99,7 +99,7 @@ def series_sections(facts: SeriesFacts) -> list[Section]:
 def _shown(facts: SeriesFacts) -> Section:
     plan = facts.plan
     lines = [
-        ("Question", words.question(plan.query)),
+        ("Question", plan.query.words()),
         ("Records", scope.records(facts.rows, facts.persons)),
         *occasion(facts.window, facts.groups, facts.made, facts.replayed),
     ]

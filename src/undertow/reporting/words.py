@@ -10,11 +10,10 @@ from undertow.certificate import Witness
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.mechanisms import DiscreteLaplace
 from undertow.plan import Plan
-from undertow.plan import asked as question
 from undertow.queries import AnyQuery, Linear, Mean, Sum
 from undertow.rounding import above, below
 
-__all__ = ["attack", "covered", "measure", "noise", "not_covered", "question", "rounding", "unit"]
+__all__ = ["attack", "covered", "measure", "noise", "not_covered", "rounding", "unit"]
 
 
 def noise(plan: Plan) -> str:

@@ -1,9 +1,7 @@
 """The only code that turns a true answer into a released one."""
 
-from undertow.errors import NotSupported
 from undertow.mechanisms import DiscreteLaplace, Laplace
 from undertow.numerics import up
-from undertow.queries import Count, Histogram, Query
 from undertow.sampling.bits import Randomness
 from undertow.sampling.integers import discrete_laplace
 
@@ -22,13 +20,8 @@ def lattice_scale(mechanism: Laplace | DiscreteLaplace, length: int | None = Non
     True
     """
     query = mechanism.query
-    if isinstance(query, Count | Histogram):
+    if query.integral:
         return mechanism.scale
-    if isinstance(query, Query):
-        raise NotSupported(
-            "a Python function's answer has no declared lattice, and floating-point noise on a "
-            "float is not private; release a Count, Histogram, Sum, Mean or Linear"
-        )
     return up(query.lattice().steps / mechanism.dp_epsilon(length))
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.bounds.chains.rays import visited
 from undertow.bounds.dependence.separation import level_separations, log_laws, separations
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.models.markov import MarkovChain
@@ -82,7 +81,7 @@ def chain_total(chain: MarkovChain, query: AnyQuery) -> Total:
     >>> round(chain_total(pair, Count(1))(1.587533097), 8)
     1.0
     """
-    reduced = visited(chain)
+    reduced = chain.visited()
     if reduced is None:
         raise NothingToProtect("every record is certain under this model: no noise is needed")
     parts = parts_of(query, reduced.states, reduced.length)

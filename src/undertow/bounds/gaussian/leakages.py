@@ -24,13 +24,13 @@ from undertow.bounds.gaussian.numbers import Form
 from undertow.bounds.gaussian.search import EFFORT, Factor, gaussian_factor
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Laplace, Mechanism, MetricDP, PureDP, sensitivity_upper
+from undertow.mechanisms import Laplace, Mechanism, MetricDP, PureDP
 from undertow.models.definite import blocks
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.numerics import Array, check_positive, divide_up, down
 from undertow.queries import STEPS, Linear, Mean, Query, Sum
 
-__all__ = ["Asked", "asked", "gaussian_leakage", "leakage_at"]
+__all__ = ["Asked", "asked", "leakage", "leakage_at"]
 
 AnyGaussian = MultivariateGaussian | GaussianClass
 
@@ -58,7 +58,7 @@ class Asked:
     weights: tuple[float, ...] = ()
 
 
-def gaussian_leakage(
+def leakage(
     mechanism: Mechanism,
     model: AnyGaussian,
     against: Against = "any",
@@ -85,7 +85,7 @@ def gaussian_leakage(
 
     >>> from undertow.queries import Linear
     >>> model = MultivariateGaussian(0, [[1, .9, 0], [.9, 1, .3], [0, .3, 1]])
-    >>> leak = gaussian_leakage(Laplace(Linear([1, 1, 1], spread=1.0), scale=1.0), model)
+    >>> leak = leakage(Laplace(Linear([1, 1, 1], spread=1.0), scale=1.0), model)
     >>> round(leak.upper, 6), leak.witness.target, leak.witness.known
     (2.578947, 1, ((0, 0.0),))
     """
@@ -109,7 +109,7 @@ def gaussian_leakage(
             "MetricDP or PureDP"
         )
     if isinstance(mechanism.query, Query):
-        level = divide_up(Fraction(sensitivity_upper(mechanism.query)), mechanism.scale)
+        level = divide_up(Fraction(mechanism.query.sensitivity_upper()), mechanism.scale)
         return _general(level, model, against, attained=False)
     question = asked(mechanism.query, model, against, effort=effort)
     return leakage_at(question, mechanism.scale, model, against)
@@ -140,7 +140,7 @@ def asked(
             return _clipped(query.weights, heights, ends, moved, STEPS, model, against, effort)
         if metric:
             whole = _metric(query.spread, model, against, effort)
-            return replace(whole, moved=Fraction(sensitivity_upper(query)))
+            return replace(whole, moved=Fraction(query.sensitivity_upper()))
         factor = _factor(model, Form.linear(query.weights), against, effort)
         method = "exact" if factor.exact else "branch-and-bound"
         return Asked(

@@ -9,10 +9,10 @@ from itertools import combinations
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.gaussian.branch_and_bound import EFFORT, branch_and_bound
 from undertow.bounds.gaussian.laws import Law
 from undertow.bounds.gaussian.numbers import Block, Form, Found, settle
 from undertow.bounds.gaussian.sets import MOST_SETS, all_known_sets, sets_cost
-from undertow.bounds.gaussian.tree import EFFORT, branch_and_bound
 from undertow.models.definite import blocks, gamma
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.numerics import GAP, up

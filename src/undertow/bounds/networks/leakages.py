@@ -5,19 +5,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against
+from undertow.adversaries import Adversary, Against, check_against, check_records
+from undertow.bounds.graphs import informed_attack
+from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.graph import informed_attack
 from undertow.bounds.networks.levels import level_leakage
 from undertow.bounds.networks.tally import Tally, count_tally, histogram_tally
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, Noise, PureDP, dp_epsilon_upper
+from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
 
-__all__ = ["network_leakage"]
+__all__ = ["leakage"]
 
 FOLLOWS = "the records follow the stated network"
 
@@ -28,8 +29,8 @@ TOGETHER = 64
 """Most records whose unknown part is counted exactly when nothing, or not all, is known."""
 
 
-def network_leakage(
-    mechanism: Levelled, model: BayesianNetwork, against: Against = "any"
+def leakage(
+    mechanism: Levelled | MetricDP, model: BayesianNetwork, against: Against = "any"
 ) -> Leakage:  # fmt: skip
     """Return what a mechanism leaks about one record of a network, as a certified interval.
 
@@ -41,17 +42,17 @@ def network_leakage(
 
     >>> from undertow.mechanisms import Laplace
     >>> twins = BayesianNetwork([("a", "b")], {"a": [.5, .5], "b": [[1, 0], [0, 1]]})
-    >>> leak = network_leakage(Laplace(Count(1), scale=4.0), twins)
+    >>> leak = leakage(Laplace(Count(1), scale=4.0), twins)
     >>> round(leak.upper, 9), leak.method
     (0.5, 'exact')
     """
-    against = check_against(against)
-    _check_adversary(model, against)
+    mechanism, against = refused(mechanism), check_against(against)
+    check_records(against, model.length)
     if isinstance(mechanism, PureDP):
         return level_leakage(mechanism.epsilon, model, against)
     if isinstance(mechanism.query, Count | Histogram):
         return _noisy(mechanism, model, against)
-    level = dp_epsilon_upper(mechanism, model.length)
+    level = mechanism.level_upper(model.length)
     return replace(level_leakage(level, model, against), lower=0.0, witness=None)
 
 
@@ -222,13 +223,3 @@ def _counted(mechanism: Noise) -> Count | Histogram:
     if not isinstance(mechanism.query, Count | Histogram):
         raise InvalidInput(f"a count or a histogram is required, found {mechanism.query!r}")
     return mechanism.query
-
-
-def _check_adversary(model: BayesianNetwork, against: Against) -> None:
-    if isinstance(against, Adversary):
-        last = max((against.target, *against.known))
-        if last >= model.length:
-            raise InvalidInput(
-                f"the adversary names record {last}, but the network has {model.length} records, "
-                "counted from 0"
-            )

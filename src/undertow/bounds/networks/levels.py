@@ -16,8 +16,8 @@ from typing import Literal
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.quilt import Bound
+from undertow.bounds.graphs import dependent, informed_attack, uncertain_records
 from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.graph import dependent, informed_attack, uncertain_records
 from undertow.bounds.networks.laws import VANISHING, rarest
 from undertow.bounds.networks.programs import programme_bounds
 from undertow.bounds.networks.quilts import network_quilt

@@ -6,21 +6,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against, words
+from undertow.adversaries import Adversary, Against, check_against, check_records
+from undertow.bounds.graphs import possible
+from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.graph import possible
 from undertow.bounds.networks.intervals import frequency_bracket
 from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
 from undertow.certificate import Leakage, Witness
-from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, PureDP, sensitivity_upper
+from undertow.errors import NotSupported
+from undertow.mechanisms import Levelled, MetricDP, PureDP
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import GENOTYPES, Family, Pedigree
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
 
-__all__ = ["pedigree_leakage"]
+__all__ = ["leakage"]
 
 ENOUGH = 4
 """Families looked at where one of them is too large for an exact answer anyway."""
@@ -29,7 +30,7 @@ UNKNOWING = 48
 """Most people of a large family whose leakage to one who knows none of them is computed."""
 
 
-def pedigree_leakage(mechanism: Levelled, model: Pedigree, against: Against = "any") -> Leakage:
+def leakage(mechanism: Levelled | MetricDP, model: Pedigree, against: Against = "any") -> Leakage:
     """Return what a mechanism leaks about one person's genotype, as a certified interval.
 
     Families are independent, so the leakage is that of the worst one, and families of the same
@@ -42,12 +43,12 @@ def pedigree_leakage(mechanism: Levelled, model: Pedigree, against: Against = "a
 
     >>> from undertow.mechanisms import Laplace
     >>> trio = Pedigree({"kim": ("bob", "ann")}, allele_frequency=0.5)
-    >>> leak = pedigree_leakage(Laplace(Count("BB"), scale=1.0), trio)
+    >>> leak = leakage(Laplace(Count("BB"), scale=1.0), trio)
     >>> round(leak.upper, 6), leak.method
     (2.240229, 'exact')
     """
-    against = check_against(against)
-    _check_adversary(model, against)
+    mechanism, against = refused(mechanism), check_against(against)
+    check_records(against, model.length)
     families = model.families()
     if isinstance(against, Adversary):
         family = next(f for f in families if against.target in f.records)
@@ -103,7 +104,7 @@ class _Question:
     def _times(self, people: int) -> float:
         if isinstance(self.mechanism, PureDP):
             return divide_up(Fraction(people) * Fraction(self.mechanism.epsilon), 1.0)
-        moved = sensitivity_upper(self.mechanism.query, self.model.length)
+        moved = self.mechanism.query.sensitivity_upper(self.model.length)
         return divide_up(Fraction(people) * Fraction(moved), self.mechanism.scale)
 
     def _local(self, family: Family) -> Against:
@@ -300,13 +301,3 @@ _ALONE = BayesianNetwork([], {"one": [0.25, 0.5, 0.25]}, GENOTYPES)
 
 def _words(low: float, high: float) -> str:
     return f"{low:g}" if low == high else f"between {low:g} and {high:g}"
-
-
-def _check_adversary(model: Pedigree, against: Against) -> None:
-    if isinstance(against, Adversary):
-        last = max((against.target, *against.known))
-        if last >= model.length:
-            raise InvalidInput(
-                f"{words(against)}: record {last} is outside the pedigree's {model.length} "
-                "people, counted from 0"
-            )

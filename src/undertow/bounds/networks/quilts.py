@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from undertow.bounds.chains.quilt import Score
-from undertow.bounds.networks.graph import dependent, moral_neighbours, reachable
+from undertow.bounds.graphs import dependent, moral_neighbours, reachable
 from undertow.bounds.networks.laws import VANISHING, rarest
 from undertow.errors import MethodRefused
 from undertow.models.network import BayesianNetwork, Node

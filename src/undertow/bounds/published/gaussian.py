@@ -14,7 +14,7 @@ def published_gaussian_factor(records: int, rho: float) -> float:
 
     c = n^2 / (4 (1 / rho - n + 2)) + 1 with n the number of records and rho the largest correlation
     in absolute value. Assumes rho < 1 / (n - 2) and *equal variances*: without them it is too small
-    (see `undertow.bounds.gaussian.leakages.gaussian_leakage`). Proposition 6.4 of [lange2024],
+    (see `undertow.bounds.gaussian.leakages.leakage`). Proposition 6.4 of [lange2024],
     stated there for n >= 3.
 
     >>> round(published_gaussian_factor(3, 0.275), 6)

@@ -20,7 +20,7 @@ from undertow.bounds.second_order.spreads import Own, Side, joined_upper
 from undertow.certificate import Leakage, Witness
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, Mechanism, MetricDP, PureDP, dp_epsilon_upper
+from undertow.mechanisms import Levelled, Mechanism, MetricDP, PureDP
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array, check_count, down, log_error, up
 from undertow.queries import Count, Histogram, State
@@ -152,7 +152,7 @@ def _view(
         level = mechanism.epsilon
         own = np.where(np.eye(size, dtype=bool), 0.0, level)
         return _View(np.exp(level * _subsets(size))[None], own, _subset_names(chain))
-    level = dp_epsilon_upper(mechanism, chain.length)
+    level = mechanism.level_upper(chain.length)
     own = np.where(np.eye(size, dtype=bool), 0.0, level)
     if isinstance(mechanism.query, Count):
         wanted = [_index(chain, state) for state in mechanism.query.states]

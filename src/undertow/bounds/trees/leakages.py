@@ -24,7 +24,7 @@ from itertools import combinations
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
-from undertow.bounds.networks.graph import informed_attack
+from undertow.bounds.graphs import informed_attack
 from undertow.bounds.trees.beam import likely_facts
 from undertow.bounds.trees.branches import Bools, Branches, Ints, Worst, filled, neighbours
 from undertow.bounds.trees.pairs import pair_messages

@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 
 import undertow as ut
-from undertow.accuracy import variance
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Line, Panel
@@ -46,8 +45,8 @@ def _figure(name: str, title: str, length: int) -> Outcome:
     chain = ut.MarkovChain(ACTIVITY, length=length)
     lange, zhao = lange_constant(chain), zhao_constant(chain)
     epsilons = tuple(float(value) for value in range(1, 21))
-    exact = tuple(variance(ut.calibrate(_ACTIVE, chain, e).mechanism) for e in epsilons)
-    plain = tuple(variance(plain_noise(_ACTIVE, e, length)) for e in epsilons)
+    exact = tuple(ut.calibrate(_ACTIVE, chain, e).variance for e in epsilons)
+    plain = tuple(plain_noise(_ACTIVE, e, length).variance() for e in epsilons)
     general = tuple(2 * (length / e) ** 2 for e in epsilons)
     lines = [
         Line("general bound", epsilons, general, "theirs"),

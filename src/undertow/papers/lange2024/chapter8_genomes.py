@@ -3,7 +3,6 @@
 import numpy as np
 
 import undertow as ut
-from undertow.accuracy import variance
 from undertow.errors import NotSupported
 from undertow.models.pedigree import GENOTYPES, MENDEL, hardy_weinberg
 from undertow.numerics import Array
@@ -49,7 +48,7 @@ def fig17(setting: Setting) -> Outcome:
     for m in (3, 5, 10):
         theirs = tuple(2 * (m / epsilon) ** 2 for epsilon in epsilons)
         plans = [ut.calibrate(_BB, nuclear(m), epsilon) for epsilon in epsilons]
-        ours = tuple(variance(plan.mechanism) for plan in plans)
+        ours = tuple(plan.variance for plan in plans)
         lines += [Line(f"general bound, m = {m}", epsilons, theirs, "theirs"),
                   Line(f"exact, m = {m}", epsilons, ours)]  # fmt: skip
         findings += [Improved(f"MSE at epsilon {epsilons[at]:g}, m = {m}", ours[at], theirs[at])

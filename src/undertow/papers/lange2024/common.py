@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from undertow.accuracy import expected_error, variance
 from undertow.papers.registry import printed
 from undertow.rounding import above
 
@@ -89,7 +88,7 @@ def utility_table(
     rows: list[tuple[str, ...]] = []
     for epsilon in epsilons:
         plain = plain_noise(query, epsilon, model.length)
-        base = expected_error(plain)
+        base = plain.expected_error()
         truth = ut.leakage(plain, model)
         rows.append(_row(epsilon, "plain DP", plain, base, truth, "informed"))
         for row in ut.compare(query, model, epsilon, methods=methods):
@@ -109,7 +108,7 @@ def _row(
     epsilon: float, label: str, noise: Any, base: float, leak: ut.Leakage | None, protects: str
 ) -> tuple[str, ...]:
     """Return one line of a table, all numbers as text."""
-    error = expected_error(noise)
+    error = noise.expected_error()
     kept = "unknown"
     if leak is not None:
         kept = "kept" if leak.proves(epsilon) else "broken" if leak.lower > epsilon else "open"
@@ -118,7 +117,7 @@ def _row(
         label,
         shown(noise.scale),
         shown(error),
-        shown(variance(noise)),
+        shown(noise.variance()),
         shown(error / base),
         "?" if leak is None else above(leak.upper, 4),
         protects,

@@ -12,7 +12,6 @@ import numpy as np
 
 import undertow as ut
 from undertow.bounds.definitions import dp_level, free_lunch_level
-from undertow.bounds.dependence.sizes import dependence_size
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     chain_joint,
@@ -71,7 +70,7 @@ def def3(setting: Setting) -> Outcome:
     leak = mechanism_leakage(XOR, alone, "ignorant").leakage
     findings = (
         Compared("eight records of a chain: L by counting the laws that change",
-                 _changed(joint) + 1, float(dependence_size(ACTIVITY) or 0), 0.0, "derived"),
+                 _changed(joint) + 1, float(ACTIVITY.dependent_records() or 0), 0.0, "derived"),
         Claim(f"two coins and their exclusive or: L = {size} record by record, so noise of scale "
               "L / epsilon leaks at most epsilon (epsilon 1)", leak, 1.0,
               witness="any two of the three records are independent, all three are not: L must "

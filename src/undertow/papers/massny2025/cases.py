@@ -15,7 +15,7 @@ from undertow.models.markov import MarkovChain
 from undertow.papers.massny2025.formulas import Case
 from undertow.plan import Plan
 from undertow.planning.erasures import Setting, window_table
-from undertow.planning.redaction import calibrate_redacted
+from undertow.planning.search import calibrate
 from undertow.queries import Redacted
 
 __all__ = [
@@ -52,7 +52,7 @@ def plan_of(
 ) -> Plan[Redaction]:
     """Return the library's plan for a case, by default against who knows no other record."""
     asked = Redacted(protect=case.p - 1, length=case.n)
-    return calibrate_redacted(asked, chain_of(case), case.epsilon, against, method)
+    return calibrate(asked, chain_of(case), case.epsilon, against, method)
 
 
 def shown(

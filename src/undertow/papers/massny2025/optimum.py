@@ -21,7 +21,7 @@ from undertow.papers.massny2025.cases import (
 )
 from undertow.papers.massny2025.formulas import Case
 from undertow.papers.registry import Setting, result
-from undertow.planning.redaction import calibrate_redacted
+from undertow.planning.search import calibrate
 from undertow.queries import Redacted
 
 __all__ = ["def1", "eq4", "fn1", "sec5"]
@@ -272,7 +272,7 @@ def fn1(setting: Setting) -> Outcome:
     for pair in ((3, 8), (3, 4)):
         joint = _joined(case, pair)
         asked = Redacted(protect=pair, length=case.n)
-        own = calibrate_redacted(asked, chain_of(case), case.epsilon, "ignorant")
+        own = calibrate(asked, chain_of(case), case.epsilon, "ignorant", "optimal")
         law = chain_of(case).law(0)
         share = float((law * (1 - joint.probabilities)).sum() / case.n)
         findings.append(
@@ -296,6 +296,6 @@ def _joined(case: Case, private: tuple[int, int]) -> Redaction:
     tables = []
     for record in private:
         asked = Redacted(protect=record, length=case.n)
-        plan = calibrate_redacted(asked, chain_of(case), case.epsilon, "ignorant", "3r-constant")
+        plan = calibrate(asked, chain_of(case), case.epsilon, "ignorant", "3r-constant")
         tables.append(plan.mechanism.probabilities)
     return Redaction(np.maximum(*tables), private)

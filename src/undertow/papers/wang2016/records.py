@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 
 import undertow as ut
-from undertow.accuracy import expected_error
 from undertow.data.series import read_numbers
 from undertow.errors import NotSupported
 from undertow.papers.charts import Chart, Line, Panel
@@ -69,7 +68,8 @@ def histogram_table(
             Claim(f"plain noise at epsilon {epsilon:g} is not enough: it leaks", leak.lower,
                   epsilon, relation=">=")
         )  # fmt: skip
-        rows.append(_row(epsilon, "plain", plain.scale, expected_error(plain), leak, chain, records,
+        error = plain.expected_error()
+        rows.append(_row(epsilon, "plain", plain.scale, error, leak, chain, records,
                          "nobody"))  # fmt: skip
         scales = {}
         for who in ("any", "ignorant"):

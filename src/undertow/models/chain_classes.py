@@ -4,15 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel, NotSupported
+from undertow.models.base import Model
 from undertow.models.described import fields, names, number, numbers, whole
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROW_SUM, Array, check_count, check_positive, freeze
-from undertow.queries import State
+from undertow.numerics import ROW_SUM, Array, Keyed, check_count, check_positive, freeze
 
 __all__ = ["ChainBox", "MixingClass"]
 
@@ -26,7 +27,7 @@ _MOST = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChainBox:
+class ChainBox(Keyed, Model):
     """All stationary chains whose transition matrix P has lower <= P <= upper in every entry.
 
     Any one of them may be the true chain; a leakage is the worst case over all of them.
@@ -44,6 +45,9 @@ class ChainBox:
     >>> box.describe()
     'any chain inside a box of transition matrices on 2 states, a stationary start, any length'
     """
+
+    kind: ClassVar[str] = "box"
+    family: ClassVar[str] = "chain"
 
     lower: Array
     upper: Array
@@ -84,14 +88,6 @@ class ChainBox:
         set_(self, "states", frame.states)
         set_(self, "length", frame.length)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether both hold the same chains, by the same names."""
-        return isinstance(other, ChainBox) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self._key())
-
     def _key(self) -> tuple[object, ...]:
         return self.lower.tobytes(), self.upper.tobytes(), self.states, self.length
 
@@ -125,6 +121,14 @@ class ChainBox:
                 continue
         return found
 
+    def endless(self) -> "ChainBox":
+        """Return the box for series of any length."""
+        return ChainBox(self.lower, self.upper, self.states)
+
+    def examples(self, query: BaseQuery) -> list[Model]:
+        """Return the corners."""
+        return [*self.corners()]
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         length = "any length" if self.length is None else f"{self.length} records"
@@ -136,7 +140,7 @@ class ChainBox:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
-            "kind": "box",
+            "kind": self.kind,
             "lower": self.lower.tolist(),
             "upper": self.upper.tolist(),
             "states": list(self.states),
@@ -156,7 +160,7 @@ class ChainBox:
 
 
 @dataclass(frozen=True, slots=True)
-class MixingClass:
+class MixingClass(Model):
     """All reversible chains, with any start, that mix at a known rate.
 
     Irreducible and aperiodic, on ``states`` states, every stationary probability at least
@@ -166,6 +170,9 @@ class MixingClass:
     >>> MixingClass(5, pi_min=.05, gap=.1, length=5000).states
     (0, 1, 2, 3, 4)
     """
+
+    kind: ClassVar[str] = "mixing"
+    family: ClassVar[str] = "chain"
 
     states: tuple[State, ...]
     pi_min: float
@@ -205,6 +212,10 @@ class MixingClass:
         """The number of states."""
         return len(self.states)
 
+    def endless(self) -> "MixingClass":
+        """Return the class for series of any length."""
+        return MixingClass(self.states, self.pi_min, self.gap)
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         length = "any length" if self.length is None else f"{self.length} records"
@@ -216,7 +227,7 @@ class MixingClass:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
-            "kind": "mixing",
+            "kind": self.kind,
             "states": list(self.states),
             "pi_min": self.pi_min,
             "gap": self.gap,

@@ -5,9 +5,9 @@ import pytest
 
 from tests.contracts import network_oracles as oracle
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.networks import sweeps
-from undertow.bounds.networks.leakages import network_leakage
-from undertow.bounds.networks.sweeps import contagion_leakage
+from undertow.bounds.networks import contagions
+from undertow.bounds.networks.contagions import leakage as contagion_leakage
+from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.mechanisms import Laplace, PureDP
 from undertow.models.contagion import Contagion
 from undertow.queries import Count, Histogram
@@ -36,8 +36,8 @@ def test_a_drift_bounds_what_a_change_of_the_tables_does():
     for one, two in ((0.2, 0.21), (0.5, 0.4), (0.1, 0.6)):
         first, second = flu.network(one), flu.network(two)
         a, b = (network_leakage(noise, net).upper for net in (first, second))
-        assert abs(a - b) <= 2 * sweeps._drift(first, second)
-        assert sweeps._drift(first, second) > 0
+        assert abs(a - b) <= 2 * contagions._drift(first, second)
+        assert contagions._drift(first, second) > 0
 
 
 def test_what_is_not_a_count_has_the_general_bound():

@@ -18,15 +18,16 @@ from dataclasses import replace
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.networks.leakages import network_leakage
+from undertow.bounds.metric import refused
+from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.levels import dependent_records
 from undertow.certificate import Leakage
-from undertow.mechanisms import Levelled, dp_epsilon_upper
+from undertow.mechanisms import Levelled, MetricDP
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import ROUNDOFF, Array, up
 
-__all__ = ["contagion_leakage"]
+__all__ = ["leakage"]
 
 WIDTH = 1e-4
 """Relative width at which the worst parameter counts as found (upper side)."""
@@ -38,7 +39,7 @@ LOOKS = 4000
 """Most networks looked at (cost); past it the interval stays open."""
 
 
-def contagion_leakage(mechanism: Levelled, model: Contagion, against: Against = "any") -> Leakage:
+def leakage(mechanism: Levelled | MetricDP, model: Contagion, against: Against = "any") -> Leakage:
     """Return what a mechanism leaks about one person, at the worst probability of the interval.
 
     Counts and histograms with (discrete) Laplace noise are searched until the bound closes. For all
@@ -48,11 +49,12 @@ def contagion_leakage(mechanism: Levelled, model: Contagion, against: Against = 
     >>> from undertow.mechanisms import Laplace
     >>> from undertow.queries import Count
     >>> flu = Contagion(3, outside=.1, passed=(.1, .5))
-    >>> leak = contagion_leakage(Laplace(Count("ill"), scale=1.0), flu)
+    >>> leak = leakage(Laplace(Count("ill"), scale=1.0), flu)
     >>> at_most = network_leakage(Laplace(Count("ill"), scale=1.0), flu.network(.5))
     >>> at_most.lower <= leak.upper <= at_most.upper * 1.0002
     True
     """
+    mechanism = refused(mechanism)
     low, high = model.passed
     ends = [network_leakage(mechanism, model.network(p), against) for p in (low, high)]
     top = max(ends, key=lambda leak: leak.lower)
@@ -60,7 +62,7 @@ def contagion_leakage(mechanism: Levelled, model: Contagion, against: Against = 
     if low == high:
         return top
     people = 1 if against == "informed" else dependent_records(model.network(high), against)
-    level = dp_epsilon_upper(mechanism, model.length)
+    level = mechanism.level_upper(model.length)
     ceiling = max(up(people * level), *(leak.upper for leak in ends))
     if any(leak.method not in ("exact", "informed") for leak in ends):
         notes = (f"at most {people} people depend on each other, in any way", _told(model, where))

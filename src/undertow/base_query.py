@@ -1,0 +1,138 @@
+"""What every question about records says of itself, and where a real answer may lie."""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from undertow.errors import NotSupported
+from undertow.numerics import up
+
+__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task"]
+
+State = Hashable
+
+Task = Literal["answer", "flip", "redact"]
+"""What is released: a noisy answer, a series with false records, a series with erased ones."""
+
+
+class BaseQuery:
+    """What every query says about itself; the answers here are those of most of them."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name in files."""
+
+    task: ClassVar[Task] = "answer"
+
+    integral: ClassVar[bool] = False
+    """Whether the answer is made of whole numbers of records."""
+
+    per_state: ClassVar[bool] = False
+    """Whether there is a number for each state of the model."""
+
+    exact: ClassVar[bool] = False
+    """Whether its sensitivity is what it is, and not a float near it."""
+
+    @property
+    def named(self) -> tuple[State, ...]:
+        """The states that are asked for by name."""
+        return ()
+
+    @property
+    def records(self) -> int | None:
+        """The number of records that it is for, None if any."""
+        return None
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of the range that records are clipped to, where there is one."""
+        return None
+
+    def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
+        """Return the states counted by each number of the answer, () where records are added."""
+        return ()
+
+    def numbers(self, states: Sequence[State]) -> int:
+        """Return how many numbers the answer has."""
+        return 1
+
+    def words(self) -> str:
+        """Return the question for people."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        raise NotImplementedError
+
+    def sensitivity(self, length: int | None = None) -> float:
+        """Return how far the answer moves in l1 when one record is replaced."""
+        raise NotImplementedError
+
+    def sensitivity_upper(self, length: int | None = None) -> float:
+        """Return the sensitivity, rounded up where it was computed.
+
+        >>> from undertow.queries import Count, Mean
+        >>> Count("active").sensitivity_upper(), Mean(0, 1).sensitivity_upper(3) > 1 / 3
+        (1.0, True)
+        """
+        moved = self.sensitivity(length)
+        return moved if self.exact else up(moved)
+
+    def answer(self, total: int, rows: int) -> Fraction:
+        """Return what so many steps of the lattice over so many records stand for, exactly."""
+        raise NotImplementedError
+
+    def lattice(self) -> "Lattice":
+        """Return the whole numbers that records become when they are added."""
+        raise NotSupported(
+            "a Python function's answer has no declared lattice, and floating-point noise on a "
+            "float is not private; release a Count, Histogram, Sum, Mean or Linear"
+        )
+
+
+STEPS = 2**24
+"""Steps of the lattice between the ends of a range: fine beside any noise worth adding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Where a real answer may lie: whole steps, so that exact noise can be added to it.
+
+    A record's value x becomes the whole number round(steps (x - lower) / (upper - lower)), clipped
+    to 0 .. steps; a missing or foreign one becomes ``missing``. With ``weights`` (signed whole
+    numbers, one per record, none beyond ``steps``) record t has |weights[t]| steps instead, and
+    the sign of its weight. Replacing a record moves the sum by at most ``steps``.
+
+    >>> Lattice(0.0, 10.0, steps=100, missing=0).place(2.5)
+    25
+    """
+
+    lower: float
+    upper: float
+    steps: int
+    missing: int
+    weights: tuple[int, ...] | None = None
+
+    def place(self, value: Any) -> int:
+        """Return the step of a value: the rule that frames follow, one record at a time.
+
+        A text is foreign, even if it reads as a number. Foreign objects are never asked for one:
+        what they would raise could quote the data.
+        """
+        if not isinstance(value, Real | Decimal | np.number | np.bool_):
+            return self.missing
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return self.missing
+        if math.isnan(number):
+            return self.missing
+        share = (min(max(number, self.lower), self.upper) - self.lower) / (self.upper - self.lower)
+        return min(max(math.floor(share * self.steps + 0.5), 0), self.steps)

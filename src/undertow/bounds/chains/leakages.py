@@ -1,0 +1,105 @@
+"""What every mechanism leaks on a Markov chain: which bounds apply, and where they meet."""
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from undertow.adversaries import Against
+from undertow.bounds.chains.count import count_leakage
+from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.pieces import window_leakage
+from undertow.bounds.chains.replay import replay_count
+from undertow.bounds.metric import by_spread, spread_level
+from undertow.bounds.series.mechanisms import chain_leakage as local
+from undertow.certificate import Leakage, Witness, meet
+from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP
+from undertow.models.markov import MarkovChain
+from undertow.numerics import down
+
+__all__ = ["leakage", "local", "windows"]
+
+
+def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against) -> Leakage:
+    """Return what a curator's algorithm reveals about one record of a chain.
+
+    >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=3)
+    >>> leakage(PureDP(1.0), chain, "any").method
+    'exchange'
+    """
+    if isinstance(mechanism, MetricDP):
+        level = spread_level(mechanism, chain)
+        return by_spread(_levelled(level, chain, against), chain)
+    return _levelled(mechanism, chain, against)
+
+
+def windows(mechanism: Noise, chain: MarkovChain, against: Against) -> Leakage | None:
+    """Return the leakage of a count of any window of the series, None where it has no proof."""
+    if not mechanism.query.named:
+        return None
+    return window_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
+
+
+def _counted(mechanism: Noise, chain: MarkovChain) -> Any:
+    """Return which states a count counts, by state."""
+    wanted = [chain.index(state) for state in mechanism.query.named]
+    return np.isin(np.arange(chain.size), wanted)
+
+
+def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leakage:
+    if isinstance(mechanism, PureDP):
+        return exchange_leakage(mechanism.epsilon, chain, against)
+    level = mechanism.level_upper(chain.length)
+    if mechanism.query.named:
+        exact = count_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
+        if exact is not None and exact.closed:
+            return exact
+        bound = exchange_leakage(level, chain, against)
+        if exact is None:
+            return _far_count(bound, mechanism, chain)
+        return meet(exact, replace(bound, lower=0.0, witness=None))
+    bound = exchange_leakage(level, chain, against)
+    if mechanism.query.per_state and bound.witness is not None:
+        return _histogram(bound, bound.witness, mechanism.scale, chain)
+    return replace(bound, lower=0.0, witness=None)
+
+
+def _far_count(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> Leakage:
+    """Return the exchange bound with a lower end that far answers of this count attain."""
+    attack = bound.witness
+    if attack is None:
+        return replace(bound, lower=0.0, witness=None)
+    tries = [
+        replay_count(
+            replace(attack, output=output, sets=()), chain, mechanism.query.named, mechanism.scale
+        )
+        for output in (0, -1)
+    ]
+    witness, value = max(tries, key=lambda found: found[1])
+    return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)
+
+
+def _histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:
+    """Return the exchange bound with a lower end that this histogram attains.
+
+    Far answers, the bins of a set S too high and all others too low, have likelihood
+    exp((2 / scale) #{t : x_t in S}) up to a factor: a product likelihood with one set throughout.
+    """
+    others = [s for s in chain.states if s not in (attack.value, attack.other)]
+    if len(others) <= 6:
+        sets = [
+            (attack.value, *rest)
+            for size in range(len(others) + 1)
+            for rest in combinations(others, size)
+        ]
+    else:
+        used = {states for _, states in attack.sets if attack.value in states}
+        sets = [(attack.value,), *(s for s in used if attack.other not in s)]
+    losses = [
+        (replay_count(replace(attack, output=-1, sets=()), chain, members, scale / 2)[1], members)
+        for members in sets
+    ]
+    value, members = max(losses, key=lambda pair: pair[0])
+    witness = replace(attack, sets=((attack.target, tuple(members)),))
+    return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)

@@ -1,0 +1,64 @@
+"""The kinds of models, by their names in files: where each is, and who proves its leakages.
+
+A new model is one module beside this one, one in `undertow.bounds`, and one line here. Both are
+imported when first asked for.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from undertow.errors import InvalidModel
+from undertow.models.base import Model
+
+__all__ = ["KINDS", "Kind", "model_from_dict", "prover"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A class ``module:name``, and the module in `undertow.bounds` that has its ``leakage``."""
+
+    model: str
+    bounds: str | None
+
+
+KINDS: dict[str, Kind] = {
+    "markov-chain": Kind("undertow.models.markov:MarkovChain", "undertow.bounds.chains.leakages"),
+    "groups": Kind("undertow.models.groups:Groups", "undertow.bounds.groups"),
+    "set": Kind("undertow.models.sets:ModelSet", None),
+    "box": Kind("undertow.models.chain_classes:ChainBox", "undertow.bounds.chains.classes"),
+    "mixing": Kind("undertow.models.chain_classes:MixingClass", "undertow.bounds.chains.classes"),
+    "gaussian": Kind(
+        "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages"
+    ),
+    "gaussian-class": Kind(
+        "undertow.models.gaussian:GaussianClass", "undertow.bounds.gaussian.leakages"
+    ),
+    "network": Kind("undertow.models.network:BayesianNetwork", "undertow.bounds.networks.leakages"),
+    "pedigree": Kind("undertow.models.pedigree:Pedigree", "undertow.bounds.networks.pedigrees"),
+    "contagion": Kind("undertow.models.contagion:Contagion", "undertow.bounds.networks.contagions"),
+}
+
+
+def model_from_dict(description: Any) -> Model:
+    """Return the model described by a ``to_dict``; a bare chain may leave ``kind`` out.
+
+    >>> model_from_dict({"kind": "groups", "size": 3})
+    Groups(size=3)
+    """
+    if not isinstance(description, dict):
+        raise InvalidModel("a model is described by an object with a 'kind'; found something else")
+    kind = description.get("kind", "markov-chain")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidModel(f"unknown kind of model {repr(kind)[:40]}; known: {', '.join(KINDS)}")
+    module, name = KINDS[kind].model.split(":")
+    found: Model = getattr(import_module(module), name).from_dict(description)
+    return found
+
+
+def prover(model: Model) -> Any:
+    """Return the module that proves the leakages of a kind of model."""
+    place = KINDS[model.kind].bounds
+    if place is None:
+        raise InvalidModel(f"a {model.kind} has no proofs of its own; ask its members")
+    return import_module(place)

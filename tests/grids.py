@@ -1,0 +1,117 @@
+"""Grids of cases of which the gate runs a part and `make soak` the rest.
+
+Most defects show with one value, or with two values that meet: the gate runs a subset in which any
+two values of any two axes meet, the soak every other combination.
+"""
+
+import inspect
+import itertools
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+from hypothesis import given, settings
+
+Name = str | tuple[str, ...]  # a tuple where the values of one axis are tuples
+
+
+def pairwise(
+    names: Sequence[Name], *axes: Iterable[Any], indirect: Sequence[str] = ()
+) -> pytest.MarkDecorator:
+    """All combinations; those that the gate needs to see every pair of values are no soak.
+
+    >>> mark = pairwise(("x", "y", "z"), "ab", "cd", "ef")
+    >>> [case.id for case in mark.args[1] if not case.marks]
+    ['a-c-e', 'a-d-f', 'b-c-f', 'b-d-e']
+    """
+    values = [_named(name, axis) for name, axis in zip(names, axes, strict=True)]
+    chosen = _covering([len(axis) for axis in values])
+    cases = []
+    for place in itertools.product(*(range(len(axis)) for axis in values)):
+        parts = [axis[i] for axis, i in zip(values, place, strict=True)]
+        found = tuple(itertools.chain.from_iterable(part.values for part in parts))
+        marks = [mark for part in parts for mark in part.marks]
+        name = "-".join(str(part.id) for part in parts)
+        cases.append(_soaked(pytest.param(*found, marks=marks, id=name), place in chosen))
+    flat = [each for name in names for each in ((name,) if isinstance(name, str) else name)]
+    return pytest.mark.parametrize(flat, cases, indirect=list(indirect))
+
+
+def thinned(cases: Iterable[Any], keep: int | Collection[Any]) -> list[ParameterSet]:
+    """The cases: the first few, or those whose value or id is named, in the gate; others soak.
+
+    >>> [(case.values, len(case.marks)) for case in thinned([20, 200], keep=1)]
+    [((20,), 0), ((200,), 1)]
+    """
+    found = [case if isinstance(case, ParameterSet) else pytest.param(case) for case in cases]
+    if isinstance(keep, int):
+        return [_soaked(case, number < keep) for number, case in enumerate(found)]
+    told = [case.id if case.id in keep else _only(case.values) for case in found]
+    missing = [name for name in keep if name not in told]
+    if missing:
+        raise ValueError(f"not among the cases: {missing}")
+    return [_soaked(case, name in keep) for case, name in zip(found, told, strict=True)]
+
+
+def law(whole: settings, few: int, **strategies: Any) -> Callable[[Any], Any]:
+    """A property of what is drawn: ``few`` random cases in the gate, as many as ``whole`` in soak.
+
+    What has no strategy comes from fixtures and other marks.
+    """
+
+    def wrap(test: Callable[..., None]) -> Callable[..., None]:
+        def run(cases: int, **fixed: Any) -> None:
+            settings(whole, max_examples=cases)(given(**strategies)(test))(**fixed)
+
+        others = [
+            part for name, part in inspect.signature(test).parameters.items()
+            if name not in strategies
+        ]  # fmt: skip
+        own = inspect.Parameter("cases", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        run.__signature__ = inspect.Signature([own, *others])  # type: ignore[attr-defined]
+        run.__name__, run.__qualname__ = test.__name__, test.__qualname__
+        run.__doc__, run.__module__ = test.__doc__, test.__module__
+        runs = thinned([few, whole.max_examples], keep=1)
+        marked: Callable[..., None] = pytest.mark.parametrize("cases", runs)(run)
+        return marked
+
+    return wrap
+
+
+def _named(name: Name, axis: Iterable[Any]) -> list[ParameterSet]:
+    """The values of an axis as parameters with ids."""
+    found = []
+    for number, case in enumerate(axis):
+        param = case
+        if not isinstance(case, ParameterSet):
+            param = pytest.param(case) if isinstance(name, str) else pytest.param(*case)
+        plain = all(isinstance(v, str | int | float | None) for v in param.values)
+        spoken = "-".join(map(str, param.values)) if plain else f"{name}{number}"
+        found.append(pytest.param(*param.values, marks=param.marks, id=param.id or spoken))
+    return found
+
+
+def _only(values: Sequence[Any]) -> Any:
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _soaked(case: ParameterSet, kept: bool) -> ParameterSet:
+    marks = case.marks if kept else [*case.marks, pytest.mark.soak]
+    return pytest.param(*case.values, marks=marks, id=case.id)
+
+
+def _pairs(place: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:
+    return set(itertools.combinations(enumerate(place), 2))
+
+
+def _covering(sizes: Sequence[int]) -> set[tuple[int, ...]]:
+    """Combinations in which all pairs occur; each time the first that brings the most new ones."""
+    every = {place: _pairs(place) for place in itertools.product(*map(range, sizes))}
+    missing = set().union(*every.values())
+    chosen = set(every) if len(sizes) < 2 else set()
+    while missing:
+        best = max(every, key=lambda place: len(every[place] & missing))
+        chosen.add(best)
+        missing -= every[best]
+    return chosen

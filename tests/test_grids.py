@@ -1,0 +1,87 @@
+"""The grids themselves: nothing is lost, and any two values meet in the gate."""
+
+import inspect
+import itertools
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from tests.grids import law, pairwise, thinned
+
+SHAPES = [(2, 2), (2, 2, 2), (13, 3, 3), (6, 2, 3), (4, 3, 2, 2), (2, 2, 2, 4, 3)]
+
+
+def gate(cases):
+    return [case for case in cases if pytest.mark.soak not in case.marks]
+
+
+def grid(shape):
+    names = [f"x{axis}" for axis in range(len(shape))]
+    return pairwise(names, *(range(size) for size in shape)).args
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_combination_is_there_once(shape):
+    names, cases = grid(shape)
+    assert names == [f"x{axis}" for axis in range(len(shape))]
+    assert [case.values for case in cases] == list(itertools.product(*map(range, shape)))
+    assert all(tuple(case.marks) in ((), (pytest.mark.soak,)) for case in cases)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_any_two_values_meet_in_the_gate(shape):
+    kept = [case.values for case in gate(grid(shape)[1])]
+    for one, two in itertools.combinations(range(len(shape)), 2):
+        met = {(values[one], values[two]) for values in kept}
+        assert met == set(itertools.product(range(shape[one]), range(shape[two])))
+
+
+@pytest.mark.parametrize(("shape", "most"), [((2, 2, 2), 4), ((13, 3, 3), 39), ((4, 3, 2, 2), 14)])
+def test_the_gate_is_small_and_always_the_same(shape, most):
+    kept = gate(grid(shape)[1])
+    assert len(kept) <= most
+    assert kept == gate(grid(shape)[1])
+
+
+def test_ids_marks_and_tuples_are_kept():
+    slow = pytest.param("c", marks=pytest.mark.slow, id="see")
+    names, cases = pairwise(
+        ("x", ("k", "n"), "who"), ["a", slow], [(2, 4), pytest.param(3, 5, id="odd")], [{}, {1}]
+    ).args
+    assert names == ["x", "k", "n", "who"]
+    assert [case.id for case in cases[-2:]] == ["see-odd-who0", "see-odd-who1"]
+    assert cases[0].id == "a-2-4-who0"
+    assert all((pytest.mark.slow in case.marks) == (case.values[0] == "c") for case in cases)
+    assert cases[-1].values == ("c", 3, 5, {1})
+
+
+def test_one_axis_keeps_the_first_or_the_named():
+    cases = [pytest.param(1, id="one", marks=pytest.mark.slow), 2, pytest.param(3, 4, id="three")]
+    assert [case.id for case in gate(thinned(cases, keep=1))] == ["one"]
+    assert [case.values for case in gate(thinned(cases, keep=["one", 2]))] == [(1,), (2,)]
+    assert [case.id for case in gate(thinned(cases, keep=[(3, 4)]))] == ["three"]
+    assert tuple(thinned(cases, keep=2)[0].marks) == (pytest.mark.slow,)
+    assert [case.values for case in thinned(cases, keep=0)] == [(1,), (2,), (3, 4)]
+    with pytest.raises(ValueError, match="two"):
+        thinned(cases, keep=["one", "two"])
+
+
+def test_a_law_is_tried_as_often_as_said():
+    seen: list[int] = []
+
+    @law(settings(max_examples=40, database=None, derandomize=True), 5, number=st.integers())
+    def property_of_numbers(number, least):
+        """What is said."""
+        seen.append(max(number, least))
+
+    assert property_of_numbers.__name__ == "property_of_numbers"
+    assert property_of_numbers.__doc__ == "What is said."
+    assert list(inspect.signature(property_of_numbers).parameters) == ["cases", "least"]
+    (mark,) = property_of_numbers.pytestmark
+    assert [(case.values, len(case.marks)) for case in mark.args[1]] == [((5,), 0), ((40,), 1)]
+    for cases in (5, 40):
+        seen.clear()
+        property_of_numbers(cases, least=3)
+        assert len(seen) == cases
+        assert min(seen) == 3
