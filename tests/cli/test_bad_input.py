@@ -119,7 +119,11 @@ REFUSED = {
         "InvalidInput",
         "lower must be below upper",
     ),
-    "plan, NaN range": (("plan", *CHAIN, "--sum", "nan,5", *AT_MOST), "InvalidInput", "both finite"),
+    "plan, NaN range": (
+        ("plan", *CHAIN, "--sum", "nan,5", *AT_MOST),
+        "InvalidInput",
+        "both finite",
+    ),
     "plan, mean of any number of records": (
         ("plan", *CHAIN, "--mean", "0,1", *AT_MOST),
         "InvalidInput",

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -17,7 +17,6 @@ from undertow.cli.options import (
     LimitText,
     ModelText,
     QueryText,
-    Unit,
     find_state,
     misuse,
     read_records,
@@ -31,14 +30,6 @@ if TYPE_CHECKING:
     from undertow.queries import AnyQuery, LocalQuery, State
 
 __all__ = ["plan", "plan_rows"]
-
-
-class Covers(StrEnum):
-    """Which shapes of data the proof must cover."""
-
-    series = "series"
-    windows = "windows"
-    any = "any"
 
 
 Method = StrEnum("Method", {name: name for name in method_names()})  # type: ignore[misc]
@@ -57,13 +48,13 @@ def plan(
         None, "How to calibrate; 'best' takes the least certified error.", _BEST
     ),
     pairs: str | None = option("A:B,C:D", "Only these values must not be told apart."),
-    covers: Covers = option(
+    covers: Literal["series", "windows", "any"] = option(
         None,
         "Proved for whole series, for one window of each, or for any windows and groups.",
-        Covers.series,
+        "series",
     ),
-    unit: Unit = option(
-        None, "What is protected: one record, or all records of a person.", Unit.record
+    unit: Literal["record", "person"] = option(
+        None, "What is protected: one record, or all records of a person.", "record"
     ),
     output: Path | None = option("FILE", "Write the plan there."),
     force: ForceOption = False,
@@ -157,7 +148,7 @@ def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
     ]
 
 
-def _shape(local: LocalText, covers: Covers, unit: Unit) -> dict[str, Any]:
+def _shape(local: LocalText, covers: str, unit: str) -> dict[str, Any]:
     """Return what calibrate is told about the shapes of data and the unit, if it is told."""
     asked = {"covers": str(covers)} if covers != "series" else {}
     asked |= {"unit": str(unit)} if unit != "record" else {}
