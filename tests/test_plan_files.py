@@ -70,7 +70,7 @@ NOT_NUMBERS: list[Any] = [True, False, None, "1.0", [1.0], {}, 10**400, "NaN"]
     ("name", "path"),
     [
         ("exact", "scale"),
-        ("exact", "epsilon"),
+        ("exact", "limit"),
         ("exact", "leakage.lower"),
         ("exact", "leakage.upper"),
         ("exact", "model.transition.0.0"),
@@ -138,10 +138,10 @@ WRONG: dict[str, tuple[str, str, Any]] = {
     "ends in the wrong order": ("exact", "leakage.lower", 1.5),
     "a negative end": ("exact", "leakage.lower", -0.5),
     "a leakage above the promise": ("exact", "leakage.upper", 1.0000001),
-    "a promise below the leakage": ("exact", "epsilon", 0.5),
+    "a promise below the leakage": ("exact", "limit", 0.5),
     "noise without error bars": ("exact", "scale", 1e308),
     "no noise": ("exact", "scale", 5e-324),
-    "no promise": ("exact", "epsilon", 0.0),
+    "no promise": ("exact", "limit", 0.0),
     "an unknown method": ("exact", "method", "magic"),
     "a method for series": ("exact", "method", "xor"),
     "a method for answers": ("flips", "method", "quilt"),
@@ -173,7 +173,7 @@ def test_what_does_not_fit_together_is_refused(fault):
 
 def test_a_field_that_is_named_twice_is_refused():
     text = plan("exact").to_json()
-    refused(text.replace('"epsilon": 1.0', '"epsilon": 9.0, "epsilon": 1.0'), "names a field twice")
+    refused(text.replace('"limit": 1.0', '"limit": 9.0, "limit": 1.0'), "names a field twice")
     refused(text.replace('"kind": "count"', '"kind": "x", "kind": "count"'), "names a field twice")
 
 
@@ -220,13 +220,13 @@ def examine(seed: int, count: int) -> tuple[int, int]:
         assert 0 <= proved.lower <= proved.upper < math.inf
         if found.method in PUBLISHED:
             continue
-        assert max(proved.upper, found.leakage.upper) <= found.epsilon
+        assert max(proved.upper, found.leakage.upper) <= found.limit
         if found.unit == "record" and found.leakage.secrets.everything:
             try:
                 attack = ut.leakage(found.mechanism, found.model, found.against)
             except (NotSupported, InvalidInput):  # no bound, or a channel that says nothing at all
                 continue
-            assert attack.lower <= found.epsilon
+            assert attack.lower <= found.limit
     return refusals, accepted
 
 

@@ -82,7 +82,7 @@ def test_what_was_changed_after_signing_is_refused_always(keys, trust):
     private, public = keys["ann"]
     trusted = [public] if trust else None
     body = json.loads(sign(PLAN.to_json(), private))
-    edited = signed({**body, "epsilon": 2.0})
+    edited = signed({**body, "limit": 2.0})
     with pytest.raises(InvalidPlan, match="edited after it was signed"):
         ut.Plan.from_json(edited, trusted=trusted)
     moved = {**json.loads(ut.calibrate(ut.Count("active"), CHAIN, 2.0).to_json())}
@@ -120,7 +120,7 @@ def test_only_whole_plans_are_signed(keys, tmp_path):
     private, _ = keys["ann"]
     body = json.loads(PLAN.to_json())
     with pytest.raises(InvalidPlan, match="it is not signed"):
-        sign(json.dumps({**body, "epsilon": 2.0}), private)
+        sign(json.dumps({**body, "limit": 2.0}), private)
     with pytest.raises(InvalidPlan, match="not a plan file"):
         sign("{}", private)
     with pytest.raises(InvalidInput, match="cannot read the key file"):

@@ -45,7 +45,7 @@ def test_every_attacker_is_scored_on_every_record():
     found = attack(FLIPPED, PLAIN, SERIES, attackers=ALL)
     truth = np.array([NAMES.index(x) for one in SERIES for x in one])
     assert [one.attacker for one in found.verdicts] == list(ALL)
-    assert (found.records, found.series, found.epsilon) == (1200, 3, 1.0)
+    assert (found.records, found.series, found.limit) == (1200, 3, 1.0)
     aware = found.verdict("correlation-aware")
     guess = posteriors(FLIPPED, PLAIN.mechanism, CHAIN).reshape(-1, 2).argmax(axis=1)
     assert aware.accuracy == pytest.approx((guess == truth).mean())

@@ -142,7 +142,7 @@ REFUSED = {
     "plan, a method that needs a larger epsilon": (
         ("plan", *CHAIN, "--count", 1, *AT_MOST, "--method", "lange"),
         "Infeasible",
-        "needs an epsilon above 8.046",
+        "needs a limit above 8.046",
     ),
     "plan, a pair of unknown states": (
         ("plan", *CHAIN, "--length", 9, "--count", 1, *AT_MOST, "--pairs", "0:2"),

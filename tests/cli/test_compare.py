@@ -73,7 +73,7 @@ def test_words():
     assert time.endswith(" ms")
     for row in missed.values():
         assert row[4] in ("ignorant only", "protects from")
-    assert "needs an epsilon above 8.046" in out["lange"][0]
+    assert "needs a limit above 8.046" in out["lange"][0]
 
 
 def test_every_method_has_its_row():

@@ -176,7 +176,7 @@ def test_a_file_is_not_replaced_unless_forced(tmp_path):
     assert "--force" in refused.stderr
     assert path.read_text() == "mine"
     assert call(*ASKED, "--output", path, "--force").exit_code == 0
-    assert ut.Plan.from_json(path.read_text()).epsilon == 1.0
+    assert ut.Plan.from_json(path.read_text()).limit == 1.0
 
 
 @pytest.mark.parametrize("call_name", ["fsync", "replace"])

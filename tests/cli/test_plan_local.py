@@ -261,7 +261,7 @@ REFUSED = {
     ),
     "three costs": ((*SERIES, "--objective", "1,2,3"), "one cost for each of the 2 states"),
     "negative costs": ((*SERIES, "--objective", "1,-2"), "none below 0"),
-    "no leakage": ((*SERIES[:-1], 0), "epsilon must be positive"),
+    "no leakage": ((*SERIES[:-1], 0), "limit must be positive"),
     "protected outside": (
         (*REDACTED[:-4], "--protect", "60", "--limit", 1), "record 60 is to be protected"
     ),

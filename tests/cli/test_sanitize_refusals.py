@@ -105,7 +105,7 @@ def test_plans_of_another_kind_name_the_right_command():
     assert "use 'undertow sanitize'" in refused(release(plan="flips.plan"))
     assert "use 'undertow redact'" in refused(release(plan="erasures.plan"))
     assert "cannot read the plan file none.plan" in refused(sanitize(*OUT, plan="none.plan"))
-    edited = json.loads(Path("flips.plan").read_text()) | {"epsilon": 9.0}
+    edited = json.loads(Path("flips.plan").read_text()) | {"limit": 9.0}
     Path("edited.plan").write_text(json.dumps(edited))
     assert "checksum does not match" in refused(sanitize(*OUT, plan="edited.plan"))
     assert not names()

@@ -3,7 +3,7 @@
 Every history is determined by its number: `single(number)` is one release without a ledger,
 `account(number, folder)` a sequence of releases from one ledger, whose noise is fresh. A release is
 granted if it returns, and refused if it raises an `UndertowError`. The joint leakage of everything
-granted about a person must not exceed what was promised: ``plan.epsilon`` of the one release, the
+granted about a person must not exceed what was promised: ``plan.limit`` of the one release, the
 limit of the ledger. No tolerance but the oracle's own error.
 """
 

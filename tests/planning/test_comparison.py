@@ -86,22 +86,22 @@ def test_rows_say_whom_they_protect(observed):
         assert row.leakage.against == asked
         assert row.meets == covered or not row.certified
         if row.certified:
-            assert row.plan.leakage.upper <= observed.epsilon
+            assert row.plan.leakage.upper <= observed.limit
         if row.meets:
-            assert row.leakage.upper <= observed.epsilon
+            assert row.leakage.upper <= observed.limit
 
 
 def test_every_row_is_the_plan_of_its_method(observed):
     for row in observed:
         if row.plan is not None:
             plan = ut.calibrate(
-                ACTIVE, OBSERVED, observed.epsilon, against=row.protects, method=row.method
+                ACTIVE, OBSERVED, observed.limit, against=row.protects, method=row.method
             )
             assert plan.mechanism == row.plan.mechanism
 
 
 def test_the_best_row_is_what_calibrate_returns(observed):
-    best = ut.calibrate(ACTIVE, OBSERVED, observed.epsilon, against=observed.against)
+    best = ut.calibrate(ACTIVE, OBSERVED, observed.limit, against=observed.against)
     assert observed.best.mechanism == best.mechanism
     assert observed.best.method == best.method
     assert observed[best.method].plan.mechanism == best.mechanism
@@ -113,7 +113,7 @@ def test_the_best_row_is_what_calibrate_returns(observed):
 def test_the_table_is_ready_for_json(observed):
     written = json.loads(json.dumps(observed.to_dict(), allow_nan=False))
     assert [row["method"] for row in written["rows"]] == methods_for(OBSERVED)
-    assert written["epsilon"] == observed.epsilon
+    assert written["limit"] == observed.limit
     assert written["against"] == observed.against
     for row, told in zip(observed, written["rows"], strict=True):
         assert told["reason"] == row.reason

@@ -592,7 +592,7 @@ def test_refusals():
         calibrate_series(chain, 1.0, method="quilt")
     with pytest.raises(InvalidInput, match="model"):
         calibrate_series([[0.5, 0.5], [0.5, 0.5]], 1.0)
-    with pytest.raises(InvalidInput, match="epsilon"):
+    with pytest.raises(InvalidInput, match="limit"):
         calibrate_series(chain, 0.0)
     for objective in ("noise", [1.0], [1.0, -1.0], [0.0, 0.0], [1.0, math.inf]):
         with pytest.raises(InvalidInput, match="objective"):

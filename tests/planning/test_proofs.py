@@ -125,7 +125,7 @@ def test_less_noise_than_the_promise_needs_is_refused(name, less):
 def test_the_forged_person_plan_is_refused():
     body = json.loads(plan("person").to_json())
     body["scale"] = 1e-6
-    body["epsilon"] = body["leakage"]["upper"] = 1e-9
+    body["limit"] = body["leakage"]["upper"] = 1e-9
     body["leakage"]["lower"] = 0.0
     with pytest.raises(InvalidPlan, match="not 1e-09: the plan was edited"):
         check_proof(ut.Plan.from_json(signed(body)))

@@ -229,9 +229,9 @@ def test_unknown_methods_are_refused(method):
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, None])
 def test_bad_levels_are_refused(epsilon):
-    with pytest.raises(InvalidInput, match="epsilon must be"):
+    with pytest.raises(InvalidInput, match="limit must be"):
         ut.calibrate(ACTIVE, CHAIN, epsilon)
-    with pytest.raises(InvalidInput, match="epsilon must be"):
+    with pytest.raises(InvalidInput, match="limit must be"):
         ut.dp_budget(CHAIN, epsilon)
 
 
