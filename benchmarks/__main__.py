@@ -63,7 +63,7 @@ def exchange_benchmarks() -> None:
         lambda: naive.exchange(ACTIVITY, 1.0, reach=48), " (reach 48)",
     )  # fmt: skip
     show(
-        "2 states, DP budget for leakage 1", lambda: ut.dp_budget(ACTIVITY, epsilon=1.0),
+        "2 states, DP budget for leakage 1", lambda: ut.dp_budget(ACTIVITY, limit=1.0),
         lambda: [naive.exchange(ACTIVITY, 0.25, reach=48) for _ in range(34)], " (34 halvings)",
     )  # fmt: skip
     for states, reach in ((5, 24), (12, 8)):
@@ -97,7 +97,7 @@ def count_benchmarks() -> None:
         count = ut.Count(states)
         show(
             f"calibration with certificate, {name}",
-            partial(ut.calibrate, count, chain, epsilon=1.0, method="exact"),
+            partial(ut.calibrate, count, chain, limit=1.0, method="exact"),
         )
 
 
@@ -124,7 +124,7 @@ def method_benchmarks() -> None:
     show("Wasserstein distance, heart, 26923 records", lambda: count_distance(HEART, marks))
     show("all methods compared, activity", lambda: ut.compare(count, ACTIVITY, 1.0))
     box = ut.MarkovChain.box([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]])
-    show("budget over a box of chains", lambda: ut.dp_budget(box, epsilon=1.0))
+    show("budget over a box of chains", lambda: ut.dp_budget(box, limit=1.0))
 
 
 def main() -> None:

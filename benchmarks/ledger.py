@@ -17,12 +17,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import undertow as ut
+from undertow.data.scopes import Scope
 from undertow.ledger import checks, tables
 from undertow.ledger.book import Ledger
 from undertow.ledger.events import Event
 from undertow.ledger.requests import request
 from undertow.ledger.rules import REST, canonical
-from undertow.ledger.scopes import Scope
 from undertow.ledger.spends import Change
 
 ENTRIES = 100_000

@@ -31,8 +31,8 @@ def main() -> None:
     count = ut.Count("BB")
     sold = ut.leakage(ut.Laplace(count, scale=1.0), study)
     print(f"noise for one person (epsilon 1) leaks {sold.upper:.4f} about a member of a family")
-    print(ut.compare(count, study, epsilon=1.0))
-    plan = ut.calibrate(count, study, epsilon=1.0)
+    print(ut.compare(count, study, limit=1.0))
+    plan = ut.calibrate(count, study, limit=1.0)
     out = ut.release(plan, genotypes)
     print(f"released: {out.value} people, give or take {plan.accuracy(0.05):g} (95%)")
 

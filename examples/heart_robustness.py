@@ -46,7 +46,7 @@ def main(full: bool = False, epsilons: tuple[float, ...] = (2.0, 4.0)) -> None:
         second = SecondOrderChain.from_fit(fit)
         print(f"\n{name}: {len(series)} beats, {fit.order_test().words()}")
         for epsilon in epsilons:
-            plan = ut.calibrate(ut.Series(), fit, epsilon=epsilon, method="exact")
+            plan = ut.calibrate(ut.Series(), fit, limit=epsilon, method="exact")
             table = robustness(plan, factors=(0.8, 1.0, 1.25))
             print(f"\n{name}, epsilon {epsilon:g}\n{table}")
             report(plan, series, second, full)
@@ -65,7 +65,7 @@ def report(plan: Any, series: list[str], second: SecondOrderChain, full: bool) -
     ).verdicts:
         print(f"  {verdict}")
     cut = len(series) if full else min(len(series), 8000)
-    part = ut.Plan(plan.mechanism, plain(plan.model), plan.epsilon, plan.leakage, plan.method)
+    part = ut.Plan(plan.mechanism, plain(plan.model), plan.limit, plan.leakage, plan.method)
     network = lstm_attacker(Training() if full else QUICK)
     try:
         found = attack(shown[:cut], part, series[:cut], ["viterbi", network])

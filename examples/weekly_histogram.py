@@ -21,7 +21,7 @@ def main(weeks: int = 52) -> None:
     simulate(weeks).write_parquet("year.parquet")
 
     # The ten lines that matter: say how records depend on each other, what is asked, and release.
-    plan = ut.calibrate(ut.Histogram(), CHAIN, epsilon=1.0)
+    plan = ut.calibrate(ut.Histogram(), CHAIN, limit=1.0)
     ledger = ut.Ledger("year.db", dataset="w25", model=CHAIN, limit=1.0)
     data = ut.Data(
         "year.parquet", person="id", time="ts", value="steps", state="steps > 0", every="1h",

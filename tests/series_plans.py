@@ -29,7 +29,7 @@ SURE = plan_for(RandomizedResponse([[0, 1], [1, 0]]))  # always flips: outputs a
 XOR = plan_for(XorNoise(0.125, 0.25))
 FOUR = ut.MarkovChain(P, states=STATES, length=4)
 ERASE = plan_for(Redaction([[0, 0], [0.5, 0.25], [1, 1], [1, 0]], protect=2), FOUR)
-CURATOR: Any = ut.calibrate(ut.Count("active"), CHAIN, epsilon=1.0)
+CURATOR: Any = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
 SERIES = ["idle", "active", "active", "idle"]
 FLIPPED = ["active", "idle", "idle", "active"]
 MILD = plan_for(RandomizedResponse.binary(0.375, 0.375))

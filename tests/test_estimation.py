@@ -454,6 +454,6 @@ def test_bad_questions_are_refused():
         estimate([0, 1], plan_for(ERASURES, length=7))
     with pytest.raises(InvalidInput, match="a Plan is required"):
         estimate([0], wrong)
-    noisy: Any = ut.calibrate(ut.Count(1), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), epsilon=1.0)
+    noisy: Any = ut.calibrate(ut.Count(1), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), limit=1.0)
     with pytest.raises(NotSupported, match="error_bar"):
         estimate([0], noisy)

@@ -5,14 +5,30 @@ from pathlib import Path
 
 import pytest
 
+from tests.grids import thinned
+
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
+SHORTER = {"heart_robustness": {"epsilons": (4.0,)}}
+LISTED = [pytest.param(path, id=path.stem) for path in EXAMPLES]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", thinned(LISTED, keep=[p for p in EXAMPLES if p.stem not in SHORTER])
+)
 def test_example_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(path), run_name="__main__")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHORTER)
+def test_example_runs_with_less(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (path,) = [path for path in EXAMPLES if path.stem == name]
+    runpy.run_path(str(path))["main"](**SHORTER[name])
 
 
 def test_a_year_of_weeks_costs_one(tmp_path, monkeypatch, capsys):
@@ -28,7 +44,7 @@ def test_a_year_of_weeks_costs_one(tmp_path, monkeypatch, capsys):
         "2025-01-06", "2025-01-13", "2025-01-20", "2025-01-27", "2025-02-03",
     ]  # fmt: skip
     ledger = Ledger("year.db", "w25", create=False)
-    plan = ut.calibrate(ut.Histogram(), example["CHAIN"], epsilon=1.0)
+    plan = ut.calibrate(ut.Histogram(), example["CHAIN"], limit=1.0)
     assert len(ledger.entries()) == 5
     assert ledger.level() == pytest.approx(plan.dp_epsilon)
     assert ledger.leakage().proves(1.0)

@@ -202,7 +202,7 @@ def crowd():
         with np.errstate(over="ignore", divide="ignore"):
             errors[name] = np.where(spent > 0, 1 / np.sinh(spent / slope), np.nan)
     return ErrorCurves(
-        epsilons=EPSILONS,
+        limits=EPSILONS,
         errors=errors,
         protects={name: "ignorant" if name in WEAKER else "any" for name in METHODS},
         certified={name: name not in PUBLISHED for name in METHODS},
@@ -284,7 +284,7 @@ def test_vanishing_errors_do_not_squash_the_rest(errors_axes):
 
 def test_one_epsilon_and_methods_that_never_apply():
     alone = ErrorCurves(
-        epsilons=np.array([1.0]),
+        limits=np.array([1.0]),
         errors={"exact": np.array([4.0]), "lange": np.array([np.nan]), "new": np.array([9.0])},
         protects={"exact": "any", "lange": "any", "new": "any"},
         certified={"exact": True, "lange": False, "new": True},
@@ -296,7 +296,7 @@ def test_one_epsilon_and_methods_that_never_apply():
 
 def test_nothing_to_draw_is_said():
     nothing = ErrorCurves(
-        epsilons=np.array([1.0, 2.0]),
+        limits=np.array([1.0, 2.0]),
         errors={"exact": np.array([np.nan, np.nan])},
         protects={"exact": "any"},
         certified={"exact": True},
@@ -324,7 +324,7 @@ def test_error_files_are_the_same_every_time():
 
 def redaction():
     chain = ut.MarkovChain([[0.95, 0.05], [0.2, 0.8]], ("low", "high"), length=60)
-    return ut.calibrate(ut.Redacted(30), chain, epsilon=1.0)
+    return ut.calibrate(ut.Redacted(30), chain, limit=1.0)
 
 
 def test_a_redacted_series_shows_what_is_left_and_how_likely_that_was():

@@ -92,7 +92,7 @@ def test_a_linear_statistic_needs_a_range_to_be_released():
 
 @pytest.mark.parametrize("query", [ut.Sum(0, 1), ut.Sum(-3, 17.5), ut.Mean(0, 1)])
 def test_noise_in_steps_keeps_the_level(query):
-    plan = ut.calibrate(query, DAY, epsilon=1.0)
+    plan = ut.calibrate(query, DAY, limit=1.0)
     steps = query.lattice().steps
     level = Fraction(steps) / Fraction(lattice_scale(plan.mechanism, 24))
     assert level <= Fraction(plan.dp_epsilon)
@@ -103,7 +103,7 @@ def test_released_sums_and_means_are_near_the_truth():
     """60 scales away with probability e^-60: a failure is a defect."""
     series = [0, 1, 1, 0, None, math.nan, 7, "x"] * 3
     for query, truth in ((ut.Sum(0, 1), 9.0), (ut.Mean(0, 1), 9.0 / 24)):
-        plan = ut.calibrate(query, DAY, epsilon=1.0)
+        plan = ut.calibrate(query, DAY, limit=1.0)
         out = ut.release(plan, series)
         assert isinstance(out.value, float)
         assert abs(out.value - truth) < 60 * plan.mechanism.scale
@@ -115,7 +115,7 @@ def test_real_plans_travel():
         ut.Mean(0, 5, 0.5),
         ut.Linear([1.0] * 24, 2.0, -1.0),
     ):
-        plan = ut.calibrate(query, DAY, epsilon=1.0)
+        plan = ut.calibrate(query, DAY, limit=1.0)
         assert ut.Plan.from_json(plan.to_json()) == plan
 
 
@@ -123,7 +123,7 @@ def test_real_plans_travel():
 
 
 def test_a_person_is_hidden_by_noise_for_all_its_records():
-    plan = ut.calibrate(ut.Count(1), DAY, epsilon=2.0, unit="person")
+    plan = ut.calibrate(ut.Count(1), DAY, limit=2.0, unit="person")
     assert plan.mechanism.scale == 12.0
     assert (plan.unit, plan.method, plan.leakage.method) == ("person", "group", "person")
     assert plan.leakage.proves(2.0)

@@ -155,7 +155,7 @@ def test_compositions_and_geometric_noise_are_pure():
 
 def test_the_level_is_what_the_exchange_takes():
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
-    budget = ut.dp_budget(chain, epsilon=1.0)
+    budget = ut.dp_budget(chain, limit=1.0)
     measurement = noisy_count(dp.m.then_laplace(scale=2.0000001 / budget))
     assert ut.leakage(ut.PureDP.from_opendp(measurement), chain).proves(1.0)
     bolder = noisy_count(dp.m.then_laplace(scale=1.9 / budget))

@@ -25,7 +25,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 def twice(question):
     """Noise for twice as many records as there are."""
-    return group_noise(2 * CHAIN.length, question)
+    return group_noise(2 * 6, question)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_registered_method_has_a_choice_on_the_command_line(toy):
     spec.loader.exec_module(fresh)
     app = typer.Typer()
     app.command()(fresh.plan)
-    asked = ["--transition", "0.9,0.1;0.2,0.8", "--length", "6", "--count", "1", "--epsilon", "1"]
+    asked = ["--transition", "0.9,0.1;0.2,0.8", "--length", "6", "--count", "1", "--limit", "1"]
     runner = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"})
     assert "toy" in runner.invoke(app, ["--help"]).output
     assert "toy" in runner.invoke(app, [*asked, "--method", "toy"]).output
@@ -84,12 +84,12 @@ def test_the_best_may_be_new(toy, monkeypatch):
     monkeypatch.setitem(METHODS["answer"], "toy", loud)
     assert ut.calibrate(ut.Mean(0, 1), CHAIN, 1.0).method == "toy"
     for more in ({"certified": False}, {"whole": True}, {"subsumed_by": "exchange"}):
-        monkeypatch.setitem(METHODS["answer"], "toy", replace(loud, **more))  # type: ignore[arg-type]
+        monkeypatch.setitem(METHODS["answer"], "toy", replace(loud, **more))
         assert ut.calibrate(ut.Mean(0, 1), CHAIN, 1.0).method != "toy"
 
 
 def leak(question):
-    return ut.Leakage(0.0, question.epsilon, "toy", question.against, covers="any")
+    return ut.Leakage(0.0, question.limit, "toy", question.against, covers="any")
 
 
 @pytest.mark.parametrize("task", METHODS)
@@ -98,7 +98,7 @@ def test_entries_are_whole(task):
         assert (method.name, method.task) == (name, task)
         assert method.summary
         assert "\n" not in method.summary + method.citation
-        solvers = [method.solver] if isinstance(method.solver, str) else method.solver.values()  # type: ignore[union-attr]
+        solvers = [method.solver] if isinstance(method.solver, str) else method.solver.values()
         for solver in solvers:
             assert callable(named(str(solver)).solve)
             assert callable(named(str(solver)).prove)

@@ -60,7 +60,7 @@ def parts(plan):
         type(plan.mechanism),
         plan.mechanism.scale,
     )
-    return asked, plan.model, plan.epsilon, plan.leakage, plan.method
+    return asked, plan.model, plan.limit, plan.leakage, plan.method
 
 
 # --- what a plan says -----------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_a_plan_answers_for_its_parts():
     plan = PLANS["count"]
     assert plan.query == ut.Count("active")
     assert (plan.against, plan.length, plan.states) == ("any", None, ("inactive", "active"))
-    assert plan.leakage.upper <= plan.epsilon == 1.0
+    assert plan.leakage.upper <= plan.limit == 1.0
     assert plan.dp_epsilon == 1 / plan.mechanism.scale
     assert plan.expected_error == pytest.approx(1 / math.sinh(1 / plan.mechanism.scale))
     assert plan.numbers == 1
@@ -78,7 +78,7 @@ def test_a_plan_answers_for_its_parts():
     assert PLANS["mean"].dp_epsilon == pytest.approx(200 / 3 / PLANS["mean"].mechanism.scale)
     assert PLANS["adversary"].against == ut.Adversary(1, [0])
     with pytest.raises(dataclasses.FrozenInstanceError):
-        plan.epsilon = 2.0  # type: ignore[misc]
+        plan.limit = 2.0  # type: ignore[misc]
 
 
 def test_the_guarantee_names_attacker_and_odds():

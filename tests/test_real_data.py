@@ -45,12 +45,12 @@ def counted_chain(series):
 def judge(series, scale, tolerance):
     """Leakage, plan and release on a series, and how they hang together."""
     chain = counted_chain(series)
-    budget = ut.dp_budget(chain, epsilon=1.0)
+    budget = ut.dp_budget(chain, limit=1.0)
     plain = ut.leakage(ut.PureDP(1.0), chain)
     assert 3.3 < plain.lower <= plain.upper < 3.7
     assert ut.leakage(ut.PureDP(budget), chain).proves(1.0)
 
-    plan = ut.calibrate(ut.Count("active"), chain, epsilon=1.0)
+    plan = ut.calibrate(ut.Count("active"), chain, limit=1.0)
     assert plan.mechanism.scale == pytest.approx(scale, abs=tolerance)
     assert plan.mechanism.scale == pytest.approx(1 / budget, rel=1e-8)
     assert plan.leakage.proves(1.0)
@@ -62,7 +62,7 @@ def judge(series, scale, tolerance):
     assert abs(out.value - truth) <= plan.accuracy(1e-9)  # fails once in a thousand million runs
     assert plan.accuracy(1e-9) < 100
     assert str(out.value) in out.report().text()
-    bins = ut.release(ut.calibrate(ut.Histogram(), chain, epsilon=1.0), series).value
+    bins = ut.release(ut.calibrate(ut.Histogram(), chain, limit=1.0), series).value
     assert isinstance(bins, dict)
     assert list(bins) == list(NAMES)
     return chain
@@ -88,10 +88,10 @@ def test_activity_from_its_simulated_twin():
 
 def test_the_wrong_series_is_refused():
     model = ut.MarkovChain(ACTIVITY["transition"], NAMES, length=ACTIVITY["observed_length"])
-    plan = ut.calibrate(ut.Count("active"), model, epsilon=1.0)
+    plan = ut.calibrate(ut.Count("active"), model, limit=1.0)
     out = ut.release(plan, ["inactive"] * 17_568)  # the noise suffices for any length
     assert out.proof.covers in ("windows", "any")
     short = ut.MarkovChain(ACTIVITY["transition"], NAMES, length=12)
-    plan = ut.calibrate(ut.Count("active"), short, epsilon=1.0)
+    plan = ut.calibrate(ut.Count("active"), short, limit=1.0)
     with pytest.raises(NotSupported, match=r"17568 records.* of 12 records"):
         ut.release(plan, ["inactive"] * 17_568)

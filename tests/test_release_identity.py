@@ -9,7 +9,7 @@ import undertow as ut
 from undertow.errors import AccountWarning, InvalidInput, LedgerConflict, NotSupported
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
-PLAN = ut.calibrate(ut.Count(1), CHAIN, epsilon=0.1)
+PLAN = ut.calibrate(ut.Count(1), CHAIN, limit=0.1)
 
 
 def table(records=60, **columns):
@@ -104,12 +104,12 @@ def test_mistakes_spend_nothing(ledger):
     """Whatever is wrong with the question or the data is found before a level is reserved."""
     weights = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], length=60)
     own = ut.Ledger(ledger._store._path, dataset="lines", model=weights, limit=4.0)
-    linear = ut.calibrate(ut.Linear([1.0] * 60, spread=1.0, lower=0.0), weights, epsilon=0.1)
+    linear = ut.calibrate(ut.Linear([1.0] * 60, spread=1.0, lower=0.0), weights, limit=0.1)
     two = pl.concat([table(30), table(30).with_columns(pl.lit("b").alias("id"))])
     for plan, asked, book in [
         (linear, data(two), own),
         (PLAN, data(table(t=[0] * 60)), ledger),
-        (ut.calibrate(ut.Query(len), CHAIN, epsilon=0.1), data(table()), ledger),
+        (ut.calibrate(ut.Query(len), CHAIN, limit=0.1), data(table()), ledger),
         (PLAN, data(table()).window(100, 200), ledger),
     ]:
         with pytest.raises((InvalidInput, NotSupported)):

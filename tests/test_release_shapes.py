@@ -33,7 +33,7 @@ def data(frame=None, **words):
 
 
 def test_groups_within_a_series_are_several_answers():
-    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(SWITCHING), epsilon=2.0, method="exact")
+    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(SWITCHING), limit=2.0, method="exact")
     with pytest.raises(NotSupported, match="covers='any'"):  # 3.5696
         ut.release(plan, data(by="odd"))
 
@@ -46,11 +46,11 @@ def test_groups_within_a_series_are_several_answers():
     ],
 )
 def test_a_count_of_a_window_is_not_the_whole_count(chain, limit, window):
-    plan = ut.calibrate(ut.Count(0), chain, epsilon=limit)
+    plan = ut.calibrate(ut.Count(0), chain, limit=limit)
     assert plan.method == "exact"
     with pytest.raises(NotSupported, match="covers='windows'"):
         ut.release(plan, data().window(*window))
-    wide = ut.calibrate(ut.Count(0), chain, epsilon=limit, covers="windows")
+    wide = ut.calibrate(ut.Count(0), chain, limit=limit, covers="windows")
     assert wide.mechanism.scale > plan.mechanism.scale
     out = ut.release(wide, data().window(*window))
     assert out.proof is not None
@@ -66,7 +66,7 @@ def test_a_count_of_a_window_is_not_the_whole_count(chain, limit, window):
 )
 def test_a_plan_for_short_series_is_none_for_windows_of_long_ones(chain, limit, window):
     for method in ("best", "exchange", "group"):
-        plan = ut.calibrate(ut.Count(1), chain, epsilon=limit, method=method)
+        plan = ut.calibrate(ut.Count(1), chain, limit=limit, method=method)
         with pytest.raises(REFUSED):
             ut.release(plan, data().window(*window))
 
@@ -74,7 +74,7 @@ def test_a_plan_for_short_series_is_none_for_windows_of_long_ones(chain, limit, 
 def test_a_ledger_whose_model_is_shorter_than_the_series(tmp_path):
     short = ut.MarkovChain(STICKY, length=2)
     ledger = ut.Ledger(tmp_path / "year.db", dataset="w25", model=short, limit=1.0)
-    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(STICKY), epsilon=1.0, method="exchange")
+    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(STICKY), limit=1.0, method="exchange")
     with pytest.raises(LedgerConflict, match="series of 2 records"):  # 2.3449
         ut.release(plan, data().window(0, 2), ledger=ledger)
     assert ledger.entries() == []
@@ -86,7 +86,7 @@ def test_a_ledger_whose_model_is_shorter_than_the_series(tmp_path):
 def test_a_person_with_one_record_has_nothing_to_hide_behind():
     """Neighbours that mostly alternate blur every count of two records and more."""
     chain = ut.MarkovChain([[0.2, 0.8], [0.8, 0.2]])
-    plan = ut.calibrate(ut.Count(1), chain, epsilon=0.5, against="ignorant", method="exact")
+    plan = ut.calibrate(ut.Count(1), chain, limit=0.5, against="ignorant", method="exact")
     short = table(4).vstack(pl.DataFrame({"id": [9], "t": [0], "v": [1], "odd": [0]}))
     with pytest.raises(NotSupported, match="single record"):
         ut.release(plan, data(short))
@@ -94,24 +94,24 @@ def test_a_person_with_one_record_has_nothing_to_hide_behind():
 
 def test_gaps_need_a_proof_for_any_part():
     chain = ut.MarkovChain(SWITCHING)
-    plan = ut.calibrate(ut.Count(1), chain, epsilon=2.0, method="exact")
+    plan = ut.calibrate(ut.Count(1), chain, limit=2.0, method="exact")
     gappy = table().filter(pl.col("t") != 2)
     with pytest.raises(NotSupported, match="gaps"):
         ut.release(plan, data(gappy, every=1))
-    wide = ut.calibrate(ut.Count(1), chain, epsilon=2.0, covers="any")
+    wide = ut.calibrate(ut.Count(1), chain, limit=2.0, covers="any")
     assert ut.release(wide, data(gappy, every=1)).proof.covers == "any"
 
 
 def test_absent_steps_make_a_series_longer_than_its_rows():
     chain = ut.MarkovChain(STICKY, length=4)
-    plan = ut.calibrate(ut.Count(1), chain, epsilon=1.0, method="exchange")
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
     sparse = table(10).filter(pl.col("t").is_in([0, 3, 9]))
     with pytest.raises(REFUSED):
         ut.release(plan, data(sparse, every=1))
 
 
 def test_records_in_no_group_are_not_the_whole_series():
-    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(SWITCHING), epsilon=2.0, method="exact")
+    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(SWITCHING), limit=2.0, method="exact")
     part = table().with_columns(pl.when(pl.col("t") < 3).then(pl.lit("x")).alias("g"))
     with pytest.raises(NotSupported):
         ut.release(plan, data(part, by="g"))
@@ -120,7 +120,7 @@ def test_records_in_no_group_are_not_the_whole_series():
 
 
 def test_groups_of_whole_persons_are_covered_by_every_proof():
-    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(SWITCHING), epsilon=2.0, method="exact")
+    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(SWITCHING), limit=2.0, method="exact")
     cohorts = table(6, 2).with_columns(pl.col("id").alias("cohort"))
     out = ut.release(plan, data(cohorts, by="cohort"))
     assert out.proof == plan.leakage
@@ -128,14 +128,14 @@ def test_groups_of_whole_persons_are_covered_by_every_proof():
 
 
 def test_a_window_of_everything_is_the_whole_series():
-    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(SWITCHING), epsilon=2.0, method="exact")
+    plan = ut.calibrate(ut.Count(1), ut.MarkovChain(SWITCHING), limit=2.0, method="exact")
     assert ut.release(plan, data().window(0, 6)).proof == plan.leakage
 
 
 @pytest.mark.parametrize("covers", ["series", "any"])
 def test_the_exchange_rate_covers_windows_and_groups(covers):
     chain = ut.MarkovChain(SWITCHING)
-    plan = ut.calibrate(ut.Count(1), chain, epsilon=2.0, method="exchange", covers=covers)
+    plan = ut.calibrate(ut.Count(1), chain, limit=2.0, method="exchange", covers=covers)
     for part in (data().window(1, 3), data(by="odd"), data(by="odd").window(0, 5)):
         assert ut.release(plan, part).proof == plan.leakage
 
@@ -143,17 +143,17 @@ def test_the_exchange_rate_covers_windows_and_groups(covers):
 def test_the_noise_of_a_sticky_chain_suffices_for_windows():
     """With positive correlation the worst algorithm of a level is a count: nothing is lost."""
     chain = ut.MarkovChain(STICKY)
-    plan = ut.calibrate(ut.Count(1), chain, epsilon=1.0)
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0)
     assert plan.leakage.covers == "any"
-    whole = ut.calibrate(ut.Count(1), chain, epsilon=1.0, method="exact")
+    whole = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exact")
     assert plan.mechanism.scale == pytest.approx(whole.mechanism.scale, rel=2e-9)
 
 
 def test_no_tolerance_on_a_promise():
     """The exact scale leaks a hair more than the promise by the exchange rate: refused."""
     chain = ut.MarkovChain(STICKY)
-    level = ut.dp_budget(chain, epsilon=1.0)
-    plan = ut.calibrate(ut.Count(1), chain, epsilon=1.0, method="exchange")
+    level = ut.dp_budget(chain, limit=1.0)
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
     hair = ut.Plan(
         ut.DiscreteLaplace(ut.Count(1), 1 / (level * (1 + 5e-10))), chain, 1.0, plan.leakage,
         "exchange",
@@ -165,8 +165,8 @@ def test_no_tolerance_on_a_promise():
 def test_chains_whose_steps_differ():
     steps = [SWITCHING, STICKY, SWITCHING, STICKY, SWITCHING]
     chain = ut.MarkovChain(steps, start=[0.5, 0.5])
-    exact = ut.calibrate(ut.Count(1), chain, epsilon=2.0, method="exact")
-    exchange = ut.calibrate(ut.Count(1), chain, epsilon=2.0, method="exchange")
+    exact = ut.calibrate(ut.Count(1), chain, limit=2.0, method="exact")
+    exchange = ut.calibrate(ut.Count(1), chain, limit=2.0, method="exchange")
     assert ut.release(exact, data()).proof == exact.leakage
     assert exact.mechanism.scale < exchange.mechanism.scale
     with pytest.raises(NotSupported):
@@ -177,14 +177,14 @@ def test_chains_whose_steps_differ():
 
 
 def test_persons_have_no_more_records_than_their_plan_hides():
-    plan = ut.calibrate(ut.Count(1), ut.Groups(2), epsilon=1.0, unit="person")
+    plan = ut.calibrate(ut.Count(1), ut.Groups(2), limit=1.0, unit="person")
     with pytest.raises(InvalidInput, match="at most 2 records of a person"):
         ut.release(plan, data())
     assert ut.release(plan, data().window(0, 2)).plan is plan
 
 
 def test_groups_smaller_than_the_series_of_a_person():
-    plan = ut.calibrate(ut.Count(1), ut.Groups(2), epsilon=1.0)
+    plan = ut.calibrate(ut.Count(1), ut.Groups(2), limit=1.0)
     with pytest.raises(InvalidInput, match="at most 2 records depend"):
         ut.release(plan, data())
     assert ut.release(plan, [0, 1, 0, 1]).plan is plan  # nobody said that these are one person's
@@ -204,7 +204,7 @@ def test_wasserstein_and_quilts():
 def test_plans_that_cover_more_are_no_quieter():
     chain = ut.MarkovChain(CYCLE)
     scales = [
-        ut.calibrate(ut.Count(0), chain, epsilon=5.0, covers=covers).mechanism.scale
+        ut.calibrate(ut.Count(0), chain, limit=5.0, covers=covers).mechanism.scale
         for covers in ("series", "windows", "any")
     ]
     assert scales == sorted(scales)
@@ -214,18 +214,18 @@ def test_plans_that_cover_more_are_no_quieter():
 def test_a_method_that_does_not_cover_what_is_asked():
     chain = ut.MarkovChain(SWITCHING)
     with pytest.raises(NotSupported, match="covers"):
-        ut.calibrate(ut.Count(1), chain, epsilon=2.0, method="exact", covers="any")
+        ut.calibrate(ut.Count(1), chain, limit=2.0, method="exact", covers="any")
     with pytest.raises(NotSupported, match="covers"):
         ut.calibrate(
-            ut.Count(1), chain, epsilon=2.0, against="ignorant", method="wasserstein",
+            ut.Count(1), chain, limit=2.0, against="ignorant", method="wasserstein",
             covers="windows",
         )  # fmt: skip
     with pytest.raises(InvalidInput, match="covers must be"):
-        ut.calibrate(ut.Count(1), chain, epsilon=2.0, covers="some")  # type: ignore[call-overload]
+        ut.calibrate(ut.Count(1), chain, limit=2.0, covers="some")  # type: ignore[call-overload]
 
 
 def test_plans_keep_what_they_cover():
     for covers in ("series", "windows", "any"):
-        plan = ut.calibrate(ut.Count(0), ut.MarkovChain(CYCLE), epsilon=5.0, covers=covers)
+        plan = ut.calibrate(ut.Count(0), ut.MarkovChain(CYCLE), limit=5.0, covers=covers)
         again = ut.Plan.from_json(plan.to_json())
         assert again.leakage.covers == plan.leakage.covers == covers

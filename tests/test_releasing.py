@@ -21,16 +21,16 @@ P = [[0.9, 0.1], [0.3, 0.7]]
 CHAIN = ut.MarkovChain(P, states=("idle", "active"))
 TEN = ut.MarkovChain(P, states=("idle", "active"), length=10)
 NUMBERS = ut.MarkovChain(P)
-COUNT = ut.calibrate(ut.Count("active"), CHAIN, epsilon=1.0)
-COUNT_TEN = ut.calibrate(ut.Count("active"), TEN, epsilon=1.0)
-COUNT_ONES = ut.calibrate(ut.Count(1), NUMBERS, epsilon=1.0)
-HISTOGRAM = ut.calibrate(ut.Histogram(), CHAIN, epsilon=1.0)
-SUM = ut.calibrate(ut.Sum(0, 10), CHAIN, epsilon=1.0)
-MEAN = ut.calibrate(ut.Mean(0, 10), TEN, epsilon=1.0)
+COUNT = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
+COUNT_TEN = ut.calibrate(ut.Count("active"), TEN, limit=1.0)
+COUNT_ONES = ut.calibrate(ut.Count(1), NUMBERS, limit=1.0)
+HISTOGRAM = ut.calibrate(ut.Histogram(), CHAIN, limit=1.0)
+SUM = ut.calibrate(ut.Sum(0, 10), CHAIN, limit=1.0)
+MEAN = ut.calibrate(ut.Mean(0, 10), TEN, limit=1.0)
 WEIGHTS = [1.0, -2.0, 0.5, *[0.0] * 7]
-LINEAR = ut.calibrate(ut.Linear(WEIGHTS, spread=10.0, lower=0.0), TEN, epsilon=1.0)
+LINEAR = ut.calibrate(ut.Linear(WEIGHTS, spread=10.0, lower=0.0), TEN, limit=1.0)
 REAL = {"Sum": SUM, "Mean": MEAN, "Linear": LINEAR}
-QUERY = ut.calibrate(ut.Query(len), CHAIN, epsilon=1.0)
+QUERY = ut.calibrate(ut.Query(len), CHAIN, limit=1.0)
 CANARY = "canary-8f3a1c"
 SEED = 20  # noise is added to the exact answer, so the same seed shows differences of answers
 
@@ -239,9 +239,9 @@ def test_fewer_records_are_a_part_of_the_series(records):
     """What all algorithms of a level leak on ten records bounds any that looks at fewer."""
     assert COUNT_TEN.leakage.covers == "any"
     assert ut.release(COUNT_TEN, ["idle"] * records).proof == COUNT_TEN.leakage
-    whole = ut.calibrate(ut.Count("active"), TEN, epsilon=1.0, method="exact")
-    quieter = ut.calibrate(ut.Count("active"), TEN, epsilon=0.9, method="exact")
-    quieter = dataclasses.replace(quieter, epsilon=1.0)
+    whole = ut.calibrate(ut.Count("active"), TEN, limit=1.0, method="exact")
+    quieter = ut.calibrate(ut.Count("active"), TEN, limit=0.9, method="exact")
+    quieter = dataclasses.replace(quieter, limit=1.0)
     for plan in (quieter, whole):
         assert ut.release(plan, ["idle"] * records).proof.covers in ("windows", "any")
 
@@ -282,21 +282,21 @@ def test_values_that_refuse_to_be_numbers_are_missing():
 
 def test_a_sum_takes_whole_steps_only():
     """What is released is lower * rows + step * whole number: no trace of floating-point noise."""
-    plan = ut.calibrate(ut.Sum(0, 16, steps=2**10), CHAIN, epsilon=1.0)
+    plan = ut.calibrate(ut.Sum(0, 16, steps=2**10), CHAIN, limit=1.0)
     for _ in range(50):
         steps = ut.release(plan, [0.1, 0.2, math.pi]).value * 2**10 / 16
         assert steps == round(steps)
 
 
 def test_missing_counts_as_declared():
-    plan = ut.calibrate(ut.Sum(-5, 5, missing=2.0), CHAIN, epsilon=1.0)
+    plan = ut.calibrate(ut.Sum(-5, 5, missing=2.0), CHAIN, limit=1.0)
     records = [None, "x", math.nan, 1.0]
     seeded = [ut.release(plan, r, insecure_seed=SEED).value for r in (records, [0.0] * 4)]
     assert seeded[0] - seeded[1] == pytest.approx(7.0, abs=FINE)
 
 
 def test_a_linear_statistic_needs_its_range():
-    plan = ut.calibrate(ut.Linear(WEIGHTS, spread=10.0), TEN, epsilon=1.0)
+    plan = ut.calibrate(ut.Linear(WEIGHTS, spread=10.0), TEN, limit=1.0)
     with pytest.raises(NotSupported, match="lower="):
         ut.release(plan, [1.0] * 10)
 
@@ -310,7 +310,7 @@ def test_the_answer_of_a_function_is_refused():
 
 
 def test_a_histogram_needs_named_states():
-    plan = ut.calibrate(ut.Histogram(), ut.Groups(3), epsilon=1.0)
+    plan = ut.calibrate(ut.Histogram(), ut.Groups(3), limit=1.0)
     with pytest.raises(NotSupported, match="a model that names the states"):
         ut.release(plan, ["idle"])
 
@@ -322,7 +322,7 @@ def test_what_is_not_a_plan_is_refused(plan):
 
 
 def test_a_count_on_groups_is_released():
-    plan = ut.calibrate(ut.Count("active"), ut.Groups(3), epsilon=1.0)
+    plan = ut.calibrate(ut.Count("active"), ut.Groups(3), limit=1.0)
     assert exact(plan, ["active", "idle", "active"]) == 2
 
 

@@ -103,3 +103,25 @@ def test_no_module_bears_the_name_of_a_public_function():
     functions = {name for name in PUBLIC if inspect.isfunction(getattr(undertow, name))}
     modules = {path.parent.name if path.stem == "__init__" else path.stem for path in MODULES}
     assert not functions & modules
+
+
+def test_every_path_of_the_map_exists():
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    tree = text.partition("```text\nsrc/undertow/\n")[2].partition("```")[0]
+    places: list[tuple[int, Path]] = [(0, SOURCE)]
+    missing = []
+    for line in tree.splitlines():
+        indent = len(line) - len(line.lstrip())
+        first = line.split()[0] if line.split() else ""
+        named = re.findall(r"\b\w+\.py\b", line)
+        if first.endswith(("/", ".py")):  # else the line before goes on
+            while len(places) > 1 and places[-1][0] >= indent:
+                places.pop()
+        if first.endswith("/"):
+            places.append((indent, places[-1][1] / first))
+        missing += [f"{places[-1][1].name}/{name}" for name in named
+                    if not (places[-1][1] / name).is_file()]  # fmt: skip
+    assert not missing
+    for name in re.findall(r"`([\w/]+(?:\.py|\.md|/))`", text.partition("```\n")[2]):
+        homes = (ROOT, SOURCE, ROOT / "docs")
+        assert any((home / name).exists() for home in homes), name

@@ -133,7 +133,7 @@ def test_only_whole_plans_are_signed(keys, tmp_path):
 # --- commands -------------------------------------------------------------------------------------
 
 ASK = ("plan", "--transition", "0.882,0.118;0.305,0.695", "--states", "inactive,active",
-       "--count", "active", "--epsilon", "1")  # fmt: skip
+       "--count", "active", "--limit", "1")  # fmt: skip
 
 
 def run(*args, of=app):

@@ -3,14 +3,25 @@
 import hashlib
 import json
 import math
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from undertow.adversaries import words
 from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
-from undertow.errors import LedgerConflict, NotSupported
+from undertow.errors import AccountWarning, LedgerConflict, LedgerError, NotSupported
 from undertow.ledger.currency import gradual_spread
+from undertow.ledger.requests import request
+from undertow.ledger.rules import (
+    Entry,
+    Kind,
+    Layout,
+    Terms,
+    check_beside,
+    check_fits,
+    check_same,
+)
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import divide_up
@@ -19,9 +30,18 @@ from undertow.queries import STEPS, Linear, Mean, Sum
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
-    from undertow.ledger.book import Ledger
+    from undertow.ledger.book import Ledger, Reservation
 
-__all__ = ["Asking", "asking", "check_ledger", "level_of", "local_entry", "released"]
+__all__ = [
+    "Foretold",
+    "asking",
+    "check_ledger",
+    "foretell",
+    "level_of",
+    "local_terms",
+    "released",
+    "reserve",
+]
 
 
 def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
@@ -48,27 +68,86 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """What is asked of which records: the name of a release, and what a ledger knows of it."""
+def asking(
+    plan: "Plan[Any]", table: Any, shape: Any, release_id: str | None, *, level: float | None,
+    kind: Kind = "release", leakage: float | None = None,
+) -> Entry:  # fmt: skip
+    """Return the entry that stands for a question; the same question has the same name.
 
-    release_id: str
-    scope: Any
-    about: dict[str, Any]
-
-
-def asking(plan: "Plan[Any]", table: Any, shape: Any, release_id: str | None = None) -> Asking:
-    """Return the request that stands for a question; the same question has the same name.
-
-    It covers the plan, the records touched, where they are read from, how they are read, and the
-    public shape; nothing of it depends on a value.
+    The name covers the plan, the records touched, where they are read from, how they are read,
+    and the public shape; nothing of it depends on a value.
     """
-    scope = table.scope()
     about = {"plan": plan.fingerprint(), "asked": table.asked(), "shape": _described(shape)}
-    touched = [scope.by, scope.groups, scope.start, scope.end, scope.clock]
-    text = json.dumps([about, touched], default=str, sort_keys=True)
+    text = json.dumps([about, table.touched()], default=str, sort_keys=True)
     named = release_id or hashlib.sha256(text.encode()).hexdigest()[:32]
-    return Asking(named, scope, about)
+    return request(named, level, table.scope(), about, kind, leakage)
+
+
+def reserve(entry: Entry, table: Any, ledger: "Ledger") -> "Reservation":
+    """Spend what an entry asks for; the account notes the public shape of the table before.
+
+    Says where else the same table stands in an account.
+    """
+    known = table.identity()
+    for said in [] if known is None else ledger.bind(known):
+        warnings.warn(said, AccountWarning, stacklevel=4)
+    return ledger.reserve(
+        entry.release_id, entry.level, entry.scope, entry.about, kind=entry.kind,
+        leakage=entry.leakage,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """What a ledger would make of an entry: ``found`` is what it holds of it already.
+
+    ``left`` is the level that is left to the records now, None for a redaction, which has none.
+    """
+
+    entry: Entry
+    found: Entry | None
+    left: float | None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the release was made already."""
+        return self.found is not None and self.found.result is not None
+
+    @property
+    def spends(self) -> float:
+        """The level that would be reserved now."""
+        return self.entry.level or 0.0 if self.found is None else 0.0
+
+    @property
+    def left_after(self) -> float | None:
+        """The level that would be left then."""
+        return None if self.left is None else max(self.left - self.spends, 0.0)
+
+
+def foretell(entry: Entry, ledger: "Ledger") -> Foretold:
+    """Return what would be spent, or refuse what the ledger would refuse; nothing is written."""
+    left = None if entry.level is None else ledger.left(entry.scope)
+    found = ledger.entry(entry.release_id)
+    if found is None:
+        try:
+            _check_room(ledger, entry)
+        except LedgerError:
+            found = ledger.entry(entry.release_id)
+            if found is None:
+                raise
+            # the same command in another process took the room between the two looks
+    if found is not None:
+        check_same(found, entry)
+    return Foretold(entry, found, left)
+
+
+def _check_room(ledger: "Ledger", wanted: Entry) -> None:
+    """Refuse what the ledger would refuse to reserve, without asking it to."""
+    entries = [entry for entry in ledger.entries() if entry.status != "cancelled"]
+    redacted = [entry.leakage for entry in entries if entry.kind == "redaction"]
+    check_beside(Layout(used=bool(entries), redaction=next(iter(redacted), None)), wanted)
+    terms = Terms({}, ledger.limit, ledger.budget, ledger.against, ledger.unit)
+    check_fits(Fraction(ledger.level(wanted.scope)), wanted, terms)
 
 
 def _described(shape: Any) -> dict[str, Any]:
@@ -106,8 +185,8 @@ def level_of(plan: Plan, proof: "Leakage") -> float:
     return divide_up(reach, plan.noise.scale)
 
 
-def local_entry(plan: "Plan[Any]", ledger: "Ledger", proof: "Leakage") -> dict[str, Any]:
-    """Return what `Ledger.reserve` is asked for a local plan, or refuse what does not compose."""
+def local_terms(plan: "Plan[Any]", ledger: "Ledger", proof: "Leakage") -> dict[str, Any]:
+    """Return what `asking` is told about a local plan, or refuse what does not compose."""
     mechanism = plan.mechanism
     if isinstance(mechanism, XorNoise):
         raise NotSupported(

@@ -202,15 +202,15 @@ def check_positive(value: float, name: str) -> float:
     return number
 
 
-def check_epsilon(value: float) -> float:
+def check_epsilon(value: float, name: str = "epsilon") -> float:
     """Return ``value`` if it is a usable privacy level.
 
     >>> check_epsilon(1)
     1.0
     """
-    level = check_positive(value, "epsilon")
+    level = check_positive(value, name)
     if level < LEAST_LEVEL:
-        raise InvalidInput(f"epsilon must be at least {LEAST_LEVEL:g}, found {level:g}")
+        raise InvalidInput(f"{name} must be at least {LEAST_LEVEL:g}, found {level:g}")
     return level
 
 

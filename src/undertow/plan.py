@@ -12,6 +12,7 @@ from undertow.adversaries import Adversary, Against, words
 from undertow.base_query import State, Task
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
+from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
 from undertow.mechanisms import Noise, Unit
 from undertow.methods import is_certified
@@ -41,21 +42,21 @@ M = TypeVar("M", bound=Noise | LocalMechanism, default=Noise, covariant=True)
 class Plan(Generic[M]):
     """A query, the randomisation that answers it, and the certified leakage of the two together.
 
-    Made by `calibrate`; holds no solver and no data. ``epsilon`` is what was asked for,
+    Made by `calibrate`; holds no solver and no data. ``limit`` is what was asked for,
     ``leakage.upper`` what is proved. ``unit`` says what is protected: one record, or all records
     of one person. ``measures`` are named numbers about a local plan: how much of the series
     stays, and how much could.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
-    >>> plan = calibrate(Count("active"), chain, epsilon=1.0)
+    >>> plan = calibrate(Count("active"), chain, limit=1.0)
     >>> Plan.from_json(plan.to_json()) == plan
     True
     """
 
     mechanism: M
     model: AnyModel
-    epsilon: float
+    limit: float
     leakage: Leakage
     method: str
     unit: Unit = "record"
@@ -82,6 +83,12 @@ class Plan(Generic[M]):
     def task(self) -> Task:
         """What is released: an answer, a series with flips, or one with erasures."""
         return self.mechanism.task
+
+    @property
+    def epsilon(self) -> float:
+        """The limit, by the name that it had."""
+        warn("plan.epsilon", "plan.limit")
+        return self.limit
 
     @property
     def against(self) -> Against:
@@ -151,7 +158,7 @@ class Plan(Generic[M]):
     def __repr__(self) -> str:
         """Return the plan in one line: what is asked, on what kind of model, for what promise."""
         return (
-            f"Plan({self.query!r} on {type(self.model).__name__}, epsilon={self.epsilon:g}, "
+            f"Plan({self.query!r} on {type(self.model).__name__}, limit={self.limit:g}, "
             f"against={self.against!r}, method={self.method!r}, unit={self.unit!r})"
         )
 
@@ -182,7 +189,7 @@ class Plan(Generic[M]):
             "version": VERSION,
             **described,
             "model": self.model.to_dict(),
-            "epsilon": self.epsilon,
+            "limit": self.limit,
             "method": self.method,
             "unit": self.unit,
             "leakage": leakage_to_dict(self.leakage),
@@ -259,11 +266,13 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
     yield "error", error
 
 
-_ALWAYS = ("format", "version", "model", "epsilon", "method", "unit", "leakage", "checksum")
+_ALWAYS = ("format", "version", "model", "limit", "method", "unit", "leakage", "checksum")
 
 
 def _read(body: dict[str, Any]) -> Plan[Any]:
     """Return the plan of a file whose checksum is right, if its parts fit together."""
+    if "epsilon" in body and "limit" not in body:  # as files of version 0.1 have it
+        body = {"limit": body["epsilon"], **{k: v for k, v in body.items() if k != "epsilon"}}
     local = "channel" in body
     own = ("channel", "measures") if local else ("query", "noise", "scale")
     fields(body, "a plan", (*_ALWAYS, *own), ("signature",))
@@ -273,7 +282,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     plan: Plan[Any] = Plan(
         mechanism=mechanism,
         model=model_from_dict(body["model"]),
-        epsilon=check_epsilon(number(body["epsilon"], "epsilon")),
+        limit=check_epsilon(number(body["limit"], "limit"), "limit"),
         leakage=leakage_from_dict(body["leakage"]),
         method=text(body["method"], "method"),
         unit=body["unit"],
@@ -282,7 +291,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     method = methods.get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):
         raise InvalidPlan("no method of that name makes such plans")
-    if method.certified and not plan.leakage.proves(plan.epsilon):
+    if method.certified and not plan.leakage.proves(plan.limit):
         raise InvalidPlan("its leakage is above its promise")
     _check_channel(plan)
     _check_records(plan)

@@ -4,17 +4,18 @@
 nothing private; `carry_out` evaluates, reserves, draws, records, and only then shows.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from undertow.accounting import Asking, asking, check_ledger, level_of
+from undertow.accounting import asking, check_ledger, level_of, reserve
 from undertow.accuracy import accuracy
 from undertow.certificate import Leakage
-from undertow.errors import AccountWarning, InvalidInput, NotSupported
+from undertow.data.evaluation import Answers, weighted
+from undertow.data.listed import Listed
+from undertow.errors import InvalidInput, NotSupported
+from undertow.ledger.rules import Entry
 from undertow.plan import Plan
 from undertow.planning.coverage import covering
 from undertow.queries import AnyQuery, Count, Histogram, Mean, Query, State
@@ -33,35 +34,6 @@ _UNDECLARED = "a Python function's answer has no declared lattice; ask for a cou
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """The public facts about one plain series: it is whole, and one person's."""
-
-    rows: int
-    persons: int = 1
-    gaps: bool = False
-    windowed: bool = False
-    split: bool = False
-    start: None = None
-    end: None = None
-    groups: None = None
-
-    @property
-    def longest(self) -> int:
-        """The records of the longest series: this one."""
-        return self.rows
-
-    @property
-    def shortest(self) -> int:
-        """The records of the shortest series: this one."""
-        return self.rows
-
-    @property
-    def series(self) -> int:
-        """The steps of the whole series: these."""
-        return self.rows
-
-
-@dataclass(frozen=True, slots=True)
 class Release:
     """A released answer, and what may be said about it.
 
@@ -74,7 +46,7 @@ class Release:
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> out = release(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
+    >>> out = release(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
     >>> isinstance(out.value, int)
     True
     """
@@ -130,7 +102,7 @@ class Prepared:
     table: Any
     shape: Any
     proof: Leakage
-    asking: Asking | None
+    entry: Entry | None
 
     @property
     def level(self) -> float:
@@ -149,7 +121,7 @@ def prepare(
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> ready = prepare(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
+    >>> ready = prepare(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
     >>> ready.proof.proves(1.0), ready.shape.rows
     (True, 100)
     """
@@ -161,7 +133,7 @@ def prepare(
     if isinstance(query, Histogram) and not plan.states:
         raise NotSupported("a histogram needs a model that names the states, e.g. a MarkovChain")
     lattice_scale(plan.noise, plan.length)  # refuses what has no lattice
-    table: Any = data if hasattr(data, "answers") else _Records(_records(data))
+    table: Any = data if hasattr(data, "answers") else _listed(data)
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
@@ -169,7 +141,8 @@ def prepare(
     if ledger is None:
         return Prepared(plan, table, shape, proof, None)
     check_ledger(plan, ledger, shape.series)
-    return Prepared(plan, table, shape, proof, asking(plan, table, shape, release_id))
+    entry = asking(plan, table, shape, release_id, level=level_of(plan, proof))
+    return Prepared(plan, table, shape, proof, entry)
 
 
 def release(
@@ -197,7 +170,7 @@ def release(
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> plan = calibrate(Count("active"), chain, epsilon=1.0)
+    >>> plan = calibrate(Count("active"), chain, limit=1.0)
     >>> release(plan, ["idle", "active", None] * 9, insecure_seed=1).randomness
     'insecure, seed 1'
     """
@@ -221,34 +194,23 @@ def carry_out(
     data or the question spends nothing.
     """
     bits = randomness or Secure()
-    plan, asked = ready.plan, ready.asking
+    plan, asked = ready.plan, ready.entry
     if ledger is None or asked is None:
-        drawn = _noisy(plan, _evaluated(ready), bits)
-        return _told(ready, drawn, bits.describe(), None, None, source)
-    entry = ledger.entry(asked.release_id)
-    exact = None if entry is not None and entry.result is not None else _evaluated(ready)
-    _bind(ready, ledger)
-    reserved = ledger.reserve(asked.release_id, ready.level, asked.scope, about=asked.about)
+        return _told(ready, _noisy(plan, _evaluated(ready), bits), bits, source)
+    found = ledger.entry(asked.release_id)
+    exact = None if found is not None and found.result is not None else _evaluated(ready)
+    reserved = reserve(asked, ready.table, ledger)
+    entry, made = reserved.entry_hash, reserved.made
     if reserved.result is not None:
-        words = bits.describe(), reserved.entry_hash, reserved.made
-        return _told(ready, reserved.result, *words, source)
-    found = _evaluated(ready) if exact is None else exact
+        return _told(ready, reserved.result, bits, source, entry, made)
+    exact = _evaluated(ready) if exact is None else exact
     ledger.begin(asked.release_id)
-    drawn = _noisy(plan, found, bits)
+    drawn = _noisy(plan, exact, bits)
     result = ledger.confirm(asked.release_id, drawn)
-    other = (
-        None
-        if result == drawn
-        else ledger.reserve(asked.release_id, ready.level, asked.scope, about=asked.about).made
-    )  # somebody else was faster: theirs is the answer
-    return _told(ready, result, bits.describe(), reserved.entry_hash, other, source)
-
-
-def _bind(ready: Prepared, ledger: "Ledger") -> None:
-    """Note the public shape of the table in the account, and say where it stands already."""
-    known = ready.table.identity()
-    for said in [] if known is None else ledger.bind(known):
-        warnings.warn(said, AccountWarning, stacklevel=4)
+    if result != drawn:  # somebody else was faster: theirs is the answer
+        theirs = ledger.entry(asked.release_id)
+        made = None if theirs is None else theirs.made
+    return _told(ready, result, bits, source, entry, made)
 
 
 def _evaluated(ready: Prepared) -> Any:
@@ -270,8 +232,8 @@ def _noisy(plan: Plan, found: Any, randomness: Randomness) -> dict[str, Any]:
 
 
 def _told(
-    ready: Prepared, result: dict[str, Any], randomness: str, entry: str | None,
-    made: str | None, source: str | None,
+    ready: Prepared, result: dict[str, Any], bits: Randomness, source: str | None,
+    entry: str | None = None, made: str | None = None,
 ) -> Release:  # fmt: skip
     """Return the release that a recorded result stands for."""
     plan, shape = ready.plan, ready.shape
@@ -282,8 +244,8 @@ def _told(
     groups = result["groups"]
     value = values[0] if groups is None else dict(zip(groups, values, strict=True))
     return Release(
-        value, plan, randomness, shape.rows, shape.persons,
-        "" if ready.asking is None else ready.asking.release_id, entry, source,
+        value, plan, bits.describe(), shape.rows, shape.persons,
+        "" if ready.entry is None else ready.entry.release_id, entry, source,
         None if groups is None else tuple(groups),
         tuple(result["rows"]),
         made=made or datetime.now(UTC).isoformat(timespec="seconds"),
@@ -294,49 +256,20 @@ def _told(
 
 
 def _value(plan: Plan, numbers: list[int], rows: int) -> Any:
-    query = plan.noise.query
+    query: Any = plan.noise.query
     if isinstance(query, Histogram):
         return dict(zip(plan.states, numbers, strict=True))
-    if isinstance(query, Count):
-        return numbers[0]
-    if isinstance(query, Query):
-        raise NotSupported(_UNDECLARED)
-    exact: Fraction = query.answer(numbers[0], rows)
-    return float(exact)
+    return numbers[0] if isinstance(query, Count) else float(query.answer(numbers[0], rows))
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
-    groups: None
-    numbers: list[list[int]]
-    rows: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Records:
+class _Records(Listed):
     """One plain series, read without any table library."""
 
     records: list[Any]
 
-    def shape(self) -> Series:
-        return Series(len(self.records))
-
-    def scope(self) -> Any:
-        from undertow.ledger.scopes import Scope
-
-        return Scope()
-
-    def asked(self) -> dict[str, Any]:
-        return {"source": "the list of records"}
-
-    def identity(self) -> None:
-        return None
-
-    def bounds(self) -> None:
-        return None
-
-    def answers(self, query: AnyQuery, states: tuple[State, ...]) -> _Answers:
-        return _Answers(None, [_exact(query, self.records, states)], [len(self.records)])
+    def answers(self, query: AnyQuery, states: tuple[State, ...]) -> Answers:
+        return Answers(None, [_exact(query, self.records, states)], [len(self.records)])
 
 
 def _exact(query: AnyQuery, records: list[Any], states: tuple[State, ...]) -> list[int]:
@@ -351,12 +284,10 @@ def _exact(query: AnyQuery, records: list[Any], states: tuple[State, ...]) -> li
         return [sum(places)]
     if len(places) != len(lattice.weights):
         raise InvalidInput(f"{len(lattice.weights)} weights do not fit {len(places)} records")
-    # record t has |weight| of the steps, and the weight's sign
-    weighted = zip(places, lattice.weights, strict=True)
-    return [sum((2 * p * w + lattice.steps) // (2 * lattice.steps) for p, w in weighted)]
+    return [weighted(places, lattice)]
 
 
-def _records(data: Any) -> list[Any]:
+def _listed(data: Any) -> _Records:
     if isinstance(data, str | bytes):
         raise InvalidInput("a series of records is required, found one string")
     if isinstance(data, Mapping) or hasattr(data, "columns") or getattr(data, "ndim", 1) != 1:
@@ -372,4 +303,4 @@ def _records(data: Any) -> list[Any]:
         ) from error
     if not isinstance(records, list) or not records:
         raise InvalidInput("the series has no records")
-    return records
+    return _Records((len(records),), records)

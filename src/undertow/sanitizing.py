@@ -7,26 +7,18 @@ says ``strict=True`` has it refused, by its place.
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from undertow.accounting import asking, check_ledger, local_entry, released
+from undertow.accounting import asking, check_ledger, local_terms, released, reserve
 from undertow.channels import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
-from undertow.data.codes import Coded, Lookup, Rule, coded
-from undertow.data.table import Scope, Shape
-from undertow.errors import (
-    AccountWarning,
-    InvalidInput,
-    InvalidPlan,
-    NotSupported,
-    UnknownState,
-)
-from undertow.mechanisms import DiscreteLaplace, Laplace
+from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, coded
+from undertow.data.listed import Listed
+from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UnknownState
+from undertow.ledger.rules import Entry
 from undertow.plan import Plan
 from undertow.planning.proofs import check_proof
 from undertow.queries import State
@@ -36,12 +28,24 @@ from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
 
 if TYPE_CHECKING:
+    from undertow.certificate import Leakage
     from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
-__all__ = ["Stream", "fingerprint", "output_names", "redact", "sanitize", "stream"]
+__all__ = [
+    "PreparedSeries",
+    "Stream",
+    "carry_out",
+    "draw",
+    "fingerprint",
+    "output_names",
+    "prepare",
+    "redact",
+    "sanitize",
+    "stream",
+]
 
-Drawn = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]
+Drawn = tuple[Numbers, Erased]
 """The number of each output, and which records are erased (None: none can be)."""
 
 
@@ -71,24 +75,15 @@ def sanitize(
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> plan = calibrate(Series(), chain, epsilon=3.0)
+    >>> plan = calibrate(Series(), chain, limit=3.0)
     >>> sanitize(plan, ["idle", "active", "active", "idle"], insecure_seed=1)
     ['idle', 'idle', 'active', 'idle']
     """
-    mechanism = _flips(plan)
-    randomness = _randomness(insecure_seed, ledger)
-    names = output_names(plan)
-    read = coded(data, _rule(plan, foreign, strict))
-    _check_lengths(plan, read, data)
-
-    def draw() -> Drawn:
-        streams = draws(randomness)
-        if isinstance(mechanism, XorNoise):
-            flips = noise(mechanism, read.spans.tolist(), streams)
-            return read.codes ^ _present(flips, read), None
-        return flip(Table.of(mechanism), read.codes, streams), None
-
-    return _accounted(plan, names, data, read, draw, ledger, release_id)
+    if _erases(plan):
+        raise NotSupported("this plan erases records, it flips none; use redact(plan, data)")
+    bits = _randomness(insecure_seed, ledger)
+    ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
+    return carry_out(ready, ledger, randomness=bits)
 
 
 def redact(
@@ -116,18 +111,125 @@ def redact(
     >>> redact(plan, ["active", "active", "idle"])
     ['active', None, 'idle']
     """
-    mechanism = _redaction(plan)
-    randomness = _randomness(insecure_seed, ledger)
+    if not _erases(plan):
+        raise NotSupported("this plan flips records, it erases none; use sanitize(plan, data)")
+    bits = _randomness(insecure_seed, ledger)
+    ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
+    return carry_out(ready, ledger, randomness=bits)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSeries:
+    """Series that nothing stands against randomising: what is read, asked and promised.
+
+    ``entry`` is what a ledger is asked for, None without one.
+    """
+
+    plan: "Plan[Any]"
+    table: Any
+    read: Coded
+    entry: Entry | None
+
+
+def prepare(
+    plan: "Plan[Any]",
+    data: "Data | Iterable[Any]",
+    ledger: "Ledger | None" = None,
+    *,
+    foreign: State | None = None,
+    strict: bool = False,
+    release_id: str | None = None,
+) -> PreparedSeries:
+    """Return what `sanitize` or `redact` would do, after every check that can refuse it.
+
+    The records are read, so that whatever is wrong with them spends nothing; nothing is drawn.
+
+    >>> from undertow import MarkovChain, Series, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> prepare(calibrate(Series(), chain, limit=3.0), ["idle", "active"]).table.shape().rows
+    2
+    """
+    proof = _checked(plan)
     read = coded(data, _rule(plan, foreign, strict))
-    _check_whole(mechanism, read, data)
+    table: Any = data if hasattr(type(data), "answers") else Listed(read.lengths.tolist())
+    check = _check_whole if _erases(plan) else _check_lengths
+    check(plan, read, table)
+    if ledger is None:
+        return PreparedSeries(plan, table, read, None)
+    shape = table.shape()
+    check_ledger(plan, ledger, shape.series)
+    terms = local_terms(plan, ledger, proof)
+    return PreparedSeries(plan, table, read, asking(plan, table, shape, release_id, **terms))
 
-    def draw() -> Drawn:
-        table, length = Table.of_erasures(mechanism), mechanism.length
-        erased = erase(table, read.codes, length, draws(randomness))
-        erased.reshape(-1, length)[:, list(mechanism.protect)] = True
-        return np.where(erased, 0, read.codes), erased
 
-    return _accounted(plan, plan.states, data, read, draw, ledger, release_id)
+def carry_out(
+    ready: PreparedSeries, ledger: "Ledger | None" = None, *, randomness: Randomness | None = None
+) -> Any:
+    """Return the outputs in the form of the data; reserved before, recorded before they leave."""
+    if ledger is None or ready.entry is None:
+        return draw(ready, randomness=randomness)[0]
+    name = ready.entry.release_id
+    if reserve(ready.entry, ready.table, ledger).result is not None:
+        raise released(name)
+    outputs, result = draw(ready, ledger, randomness=randomness)
+    if ledger.confirm(name, result) != result:
+        raise released(name)
+    return outputs
+
+
+def draw(
+    ready: PreparedSeries, ledger: "Ledger | None" = None, *, randomness: Randomness | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Return outputs that no one has seen yet, and what a ledger must record before anyone does.
+
+    The level must be reserved: from here on the ledger holds it to be spent.
+    """
+    if ledger is not None and ready.entry is not None:
+        ledger.begin(ready.entry.release_id)
+    read, names = ready.read, output_names(ready.plan)
+    numbers, erased = _DRAWS[type(ready.plan.mechanism)](
+        ready.plan.mechanism, read, draws(randomness or Secure())
+    )
+    result = {
+        "records": int(read.lengths.sum()),
+        "series": len(read.lengths),
+        "sha256": _digest(names, read, numbers, erased),
+    }
+    return read.restore(names, numbers, erased), result
+
+
+def _flipped(mechanism: RandomizedResponse, read: Coded, streams: Any) -> Drawn:
+    return flip(Table.of(mechanism), read.codes, streams), None
+
+
+def _in_runs(mechanism: XorNoise, read: Coded, streams: Any) -> Drawn:
+    flips = noise(mechanism, read.spans.tolist(), streams)
+    if read.places is not None:  # the noise goes on where steps are absent
+        begins = np.cumsum(read.spans) - read.spans
+        flips = flips[np.repeat(begins, read.lengths) + read.places]
+    return read.codes ^ flips, None
+
+
+def _redacted(mechanism: Redaction, read: Coded, streams: Any) -> Drawn:
+    erased = erase(Table.of_erasures(mechanism), read.codes, mechanism.length, streams)
+    # (series, record): a protected record is erased in each
+    erased.reshape(-1, mechanism.length)[:, list(mechanism.protect)] = True
+    return np.where(erased, 0, read.codes), erased
+
+
+_DRAWS: dict[type, Callable[..., Drawn]] = {
+    RandomizedResponse: _flipped,
+    XorNoise: _in_runs,
+    Redaction: _redacted,
+}
+"""How each local mechanism is carried out on whole series."""
+
+_STATES: dict[type, Callable[[Any], int]] = {
+    RandomizedResponse: lambda mechanism: int(mechanism.matrix.shape[0]),
+    XorNoise: lambda _: 2,
+    Redaction: lambda mechanism: int(mechanism.probabilities.shape[1]),
+}
+"""How many states each local mechanism is for."""
 
 
 class Stream:
@@ -178,13 +280,13 @@ def stream(
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> plan = calibrate(Series(), chain, epsilon=3.0)
+    >>> plan = calibrate(Series(), chain, limit=3.0)
     >>> list(stream(plan, insecure_seed=1).each(["idle", "active", "active", "idle"]))
     ['idle', 'idle', 'active', 'idle']
     """
-    redacted = isinstance(_check_plan(plan).mechanism, Redaction)
-    mechanism: LocalMechanism = _redaction(plan) if redacted else _flips(plan)
-    return Stream(plan, mechanism, _rule(plan, foreign, strict), _randomness(insecure_seed, None))
+    _checked(plan)
+    bits = _randomness(insecure_seed, None)
+    return Stream(plan, plan.mechanism, _rule(plan, foreign, strict), bits)
 
 
 def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
@@ -203,8 +305,8 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
     True
     """
     names = output_names(plan)
-    redacted = isinstance(plan.mechanism, Redaction)
-    read = coded(sanitised, Rule(names, missing=len(names) if redacted else None, outputs=True))
+    missing = len(names) if _erases(plan) else None
+    read = coded(sanitised, Rule(names, missing=missing, outputs=True))
     return _digest(names, read, read.codes, read.codes == len(names))
 
 
@@ -226,44 +328,37 @@ def output_names(plan: "Plan[Any]") -> tuple[State, ...]:
     return plan.states if columns == len(plan.states) else tuple(range(columns))
 
 
-def _check_plan(plan: Any) -> "Plan[Any]":
+def _local(plan: Any) -> LocalMechanism:
+    """Return what a plan does to series, or refuse a plan that does nothing to them."""
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
-    if isinstance(plan.mechanism, Laplace | DiscreteLaplace):
+    mechanism: Any = plan.mechanism
+    if type(mechanism) not in _DRAWS:
         raise NotSupported(
             "this plan answers a query with noise, it randomises no series; use release(plan, "
             "data), or plan for Series() or Redacted(...)"
         )
-    check_proof(plan)
-    return plan
+    local: LocalMechanism = mechanism
+    return local
 
 
-def _flips(plan: "Plan[Any]") -> Flips:
-    mechanism = _check_plan(plan).mechanism
-    if isinstance(mechanism, Redaction):
-        raise NotSupported("this plan erases records, it flips none; use redact(plan, data)")
-    rows = mechanism.matrix.shape[0] if isinstance(mechanism, RandomizedResponse) else 2
-    _check_states(plan, rows)
-    flips: Flips = mechanism
-    return flips
+def _erases(plan: Any) -> bool:
+    return isinstance(_local(plan), Redaction)
 
 
-def _redaction(plan: "Plan[Any]") -> Redaction:
-    mechanism = _check_plan(plan).mechanism
-    if not isinstance(mechanism, Redaction):
-        raise NotSupported("this plan flips records, it erases none; use sanitize(plan, data)")
-    _check_states(plan, mechanism.probabilities.shape[1])
-    return mechanism
-
-
-def _check_states(plan: "Plan[Any]", rows: int) -> None:
+def _checked(plan: "Plan[Any]") -> "Leakage":
+    """Return the proof of a plan for series, or refuse it."""
+    mechanism = _local(plan)
+    proof = check_proof(plan)
     if not plan.states:
         raise NotSupported("the plan's model names no states; plan with a MarkovChain")
+    rows = _STATES[type(mechanism)](mechanism)
     if len(plan.states) != rows:
         raise InvalidPlan(
             f"the plan's mechanism is for {rows} states, its model has {len(plan.states)}; make "
             "the plan again"
         )
+    return proof
 
 
 def _randomness(insecure_seed: int | None, ledger: "Ledger | None") -> Randomness:
@@ -291,22 +386,19 @@ def _rule(plan: "Plan[Any]", foreign: State | None, strict: bool) -> Rule:
     return Rule(plan.states, foreign=0 if foreign is None else plan.states.index(foreign))
 
 
-def _longest(read: Coded, data: Any) -> int:
+def _longest(read: Coded, table: Any) -> int:
     """Return the steps of the longest whole series, of which a window or groups may be shown.
 
     Records that are not shown depend on those that are, so the proof must be about all of them.
     """
-    shown = int(read.spans.max())
-    if not hasattr(type(data), "answers"):
-        return shown
-    return max(shown, int(data.shape().series))
+    return max(int(read.spans.max()), int(table.shape().series))
 
 
-def _check_lengths(plan: "Plan[Any]", read: Coded, data: Any) -> None:
+def _check_lengths(plan: "Plan[Any]", read: Coded, table: Any) -> None:
     """Refuse series beyond the plan; flips of a window are part of flips of the whole series."""
     if plan.length is None:
         return
-    longest = _longest(read, data)
+    longest = _longest(read, table)
     if longest > plan.length:
         raise InvalidInput(
             f"the plan is for at most {plan.length} records of a series, and one has {longest}, "
@@ -315,92 +407,28 @@ def _check_lengths(plan: "Plan[Any]", read: Coded, data: Any) -> None:
         )
 
 
-def _check_whole(mechanism: Redaction, read: Coded, data: Any) -> None:
+def _check_whole(plan: "Plan[Any]", read: Coded, table: Any) -> None:
     """Refuse series that do not have exactly the plan's records: erasures go by place."""
-    wrong = np.flatnonzero((read.spans != mechanism.length) | (read.lengths != read.spans))
+    length = plan.mechanism.length
+    wrong = np.flatnonzero((read.spans != length) | (read.lengths != read.spans))
     if wrong.size:
         series = int(wrong[0])
         gaps = int(read.spans[series] - read.lengths[series])
         absent = f", and {gaps} steps are absent" if gaps else ""
         raise InvalidInput(
-            f"the plan is for exactly {mechanism.length} records, and series {series} (counting "
-            f"from 0) has {int(read.lengths[series])}{absent}; plan for this length"
+            f"the plan is for exactly {length} records, and series {series} (counting from 0) has "
+            f"{int(read.lengths[series])}{absent}; plan for this length"
         )
-    longest = _longest(read, data)
-    if longest > mechanism.length:
+    longest = _longest(read, table)
+    if longest > length:
         raise InvalidInput(
-            f"the plan is for exactly {mechanism.length} records, and a series has {longest}, of "
-            "which a window or some groups are asked for: a redaction is of whole series; plan "
-            "for this length"
+            f"the plan is for exactly {length} records, and a series has {longest}, of which a "
+            "window or some groups are asked for: a redaction is of whole series; plan for this "
+            "length"
         )
 
 
-def _present(flips: npt.NDArray[np.uint8], read: Coded) -> npt.NDArray[np.uint8]:
-    """Return the noise at the records that are there; it goes on where steps are absent."""
-    if read.places is None:
-        return flips
-    begins = np.cumsum(read.spans) - read.spans
-    return flips[np.repeat(begins, read.lengths) + read.places]
-
-
-def _accounted(
-    plan: "Plan[Any]", names: Sequence[State], data: Any, read: Coded, draw: Callable[[], Drawn],
-    ledger: "Ledger | None", release_id: str | None,
-) -> Any:  # fmt: skip
-    """Return the outputs in the form of the data; reserved before, recorded before they leave."""
-    if ledger is None:
-        return read.restore(names, *draw())
-    table = data if hasattr(type(data), "answers") else _Listed(read)
-    shape = table.shape()
-    check_ledger(plan, ledger, shape.series)
-    asked = asking(plan, table, shape, release_id)
-    name, entry = asked.release_id, local_entry(plan, ledger, check_proof(plan))
-    known = table.identity()
-    for said in [] if known is None else ledger.bind(known):
-        warnings.warn(said, AccountWarning, stacklevel=4)
-    reserved = ledger.reserve(name, scope=asked.scope, about=asked.about, **entry)
-    if reserved.result is not None:
-        raise released(name)
-    ledger.begin(name)
-    numbers, erased = draw()
-    result = {
-        "records": int(read.lengths.sum()),
-        "series": len(read.lengths),
-        "sha256": _digest(names, read, numbers, erased),
-    }
-    outputs = read.restore(names, numbers, erased)
-    if ledger.confirm(name, result) != result:
-        raise released(name)
-    return outputs
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """The public facts about series that came in lists or arrays: all of them are whole."""
-
-    read: Coded
-
-    def shape(self) -> Shape:
-        lengths, longest = self.read.lengths, int(self.read.spans.max())
-        return Shape(
-            int(lengths.sum()), len(lengths), int(lengths.max()), gaps=False, series=longest,
-            shortest=int(lengths.min()), windowed=False, split=False,
-        )  # fmt: skip
-
-    def scope(self) -> Scope:
-        return Scope()
-
-    def asked(self) -> dict[str, Any]:
-        return {"source": "the list of records"}
-
-    def identity(self) -> None:
-        return None
-
-
-def _digest(
-    names: Sequence[State], read: Coded, numbers: npt.NDArray[Any],
-    erased: npt.NDArray[np.bool_] | None,
-) -> str:  # fmt: skip
+def _digest(names: Sequence[State], read: Coded, numbers: Numbers, erased: Erased) -> str:
     lines = [json.dumps(name, default=str).encode() + b"\n" for name in names] + [b"null\n"]
     if erased is not None:
         numbers = np.where(erased, len(names), numbers)

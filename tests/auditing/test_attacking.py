@@ -426,7 +426,7 @@ def test_more_about_answers():
 
 def test_foreign_records_count_as_when_they_were_flipped():
     chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], states=("rest", "move"))
-    plan = ut.calibrate(ut.Series(), chain, epsilon=2.0)
+    plan = ut.calibrate(ut.Series(), chain, limit=2.0)
     truth = [*chain.simulate(300, seed=1), None, "swim"]
     shown = ut.sanitize(plan, truth, foreign="rest", insecure_seed=2)
     with pytest.raises(InvalidInput, match="foreign="):
@@ -441,7 +441,7 @@ def test_foreign_records_count_as_when_they_were_flipped():
 def test_the_neural_attacker_has_a_name():
     pytest.importorskip("torch", reason="needs the extra neural")
     chain = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]])
-    plan = ut.calibrate(ut.Series(), chain, epsilon=4.0, against="ignorant")
+    plan = ut.calibrate(ut.Series(), chain, limit=4.0, against="ignorant")
     truth = chain.simulate(400, seed=1)
     shown = ut.sanitize(plan, truth, insecure_seed=2)
     found = ut.attack(shown, plan, truth=truth, attackers=["viterbi", "lstm"])

@@ -101,7 +101,7 @@ def test_kept_promises_are_spared(plan, audits, alarms):
     """
     found = [audit(plan, 2000, seed=seed) for seed in range(audits)]
     assert sum(one.refuted for one in found) <= alarms
-    assert max(one.lower for one in found) > 0.15 * plan.epsilon
+    assert max(one.lower for one in found) > 0.15 * plan.limit
 
 
 @pytest.mark.statistical
@@ -125,7 +125,7 @@ def _point(event, scores, others):
 
 
 def test_real_plans_with_real_noise():
-    plan = ut.calibrate(ut.Count(1), ACTIVITY, epsilon=1.0)
+    plan = ut.calibrate(ut.Count(1), ACTIVITY, limit=1.0)
     found = audit(plan, 2000)
     assert found.randomness == "secure"
     assert 0.2 < found.lower < 1.4
@@ -135,7 +135,7 @@ def test_real_plans_with_real_noise():
 
 
 def test_the_published_mechanism_is_audited_against_what_was_asked():
-    plan = ut.calibrate(ut.Series(), LAZY, epsilon=4.0, method="chakrabarti")
+    plan = ut.calibrate(ut.Series(), LAZY, limit=4.0, method="chakrabarti")
     assert plan.leakage.upper > 4.5
     found = audit(plan, 20_000, seed=1)
     assert found.promise == 4.0
@@ -245,7 +245,7 @@ def test_noise_is_the_code_of_a_release(monkeypatch):
         wanted = ut.sanitize(plan, series[0].tolist(), insecure_seed=7)
         assert blackbox.release_code(plan, plan.states)(series)[0].tolist() == wanted
     plan = erased(0.5)
-    plan = replace(plan, epsilon=99.0, leakage=ut.leakage(plan.mechanism, plan.model), method="mq")
+    plan = replace(plan, limit=99.0, leakage=ut.leakage(plan.mechanism, plan.model), method="mq")
     wanted = ut.redact(plan, series[0, :11].tolist(), insecure_seed=7)
     shown = blackbox.release_code(plan, plan.states)(series[:, :11])[0].tolist()
     assert [None if one == 2 else one for one in shown] == wanted

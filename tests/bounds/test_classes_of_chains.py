@@ -26,18 +26,18 @@ def test_noise_on_a_box_is_bounded_through_its_level():
     level = ut.leakage(ut.PureDP(0.25), BOX)
     assert noisy.upper == pytest.approx(level.upper, rel=1e-6)
     assert (noisy.lower, noisy.witness) == (0.0, None)
-    plan = ut.calibrate(ut.Histogram(), BOX, epsilon=1.0)
+    plan = ut.calibrate(ut.Histogram(), BOX, limit=1.0)
     assert plan.method == "exchange"
     assert plan.leakage.proves(1.0)
     assert ut.Plan.from_json(plan.to_json()) == plan
 
 
 def test_a_budget_for_a_box_serves_every_chain_of_it():
-    budget = ut.dp_budget(BOX, epsilon=1.0)
+    budget = ut.dp_budget(BOX, limit=1.0)
     for corner in BOX.corners():
         assert ut.leakage(ut.PureDP(budget), corner).proves(1.0)
     chain = ut.MarkovChain(ROWS, length=500)
-    assert budget < ut.dp_budget(chain, epsilon=1.0)
+    assert budget < ut.dp_budget(chain, limit=1.0)
 
 
 def reversible(seed):
@@ -72,10 +72,10 @@ def test_whom_a_mixing_class_speaks_about():
 
 
 def test_a_mixing_class_is_calibrated_by_quilts_or_groups():
-    plan = ut.calibrate(ut.Histogram(), MIXING, epsilon=2.0, against="ignorant")
+    plan = ut.calibrate(ut.Histogram(), MIXING, limit=2.0, against="ignorant")
     assert plan.method == "quilt-approx"
     assert plan.leakage.proves(2.0)
-    assert ut.calibrate(ut.Histogram(), MIXING, epsilon=2.0).method == "group"
+    assert ut.calibrate(ut.Histogram(), MIXING, limit=2.0).method == "group"
     assert ut.Plan.from_json(plan.to_json()) == plan
     assert plan.accuracy() > 0
 

@@ -8,17 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undertow.adversaries import Adversary
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.series import local
 from undertow.bounds.series.few import FewStates
 from undertow.bounds.series.hulls import Family, contraction, prune, thin
 from undertow.bounds.series.joined import join
-from undertow.bounds.series.ladders import Products, climb
 from undertow.bounds.series.local import channel_leakage, local_leakage
 from undertow.bounds.series.messages import intervals, rung
+from undertow.bounds.series.observed import watch
 from undertow.bounds.series.pairwise import Bounded, Strides, next_bounds
-from undertow.bounds.series.readers import TwoStates
-from undertow.bounds.series.watched import watch
+from undertow.bounds.series.readers import Products, TwoStates, climb
 from undertow.channels import RandomizedResponse, XorNoise
 from undertow.models.markov import MarkovChain
 
@@ -50,11 +49,11 @@ def check(found, value, digits=9):
 @pytest.mark.parametrize(("q", "r"), [(0.2, 0.1), (0.9, 0.8), (0.5, 0.5)])
 @pytest.mark.parametrize("side", [-1, 1])
 def test_products_are_the_extreme_messages(q, r, side):
-    watched = watch(two(q, r, 40, start=[0.2, 0.8]), [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
-    products = Products(watched, side)
+    observed = watch(two(q, r, 40, start=[0.2, 0.8]), [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
+    products = Products(observed, side)
     products.grow(30)
     fast = products.rung()
-    for step, extremes in enumerate(intervals(watched, side, 30)):
+    for step, extremes in enumerate(intervals(observed, side, 30)):
         slow = rung(*extremes)
         for name in ("known", "free", "top", "base", "law"):
             pair = getattr(fast, name)[step], getattr(slow, name)[0]
@@ -67,9 +66,9 @@ def test_products_are_the_extreme_messages(q, r, side):
 def test_climbing_is_the_same_for_each_target(side):
     rng = np.random.default_rng(3)
     chain = MarkovChain([rows(rng, 2, 2) for _ in range(9)], start=[0.2, 0.8])
-    watched = watch(chain, [rows(rng, 2, 3) for _ in range(10)])
+    observed = watch(chain, [rows(rng, 2, 3) for _ in range(10)])
     targets = np.array([2, 4, 5])
-    read = zip(climb(watched, side, targets, 2), intervals(watched, side, 2), strict=True)
+    read = zip(climb(observed, side, targets, 2), intervals(observed, side, 2), strict=True)
     for fast, extremes in read:
         slow = rung(*(part[targets] for part in extremes))
         np.testing.assert_allclose(fast.known, slow.known, atol=1e-12)
@@ -77,11 +76,11 @@ def test_climbing_is_the_same_for_each_target(side):
 
 
 def test_hulls_and_maps_agree_on_two_states():
-    watched = watch(two(0.2, 0.1, 20, start=[0.1, 0.9]), [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
+    observed = watch(two(0.2, 0.1, 20, start=[0.1, 0.9]), [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
     for who in ("any", "ignorant", Adversary(9, [3, 15])):
-        one = join(watched, TwoStates(watched), who, None)
+        one = join(observed, TwoStates(observed), who, None)
         for strides in (None, Strides.of(1, True)):
-            other = join(watched, FewStates(watched, True, 256, strides), who, None)
+            other = join(observed, FewStates(observed, True, 256, strides), who, None)
             assert other.upper == pytest.approx(one.upper, abs=1e-10)
 
 

@@ -145,7 +145,7 @@ def test_the_lower_end_is_what_its_witness_shows(seed):
 )
 def test_windows_that_leak_more_than_the_whole_series(matrix, promise, window, true):
     chain = ut.MarkovChain(matrix)
-    scale = calibrate(ut.Count(0), chain, epsilon=promise, method="exact").mechanism.scale
+    scale = calibrate(ut.Count(0), chain, limit=promise, method="exact").mechanism.scale
     counted = marked(3, 0)
     assert oracle(chain, counted, scale, 6, windows=[window])[0] == pytest.approx(true, abs=5e-5)
     best = oracle(chain, counted, scale, 6)[0]

@@ -398,7 +398,7 @@ def test_below_the_constant_there_is_no_plan(method, q, p):
     plan = ut.calibrate(ut.Count(1), chain, smallest + 1e-3, method=method)
     assert plan.dp_epsilon <= 1e-3 * (1 + 1e-6)
     assert plan.leakage.upper <= smallest + 1e-3
-    assert (plan.method, plan.epsilon) == (method, smallest + 1e-3)
+    assert (plan.method, plan.limit) == (method, smallest + 1e-3)
 
 
 def test_scales_fall_as_epsilon_grows():

@@ -207,7 +207,7 @@ def test_the_witness_attains_the_lower_end(against):
 def test_a_chain_of_order_one_is_bounded_almost_as_well_as_by_its_own_theory():
     for theta, epsilon in ((0.1, 2.0), (0.35, 1.0)):
         chain = ut.MarkovChain([[1 - theta, theta], [theta, 1 - theta]])
-        plan = ut.calibrate(ut.Series(), chain, epsilon=epsilon, method="exact")
+        plan = ut.calibrate(ut.Series(), chain, limit=epsilon, method="exact")
         leak = second_order_leakage(plan.mechanism, SecondOrderChain.of(chain))
         assert epsilon - 0.01 < leak.lower <= epsilon
         assert epsilon <= leak.upper < 1.1 * epsilon
@@ -237,7 +237,7 @@ def test_the_heart_record_breaks_a_promise_of_order_one():
     """Counts of runs of three beats of record N10, as published; flips planned for epsilon 4."""
     counts = np.array([[[12373, 1105], [381, 942]], [[1106, 218], [943, 9853]]], dtype=float)
     chain = SecondOrderChain(counts / counts.sum(axis=2, keepdims=True))
-    plan = ut.calibrate(ut.Series(), chain.first_order(), epsilon=4.0, method="exact")
+    plan = ut.calibrate(ut.Series(), chain.first_order(), limit=4.0, method="exact")
     leak = second_order_leakage(plan.mechanism, chain, reach=16)
     assert 4.5 < leak.lower <= leak.upper < 8.1
 

@@ -104,7 +104,7 @@ def test_answers():
     said = found(data="answer.json", plan="count.plan")
     assert [one["attacker"] for one in said["verdicts"]] == ["prior", "bayes"]
     assert not said["broken"]
-    picture = ask("--figure", "a.svg", "--epsilons", "1", data="answer.json", plan="count.plan")
+    picture = ask("--figure", "a.svg", "--limits", "1", data="answer.json", plan="count.plan")
     assert picture.exit_code == 0
     assert "bayes" in Path("a.svg").read_text()
     Path("no.json").write_text("{}")
@@ -120,7 +120,7 @@ def test_figures():
     for words in ("correlation-aware", "viterbi", "single-bit", "at most, by the promise"):
         assert words in text
     assert "exists" in refused(ask("--figure", "attack.svg"))
-    assert ask("--figure", "attack.svg", "--force", "--epsilons", "3,4").exit_code == 0
+    assert ask("--figure", "attack.svg", "--force", "--limits", "3,4").exit_code == 0
     assert Path("attack.svg").read_text() != text
     assert ask("--figure", "attack.png").exit_code == 0
     assert Path("attack.png").read_bytes().startswith(b"\x89PNG")
@@ -150,11 +150,11 @@ def test_bad_files():
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--epsilons", "1,2"),
+        ("--limits", "1,2"),
         ("--force",),
         ("--figure", "attack.pdf"),
         ("--known", "x"),
-        ("--epsilons", "x", "--figure", "a.png"),
+        ("--limits", "x", "--figure", "a.png"),
     ],
 )
 def test_wrong_usage(arguments):

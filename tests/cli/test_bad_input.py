@@ -6,6 +6,7 @@ import undertow.errors
 from tests.cli.calls import CHAIN, NAMED, call, strict
 
 ASK = ("--epsilon", 1)
+AT_MOST = ("--limit", 1)
 
 REFUSED = {
     "rows that do not sum to one": (
@@ -104,53 +105,57 @@ REFUSED = {
         "names record 9",
     ),
     "plan, epsilon zero": (
-        ("plan", *CHAIN, "--count", 1, "--epsilon", 0),
+        ("plan", *CHAIN, "--count", 1, "--limit", 0),
         "InvalidInput",
         "found 0.0",
     ),
     "plan, unknown state": (
-        ("plan", *NAMED, "--count", "running", *ASK),
+        ("plan", *NAMED, "--count", "running", *AT_MOST),
         "UnknownState",
         "no state 'running'",
     ),
     "plan, empty range": (
-        ("plan", *CHAIN, "--sum", "5,5", *ASK),
+        ("plan", *CHAIN, "--sum", "5,5", *AT_MOST),
         "InvalidInput",
         "lower must be below upper",
     ),
-    "plan, NaN range": (("plan", *CHAIN, "--sum", "nan,5", *ASK), "InvalidInput", "both finite"),
+    "plan, NaN range": (
+        ("plan", *CHAIN, "--sum", "nan,5", *AT_MOST),
+        "InvalidInput",
+        "both finite",
+    ),
     "plan, mean of any number of records": (
-        ("plan", *CHAIN, "--mean", "0,1", *ASK),
+        ("plan", *CHAIN, "--mean", "0,1", *AT_MOST),
         "InvalidInput",
         "length",
     ),
     "plan, a method that does not apply": (
-        ("plan", *CHAIN, "--histogram", *ASK, "--method", "exact"),
+        ("plan", *CHAIN, "--histogram", *AT_MOST, "--method", "exact"),
         "MethodRefused",
         "'exact' knows counts",
     ),
     "plan, a method that does not protect from this attacker": (
-        ("plan", *CHAIN, "--length", 9, "--count", 1, *ASK, "--method", "wasserstein"),
+        ("plan", *CHAIN, "--length", 9, "--count", 1, *AT_MOST, "--method", "wasserstein"),
         "MethodRefused",
         "protects only against 'ignorant'",
     ),
     "plan, a method that needs a larger epsilon": (
-        ("plan", *CHAIN, "--count", 1, *ASK, "--method", "lange"),
+        ("plan", *CHAIN, "--count", 1, *AT_MOST, "--method", "lange"),
         "Infeasible",
         "needs an epsilon above 8.046",
     ),
     "plan, a pair of unknown states": (
-        ("plan", *CHAIN, "--length", 9, "--count", 1, *ASK, "--pairs", "0:2"),
+        ("plan", *CHAIN, "--length", 9, "--count", 1, *AT_MOST, "--pairs", "0:2"),
         "UnknownState",
         "no state '2'",
     ),
     "plan, a protected record outside the series": (
-        ("plan", *CHAIN, "--length", 9, "--count", 1, *ASK, "--protect", "9"),
+        ("plan", *CHAIN, "--length", 9, "--count", 1, *AT_MOST, "--protect", "9"),
         "InvalidInput",
         "record 9",
     ),
     "plan, a bound that needs a length": (
-        ("plan", *CHAIN, "--count", 1, *ASK, "--method", "group"),
+        ("plan", *CHAIN, "--count", 1, *AT_MOST, "--method", "group"),
         "MethodRefused",
         "length",
     ),
@@ -183,16 +188,16 @@ UNREADABLE = {
     "unknown option": ("leakage", *CHAIN, *ASK, "--delta", 1),
     "unknown command": ("leak",),
     "plan without epsilon": ("plan", *CHAIN, "--count", 1),
-    "plan without query": ("plan", *CHAIN, *ASK),
-    "plan with two queries": ("plan", *CHAIN, "--count", 1, "--sum", "0,1", *ASK),
-    "plan with half a range": ("plan", *CHAIN, "--sum", "5", *ASK),
-    "plan with a range of words": ("plan", *CHAIN, "--mean", "a,b", *ASK),
-    "plan with unknown method": ("plan", *CHAIN, "--count", 1, *ASK, "--method", "magic"),
-    "plan with half a pair": ("plan", *CHAIN, "--count", 1, *ASK, "--pairs", "0"),
-    "plan with an empty pair": ("plan", *CHAIN, "--count", 1, *ASK, "--pairs", "0:1,"),
-    "plan with a pair of three": ("plan", *CHAIN, "--count", 1, *ASK, "--pairs", "0:1:0"),
-    "plan with records of words": ("plan", *CHAIN, "--count", 1, *ASK, "--protect", "first"),
-    "plan forced to nowhere": ("plan", *CHAIN, "--count", 1, *ASK, "--force"),
+    "plan without query": ("plan", *CHAIN, *AT_MOST),
+    "plan with two queries": ("plan", *CHAIN, "--count", 1, "--sum", "0,1", *AT_MOST),
+    "plan with half a range": ("plan", *CHAIN, "--sum", "5", *AT_MOST),
+    "plan with a range of words": ("plan", *CHAIN, "--mean", "a,b", *AT_MOST),
+    "plan with unknown method": ("plan", *CHAIN, "--count", 1, *AT_MOST, "--method", "magic"),
+    "plan with half a pair": ("plan", *CHAIN, "--count", 1, *AT_MOST, "--pairs", "0"),
+    "plan with an empty pair": ("plan", *CHAIN, "--count", 1, *AT_MOST, "--pairs", "0:1,"),
+    "plan with a pair of three": ("plan", *CHAIN, "--count", 1, *AT_MOST, "--pairs", "0:1:0"),
+    "plan with records of words": ("plan", *CHAIN, "--count", 1, *AT_MOST, "--protect", "first"),
+    "plan forced to nowhere": ("plan", *CHAIN, "--count", 1, *AT_MOST, "--force"),
     "demo with a negative seed": ("demo", "--seed", -1),
     "demo with a word for a seed": ("demo", "--seed", "one"),
 }
@@ -286,7 +291,7 @@ def test_unreadable_model_files(tmp_path):
     assert folder.exit_code == 1
     assert "is a directory" in folder.stderr
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    binary = call("plan", "--model", tmp_path / "binary.json", "--count", "a", *ASK)
+    binary = call("plan", "--model", tmp_path / "binary.json", "--count", "a", *AT_MOST)
     assert binary.exit_code == 1
     assert "UTF-8" in binary.stderr
 
@@ -302,7 +307,7 @@ def test_length_is_refused_where_the_file_says_it(tmp_path):
 def test_a_histogram_needs_states(tmp_path):
     path = tmp_path / "groups.json"
     path.write_text('{"kind": "groups", "size": 3}')
-    result = call("plan", "--model", path, "--histogram", *ASK)
+    result = call("plan", "--model", path, "--histogram", *AT_MOST)
     assert result.exit_code == 1
     assert "names the states" in result.stderr
 

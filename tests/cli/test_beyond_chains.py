@@ -50,7 +50,7 @@ def test_a_gaussian_model_is_fitted_planned_and_released(heights, tmp_path):
     assert call_json("leakage", "--model", model, "--mean", "50,90", "--scale", 40)["upper"] > 0
 
     assert (
-        call("plan", "--model", model, "--sum", "50,90", "--epsilon", 1, "--output", plan).exit_code
+        call("plan", "--model", model, "--sum", "50,90", "--limit", 1, "--output", plan).exit_code
         == 0
     )
     data = tmp_path / "family.csv"
@@ -96,11 +96,11 @@ def test_a_pedigree_file_is_a_model(trio):
     asked = ("leakage", "--model", trio, "--count", "BB", "--scale", 1)
     assert call_json(*asked, "--frequency", 0.5)["upper"] == pytest.approx(2.240229014)
     assert call_json(*asked, "--frequency", "0.5,0.9")["upper"] == pytest.approx(2.869403, abs=1e-5)
-    said = rows(call("plan", "--model", trio, "--frequency", 0.5, "--count", "BB", "--epsilon", 1))
+    said = rows(call("plan", "--model", trio, "--frequency", 0.5, "--count", "BB", "--limit", 1))
     assert said["method"].strip() == "exchange"
     assert "one family" in said["model"]
     methods = {row["method"] for row in call_json(
-        "compare", "--model", trio, "--frequency", 0.5, "--count", "BB", "--epsilon", 1
+        "compare", "--model", trio, "--frequency", 0.5, "--count", "BB", "--limit", 1
     )["rows"]}  # fmt: skip
     assert "lange" not in methods
     assert {"exact", "quilt", "dependent"} <= methods
@@ -148,7 +148,7 @@ def test_counts_from_a_vcf_file(trio, tmp_path):
     pytest.importorskip("pysam", reason="needs the extra genomics")
     cohort, plan = tmp_path / "cohort.vcf", tmp_path / "plan.json"
     cohort.write_text(HEAD + "\n".join(ROWS) + "\n")
-    asked = ("--frequency", 0.5, "--count", "BB", "--epsilon", 20, "--output", plan)
+    asked = ("--frequency", 0.5, "--count", "BB", "--limit", 20, "--output", plan)
     assert call("plan", "--model", trio, *asked).exit_code == 0
     found = strict(call("release", cohort, "--plan", plan, "--locus", "rs1", "--json").stdout)
     assert isinstance(found["numbers"][0]["value"], int)

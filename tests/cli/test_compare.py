@@ -12,7 +12,7 @@ from undertow.methods import methods_for
 from undertow.planning import comparison
 
 SHORT = (*NAMED, "--length", 30)
-ASKED = ("compare", *SHORT, "--count", "active", "--epsilon", 1)
+ASKED = ("compare", *SHORT, "--count", "active", "--limit", 1)
 CHAIN_30 = ut.MarkovChain(
     [[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"), length=30
 )
@@ -104,13 +104,13 @@ def test_against():
     "arguments", [("--histogram",), ("--sum", "0,5"), ("--mean", "0,1"), ("--count", "active")]
 )
 def test_queries(arguments):
-    result = call("compare", *SHORT, *arguments, "--epsilon", 1)
+    result = call("compare", *SHORT, *arguments, "--limit", 1)
     assert result.exit_code == 0
     assert "exchange" in sections(result.stdout)[SECTIONS[0]]
 
 
 def test_no_method_may_keep_the_promise():
-    copies = ("--transition", "0,1;1,0", "--count", 1, "--epsilon", 1)
+    copies = ("--transition", "0,1;1,0", "--count", 1, "--limit", 1)
     result = call("compare", *copies)
     assert result.exit_code == 0
     assert "no certified method keeps this promise" in result.stdout
@@ -151,7 +151,7 @@ def test_the_figure_spans_the_epsilon_asked_for(tmp_path, monkeypatch):
             tick()
         grids.append(np.array(epsilons))
         return comparison.ErrorCurves(
-            epsilons=grids[0],
+            limits=grids[0],
             errors={"exact": 1 / grids[0]},
             protects={"exact": "any"},
             certified={"exact": True},
@@ -165,16 +165,16 @@ def test_the_figure_spans_the_epsilon_asked_for(tmp_path, monkeypatch):
 
 
 REFUSED = {
-    "epsilon zero": (("compare", *SHORT, "--count", "active", "--epsilon", 0), "found 0.0"),
-    "unknown state": (("compare", *SHORT, "--count", "x", "--epsilon", 1), "no state 'x'"),
-    "rows": (("compare", "--transition", "1,1;0,1", "--count", 1, "--epsilon", 1), "row 0"),
+    "epsilon zero": (("compare", *SHORT, "--count", "active", "--limit", 0), "found 0.0"),
+    "unknown state": (("compare", *SHORT, "--count", "x", "--limit", 1), "no state 'x'"),
+    "rows": (("compare", "--transition", "1,1;0,1", "--count", 1, "--limit", 1), "row 0"),
     "a folder that is not there": ((*ASKED, "--figure", "no/such/a.png"), "no directory"),
 }
 UNREADABLE = {
-    "no question": ("compare", *SHORT, "--epsilon", 1),
+    "no question": ("compare", *SHORT, "--limit", 1),
     "two questions": (*ASKED, "--histogram"),
     "no epsilon": ("compare", *CHAIN, "--count", 1),
-    "no model": ("compare", "--count", 1, "--epsilon", 1),
+    "no model": ("compare", "--count", 1, "--limit", 1),
     "a figure of an unknown kind": (*ASKED, "--figure", "a.pdf"),
     "forced to nowhere": (*ASKED, "--force"),
     "two attackers": (*ASKED, "--against", "any", "--target", 1),

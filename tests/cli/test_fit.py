@@ -128,7 +128,7 @@ def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
     body = strict(text)
     assert body.keys() == {"kind", "transition", "states", "start", "length"}
     assert model_from_dict(body) == expected(length=20)
-    plan = call("plan", "--model", path, "--count", "yes", "--epsilon", 1)
+    plan = call("plan", "--model", path, "--count", "yes", "--limit", 1)
     assert plan.exit_code == 0, plan.output
 
 
@@ -186,7 +186,7 @@ def test_unseen_transitions_and_what_a_prior_does(tmp_path):
 
 
 REFUSED = {
-    "a column that is not there": (("--column", "w"), "InvalidInput", "no column 'w'; its columns"),
+    "a column that is not there": (("--column", "w"), "InvalidInput", "no column 'w' among its 3"),
     "an expression that is none": (
         ("--column", "steps", "--state", "steps >"),
         "InvalidInput",
@@ -237,11 +237,33 @@ def test_bad_files(tmp_path):
     assert call("fit").exit_code == 2
 
 
+def test_measurements_are_not_states(tmp_path):
+    path = tmp_path / "many.csv"
+    many = [f"{i / 7:.6f},{SECRET}{i},{i % 100}" for i in range(101)]
+    path.write_text("\n".join(["rate,name,count", *many]) + "\n")
+    for column in ("rate", "name"):
+        result = call("fit", path, "--column", column)
+        assert result.exit_code == 1
+        assert "more than 100 different values, too many for states; make states" in result.stderr
+        assert "--state" in result.stderr
+        assert SECRET not in result.output
+    assert call("fit", path, "--column", "rate", "--state", "rate > 3").exit_code == 0
+    assert len(fit_json(path, "--column", "count")["states"]) == 100
+
+
+def test_a_table_without_records(tmp_path):
+    path = tmp_path / "none.csv"
+    path.write_text("x,y\n")
+    result = call("fit", path, "--column", "x")
+    assert result.exit_code == 1
+    assert "two different" in result.stderr
+
+
 def test_a_place_is_refused_before_anything_is_read(table, tmp_path, monkeypatch):
     def never(*_, **__):
         raise AssertionError("read in vain")
 
-    monkeypatch.setattr("undertow.data.frames.read_sequences", never)
+    monkeypatch.setattr("undertow.data.table.Data.sequences", never)
     assert call("fit", table, "--column", "word", "--output", tmp_path).exit_code == 1
 
 
@@ -268,6 +290,6 @@ def test_activity():
 def test_length_completes_a_region(table, tmp_path):
     path = tmp_path / "region.json"
     assert call("fit", table, "--column", "word", "--region", "--output", path).exit_code == 0
-    said = call("plan", "--model", path, "--length", 40, "--count", "yes", "--epsilon", 1)
+    said = call("plan", "--model", path, "--length", 40, "--count", "yes", "--limit", 1)
     assert said.exit_code == 0, said.output
     assert "40 records" in said.stdout

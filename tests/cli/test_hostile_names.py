@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.cli.calls import PLAIN, call
 from undertow.cli import output, tables
+from undertow.data.scopes import Scope
 from undertow.ledger.book import Ledger
-from undertow.ledger.scopes import Scope
 from undertow.releasing import Release
 from undertow.reporting.files import csv_bytes
 
@@ -32,9 +32,9 @@ TERMINAL = {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": "300"}
 def study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("chain.json").write_text(json.dumps(CHAIN.to_dict()))
-    plan = ut.calibrate(ut.Histogram(), CHAIN, epsilon=1.0)
+    plan = ut.calibrate(ut.Histogram(), CHAIN, limit=1.0)
     Path("plan.json").write_text(plan.to_json())
-    Path("flips.json").write_text(ut.calibrate(ut.Series(), CHAIN, epsilon=2.0).to_json())
+    Path("flips.json").write_text(ut.calibrate(ut.Series(), CHAIN, limit=2.0).to_json())
     rows = io.StringIO()
     table = csv.writer(rows)
     table.writerow(["state", "by"])
@@ -49,10 +49,10 @@ COMMANDS = [
     ("leakage", "--model", "chain.json", "--count", EVIL, "--scale", "2"),
     ("leakage", "--model", "chain.json", "--count", "none " + EVIL, "--scale", "2"),
     ("leakage", "--model", EVIL + ".json", "--epsilon", "1"),
-    ("plan", "--model", "chain.json", "--count", EVIL, "--epsilon", "1"),
-    ("plan", "--model", "chain.json", "--histogram", "--epsilon", "1", "--pairs", EVIL),
-    ("plan", "--model", "chain.json", "--series", "--epsilon", "1"),
-    ("compare", "--model", "chain.json", "--count", MARKUP, "--epsilon", "1"),
+    ("plan", "--model", "chain.json", "--count", EVIL, "--limit", "1"),
+    ("plan", "--model", "chain.json", "--histogram", "--limit", "1", "--pairs", EVIL),
+    ("plan", "--model", "chain.json", "--series", "--limit", "1"),
+    ("compare", "--model", "chain.json", "--count", MARKUP, "--limit", "1"),
     ("validate", "data.csv", "--value", "state", "--plan", "plan.json"),
     ("validate", "data.csv", "--value", EVIL),
     ("release", "data.csv", "--plan", "plan.json", "--value", "state"),

@@ -15,7 +15,7 @@ from undertow.methods import METHODS as REGISTRY
 from undertow.methods import method_names, methods_for
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
-ASKED = ("plan", *NAMED, "--count", "active", "--epsilon", 1)
+ASKED = ("plan", *NAMED, "--count", "active", "--limit", 1)
 
 
 def test_json_is_the_plan():
@@ -47,12 +47,12 @@ def test_words():
     ],
 )
 def test_queries(arguments, query):
-    result = call("plan", *NAMED, "--length", 50, *arguments, "--epsilon", 1, "--json")
+    result = call("plan", *NAMED, "--length", 50, *arguments, "--limit", 1, "--json")
     assert result.exit_code == 0
     plan = ut.Plan.from_json(result.stdout)
     assert plan.query == query
     assert plan.length == 50
-    assert call("plan", *NAMED, "--length", 50, *arguments, "--epsilon", 1).exit_code == 0
+    assert call("plan", *NAMED, "--length", 50, *arguments, "--limit", 1).exit_code == 0
 
 
 METHODS = REGISTRY["answer"]
@@ -94,7 +94,7 @@ def test_pairs_and_protected_records():
     assert found["scale"] < call_json(*asked)["scale"]
     said = rows(call(*asked, "--pairs", " active : inactive ", "--protect", "1"))["promise"]
     assert "between 'active' and 'inactive' of record 1 by at most" in said
-    numbered = ("plan", *CHAIN, "--length", 20, "--count", 1, "--epsilon", 1)
+    numbered = ("plan", *CHAIN, "--length", 20, "--count", 1, "--limit", 1)
     found = call_json(*numbered, "--method", "quilt", "--pairs", "0:1")
     assert found["leakage"]["pairs"] == [[0, 1]]
 
@@ -113,7 +113,7 @@ def test_one_attacker():
 
 
 def test_the_promise_of_a_person_is_about_histories():
-    asked = ("plan", *NAMED, "--length", 20, "--count", "active", "--epsilon", 1)
+    asked = ("plan", *NAMED, "--length", 20, "--count", "active", "--limit", 1)
     plan = ut.calibrate(ut.Count("active"), SHORT, 1.0, unit="person")
     assert ut.Plan.from_json(call(*asked, "--unit", "person", "--json").stdout) == plan
     said = rows(call(*asked, "--unit", "person"))
@@ -142,13 +142,13 @@ def test_which_shapes_of_data_are_covered_is_asked_for_and_told(monkeypatch):
 
 @pytest.mark.parametrize("option", [("--covers", "any"), ("--unit", "person")])
 def test_a_series_has_neither_shape_nor_unit(option):
-    result = call("plan", *NAMED, "--series", "--epsilon", 1, *option)
+    result = call("plan", *NAMED, "--series", "--limit", 1, *option)
     assert result.exit_code == 2
     assert f"{option[0]} goes with a curator's question" in result.output
 
 
 def test_large_promises_do_not_overflow_the_words():
-    asked = ("plan", *CHAIN, "--length", 5, "--count", "1", "--epsilon", 800)
+    asked = ("plan", *CHAIN, "--length", 5, "--count", "1", "--limit", 800)
     said = rows(call(*asked, "--method", "group"))
     assert "factor 10^348" in said["promise"]
 

@@ -12,8 +12,8 @@ from undertow.cli.local_output import runs
 from undertow.cli.plan_command import plan_rows
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
-SERIES = ("plan", *NAMED, "--series", "--epsilon", 2)
-COUNT = ("plan", *NAMED, "--count", "active", "--epsilon", 1)
+SERIES = ("plan", *NAMED, "--series", "--limit", 2)
+COUNT = ("plan", *NAMED, "--count", "active", "--limit", 1)
 EVEN = "0.65,0.35;0.35,0.65"
 
 
@@ -58,9 +58,9 @@ def test_words():
 
 def test_a_reference_number():
     """The least flips of theory, section 13: 30 records, transition 0.35, a leakage of 1."""
-    found = call_json("plan", "--transition", EVEN, "--length", 30, "--series", "--epsilon", 1)
+    found = call_json("plan", "--transition", EVEN, "--length", 30, "--series", "--limit", 1)
     assert found["measures"]["expected flips"] == pytest.approx(0.364992, abs=1e-6)
-    row = said("plan", "--transition", EVEN, "--length", 30, "--series", "--epsilon", 1)["flips"]
+    row = said("plan", "--transition", EVEN, "--length", 30, "--series", "--limit", 1)["flips"]
     assert row == "either state with chance 0.364992"
 
 
@@ -157,7 +157,7 @@ def test_noise_in_runs_and_flips_without_a_level():
 # --- erasures -------------------------------------------------------------------------------------
 
 REDACTED = (
-    "plan", *NAMED, "--length", 60, "--redacted", "--protect", "30", "--epsilon", 1,
+    "plan", *NAMED, "--length", 60, "--redacted", "--protect", "30", "--limit", 1,
 )  # fmt: skip
 
 
@@ -263,10 +263,10 @@ REFUSED = {
     "negative costs": ((*SERIES, "--objective", "1,-2"), "none below 0"),
     "no leakage": ((*SERIES[:-1], 0), "epsilon must be positive"),
     "protected outside": (
-        (*REDACTED[:-4], "--protect", "60", "--epsilon", 1), "record 60 is to be protected"
+        (*REDACTED[:-4], "--protect", "60", "--limit", 1), "record 60 is to be protected"
     ),
     "a negative record": (
-        (*REDACTED[:-4], "--protect", "-1", "--epsilon", 1), "protected record must be at least 0"
+        (*REDACTED[:-4], "--protect", "-1", "--limit", 1), "protected record must be at least 0"
     ),
 }  # fmt: skip
 
@@ -283,7 +283,7 @@ def test_refusals(arguments, words):
 USAGE = {
     "two questions": (*SERIES, "--histogram"),
     "two questions about the series": (*SERIES, "--redacted", "--protect", "1"),
-    "nothing to hide": ("plan", *NAMED, "--length", 9, "--redacted", "--epsilon", 1),
+    "nothing to hide": ("plan", *NAMED, "--length", 9, "--redacted", "--limit", 1),
     "protect with a series": (*SERIES, "--protect", "1"),
     "pairs with a series": (*SERIES, "--pairs", "inactive:active"),
     "an aim of a redaction": (*REDACTED, "--objective", "flips"),
@@ -292,15 +292,15 @@ USAGE = {
         *NAMED,
         "--count",
         "active",
-        "--epsilon",
+        "--limit",
         1,
         "--objective",
         "1,2",
     ),
     "no aim": (*SERIES, "--objective", "fun"),
-    "no record": (*REDACTED[:-4], "--protect", "x", "--epsilon", 1),
+    "no record": (*REDACTED[:-4], "--protect", "x", "--limit", 1),
     "no method": (*SERIES, "--method", "magic"),
-    "no question": ("plan", *NAMED, "--epsilon", 1),
+    "no question": ("plan", *NAMED, "--limit", 1),
 }
 
 

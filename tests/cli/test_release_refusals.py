@@ -22,7 +22,7 @@ from tests.cli.scene import (
     ut_ledger,
 )
 from tests.cli.test_release import FILES
-from undertow.cli import local_account
+from undertow import accounting
 
 __all__ = ["scene"]
 
@@ -224,15 +224,15 @@ def test_processes_that_race_show_one_answer():
 
 
 def test_room_that_the_same_command_took_in_between_is_no_refusal(monkeypatch):
-    real = local_account._check_room
+    real = accounting._check_room
 
     def beaten(book, wanted):
         with monkeypatch.context() as other:
-            other.setattr(local_account, "_check_room", real)
+            other.setattr(accounting, "_check_room", real)
             assert call(*ASKED).exit_code == 0
         real(book, wanted)
 
-    monkeypatch.setattr(local_account, "_check_room", beaten)
+    monkeypatch.setattr(accounting, "_check_room", beaten)
     result = call(*ASKED, "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["recorded_earlier"]

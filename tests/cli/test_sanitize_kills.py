@@ -209,19 +209,19 @@ def test_a_dry_run_foretells_that_a_recorded_release_is_published():
 
 def test_drafts_of_a_living_process_are_left_alone(monkeypatch):
     """Another run of the same release, while this one is between its draft and its record."""
-    from undertow.cli.local_account import Held
+    from undertow.cli import local_release
 
-    real = Held.settle
+    real = local_release.record
     others: list[str] = []
 
-    def slow(held, files):
+    def slow(*given):
         if not others:
             others.append("theirs.csv")
             done(sanitize("--output", "theirs.csv", account=ACCOUNT))
             assert len(private()) == 1
-        real(held, files)
+        real(*given)
 
-    monkeypatch.setattr(Held, "settle", slow)
+    monkeypatch.setattr(local_release, "record", slow)
     assert "was made already" in refused(sanitize("--output", "mine.csv", account=ACCOUNT))
     assert names() == ["theirs.csv"]
 

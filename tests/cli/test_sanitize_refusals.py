@@ -241,7 +241,7 @@ ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OU
     [
         ("undertow.sanitizing", "flip"),
         ("undertow.cli.local_release", "table_bytes"),
-        ("undertow.cli.local_account", "Held.settle"),
+        ("undertow.cli.local_release", "record"),
     ],
 )
 def test_a_killed_process_is_repaired_by_the_same_command(module, name):

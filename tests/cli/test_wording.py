@@ -89,17 +89,17 @@ def test_arguments_become_options(said, meant):
 
 OUT = ("--output", "out.csv")
 MISTAKES = [
-    ("plan", *NAMED, "--count", "active", "--epsilon", "1", "--method", "wasserstein"),
-    ("plan", *NAMED, "--mean", "0,1", "--epsilon", "1"),
-    ("plan", *NAMED, "--sum", "5,1", "--epsilon", "1"),
-    ("plan", *NAMED, "--count", "active", "--epsilon", "1", "--method", "lange"),
-    ("plan", *NAMED, "--histogram", "--epsilon", "1", "--method", "exact"),
-    ("plan", *NAMED, "--redacted", "--protect", "3", "--epsilon", "1"),
-    ("plan", *NAMED, "--series", "--epsilon", "1", "--method", "group"),
-    ("plan", "--transition", "1,0;0,1", "--count", "1", "--epsilon", "1"),
-    ("plan", "--model", "steps.csv", "--count", "1", "--epsilon", "1"),
-    ("plan", "--model", "count.plan", "--count", "1", "--epsilon", "1"),
-    ("compare", *NAMED, "--mean", "0,1", "--epsilon", "1"),
+    ("plan", *NAMED, "--count", "active", "--limit", "1", "--method", "wasserstein"),
+    ("plan", *NAMED, "--mean", "0,1", "--limit", "1"),
+    ("plan", *NAMED, "--sum", "5,1", "--limit", "1"),
+    ("plan", *NAMED, "--count", "active", "--limit", "1", "--method", "lange"),
+    ("plan", *NAMED, "--histogram", "--limit", "1", "--method", "exact"),
+    ("plan", *NAMED, "--redacted", "--protect", "3", "--limit", "1"),
+    ("plan", *NAMED, "--series", "--limit", "1", "--method", "group"),
+    ("plan", "--transition", "1,0;0,1", "--count", "1", "--limit", "1"),
+    ("plan", "--model", "steps.csv", "--count", "1", "--limit", "1"),
+    ("plan", "--model", "count.plan", "--count", "1", "--limit", "1"),
+    ("compare", *NAMED, "--mean", "0,1", "--limit", "1"),
     ("leakage", *CHAIN, "--mean", "0,1", "--scale", "3"),
     ("release", "steps.csv", "--plan", "person.plan", *ACTIVE, *LEDGER),
     ("release", "steps.csv", "--plan", "large.plan", *ACTIVE, *LEDGER),
@@ -122,7 +122,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("arguments", MISTAKES, ids=lambda a: " ".join(a)[:60])
 def test_mistakes_are_told_in_options(scene, arguments):  # noqa: F811
-    flips = undertow.calibrate(undertow.Series(), ACTIVITY, epsilon=2.0)
+    flips = undertow.calibrate(undertow.Series(), ACTIVITY, limit=2.0)
     Path("flips.plan").write_text(flips.to_json())
     result = call(*arguments)
     assert result.exit_code == 1, result.output
@@ -132,7 +132,7 @@ def test_mistakes_are_told_in_options(scene, arguments):  # noqa: F811
 
 
 def test_reasons_of_a_comparison_are_told_in_options():
-    result = call("compare", *NAMED, "--count", "active", "--epsilon", "1")
+    result = call("compare", *NAMED, "--count", "active", "--limit", "1")
     assert "does not" in result.stdout or "These do not apply" in result.stdout
     assert not PYTHON.search(result.stdout), result.stdout
 

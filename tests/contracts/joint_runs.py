@@ -122,7 +122,7 @@ def promise(plan: Any) -> Promise:
     targets = secrets.records
     if isinstance(plan.query, ut.Redacted):
         targets = plan.query.protect
-    return Promise(plan.epsilon, plan.against, plan.unit, pairs, targets)
+    return Promise(plan.limit, plan.against, plan.unit, pairs, targets)
 
 
 def worst(
@@ -223,7 +223,7 @@ def release_of(name: str, ask: Ask, table: Table, view: View, rng: np.random.Gen
 
 def _redacted(out: Outcome, ask: Ask, plan: Any, table: Table, view: View) -> Outcome:
     """A redacted window: the protected record is counted from the window's first."""
-    out.promised = plan.epsilon
+    out.promised = plan.limit
     for person in table.people:
         records = [place for cell in view.covered(table, person).values() for place in cell]
         if not records:

@@ -58,7 +58,7 @@ def best_flips(
             low = high
         else:
             return math.inf, rho0
-        for _ in range(34):
+        for _ in range(26):  # to 5e-10
             middle = (low + high) / 2
             low, high = (low, middle) if low < middle and fine(rho0, middle) else (middle, high)
         if aim == "information":
@@ -66,7 +66,7 @@ def best_flips(
         return float(weights[0] * rho0 + weights[1] * high), rho0
 
     best, width = min(cost(rho0) for rho0 in np.linspace(0.0, 0.5, 33)[1:]), 1 / 64
-    while width > 1e-9:
+    while width > 1e-8:
         around = np.linspace(best[1] - width, best[1] + width, 9)
         best = min(best, *(cost(rho0) for rho0 in around if 0 < rho0 <= 0.5))
         width /= 4

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ def enumerated(model: Any, states: int) -> tuple[Judge, Judge]:
         found = model_oracles.truth(model, mechanism, against)
         return found, found if every else math.inf
 
+    @cache  # models that are members of sets are asked again
     def level(epsilon: float, against: Any) -> Bracket:
         attained, most = 0.0, 0.0
         for table in tables:

@@ -20,6 +20,7 @@ from tests.contracts.test_chain_leakage import (
     count_truth,
     slack,
 )
+from tests.grids import pairwise
 from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
@@ -158,7 +159,7 @@ def test_plans_keep_their_promise(family, k, n, states, epsilon):
     for who in ("any", "ignorant"):
         errors = []
         for method in METHODS:
-            plan = ut.calibrate(query, model, epsilon=epsilon, against=who, method=method)
+            plan = ut.calibrate(query, model, limit=epsilon, against=who, method=method)
             assert plan.method == method
             assert plan.leakage.upper <= epsilon
             assert plan.leakage.proves(epsilon)
@@ -170,7 +171,7 @@ def test_plans_keep_their_promise(family, k, n, states, epsilon):
             if method == "group":
                 assert plan.mechanism.scale == pytest.approx(n / epsilon, rel=1e-9)
             errors.append(plan.expected_error)
-        best = ut.calibrate(query, model, epsilon=epsilon, against=who, method="best")
+        best = ut.calibrate(query, model, limit=epsilon, against=who, method="best")
         assert best.leakage.upper <= epsilon
         assert best.expected_error <= min(errors) * (1 + 1e-9)  # for a wider proof
         scale = getattr(best.mechanism, "scale", None)
@@ -183,7 +184,7 @@ def test_plans_keep_their_promise(family, k, n, states, epsilon):
 def test_exchange_plans_keep_their_promise_for_any_algorithm(family):
     """A plan of method `exchange` uses nothing of the query but its DP level."""
     chain = example(family, 2, 4, seed=91)
-    plan = ut.calibrate(ut.Count(1), chain.model(), epsilon=1.5, method="exchange")
+    plan = ut.calibrate(ut.Count(1), chain.model(), limit=1.5, method="exchange")
     truth = pure_dp_leakage(chain.joint, plan.dp_epsilon).leakage
     assert truth <= 1.5 + slack(1.5)
     assert truth >= 1.5 * (1 - 1e-6)
@@ -192,7 +193,7 @@ def test_exchange_plans_keep_their_promise_for_any_algorithm(family):
 def test_expected_error_is_that_of_the_noise():
     model = example("sticky", 2, 5, seed=92).model()
     for method in METHODS:
-        plan = ut.calibrate(ut.Count(1), model, epsilon=1.0, method=method)
+        plan = ut.calibrate(ut.Count(1), model, limit=1.0, method=method)
         scale = plan.mechanism.scale
         noise = {ut.Laplace: scale, ut.DiscreteLaplace: 1 / math.sinh(1 / scale)}
         assert plan.expected_error == pytest.approx(noise[type(plan.mechanism)], rel=1e-9)
@@ -201,18 +202,18 @@ def test_expected_error_is_that_of_the_noise():
 # --- the inverse ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
-@pytest.mark.parametrize(
-    ("family", "k", "n"), [("generic", 2, 4), ("negative", 2, 4), ("zeros", 3, 3), ("sticky", 3, 3)]
-)
-def test_budget_is_the_inverse_judged_by_the_program(family, k, n, epsilon):
+@pairwise(
+    (("family", "k", "n"), "epsilon", "who"),
+    [("generic", 2, 4), ("negative", 2, 4), ("zeros", 3, 3), ("sticky", 3, 3)],
+    [0.2, 1.0, 5.0], ["any", "ignorant"],
+)  # fmt: skip
+def test_budget_is_the_inverse_judged_by_the_program(family, k, n, epsilon, who):
     chain = example(family, k, n, seed=100)
-    for who in ("any", "ignorant"):
-        budget = ut.dp_budget(chain.model(), epsilon=epsilon, against=who)
-        assert epsilon / n - slack(epsilon) <= budget <= epsilon
-        truth = pure_dp_leakage(chain.joint, budget, who).leakage
-        assert truth <= epsilon + slack(epsilon)
-        assert truth >= epsilon * (1 - 1e-6)
+    budget = ut.dp_budget(chain.model(), limit=epsilon, against=who)
+    assert epsilon / n - slack(epsilon) <= budget <= epsilon
+    truth = pure_dp_leakage(chain.joint, budget, who).leakage
+    assert truth <= epsilon + slack(epsilon)
+    assert truth >= epsilon * (1 - 1e-6)
 
 
 @LAWS
@@ -221,18 +222,18 @@ def test_budget_and_leakage_undo_each_other(family, seed, k, epsilon, who):
     model = example(family, k, 5, seed).model()
     leak = ut.leakage(ut.PureDP(epsilon), model, against=who)
     assume(leak.lower > 0)  # a settled target leaks nothing at any level
-    budget = ut.dp_budget(model, epsilon=epsilon, against=who)
+    budget = ut.dp_budget(model, limit=epsilon, against=who)
     spent = ut.leakage(ut.PureDP(budget), model, against=who)
     assert spent.upper <= epsilon
     assert spent.lower >= epsilon * (1 - 1e-6)
-    assert ut.dp_budget(model, epsilon=leak.upper, against=who) >= epsilon * (1 - 1e-6)
+    assert ut.dp_budget(model, limit=leak.upper, against=who) >= epsilon * (1 - 1e-6)
 
 
 def test_budgets_grow_with_epsilon_and_shrink_with_length():
-    budgets = [ut.dp_budget(ut.MarkovChain(ACTIVITY), epsilon=eps) for eps in (0.1, 1.0, 3.0, 9.0)]
+    budgets = [ut.dp_budget(ut.MarkovChain(ACTIVITY), limit=eps) for eps in (0.1, 1.0, 3.0, 9.0)]
     assert budgets == sorted(budgets)
-    lengths = [ut.dp_budget(ut.MarkovChain(ACTIVITY, length=n), epsilon=1.0) for n in (2, 4, 9)]
-    lengths.append(ut.dp_budget(ut.MarkovChain(ACTIVITY), epsilon=1.0))
+    lengths = [ut.dp_budget(ut.MarkovChain(ACTIVITY, length=n), limit=1.0) for n in (2, 4, 9)]
+    lengths.append(ut.dp_budget(ut.MarkovChain(ACTIVITY), limit=1.0))
     for longer, shorter in itertools.pairwise(reversed(lengths)):
         assert longer <= shorter * (1 + 1e-9)
     assert lengths[-1] == pytest.approx(1 / 3.994794182, rel=1e-8)

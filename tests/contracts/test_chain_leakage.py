@@ -451,14 +451,14 @@ def test_activity_chain_of_lange2024(epsilon, anyone, ignorant):
 )
 def test_activity_scales(epsilon, who, scale, digits):
     plan = ut.calibrate(
-        ut.Count(1), ut.MarkovChain(ACTIVITY), epsilon=epsilon, against=who, method="exact"
+        ut.Count(1), ut.MarkovChain(ACTIVITY), limit=epsilon, against=who, method="exact"
     )
     assert plan.mechanism.scale == pytest.approx(scale, abs=digits + 1e-8 * scale)
 
 
 def test_four_state_scale():
     chain = ut.MarkovChain(FOUR, length=1000)
-    plan = ut.calibrate(ut.Count((2, 3)), chain, epsilon=1.0, method="exact")
+    plan = ut.calibrate(ut.Count((2, 3)), chain, limit=1.0, method="exact")
     assert plan.mechanism.scale == pytest.approx(4.664211759, abs=1e-7)
 
 

@@ -346,5 +346,5 @@ def test_a_broken_promise_would_be_noticed(monkeypatch, tmp_path):
         return honest(where, promise, n, less, public)
 
     monkeypatch.setattr(parts, "joint", quieter)
-    assert runs.run(runs.single, range(60), 30).failures
-    assert runs.run(lambda number: runs.account(number, tmp_path), range(14), 30).failures
+    assert runs.run(runs.single, range(15), 3600).failures
+    assert runs.run(lambda number: runs.account(number, tmp_path), range(4, 7), 3600).failures

@@ -49,7 +49,7 @@ def binary(name, length=None):
 
 def keeps_its_promise(plan, chain, epsilon, against):
     """Enumerated, the mechanism leaks no more than was proved, and that no more than asked."""
-    assert plan.epsilon == epsilon
+    assert plan.limit == epsilon
     assert plan.against == against
     assert plan.leakage.upper <= epsilon
     truth = judge.truth(plan.mechanism, chain, against)
@@ -247,7 +247,7 @@ def test_exchanged_flips_leak_what_any_algorithm_of_their_level_may():
     chain = binary("uneven", 5)
     plan = calibrate(ut.Series(), chain, 1.0, method="exchange")
     keeps_its_promise(plan, chain, 1.0, "any")
-    assert plan.dp_epsilon <= ut.dp_budget(chain, epsilon=1.0) * (1 + 1e-12)
+    assert plan.dp_epsilon <= ut.dp_budget(chain, limit=1.0) * (1 + 1e-12)
 
 
 # --- erasures -------------------------------------------------------------------------------------

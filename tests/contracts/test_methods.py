@@ -65,7 +65,7 @@ def mixes(chain: Example):
 def kept(plan, chain: Example, likelihood, who, **some):
     """The promise, and the certificate that comes with it."""
     truth = oracles.leakage(chain.joint, likelihood, who, **some)
-    assert truth <= plan.epsilon + slack(plan.epsilon)
+    assert truth <= plan.limit + slack(plan.limit)
     assert truth <= plan.leakage.upper + slack(truth)
     if not any("worst algorithm" in words for words in plan.leakage.assumptions):
         told = {} if plan.leakage.secrets.everything else some
@@ -115,7 +115,7 @@ def test_plans_keep_their_promise(family, method):
             except NothingToProtect:  # the answer is the same for every series
                 assert oracles.leakage(chain.joint, table(chain, counted, 1.0), who) <= ROUNDING
                 continue
-            assert (plan.method, plan.epsilon, plan.against) == (method, epsilon, who)
+            assert (plan.method, plan.limit, plan.against) == (method, epsilon, who)
             assert isinstance(plan.mechanism, ut.DiscreteLaplace)
             assert plan.leakage.upper <= epsilon
             kept(plan, chain, table(chain, counted, plan.mechanism.scale), who)

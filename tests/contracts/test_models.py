@@ -212,7 +212,7 @@ def test_every_method_keeps_its_promise_or_refuses(case: Case) -> None:
             except NothingToProtect:
                 certain(case, against)
                 continue
-            assert (plan.method, plan.epsilon, plan.against) == (method, epsilon, against)
+            assert (plan.method, plan.limit, plan.against) == (method, epsilon, against)
             attained, most = case.judge(plan.mechanism, against)
             assert plan.leakage.upper >= attained - slack(attained)
             if not any("worst algorithm" in note for note in plan.leakage.assumptions):

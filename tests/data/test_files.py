@@ -13,9 +13,10 @@ import polars as pl
 import pytest
 
 import undertow as ut
-from undertow.data.frames import read_numbers, read_sequences
+from tests.data.test_frames import read_sequences
 from undertow.data.lines import LONGEST_LINE, check_lines
 from undertow.data.pages import check_pages
+from undertow.data.series import read_numbers
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, UndertowError
 
@@ -260,7 +261,7 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(ending, how, tmp_pat
 
     write(frame, path)
     data = Data(path, value="v", time="t")
-    assert data.source.unchanged()
+    assert data.source.seen.unchanged()
     assert data.shape().rows == 2
     other = frame.with_columns(pl.col("v").reverse())
     if how == "written":
@@ -274,12 +275,12 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(ending, how, tmp_pat
         os.utime(path, ns=(1, 1))
     else:
         path.unlink()
-    assert not data.source.unchanged()
+    assert not data.source.seen.unchanged()
     for ask in (data.shape, data.identity, data.sequences, data.problems,
                 lambda: data.answers(ut.Count(1), (0, 1))):  # fmt: skip
         with pytest.raises(InvalidInput, match="changed since it was opened"):
             ask()
-    plan = ut.calibrate(ut.Count(1), CHAIN, epsilon=1.0, method="exchange")
+    plan = ut.calibrate(ut.Count(1), CHAIN, limit=1.0, method="exchange")
     with pytest.raises(InvalidInput, match="changed since it was opened"):
         ut.release(plan, data)
     if how != "removed":

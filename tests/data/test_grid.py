@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.data.tables import BACKENDS, DAY, STEP, as_source, is_missing, tables
 from undertow.data.grid import step_of
-from undertow.data.table import Data, Scope, Shape
+from undertow.data.scopes import Scope
+from undertow.data.table import Data, Shape
 from undertow.errors import InvalidInput
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=60)
@@ -200,7 +201,8 @@ def test_groups_that_were_declared():
     data = Data(table, value="v", by="g", groups=["y", "x", "w"])
     answers = data.answers(ut.Count(1))
     assert (answers.groups, answers.numbers) == (("y", "x", "w"), [[1], [1], [0]])
-    assert data.scope().groups == ("y", "x", "w")
+    assert data.touched()[1] == ("y", "x", "w")
+    assert data.scope().groups == ("w", "x", "y")
     found = Data(table, value="v", by="g").answers(ut.Count(1))
     assert (found.groups, found.rows) == (("x", "y", "z"), [1, 1, 1])
     days = frame(g=[dt.date(2024, 1, 1), dt.date(2024, 1, 2)])

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.grids import law
 from undertow.data.groups import look_alikes
+from undertow.data.scopes import as_scope, group_key
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
-from undertow.ledger.scopes import as_scope, group_key
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=400)
 pd = pytest.importorskip("pandas")
@@ -120,11 +120,11 @@ def test_the_same_rows_have_the_same_key(data):
         if rows & rows_too:
             assert keys == keys_too, (one, other)
         if rows and rows == rows_too and kind != "csv":  # there 1 and '1' are two questions
-            assert told.scope() == told_too.scope()
+            assert told.touched() == told_too.touched()
         # what the ledger is told of all groups, and what was answered, agree with what is named
         found = told.answers(ut.Count(1))
         assert found.rows == [len(rows)]
-        assert found.groups == told.groups == told.scope().groups
+        assert found.groups == told.groups == told.touched()[1]
         if rows and kind != "csv":
             assert {*(told.groups or ())} <= {*(everything.groups or ())}
         assert len(set(everything.groups or ())) == len(everything.groups or ())
@@ -207,7 +207,7 @@ def test_names_that_could_be_one_group_in_two_files(names):
 def test_groups_that_are_dates_are_released_and_confirmed(tmp_path):
     """What JSON cannot hold was drawn, charged, and then refused by the ledger."""
     chain = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=(0, 1))
-    plan = ut.calibrate(ut.Count(1), chain, epsilon=1.0, method="exchange")
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
     frame = pl.DataFrame(
         {"p": [0, 1, 2, 3], "v": [0, 1, 1, 0], "day": [DAYS[0], DAYS[0], DAYS[1], DAYS[1]]}
     )

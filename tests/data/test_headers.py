@@ -11,10 +11,10 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call
+from tests.data.test_frames import read_sequences
 from tests.grids import thinned
 from undertow.auditing.attacking import attack
 from undertow.channels import Redaction
-from undertow.data.frames import read_sequences
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
 from undertow.estimation import estimate, estimate_transitions
@@ -23,8 +23,8 @@ duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pandas")
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=(0, 1))
-PLAN = ut.calibrate(ut.Series(), CHAIN, epsilon=3.0)
-COUNT = ut.calibrate(ut.Count(1), CHAIN, epsilon=1.0, method="exchange")
+PLAN = ut.calibrate(ut.Series(), CHAIN, limit=3.0)
+COUNT = ut.calibrate(ut.Count(1), CHAIN, limit=1.0, method="exchange")
 SHORT = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=(0, 1), length=3)
 MECHANISM = Redaction([[0, 0], [1, 1], [1, 0]], protect=1)
 LEAK = ut.leakage(MECHANISM, SHORT)

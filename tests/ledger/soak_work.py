@@ -23,11 +23,11 @@ from typing import Any
 
 import undertow as ut
 from undertow import ledger as checkpoints
+from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, LedgerError
 from undertow.ledger import store
 from undertow.ledger.book import Ledger
 from undertow.ledger.rules import Entry
-from undertow.ledger.scopes import Scope
 
 DATASET, MODEL, LIMIT = "soak", ut.Groups(2), 1.0
 LEVEL = ut.dp_budget(MODEL, LIMIT) / 4

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.ledger.places import BUDGET, EIGHTH, HALF, LIMIT, MODEL, QUARTER
 from tests.ledger.test_rules import GROUPS, TIMES, entry, levels, scopes, terms, touches
 from tests.ledger.test_tampering import forge_event
+from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict, LedgerDamaged
 from undertow.ledger import book
 from undertow.ledger.book import Ledger
 from undertow.ledger.replay import Account
 from undertow.ledger.rules import Layout, round_up
-from undertow.ledger.scopes import Scope
 
 steps = st.lists(st.tuples(levels, scopes(), st.booleans()), max_size=10)
 

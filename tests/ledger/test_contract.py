@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.ledger.places import BUDGET, EIGHTH, HALF, QUARTER
 from tests.ledger.test_rules import entry, levels, scopes, spends
+from undertow.data.scopes import Scope
 from undertow.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -25,7 +26,6 @@ from undertow.errors import (
 from undertow.ledger import book
 from undertow.ledger.book import Ledger, datasets
 from undertow.ledger.rules import round_up
-from undertow.ledger.scopes import Scope
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 coarse = levels | st.sampled_from([EIGHTH, QUARTER])  # often the same, so that segments join

@@ -39,8 +39,8 @@ def test_what_counts_as_a_level():
 
 def test_a_plan_fits_its_limit_and_two_halves_do(tmp_path):
     ledger = ut.Ledger(tmp_path / "year.db", "families", model=FAMILY, limit=1.0)
-    whole = ut.calibrate(ut.Sum(50, 90), FAMILY, epsilon=1.0)
-    half = ut.calibrate(ut.Sum(50, 90), FAMILY, epsilon=0.4999)
+    whole = ut.calibrate(ut.Sum(50, 90), FAMILY, limit=1.0)
+    half = ut.calibrate(ut.Sum(50, 90), FAMILY, limit=0.4999)
     # released on the steps of a range: a little more than spread / scale
     assert (
         40 / whole.noise.scale
@@ -59,20 +59,20 @@ def test_a_plan_fits_its_limit_and_two_halves_do(tmp_path):
 def test_ranges_other_than_the_spread():
     """The rate counts, not the range: half the range at the same scale costs the same."""
     wide, narrow = (
-        ut.Plan.from_json(ut.calibrate(ut.Sum(*ends), FAMILY, epsilon=1.0).to_json())
+        ut.Plan.from_json(ut.calibrate(ut.Sum(*ends), FAMILY, limit=1.0).to_json())
         for ends in ((50, 90), (60, 80))
     )
     rates = [level_of(plan, plan.leakage) * plan.noise.scale for plan in (wide, narrow)]
     assert rates == pytest.approx([40, 40], rel=1e-5)
-    mean = ut.calibrate(ut.Mean(50, 90), FAMILY, epsilon=1.0)
+    mean = ut.calibrate(ut.Mean(50, 90), FAMILY, limit=1.0)
     assert level_of(mean, mean.leakage) * mean.noise.scale == pytest.approx(40 / 3, rel=1e-5)
 
 
 def test_without_a_spread_a_level_is_that_of_differential_privacy(tmp_path):
     ledger = ut.Ledger(tmp_path / "year.db", "families", model=LOOSE, limit=1.0)
-    plan = ut.calibrate(ut.Sum(50, 90), LOOSE, epsilon=1.0)
+    plan = ut.calibrate(ut.Sum(50, 90), LOOSE, limit=1.0)
     with pytest.raises(BudgetExceeded):
         ut.release(plan, [70.0, 64.0, 68.0], ledger=ledger)
-    general = ut.calibrate(ut.Sum(50, 90), LOOSE, epsilon=0.999, method="group")
+    general = ut.calibrate(ut.Sum(50, 90), LOOSE, limit=0.999, method="group")
     ut.release(general, [70.0, 64.0, 68.0], ledger=ledger)
     assert ledger.leakage().upper <= 1.0

@@ -13,6 +13,7 @@ import pytest
 from tests.ledger import soak_work as work
 from tests.ledger.places import EIGHTH, HALF, LIMIT, MODEL, QUARTER
 from undertow import ledger as checkpoints
+from undertow.data.scopes import Scope
 from undertow.errors import (
     InvalidInput,
     LedgerDamaged,
@@ -21,7 +22,6 @@ from undertow.errors import (
 )
 from undertow.ledger import store
 from undertow.ledger.book import Ledger, datasets
-from undertow.ledger.scopes import Scope
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(5000)
 

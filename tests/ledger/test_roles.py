@@ -5,9 +5,9 @@ import uuid
 import pytest
 
 from tests.ledger.places import EIGHTH, HALF, LIMIT, MODEL, Place
+from undertow.data.scopes import Scope
 from undertow.errors import InvalidInput, LedgerUnavailable
 from undertow.ledger.book import Ledger
-from undertow.ledger.scopes import Scope
 from undertow.ledger.store import Store
 
 

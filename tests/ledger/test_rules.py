@@ -7,12 +7,14 @@ import sys
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from undertow.data.scopes import HIGH, LOW, Scope, _folded, as_scope, check_name, group_key
 from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict
 from undertow.ledger.replay import Account
 from undertow.ledger.rules import (
@@ -31,7 +33,6 @@ from undertow.ledger.rules import (
     round_up,
     settled,
 )
-from undertow.ledger.scopes import HIGH, LOW, Scope, _folded, as_scope, check_name, group_key
 
 TIMES = range(-2, 9)  # the outer ones stand for all earlier and all later moments
 GROUPS = ("a", "b", "c", "never named")
@@ -230,14 +231,16 @@ def test_what_is_no_scope_is_refused(options):
         Scope(**options)
 
 
-def test_scopes_come_in_other_clothes():
+def test_a_scope_or_nothing_is_asked_for():
     assert as_scope(None) == Scope()
-    like = SimpleNamespace(by="cohort", groups=("b", "a"), start=None, end=np.int64(7))
-    assert as_scope(like) == Scope("cohort", ["a", "b"], end=7)
-    like.clock = "upload"
-    assert as_scope(like).clock == "upload"
-    with pytest.raises(InvalidInput, match="found str"):
-        as_scope("week 1")
+    moment: Any = np.int64(7)
+    named = Scope("cohort", ("b", "a"), None, moment, "upload")
+    assert as_scope(named) is named
+    assert named == Scope("cohort", ["a", "b"], end=7, clock="upload")
+    others: list[Any] = ["week 1", SimpleNamespace(by=None, groups=None, start=None, end=None)]
+    for other in others:
+        with pytest.raises(InvalidInput, match="a Scope"):
+            as_scope(other)
 
 
 def test_scopes_read_back():

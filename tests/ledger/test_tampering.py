@@ -7,11 +7,11 @@ import pytest
 
 from tests.grids import pairwise
 from tests.ledger.places import EIGHTH, HALF, QUARTER, Place
+from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, LedgerDamaged
 from undertow.ledger import store
 from undertow.ledger.book import Ledger
 from undertow.ledger.events import sealed
-from undertow.ledger.scopes import Scope
 
 EVENTS = 8
 

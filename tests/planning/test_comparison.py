@@ -284,7 +284,7 @@ def test_error_curves_are_the_rows_of_many_tables():
     """To a hundredth, never below: a figure shows no more."""
     levels = [0.5, 2.0, 12.0]
     curves = error_curves(ACTIVE, SHORT, levels)
-    assert np.array_equal(curves.epsilons, levels)
+    assert np.array_equal(curves.limits, levels)
     tables = [compare(ACTIVE, SHORT, level) for level in levels]
     for method, errors in curves.errors.items():
         assert curves.certified[method] == METHODS["answer"][method].certified

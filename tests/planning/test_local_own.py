@@ -348,7 +348,7 @@ def test_no_flips_on_a_grid_cost_less(q, r, weights, against):
     """All pairs of flips up to one half, judged by enumeration."""
     chain, epsilon, step = two(q, r, 4), 1.5, 0.0125
     objective = "flips" if weights == (1.0, 1.0) else weights
-    plan = calibrate_series(chain, epsilon, against, objective=objective)  # type: ignore[arg-type]
+    plan = calibrate_series(chain, epsilon, against, objective=objective)
     cost = chain.initial * np.array(weights)
     best = float(cost @ np.array(rates(plan)))
     grid = np.arange(step, 0.5 + step / 2, step)
@@ -591,12 +591,12 @@ def test_refusals():
     with pytest.raises(InvalidInput, match="exact, exchange, xor, chakrabarti, best"):
         calibrate_series(chain, 1.0, method="quilt")
     with pytest.raises(InvalidInput, match="model"):
-        calibrate_series([[0.5, 0.5], [0.5, 0.5]], 1.0)  # type: ignore[arg-type]
+        calibrate_series([[0.5, 0.5], [0.5, 0.5]], 1.0)
     with pytest.raises(InvalidInput, match="epsilon"):
         calibrate_series(chain, 0.0)
     for objective in ("noise", [1.0], [1.0, -1.0], [0.0, 0.0], [1.0, math.inf]):
         with pytest.raises(InvalidInput, match="objective"):
-            calibrate_series(chain, 1.0, objective=objective)  # type: ignore[arg-type]
+            calibrate_series(chain, 1.0, objective=objective)
     for method in ("xor", "chakrabarti"):
         with pytest.raises(MethodRefused, match="two states"):
             calibrate_series(MarkovChain(THREE), 1.0, method=method)

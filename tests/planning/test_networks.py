@@ -40,7 +40,7 @@ def ask(query, model, epsilon=1.0, against="any", secrets=None):
 def solved(method, question):
     mechanism = solve(METHODS["answer"][method], question).mechanism
     leak = prove(METHODS["answer"][method], question, mechanism)
-    assert leak.proves(question.epsilon)
+    assert leak.proves(question.limit)
     return mechanism, leak
 
 

@@ -99,7 +99,7 @@ def test_a_published_plan_carries_our_leakage_not_its_claim(method):
     plan = ut.calibrate(ONE, CHAIN, 20.0, method=method)
     ours = ut.leakage(plan.mechanism, CHAIN)
     assert (plan.leakage.lower, plan.leakage.upper) == (ours.lower, ours.upper)
-    assert plan.leakage.upper < plan.epsilon
+    assert plan.leakage.upper < plan.limit
     assert plan.leakage.method == "exact"
 
 
@@ -108,7 +108,7 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
         return question.noise(1e-3)
 
     def believed(question, _):
-        return ut.Leakage(0.0, question.epsilon, "lange", "any")
+        return ut.Leakage(0.0, question.limit, "lange", "any")
 
     changed = replace(METHODS["answer"]["lange"], solver=noise_way(daring, believed))
     monkeypatch.setitem(METHODS["answer"], "lange", changed)
@@ -124,7 +124,7 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
 
 def test_what_is_not_proved_is_not_promised(monkeypatch):
     def hopeful(question, _):
-        return ut.Leakage(0.0, question.epsilon * 1.001, "group", "any")
+        return ut.Leakage(0.0, question.limit * 1.001, "group", "any")
 
     changed = replace(METHODS["answer"]["group"], solver=noise_way(solve_group, hopeful))
     monkeypatch.setitem(METHODS["answer"], "group", changed)

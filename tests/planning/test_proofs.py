@@ -75,7 +75,7 @@ def test_a_proof_may_come_out_a_little_higher_elsewhere(name):
     exact = made.leakage.method in ("group", "wasserstein", "person")
     if made.method not in PUBLISHED and not exact:
         slack = 0.5 if made.method == "optimal" else 1.0
-        assert made.leakage.upper <= made.epsilon * (1 - slack * HEADROOM)
+        assert made.leakage.upper <= made.limit * (1 - slack * HEADROOM)
 
 
 def test_a_plan_is_proved_once(monkeypatch):
@@ -116,7 +116,7 @@ def test_less_noise_than_the_promise_needs_is_refused(name, less):
     if made.method in PUBLISHED:
         assert check_proof(reread(forged)).upper > check_proof(made).upper
         return
-    if made.leakage.upper / less <= made.epsilon:
+    if made.leakage.upper / less <= made.limit:
         pytest.skip("the plan has that much room")
     with pytest.raises(InvalidPlan, match=r"leaks up to|cannot be proved"):
         check_proof(reread(forged))
@@ -135,7 +135,7 @@ def test_the_forged_person_plan_is_refused():
 def test_a_smaller_promise_for_the_same_noise_is_refused(name):
     made = plan(name)
     less = made.leakage.upper * (1 - 1e-9)
-    forged = replace(made, epsilon=less, leakage=replace(made.leakage, lower=0.0, upper=less))
+    forged = replace(made, limit=less, leakage=replace(made.leakage, lower=0.0, upper=less))
     with pytest.raises(InvalidPlan, match="leaks up to"):
         check_proof(reread(forged))
 
@@ -198,7 +198,7 @@ def test_a_modest_claim_is_replaced_by_what_is_proved():
 def test_published_plans_are_told_what_they_leak():
     made = plan("gaussian-bound")
     claimed = replace(made, leakage=replace(made.leakage, lower=0.0, upper=0.1))
-    assert check_proof(claimed).upper == made.leakage.upper > made.epsilon
+    assert check_proof(claimed).upper == made.leakage.upper > made.limit
 
 
 # --- the names that files know --------------------------------------------------------------------

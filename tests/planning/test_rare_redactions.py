@@ -34,7 +34,7 @@ def test_rare_steps_are_planned_or_refused(rare, model, protect, length, against
     for method in METHODS:
         query = ut.Redacted(protect=protect, length=length)
         try:
-            plan = ut.calibrate(query, chain, epsilon=1.0, against=against, method=method)
+            plan = ut.calibrate(query, chain, limit=1.0, against=against, method=method)
         except (MethodRefused, NotSupported):
             continue
         certified = REGISTRY["redact"][plan.method].certified
@@ -46,7 +46,7 @@ def test_rare_steps_are_planned_or_refused(rare, model, protect, length, against
 def test_windows_and_the_best_found_have_a_plan(rare):
     chain = ut.MarkovChain([[0.5, 0.5], [rare, 1.0]])
     for method in ("mq", "optimal", "best"):
-        plan = ut.calibrate(ut.Redacted(protect=2, length=5), chain, epsilon=1.0, method=method)
+        plan = ut.calibrate(ut.Redacted(protect=2, length=5), chain, limit=1.0, method=method)
         assert plan.leakage.proves(1.0)
 
 

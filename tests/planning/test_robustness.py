@@ -32,12 +32,12 @@ def fit():
 
 @pytest.fixture(scope="module")
 def table(fit):
-    plan = ut.calibrate(ut.Series(), fit, epsilon=4.0, method="exact")
+    plan = ut.calibrate(ut.Series(), fit, limit=4.0, method="exact")
     return robustness(plan, factors=(0.5, 1.0, 2.0))
 
 
 def test_each_cell_of_the_grid_is_the_leakage_of_its_chain(fit, table):
-    plan = ut.calibrate(ut.Series(), fit, epsilon=4.0, method="exact")
+    plan = ut.calibrate(ut.Series(), fit, limit=4.0, method="exact")
     q, r = fit.transition[0, 1], fit.transition[1, 0]
     for case in table:
         if case.kind != "grid":
@@ -67,7 +67,7 @@ def test_verdicts(table):
 
 
 def test_the_region_is_bounded_and_its_corners_attain_the_lower_end(fit, table):
-    plan = ut.calibrate(ut.Series(), fit, epsilon=4.0, method="exact")
+    plan = ut.calibrate(ut.Series(), fit, limit=4.0, method="exact")
     region = fit.region(0.95)
     case = table["0.95 region of the fit"]
     corners = [ut.leakage(plan.mechanism, corner) for corner in region.corners()]
@@ -92,7 +92,7 @@ def test_more_states_are_moved_together_and_their_region_is_sampled():
     chain = ut.MarkovChain([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
     fit = ut.MarkovChain.fit(chain.simulate(3000, seed=1), public=True)
     plain = ut.MarkovChain(fit.transition, fit.states)
-    plan = ut.calibrate(ut.Count(2), plain, epsilon=1.0, method="exchange")
+    plan = ut.calibrate(ut.Count(2), plain, limit=1.0, method="exchange")
     found = robustness(plan, factors=(0.5, 2.0), fitted=fit)
     names = [case.name for case in found]
     assert names[:3] == ["planned", "odds of leaving x 0.5", "odds of leaving x 2"]
@@ -110,7 +110,7 @@ def test_more_states_are_moved_together_and_their_region_is_sampled():
 
 
 def test_other_models_by_name_and_reasons():
-    plan = ut.calibrate(ut.Count("active"), CHAIN, epsilon=1.0)
+    plan = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
     same = SecondOrderChain.of(CHAIN)
     ticks: list[None] = []
     found = robustness(
@@ -133,7 +133,7 @@ def test_other_models_by_name_and_reasons():
 
 def test_chains_that_change_have_no_grid():
     chain = ut.MarkovChain(CHAIN.transition, start=[1.0, 0.0], length=6)
-    plan = ut.calibrate(ut.Count(1), chain, epsilon=1.0)
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0)
     grid = robustness(plan)["grid"]
     assert grid.leakage is None
     assert "stationary" in str(grid.reason)
@@ -143,7 +143,7 @@ def test_chains_that_change_have_no_grid():
 
 def test_redactions_are_judged_for_their_protected_records():
     chain = ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]], length=12)
-    plan = ut.calibrate(ut.Redacted(protect=5, length=12), chain, epsilon=1.0)
+    plan = ut.calibrate(ut.Redacted(protect=5, length=12), chain, limit=1.0)
     found = robustness(plan, factors=(0.5, 1.0), second_order=SecondOrderChain.of(chain))
     assert found.verdicts["odds of leaving x 1, x 1"] == "kept"
     assert found.verdicts["odds of leaving x 0.5, x 0.5"] == "broken"
@@ -167,7 +167,7 @@ def test_the_table_in_words_and_as_json(table):
 
 
 def test_what_cannot_be_judged_is_refused():
-    plan = ut.calibrate(ut.Count("active"), CHAIN, epsilon=1.0)
+    plan = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
     with pytest.raises(InvalidInput, match="Plan"):
         robustness(CHAIN)  # type: ignore[arg-type]
     with pytest.raises(NotSupported, match="persons"):
@@ -241,7 +241,7 @@ def test_heart_rates_remember_more_than_the_plan_assumes(name, least):
     series = heart(name)
     fit = ut.MarkovChain.fit(series, length=len(series), public=True)
     assert fit.order_test().p_value < 1e-12
-    found = robustness(ut.calibrate(ut.Series(), fit, epsilon=4.0), factors=())
+    found = robustness(ut.calibrate(ut.Series(), fit, limit=4.0), factors=())
     assert found["second order"].leakage.lower > least
     assert found["second order"].leakage.upper < 8.2
     assert found.verdicts["0.95 region of the fit"] == "broken"

@@ -52,7 +52,7 @@ def test_four_state_scales(epsilon):
 
 
 def test_the_budget_of_the_activity_chain():
-    budget = ut.dp_budget(CHAIN, epsilon=1.0)
+    budget = ut.dp_budget(CHAIN, limit=1.0)
     assert budget == pytest.approx(ACTIVITY["dp_budget_epsilon_1"], abs=5e-5)
     assert 1 / budget == pytest.approx(3.994794182, abs=5e-9)
 

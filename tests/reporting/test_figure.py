@@ -11,7 +11,7 @@ import undertow as ut
 from undertow.errors import NotSupported
 from undertow.figures.canvas import figure_bytes
 from undertow.figures.erasures import draw_redaction
-from undertow.figures.numbers import MOST_DRAWN, Estimate, released_figure
+from undertow.figures.numbers import MOST_DRAWN, Bar, released_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = st.floats(1e-6, 1e9)
@@ -36,7 +36,7 @@ def read(estimates):
 
 def test_dots_bars_and_axis_agree():
     values = [120.0, -40.0, 3.5]
-    _, dots, bars, axis = read([Estimate(f"{v}", v, 12.0, f"{v}") for v in values])
+    _, dots, bars, axis = read([Bar(f"{v}", v, 12.0, f"{v}") for v in values])
     (x0, t0), *_, (x1, t1) = axis
     scale = (x1 - x0) / (t1 - t0)
     for value, dot, (low, high) in zip(values, dots, bars, strict=True):
@@ -47,7 +47,7 @@ def test_dots_bars_and_axis_agree():
 
 @given(st.lists(st.tuples(st.floats(-1e9, 1e9), SIZES), min_size=1, max_size=9))
 def test_everything_stays_inside(pairs):
-    root, dots, bars, axis = read([Estimate("a", v, w, f"{v:.3g}") for v, w in pairs])
+    root, dots, bars, axis = read([Bar("a", v, w, f"{v:.3g}") for v, w in pairs])
     width = float(root.attrib["width"])
     assert all(0 <= x <= width for x in (*dots, *(end for bar in bars for end in bar)))
     assert 3 <= len(axis) <= 11
@@ -56,13 +56,13 @@ def test_everything_stays_inside(pairs):
 
 @pytest.mark.parametrize("value", [0, 5, -3, 10**15, 2.0**50])
 def test_numbers_without_an_error(value):
-    _, dots, _, axis = read([Estimate("", value, 0.0, str(value))])
+    _, dots, _, axis = read([Bar("", value, 0.0, str(value))])
     assert len(dots) == 1
     assert axis
 
 
 def test_no_more_than_a_page_of_numbers_is_drawn():
-    estimates = [Estimate(f"week {n}", n, 2.0, str(n)) for n in range(MOST_DRAWN + 40)]
+    estimates = [Bar(f"week {n}", n, 2.0, str(n)) for n in range(MOST_DRAWN + 40)]
     root, dots, _, _ = read(estimates)
     assert len(dots) == MOST_DRAWN
     title = root.find(f"{SVG}title")
@@ -74,7 +74,7 @@ def test_no_more_than_a_page_of_numbers_is_drawn():
 
 def test_labels_are_text_and_not_too_long():
     odd = "<b>&\"'\x00\n" + "x" * 90
-    root, *_ = read([Estimate(odd, 1.0, 1.0, "1")])
+    root, *_ = read([Bar(odd, 1.0, 1.0, "1")])
     label = next(root.iter(f"{SVG}text"))
     shown = [t.text for t in root.iter(f"{SVG}text") if str(t.text).startswith("<b>&\"'")]
     assert label is not None
@@ -83,7 +83,7 @@ def test_labels_are_text_and_not_too_long():
 
 
 def test_the_same_numbers_give_the_same_bytes():
-    estimates = [Estimate("a", math.pi, 0.5, "3.14")]
+    estimates = [Bar("a", math.pi, 0.5, "3.14")]
     assert released_figure(estimates) == released_figure(list(estimates))
 
 
@@ -91,7 +91,7 @@ def test_names_of_states_are_neither_formulas_nor_commands():
     """Null: a state named like a formula stops the drawing, and an escape stands in the file."""
     states = ("$\\frac$ 5", "idle\x1b[31m")
     chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=states, length=20)
-    plan = ut.calibrate(ut.Redacted(9), chain, epsilon=2.0)
+    plan = ut.calibrate(ut.Redacted(9), chain, limit=2.0)
     shown = [None if place == 9 else states[place % 2] for place in range(20)]
     content = figure_bytes(draw_redaction(plan, shown, states[0]), "svg")
     ET.fromstring(content)

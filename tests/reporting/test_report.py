@@ -126,7 +126,7 @@ def test_worst_attacks_are_told_in_runs():
 
 
 def test_huge_and_infinite_leakages_have_words():
-    large = ut.calibrate(ut.Count("active"), TEN, epsilon=800, method="group")
+    large = ut.calibrate(ut.Count("active"), TEN, limit=800, method="group")
     assert "odds of one to one can become 10^348 to one" in " ".join(told(large).text().split())
     leak = dataclasses.replace(COUNT.leakage, upper=math.inf)
     endless = dataclasses.replace(ut.release(COUNT, RECORDS), proof=leak).report()
@@ -186,12 +186,12 @@ def test_stated_rounding_is_never_exceeded(seed):
     weights, values = draw.normal(size=10), draw.uniform(-1, 12, size=10)
     clipped = np.clip(values, 0, 10)
     linear = ut.Linear(weights, spread=10.0, lower=0.0)
-    plan = ut.calibrate(linear, TEN, epsilon=1.0)
+    plan = ut.calibrate(linear, TEN, limit=1.0)
     zero = ut.release(plan, [0.0] * 10, insecure_seed=1).value
     moved = ut.release(plan, values.tolist(), insecure_seed=1).value - zero
     step = float(np.abs(weights).max()) * 10 / 2**24
     assert abs(moved - weights @ clipped) <= 15 * step
-    coarse = ut.calibrate(ut.Sum(0, 10, steps=100), CHAIN, epsilon=1.0)
+    coarse = ut.calibrate(ut.Sum(0, 10, steps=100), CHAIN, limit=1.0)
     zero = ut.release(coarse, [0.0] * 10, insecure_seed=1).value
     moved = ut.release(coarse, values.tolist(), insecure_seed=1).value - zero
     assert abs(moved - clipped.sum()) <= 10 * 0.1 / 2 + 1e-9

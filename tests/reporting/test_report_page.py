@@ -12,7 +12,7 @@ import pytest
 import undertow as ut
 from tests.reporting.pages import ALIKE, COUNT, HISTOGRAM, MEAN, PLANS, RECORDS, P, Page, told
 from undertow.errors import InvalidInput
-from undertow.figures.numbers import Estimate, released_figure
+from undertow.figures.numbers import Bar, released_figure
 from undertow.reporting.files import check_writable, strict_json, write_whole
 from undertow.reporting.report import Report
 
@@ -26,7 +26,7 @@ def masked(report: Report) -> tuple[str, str, str]:
     numbers = report.facts.numbers
     page, text = report.html(), report.text()
     figure = page[page.index("<svg") : page.index("</svg>") + 6]
-    estimates = [Estimate(n.label(), n.value, n.within, n.shown()) for n in numbers]
+    estimates = [Bar(n.label(), n.value, n.within, n.shown()) for n in numbers]
     assert figure == released_figure(estimates)  # of the released numbers, and nothing else
     page = page.replace(figure, "")
     for number in numbers:
@@ -101,7 +101,7 @@ def test_tables_and_figures_can_be_listened_to():
 def test_names_are_not_markup():
     odd = '<script>alert("1")</script>&\x00\n'
     chain = ut.MarkovChain(P, states=(odd, "b'</svg>"))
-    plan = ut.calibrate(ut.Histogram(), chain, epsilon=1.0)
+    plan = ut.calibrate(ut.Histogram(), chain, limit=1.0)
     report = told(plan, [odd, "b'</svg>"], source="<img src=x>")
     page = Page(report.html())
     assert not page.all("script")
@@ -176,7 +176,7 @@ def test_json_is_strict():
 
 def test_names_of_states_that_json_has_not_become_text():
     chain = ut.MarkovChain(P, states=(("a", 1), ("b", 2)))
-    report = told(ut.calibrate(ut.Histogram(), chain, epsilon=1.0), [("a", 1)])
+    report = told(ut.calibrate(ut.Histogram(), chain, limit=1.0), [("a", 1)])
     said = json.loads(report.to_json())
     assert said["numbers"][0]["state"] == "('a', 1)"
     assert said["plan"] is None

@@ -172,7 +172,7 @@ def test_an_attack_on_a_model_of_any_length_is_a_pattern():
 
 
 def test_the_report_of_a_series_says_the_same():
-    plan = ut.calibrate(ut.Series(), CHAIN, epsilon=2.0)
+    plan = ut.calibrate(ut.Series(), CHAIN, limit=2.0)
     facts = SeriesFacts(
         plan, rows=9, persons=1, made=MADE, replayed=True, window=(0, 48), groups=("a",)
     )

@@ -45,17 +45,17 @@ def plan(case: str) -> Any:
     calibrate: Any = ut.calibrate
     counted, series = ut.Count("active"), ut.Series()
     if case in ("count", "count low", "plain"):
-        found = calibrate(counted, ACTIVITY, epsilon=1.0)
+        found = calibrate(counted, ACTIVITY, limit=1.0)
         factor = {"count": 1.0, "count low": 0.7, "plain": 1.0 / found.mechanism.scale}[case]
         return _with(found, ut.DiscreteLaplace(counted, factor * found.mechanism.scale))
     if case == "redaction":
         visits = ut.MarkovChain([[0.99, 0.01], [0.8, 0.2]])
-        return calibrate(ut.Redacted(protect=4, length=11), visits, epsilon=1.0)
+        return calibrate(ut.Redacted(protect=4, length=11), visits, limit=1.0)
     if case == "xor":
-        return calibrate(series, LAZY, epsilon=1.0, method="xor")
+        return calibrate(series, LAZY, limit=1.0, method="xor")
     if case == "theorem 1":
-        return calibrate(series, LAZY, epsilon=4.0, method="chakrabarti")
-    found = calibrate(series, LAZY, epsilon=4.0 if case == "flips 4" else 1.0)
+        return calibrate(series, LAZY, limit=4.0, method="chakrabarti")
+    found = calibrate(series, LAZY, limit=4.0 if case == "flips 4" else 1.0)
     if case != "flips low":
         return found
     rates = (0.7 * found.mechanism.matrix[[0, 1], [1, 0]] / GRAIN).round() * GRAIN

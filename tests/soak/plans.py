@@ -137,7 +137,7 @@ def plan_case(number: int) -> tuple[list[Claim], int, int]:
     claims: list[Claim] = []
     plans = refused = 0
     for method in CERTIFIED:
-        if not method.covers(asked.against):
+        if not method.guards(asked.against):
             continue
         name = f"{asked.name}, {method.name}"
         try:

@@ -151,30 +151,30 @@ def test_draws_against_their_law(lines):
 
 
 def test_a_short_rehearsal_of_the_comparisons():
-    counts, exchanges = run_counts(60, 150), run_exchanges(60, 25)
+    counts, exchanges = run_counts(60, 60), run_exchanges(60, 12)
     assert not counts.failures
     assert not exchanges.failures
     cases, failures = run_exact(60, 0, 120)
     assert cases > 50
     assert not failures
-    assert (counts.cases, exchanges.cases + exchanges.skipped) == (150, 25)
+    assert (counts.cases, exchanges.cases + exchanges.skipped) == (60, 12)
 
 
 def test_a_short_rehearsal_of_the_trials():
     for trials, cases in (
-        (run_plans(60, 8), 8),
-        (run_distances(60, 6), 6),
-        (run_boxes(60, 30), 30),
+        (run_plans(60, 4), 4),
+        (run_distances(60, 4), 4),
+        (run_boxes(60, 12), 12),
     ):
         assert not trials.failures
         assert (trials.cases, trials.claims > 5 * cases) == (cases, True)
 
 
 def test_a_short_rehearsal_of_the_series():
-    tally, trials = run_local(60, 30), run_local_plans(60, 6)
+    tally, trials = run_local(60, 15), run_local_plans(60, 3)
     assert not tally.failures
     assert not trials.failures
-    assert (tally.cases, trials.cases) == (30, 6)
+    assert (tally.cases, trials.cases) == (15, 3)
     cases, failures = run_local_exact(60, 0, 12)
     assert cases > 5
     assert not failures

@@ -151,7 +151,7 @@ releases = pytest.mark.parametrize("twin", thinned([None, *TWINS], keep=1))
 @releases
 def test_released_counts(twin):
     """13,000 releases of the count of one series with 70 active records of 200."""
-    plan = ut.calibrate(ut.Count("active"), CHAIN, epsilon=1.0)
+    plan = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
     scale = plan.mechanism.scale
     series = ["active"] * 70 + ["inactive"] * 125 + [None] * 5
 
@@ -172,7 +172,7 @@ def test_released_counts(twin):
 @releases
 def test_released_histograms(twin):
     """4,000 releases of four bins: 16,000 numbers, independent within and between releases."""
-    plan = ut.calibrate(ut.Histogram(), FOUR, epsilon=2.0)
+    plan = ut.calibrate(ut.Histogram(), FOUR, limit=2.0)
     scale = plan.mechanism.scale
     series = ["n"] * 40 + ["e"] * 30 + ["s"] * 20 + ["x"] * 10
     truth = {"n": 40, "e": 30, "s": 20, "w": 0}
@@ -209,7 +209,7 @@ def test_promised_error_bars_hold():
     Misses are binomial with chance at most beta = 0.05; more than 283 of 4,000 happen with a
     chance below 1e-8. An alpha of 0.7 times the promised one is missed more often.
     """
-    plan = ut.calibrate(ut.Histogram(), FOUR, epsilon=2.0)
+    plan = ut.calibrate(ut.Histogram(), FOUR, limit=2.0)
     noise = np.abs(discrete_laplace(plan.mechanism.scale, 16_000)).reshape(-1, 4).max(axis=1)
     alpha = plan.accuracy(0.05)
     assert (noise > alpha).sum() <= 283
@@ -221,7 +221,7 @@ def test_released_sums(twin):
     """A sum of 30 records over [0, 8] in 64 steps: its noise, in steps, has the plan's level."""
     query, series = ut.Sum(0, 8, steps=64), [3.0] * 30
     chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(0, 8), length=30)
-    plan = ut.calibrate(query, chain, epsilon=2.0)
+    plan = ut.calibrate(query, chain, limit=2.0)
     scale = 64 / plan.dp_epsilon
     size = 13_000
     assert all(far_apart(scale, factor, size) for factor in TWINS)

@@ -26,7 +26,7 @@ def read_answers(sanitised: Any, plan: Plan[Any], series: int) -> Array:
     states to numbers, or a list of them in the order of the states.
 
     >>> from undertow import Count, MarkovChain, calibrate
-    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), epsilon=1.0)
+    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), limit=1.0)
     >>> read_answers([3, 5], plan, series=2).tolist()
     [[3.0], [5.0]]
     """
@@ -125,7 +125,7 @@ def answered(
     >>> from undertow import Count, calibrate
     >>> from undertow.data.codes import Rule, coded
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
-    >>> plan = calibrate(Count(1), chain, epsilon=1.0)
+    >>> plan = calibrate(Count(1), chain, limit=1.0)
     >>> true = coded([0, 1, 1], Rule((0, 1)))
     >>> scenario = answered(np.array([[9.0]]), plan, chain, true, np.array([0]))
     >>> scenario.guess("bayes").states.tolist()

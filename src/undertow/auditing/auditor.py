@@ -50,7 +50,7 @@ class Audit:
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.2, .8]], length=20)
-    >>> audit(calibrate(Count(1), chain, epsilon=1.0), 2000, seed=1).refuted
+    >>> audit(calibrate(Count(1), chain, limit=1.0), 2000, seed=1).refuted
     False
     """
 
@@ -161,7 +161,7 @@ def audit(
     confidence
         Of the bound and the verdict.
     promise
-        The leakage to refute, by default the smaller one of ``plan.epsilon`` and what the plan's
+        The leakage to refute, by default the smaller one of ``plan.limit`` and what the plan's
         certificate says.
     progress
         Is told how many series of how many have been answered.
@@ -178,7 +178,7 @@ def audit(
     draws = check_count(draws, "draws", LEAST_DRAWS)
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, found {confidence}")
-    claimed = min(plan.epsilon, plan.leakage.upper)
+    claimed = min(plan.limit, plan.leakage.upper)
     promised = claimed if promise is None else check_positive(promise, "promise")
     if seed is not None:
         seed = check_count(seed, "seed", 0)

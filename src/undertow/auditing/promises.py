@@ -73,7 +73,7 @@ def covers(
 
     >>> from undertow import Count, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
-    >>> plan = calibrate(Count(1), chain, epsilon=1.0, against="ignorant", method="exact")
+    >>> plan = calibrate(Count(1), chain, limit=1.0, against="ignorant", method="exact")
     >>> [covers(plan, attacker="bayes", known=k, targets=None, model=chain) for k in [(), (3,)]]
     [True, False]
     """

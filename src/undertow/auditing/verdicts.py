@@ -53,16 +53,16 @@ class Verdict:
 
     @property
     def charged(self) -> float:
-        """The epsilon that the success charges: ln of its odds over the odds of the prior.
+        """The limit that the success charges: ln of its odds over the odds of the prior.
 
-        Nothing (0) where the prior alone is right as often. A promise of epsilon that covers the
-        attacker keeps it below epsilon, on average. Section 4.1 of [chakrabarti2022].
+        Nothing (0) where the prior alone is right as often. A promise of limit that covers the
+        attacker keeps it below limit, on average. Section 4.1 of [chakrabarti2022].
         """
         return _charge(self.accuracy, self.prior)
 
     @property
     def charged_interval(self) -> Interval:
-        """What the interval of the accuracy says about the epsilon charged."""
+        """What the interval of the accuracy says about the limit charged."""
         low, high = self.interval
         return _charge(low, self.prior), _charge(high, self.prior)
 
@@ -119,7 +119,7 @@ class Attack:
     """
 
     verdicts: tuple[Verdict, ...]
-    epsilon: float
+    limit: float
     against: Against
     records: int
     series: int
@@ -127,13 +127,13 @@ class Attack:
     confidence: float = 0.95
     laws: tuple[tuple[float, tuple[float, ...]], ...] = field(default=(), repr=False)
 
-    def bound(self, epsilon: float) -> float:
-        """Return how often a guess could be right at most, had this epsilon been promised.
+    def bound(self, limit: float) -> float:
+        """Return how often a guess could be right at most, had this limit been promised.
 
         ``laws`` are the different priors of the targets, each with its share of them.
         """
         shares = np.array([share for share, _ in self.laws])
-        bounds = average_bound(np.array([law for _, law in self.laws]), epsilon)
+        bounds = average_bound(np.array([law for _, law in self.laws]), limit)
         return float(np.average(bounds, weights=shares))
 
     def verdict(self, attacker: str) -> Verdict:
@@ -152,7 +152,7 @@ class Attack:
         """Return a JSON-ready description."""
         against = self.against
         return {
-            "epsilon": self.epsilon,
+            "limit": self.limit,
             "against": against
             if isinstance(against, str)
             else {"target": against.target, "known": list(against.known)},
@@ -166,13 +166,13 @@ class Attack:
 
     def __str__(self) -> str:
         head = (
-            f"{self.records} records, leakage {above(self.epsilon)} promised against "
+            f"{self.records} records, leakage {above(self.limit)} promised against "
             f"{words(self.against)}"
         )
         return "\n".join([head, *(f"  {one}" for one in self.verdicts)])
 
     def _beats(self, one: Verdict) -> bool:
-        far = one.worst is not None and one.worst > self.epsilon * (1 + _SLACK) + _SLACK
+        far = one.worst is not None and one.worst > self.limit * (1 + _SLACK) + _SLACK
         return one.exceeds() or far
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from undertow.adversaries import Against, check_against, check_records
-from undertow.bounds.series.locally import level_of
+from undertow.bounds.series.mechanisms import level_of
 from undertow.certificate import Covers, Leakage, check_covers, worst
 from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput, NotSupported

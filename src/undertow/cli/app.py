@@ -15,10 +15,9 @@ from undertow.cli.keys_command import keys_app
 from undertow.cli.leakage_command import leakage
 from undertow.cli.ledger_command import ledger_app
 from undertow.cli.plan_command import plan
-from undertow.cli.redact_command import redact
 from undertow.cli.release_command import release
 from undertow.cli.reproduce_command import reproduce
-from undertow.cli.sanitize_command import sanitize
+from undertow.cli.series_command import redact, sanitize
 from undertow.cli.validate_command import validate
 
 __all__ = ["app"]
@@ -52,9 +51,9 @@ def undertow(
     What does an algorithm of DP level 1 reveal about one record?
       undertow leakage --transition '0.882,0.118;0.305,0.695' --epsilon 1
     What is the least noise for a count that may reveal 1?
-      undertow plan --transition '0.882,0.118;0.305,0.695' --count 1 --epsilon 1
+      undertow plan --transition '0.882,0.118;0.305,0.695' --count 1 --limit 1
     What does each method cost for that promise, and whom does it protect?
-      undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --epsilon 1
+      undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --limit 1
     Which chain do my records follow?
       undertow fit activity.csv.gz --column steps --state 'steps > 0'
     Is there anything odd about my table?
@@ -63,7 +62,7 @@ def undertow(
       undertow release activity.csv.gz --plan plan.json --value steps --state 'steps > 0' \\
         --ledger year.db --dataset w25 --report report.html
     How does each record get its own noise, before anyone sees it?
-      undertow plan --model chain.json --series --epsilon 2 --output flips.json
+      undertow plan --model chain.json --series --limit 2 --output flips.json
       undertow sanitize activity.csv.gz --plan flips.json --value steps --state 'steps > 0' \\
         --output flipped.csv
       undertow estimate flipped.csv --plan flips.json --value steps
@@ -73,7 +72,7 @@ def undertow(
     Does the code that carries out my plan keep its promise?
       undertow audit plan.json
     How is one record hidden, and the rest of the series shown?
-      undertow plan --model chain.json --length 300 --redacted --protect 150 --epsilon 1 \\
+      undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
         --output erasures.json
       undertow redact activity.csv.gz --plan erasures.json --value steps --state 'steps > 0' \\
         --output shown.csv

@@ -1,32 +1,30 @@
 """``undertow attack``: what attackers make of a release, judged by the truth."""
 
+from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow.cli.data_options import (
-    DataText,
-    EveryOption,
-    PersonOption,
-    StateOption,
-    TimeOption,
-    ValueOption,
-    WindowOption,
-)
-from undertow.cli.local_files import figure_kind
-from undertow.cli.local_options import ForceOption, ForeignOption, PlanOption
-from undertow.cli.local_output import is_local
+from undertow.cli.commands import command, option
+from undertow.cli.data_options import SeriesText
+from undertow.cli.files import check_figure, read_model, read_plan, write_bytes
+from undertow.cli.local_options import ForeignOption
+from undertow.cli.local_output import is_local, verb_of
 from undertow.cli.options import (
+    ConfidenceOption,
+    ForceOption,
     JsonOption,
     ModelOption,
+    PlanOption,
+    figure_kind,
     find_state,
     misuse,
     names,
     numbers,
     read_records,
 )
-from undertow.cli.output import above, counting, refusals, show, strict_json, waiting
+from undertow.cli.output import above, answer, counting, show, waiting
 from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
@@ -43,6 +41,7 @@ _APART = 1e-6
 """Priors that differ by more have bounds of their own in the figure."""
 
 
+@command
 def attack(
     data: Annotated[
         Path,
@@ -52,58 +51,21 @@ def attack(
         ),
     ],
     plan: PlanOption,
-    truth: Annotated[
-        Path, typer.Option("--truth", metavar="DATA", help="The table that was randomised.")
-    ],
-    value: ValueOption = None,
-    shown: Annotated[
-        str | None,
-        typer.Option(
-            "--shown", metavar="COLUMN", help="The column of outputs; by default that of --value."
-        ),
-    ] = None,
-    person: PersonOption = None,
-    time: TimeOption = None,
-    state: StateOption = None,
-    every: EveryOption = None,
-    window: WindowOption = None,
+    reading: SeriesText,
+    truth: Path = option("DATA", "The table that was randomised.", MISSING),
+    shown: str | None = option("COLUMN", "The column of outputs; by default that of --value."),
     foreign: ForeignOption = None,
-    known: Annotated[
-        str | None,
-        typer.Option(
-            "--known", metavar="I,J", help="Records that the attacker knows, in every series."
-        ),
-    ] = None,
-    targets: Annotated[
-        str | None,
-        typer.Option("--targets", metavar="I,J", help="Records to guess; by default all."),
-    ] = None,
-    attackers: Annotated[
-        str | None,
-        typer.Option(
-            "--attackers",
-            metavar="NAMES",
-            help="Of single-bit, correlation-aware, viterbi, informed, lstm, prior; else bayes.",
-        ),
-    ] = None,
+    known: str | None = option("I,J", "Records that the attacker knows, in every series."),
+    targets: str | None = option("I,J", "Records to guess; by default all."),
+    attackers: str | None = option(
+        "NAMES", "Of single-bit, correlation-aware, viterbi, informed, lstm, prior; else bayes."
+    ),
     model: ModelOption = None,
-    confidence: Annotated[
-        float, typer.Option("--confidence", metavar="P", help="The chance that an interval holds.")
-    ] = 0.95,
-    epsilons: Annotated[
-        str | None,
-        typer.Option(
-            "--epsilons",
-            metavar="E,E",
-            help="Of --figure: attack plans for these too, carried out on the truth in memory.",
-        ),
-    ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(
-            "--figure", metavar="FILE", help="Draw success against epsilon (.png or .svg)."
-        ),
-    ] = None,
+    confidence: ConfidenceOption = 0.95,
+    limits: str | None = option(
+        "L,L", "Of --figure: attack plans for these too, carried out on the truth in memory."
+    ),
+    figure: Path | None = option("FILE", "Draw success against the limit (.png or .svg)."),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -119,57 +81,48 @@ def attack(
       undertow attack flipped.csv --plan flips.json --truth activity.csv.gz --value steps \\
         --state 'steps > 0' --known 3,9 --attackers correlation-aware --json
     """
-    with refusals(as_json):
-        if figure is None and (force or epsilons is not None):
-            raise misuse(f"{'--force' if force else '--epsilons'} goes with --figure")
-        if figure is not None:
-            figure_kind(figure)
-        others = [] if epsilons is None else numbers(epsilons, "--epsilons")
-        options = DataText(value, person, time, state, every, window=window)
-        from undertow.cli.files import check_output, read_plan
-
-        read: Plan[Any] = read_plan(plan)
-        if figure is not None:
-            from undertow.figures.canvas import check_drawing
-
-            check_output(figure, force=force)
-            check_drawing()
-        how: dict[str, Any] = {
-            "attackers": None if attackers is None else names(attackers, "--attackers"),
-            "known": [] if known is None else read_records(known, "--known"),
-            "targets": None if targets is None else read_records(targets, "--targets"),
-            "model": None if model is None else _chain(model),
-            "confidence": confidence,
-            "foreign": None if foreign is None else find_state(foreign, read.states),
-        }
-        with waiting("reading the data"):
-            true = options.read(truth, read.states)
-            if is_local(read):
-                column = shown or value or "state"
-                released: Any = DataText(column, person, time, None, every).read(data, read.states)
-            else:
-                released = _answers(data)
-        with counting("attacking") as tell:
-            from undertow.auditing.attacking import attack as compute
-
-            if "lstm" in (how["attackers"] or ()):
-                from undertow.auditing.lstm import lstm_attacker
-
-                named = how["attackers"]
-                trained = lstm_attacker(tick=tell)
-                how["attackers"] = [trained if name == "lstm" else name for name in named]
-            found = compute(released, read, true, **how)
-        if figure is not None:
-            with waiting("drawing"):
-                _draw(found, read, true, how, others, figure, force=force)
-        if as_json:
-            typer.echo(strict_json(found.to_dict() | {"plan": read.fingerprint()}))
+    if figure is None and limits is not None:
+        raise misuse("--limits goes with --figure")
+    check_figure(figure, force=force)
+    others = [] if limits is None else numbers(limits, "--limits")
+    read: Plan[Any] = read_plan(plan)
+    how: dict[str, Any] = {
+        "attackers": None if attackers is None else names(attackers, "--attackers"),
+        "known": [] if known is None else read_records(known, "--known"),
+        "targets": None if targets is None else read_records(targets, "--targets"),
+        "model": None if model is None else _chain(model),
+        "confidence": confidence,
+        "foreign": None if foreign is None else find_state(foreign, read.states),
+    }
+    with waiting("reading the data"):
+        true = reading.read(truth)
+        if is_local(read):
+            column = shown or reading.value or "state"
+            outputs = SeriesText(column, reading.person, reading.time, None, reading.every)
+            released: Any = outputs.read(data)
         else:
-            _tell(found, figure)
+            released = _answers(data)
+    with counting("attacking") as tell:
+        from undertow.auditing.attacking import attack as compute
+
+        if "lstm" in (how["attackers"] or ()):
+            from undertow.auditing.lstm import lstm_attacker
+
+            named = how["attackers"]
+            trained = lstm_attacker(tick=tell)
+            how["attackers"] = [trained if name == "lstm" else name for name in named]
+        found = compute(released, read, true, **how)
+    if figure is not None:
+        with waiting("drawing"):
+            _draw(found, read, true, how, others, figure, force=force)
+    answer(
+        found.to_dict() | {"plan": read.fingerprint()},
+        lambda: _tell(found, figure),
+        as_json=as_json,
+    )
 
 
 def _chain(path: Path) -> "MarkovChain":
-    from undertow.cli.files import read_model
     from undertow.errors import NotSupported
     from undertow.models.markov import MarkovChain
 
@@ -203,23 +156,20 @@ def _draw(
     found: "Attack", plan: "Plan[Any]", true: Any, how: dict[str, Any], others: list[float],
     path: Path, *, force: bool,
 ) -> None:  # fmt: skip
-    """Write the figure: this attack, and those on plans for other epsilons."""
+    """Write the figure: this attack, and those on plans for other limits."""
     import numpy as np
 
-    from undertow.cli.files import write_bytes
     from undertow.figures.attacks import Hit, Promise, draw_attacks
     from undertow.figures.canvas import figure_bytes
 
-    attacks = [found, *(_other(plan, true, how, epsilon) for epsilon in others)]
+    attacks = [found, *(_other(plan, true, how, limit) for limit in others)]
     hits = [
-        Hit(
-            one.attacker, attack.epsilon, one.accuracy, *one.interval, one.covers, _own(one, attack)
-        )
+        Hit(one.attacker, attack.limit, one.accuracy, *one.interval, one.covers, _own(one, attack))
         for attack in attacks
         for one in attack.verdicts
         if one.attacker != "prior"
     ]
-    most = 1.12 * max(attack.epsilon for attack in attacks)
+    most = 1.12 * max(attack.limit for attack in attacks)
     levels = np.linspace(0.0, most if np.isfinite(most) else 10.0, _POINTS)
     bounds = np.array([found.bound(float(level)) for level in levels])
     title = f"Attacks on {found.records} records"
@@ -233,19 +183,18 @@ def _own(one: "Verdict", attack: "Attack") -> float | None:
     return one.bound if abs(one.prior - shared) > _APART else None
 
 
-def _other(plan: "Plan[Any]", true: Any, how: dict[str, Any], epsilon: float) -> "Attack":
-    """Return the attack on a plan for another epsilon, carried out once and not written."""
+def _other(plan: "Plan[Any]", true: Any, how: dict[str, Any], limit: float) -> "Attack":
+    """Return the attack on a plan for another limit, carried out once and not written."""
+    from undertow import sanitizing
     from undertow.auditing.attacking import attack as compute
     from undertow.planning.search import calibrate
-    from undertow.queries import Redacted
     from undertow.releasing import release
-    from undertow.sanitizing import redact, sanitize
 
-    made: Plan[Any] = calibrate(plan.query, plan.model, epsilon, plan.against)
+    made: Plan[Any] = calibrate(plan.query, plan.model, limit, plan.against)
     if not is_local(made):
         return compute(release(made, true).value, made, true, **how)
-    carry_out: Any = redact if isinstance(made.query, Redacted) else sanitize
-    return compute(carry_out(made, true, foreign=how["foreign"]), made, true, **how)
+    shown = getattr(sanitizing, verb_of(made))(made, true, foreign=how["foreign"])
+    return compute(shown, made, true, **how)
 
 
 def _tell(found: "Attack", figure: Path | None) -> None:
@@ -256,7 +205,7 @@ def _tell(found: "Attack", figure: Path | None) -> None:
     if broken:
         verdict = f"BROKEN by {', '.join(one.attacker for one in broken)}"
     facts = [
-        ("promise", f"leakage {above(found.epsilon)} against {words(found.against)}"),
+        ("promise", f"leakage {above(found.limit)} against {words(found.against)}"),
         ("records", f"{found.records}, of {found.series} series"),
         ("guessed", f"{found.verdicts[0].targets} of them"),
     ]

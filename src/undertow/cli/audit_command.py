@@ -5,16 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from undertow.cli.commands import command, option
+from undertow.cli.files import read_plan
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import (
-    above,
-    below,
-    counting,
-    query_words,
-    refusals,
-    show,
-    strict_json,
-)
+from undertow.cli.output import above, answer, below, counting, query_words, show
 
 if TYPE_CHECKING:
     from undertow.auditing.auditor import Audit
@@ -25,28 +19,15 @@ __all__ = ["audit"]
 _LEAST = 1000
 
 
+@command
 def audit(
     plan: Annotated[
         Path, typer.Argument(metavar="PLAN", help="The plan's file, as 'undertow plan' wrote it.")
     ],
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            "--draws", metavar="N", help="Series of each attack and value (50000 unless told)."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float,
-        typer.Option("--confidence", metavar="C", help="Of the bound and the verdict."),
-    ] = 0.95,
-    promise: Annotated[
-        float | None,
-        typer.Option("--promise", metavar="E", help="The leakage to refute, not the plan's own."),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="Repeatable, with seeded noise: for experiments."),
-    ] = None,
+    draws: int | None = option("N", "Series of each attack and value (50000 unless told)."),
+    confidence: float = option("C", "Of the bound and the verdict.", 0.95),
+    promise: float | None = option("E", "The leakage to refute, not the plan's own."),
+    seed: int | None = option("N", "Repeatable, with seeded noise: for experiments."),
     as_json: JsonOption = False,
 ) -> None:
     """Attack the code that carries out a plan, on data drawn from its model.
@@ -71,21 +52,18 @@ def audit(
         raise misuse(f"--promise must be positive; found {promise:g}")
     if seed is not None and seed < 0:
         raise misuse(f"--seed must be 0 or more; found {seed}")
-    with refusals(as_json):
-        from undertow.auditing.auditor import DRAWS
-        from undertow.auditing.auditor import audit as attack
-        from undertow.cli.files import read_plan
+    from undertow.auditing.auditor import DRAWS
+    from undertow.auditing.auditor import audit as attack
 
-        read = read_plan(plan)
-        with counting("attacking") as tell:
-            found = attack(
-                read, draws or DRAWS, seed=seed, confidence=confidence, promise=promise,
-                progress=tell,
-            )  # fmt: skip
-        if as_json:
-            typer.echo(strict_json(found.to_dict() | {"plan": read.fingerprint()}))
-        else:
-            _tell(read, found)
+    read = read_plan(plan)
+    with counting("attacking") as tell:
+        found = attack(
+            read, draws or DRAWS, seed=seed, confidence=confidence, promise=promise,
+            progress=tell,
+        )  # fmt: skip
+    answer(
+        found.to_dict() | {"plan": read.fingerprint()}, lambda: _tell(read, found), as_json=as_json
+    )
     if found.refuted:
         raise typer.Exit(1)
 

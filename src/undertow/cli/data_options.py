@@ -6,38 +6,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undertow.cli.commands import option
 from undertow.cli.options import find_state, misuse, names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from undertow.data.table import Data
     from undertow.plan import Plan
-    from undertow.queries import State
 
 __all__ = [
-    "AlleleOption",
-    "ByOption",
     "DataArgument",
     "DataText",
     "EveryOption",
-    "GapsOption",
-    "GroupsOption",
-    "LocusOption",
     "PersonOption",
-    "StateOption",
+    "SeriesText",
+    "TableText",
     "TimeOption",
-    "ValueOption",
-    "WindowOption",
     "people_of",
 ]
 
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help="A table: .csv, .csv.gz or .parquet.")
-]
-ValueOption = Annotated[
-    str | None,
-    typer.Option("--value", metavar="COLUMN", help="The column that holds the records."),
 ]
 PersonOption = Annotated[
     str | None,
@@ -47,98 +35,39 @@ TimeOption = Annotated[
     str | None,
     typer.Option("--time", metavar="COLUMN", help="When; by default rows are in order of time."),
 ]
-StateOption = Annotated[
-    str | None,
-    typer.Option(
-        "--state",
-        metavar="SQL|CUTS",
-        help="What makes a state of a record: 'steps > 0', or cut points 0.5,1,2.",
-    ),
-]
 EveryOption = Annotated[
     str | None,
     typer.Option("--every", metavar="STEP", help="The time step: 5m, 1h, 1d, or a number."),
 ]
-ByOption = Annotated[
-    str | None, typer.Option("--by", metavar="COLUMN", help="One answer for each of its groups.")
-]
-GroupsOption = Annotated[
-    str | None,
-    typer.Option("--groups", metavar="NAMES", help="The groups; by default those that occur."),
-]
-GapsOption = Annotated[
-    str,
-    typer.Option("--gaps", metavar="HOW", help="'split' a series there, or the state of a gap."),
-]
-LocusOption = Annotated[
-    str | None,
-    typer.Option(
-        "--locus",
-        metavar="CHR:POS",
-        help="For a VCF file: the variant, by place or name; people as in the plan's pedigree.",
-    ),
-]
-AlleleOption = Annotated[
-    str | None,
-    typer.Option("--allele", metavar="BASES", help="... and which allele is B (default: REF)."),
-]
-WindowOption = Annotated[
-    str | None,
-    typer.Option(
-        "--window", metavar="FROM,TO", help="Only records from FROM on and before TO (not at TO)."
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
-class DataText:
-    """How to read a table, as it was typed."""
+class SeriesText:
+    """How to read a table of series, as it was typed."""
 
-    value: str | None = None
-    person: str | None = None
-    time: str | None = None
-    state: str | None = None
-    every: str | None = None
-    by: str | None = None
-    groups: str | None = None
-    gaps: str = "split"
-    window: str | None = None
-    locus: str | None = None
-    allele: str | None = None
+    value: str | None = option("COLUMN", "The column that holds the records.")
+    person: PersonOption = None
+    time: TimeOption = None
+    state: str | None = option(
+        "SQL|CUTS", "What makes a state of a record: 'steps > 0', or cut points 0.5,1,2."
+    )
+    every: EveryOption = None
+    window: str | None = option("FROM,TO", "Only records from FROM on and before TO (not at TO).")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
-        companions = (
+        for name, text, companion, needed in (
             ("--every", self.every, "--time", self.time),
             ("--window", self.window, "--time", self.time),
-            ("--groups", self.groups, "--by", self.by),
-            ("--allele", self.allele, "--locus", self.locus),
-        )
-        if self.locus is not None and any(
-            text not in (None, "split") for text in astuple(self)[:-2]
         ):
-            raise misuse("--locus goes with a VCF file, which says itself what its records are")
-        for option, text, companion, needed in companions:
             if text is not None and needed is None:
-                raise misuse(f"{option} goes with {companion}")
-        if self.locus is None and self.value is None and not isinstance(_state(self.state), str):
+                raise misuse(f"{name} goes with {companion}")
+        if self.value is None and not isinstance(_state(self.state), str):
             raise misuse("say what the records are: --value, or --state with an expression")
-        if self.gaps != "split" and self.every is None:
-            raise misuse("--gaps needs --every, the time step that says where a record is absent")
 
-    def read(
-        self, path: Path, states: "Iterable[State]" = (), people: "Iterable[Any]" = ()
-    ) -> "Data":
-        """Return the data, its window applied; a gap's state is one of the plan's, by its text.
-
-        ``people`` are those of a pedigree: their genotypes are read in its order.
-        """
+    def read(self, path: Path, **more: Any) -> "Data":
+        """Return the data, its window applied; ``more`` are further arguments of `Data`."""
         from undertow.data.table import Data
-
-        if self.locus is not None:
-            from undertow.data.genotypes import genotype_table
-
-            return genotype_table(path, self.locus, tuple(people) or None, allele=self.allele)
 
         table = Data(
             path,
@@ -147,11 +76,66 @@ class DataText:
             time=self.time,
             state=_state(self.state),
             every=None if self.every is None else _step(self.every),
-            by=self.by,
-            groups=None if self.groups is None else names(self.groups, "--groups"),
-            gaps="split" if self.gaps == "split" else find_state(self.gaps, states),
+            **more,
         )
         return table if self.window is None else table.window(*_ends(self.window))
+
+
+@dataclass(frozen=True, slots=True)
+class TableText(SeriesText):
+    """How to read a table, as it was typed: its series, and groups of their records."""
+
+    by: str | None = option("COLUMN", "One answer for each of its groups.")
+    groups: str | None = option("NAMES", "The groups; by default those that occur.")
+
+    def __post_init__(self) -> None:
+        """Refuse options that lack their companion."""
+        if self.groups is not None and self.by is None:
+            raise misuse("--groups goes with --by")
+        SeriesText.__post_init__(self)
+
+    def read(self, path: Path, **more: Any) -> "Data":
+        """Return the data, its window and groups applied."""
+        wanted = None if self.groups is None else names(self.groups, "--groups")
+        return SeriesText.read(self, path, by=self.by, groups=wanted, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class DataText(TableText):
+    """How to read a table whose records are counted, or the genotypes of a file."""
+
+    gaps: str = option("HOW", "'split' a series there, or the state of a gap.", "split")
+    locus: str | None = option(
+        "CHR:POS",
+        "For a VCF file: the variant, by place or name; people as in the plan's pedigree.",
+    )
+    allele: str | None = option("BASES", "... and which allele is B (default: REF).")
+
+    def __post_init__(self) -> None:
+        """Refuse options that lack their companion."""
+        if self.locus is not None:
+            if any(text not in (None, "split") for text in astuple(self)[:-2]):
+                raise misuse("--locus goes with a VCF file, which says itself what its records are")
+            return
+        if self.allele is not None:
+            raise misuse("--allele goes with --locus")
+        TableText.__post_init__(self)
+        if self.gaps != "split" and self.every is None:
+            raise misuse("--gaps needs --every, the time step that says where a record is absent")
+
+    def read_for(self, path: Path, plan: "Plan[Any] | None") -> "Data":
+        """Return the data for a plan: a gap's state is one of its own, by its text.
+
+        Genotypes are those of the people of its pedigree, in its order.
+        """
+        if self.locus is not None:
+            from undertow.data.genotypes import genotype_table
+
+            people = () if plan is None else people_of(plan)
+            return genotype_table(path, self.locus, people or None, allele=self.allele)
+        states = () if plan is None else plan.states
+        gaps = "split" if self.gaps == "split" else find_state(self.gaps, states)
+        return self.read(path, gaps=gaps)
 
 
 def people_of(plan: "Plan[Any]") -> tuple[Any, ...]:

@@ -1,17 +1,17 @@
 """``undertow demo``: the whole way from a model to a release, on simulated activity."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from undertow.cli.commands import command, option
 from undertow.cli.files import write_bytes
 from undertow.cli.options import JsonOption
-from undertow.cli.output import above, below, odds, refusals, say, strict_json
+from undertow.cli.output import above, answer, below, odds, say, strict_json, ticking
 from undertow.errors import InvalidInput, NotSupported
 from undertow.rounding import visible
 
@@ -55,16 +55,10 @@ A fortnight of activity in steps of five minutes: {records} SIMULATED records (s
 """
 
 
+@command
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where the files go.")
-    ] = Path("demo-output"),
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", metavar="N", min=0, help="Which series to simulate; the noise has no seed."
-        ),
-    ] = SEED,
+    output: Path = option("DIR", "Where the files go.", Path("demo-output")),
+    seed: int = option("N", "Which series to simulate; the noise has no seed.", SEED, min=0),
     as_json: JsonOption = False,
 ) -> None:
     """The whole way from a model to a release, on a simulated fortnight of activity.
@@ -76,27 +70,27 @@ def demo(
     Example:
       undertow demo --output demo-output
     """
-    with refusals(as_json):
-        _make_directory(output)
-        with _progress() as tick:
-            story = _live(seed, tick)
-            drawn, note = _figures(story, tick)
-            written = story.text()
-            files = {
-                **drawn,
-                "plan.json": (story.plan.to_json() + "\n").encode(),
-                "release.json": (strict_json(story.published()) + "\n").encode(),
-                "report.txt": written.encode(),
-            }
-            for name, content in files.items():
-                write_bytes(output / name, content, force=True)
-        paths = [str(output / name) for name in files]
-        if as_json:
-            typer.echo(strict_json(story.fields() | {"files": paths}))
-        else:
-            typer.echo("\n".join([written, visible(f"Files in {output}: {', '.join(files)}")]))
-        if note:
-            say(note)
+    _make_directory(output)
+    with ticking("demonstrating", _POINTS + 5) as tick:
+        story = _live(seed, tick)
+        drawn, note = _figures(story, tick)
+        written = story.text()
+        files = {
+            **drawn,
+            "plan.json": (story.plan.to_json() + "\n").encode(),
+            "release.json": (strict_json(story.published()) + "\n").encode(),
+            "report.txt": written.encode(),
+        }
+        for name, content in files.items():
+            write_bytes(output / name, content, force=True)
+    paths = [str(output / name) for name in files]
+    answer(
+        story.fields() | {"files": paths},
+        lambda: typer.echo("\n".join([written, visible(f"Files in {output}: {', '.join(files)}")])),
+        as_json=as_json,
+    )
+    if note:
+        say(note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,15 +216,3 @@ def _make_directory(path: Path) -> None:
         raise InvalidInput(
             f"cannot make the directory {path}: {reason}; choose another with --output"
         ) from error
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[], object]]:
-    """Show a bar on stderr, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("demonstrating", total=_POINTS + 5)
-        yield lambda: progress.advance(task)

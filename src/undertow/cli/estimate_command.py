@@ -1,16 +1,18 @@
 """``undertow estimate``: what the true series probably hold, from a flipped or redacted one."""
 
 import math
+from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow.cli.data_options import DataText, EveryOption, PersonOption, TimeOption
-from undertow.cli.local_options import PlanOption
-from undertow.cli.local_output import count_words, is_local
-from undertow.cli.options import JsonOption, misuse, read_count
-from undertow.cli.output import above, below, refusals, show, strict_json, waiting
+from undertow.cli.commands import command, option
+from undertow.cli.data_options import EveryOption, PersonOption, SeriesText, TimeOption
+from undertow.cli.files import read_plan
+from undertow.cli.local_output import is_local
+from undertow.cli.options import ConfidenceOption, JsonOption, PlanOption, misuse, read_count
+from undertow.cli.output import above, answer, below, show, waiting
 from undertow.cli.tables import show_table
 from undertow.errors import NotSupported
 
@@ -24,6 +26,7 @@ __all__ = ["estimate"]
 _DIGITS = 6
 
 
+@command
 def estimate(
     data: Annotated[
         Path,
@@ -32,25 +35,14 @@ def estimate(
         ),
     ],
     plan: PlanOption,
-    value: Annotated[
-        str, typer.Option("--value", metavar="COLUMN", help="The column that holds the outputs.")
-    ],
+    value: str = option("COLUMN", "The column that holds the outputs.", MISSING),
     person: PersonOption = None,
     time: TimeOption = None,
     every: EveryOption = None,
-    count: Annotated[
-        str | None,
-        typer.Option("--count", metavar="STATES", help="How many records were in these states."),
-    ] = None,
-    histogram: Annotated[
-        bool, typer.Option("--histogram", help="How many were in each state (default).")
-    ] = False,
-    transitions: Annotated[
-        bool, typer.Option("--transitions", help="How often each state followed each other.")
-    ] = False,
-    confidence: Annotated[
-        float, typer.Option("--confidence", metavar="P", help="The chance that an interval holds.")
-    ] = 0.95,
+    count: str | None = option("STATES", "How many records were in these states."),
+    histogram: bool = option(None, "How many were in each state (default).", False),
+    transitions: bool = option(None, "How often each state followed each other.", False),
+    confidence: ConfidenceOption = 0.95,
     as_json: JsonOption = False,
 ) -> None:
     """What the true series probably hold, with intervals, from a file that was randomised.
@@ -64,30 +56,28 @@ def estimate(
       undertow estimate flipped.csv --plan flips.json --value steps
       undertow estimate flipped.csv --plan flips.json --value steps --transitions --json
     """
-    with refusals(as_json):
-        if (count is not None) + histogram + transitions > 1:
-            raise misuse("ask for one of --count, --histogram and --transitions")
-        options = DataText(value, person, time, None, every)
-        from undertow.cli.files import read_plan
+    if (count is not None) + histogram + transitions > 1:
+        raise misuse("ask for one of --count, --histogram and --transitions")
+    options = SeriesText(value, person, time, None, every)
+    read: Plan[Any] = read_plan(plan)
+    if not is_local(read):
+        raise NotSupported(
+            f"the plan file {plan} answers a question with noise, and its answer is unbiased "
+            "as it is; see what 'undertow release' wrote"
+        )
+    query: Any = None if count is None else read_count(count, read.model)
+    with waiting("estimating"):
+        from undertow.estimation import estimate as compute
 
-        read: Plan[Any] = read_plan(plan)
-        if not is_local(read):
-            raise NotSupported(
-                f"the plan file {plan} answers a question with noise, and its answer is unbiased "
-                "as it is; see what 'undertow release' wrote"
-            )
-        query: Any = None if count is None else read_count(count, read.model)
-        with waiting("estimating"):
-            from undertow.estimation import estimate as compute
-
-            table = options.read(data, read.states)
-            shape = table.shape()
-            found = compute(table, read, "transitions" if transitions else query, confidence)
-        asked = _asked(count, transitions)
-        if as_json:
-            typer.echo(strict_json(_fields(asked, found, shape)))
-        else:
-            _tell(asked, found, shape, confidence)
+        table = options.read(data)
+        shape = table.shape()
+        found = compute(table, read, "transitions" if transitions else query, confidence)
+    asked = _asked(count, transitions)
+    answer(
+        _fields(asked, found, shape),
+        lambda: _tell(asked, found, shape, confidence),
+        as_json=as_json,
+    )
 
 
 def _asked(count: str | None, transitions: bool) -> str:
@@ -120,10 +110,12 @@ def _plain(value: Any) -> Any:
 
 
 def _tell(asked: str, found: "Estimate", shape: "Shape", confidence: float) -> None:
+    from undertow.reporting import scope
+
     sure = f"each holds the truth with probability {100 * confidence:g}%, over the randomisation"
     facts = [
         ("question", asked),
-        ("records", count_words(shape.rows, shape.persons)),
+        ("records", scope.records(shape.rows, shape.persons)),
         ("about", f"{found.records} {'pairs of neighbours' if _square(found) else 'records'}"),
     ]
     if found.note:

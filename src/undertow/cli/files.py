@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.cli.options import misuse
+from undertow.cli.options import figure_kind, misuse
 from undertow.errors import InvalidInput, InvalidModel, InvalidPlan
 from undertow.reporting.files import check_writable, reason, write_whole
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
 
 __all__ = [
+    "check_figure",
     "check_output",
     "check_report",
+    "check_written",
     "keep_off",
     "read_model",
     "read_plan",
@@ -87,6 +89,24 @@ def check_output(path: Path, *, force: bool) -> None:
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
     check_writable(path)
+
+
+def check_written(path: Path | None, *, force: bool, option: str = "--output") -> None:
+    """Refuse a file that an option names where it cannot be written, and force without a file."""
+    if path is not None:
+        check_output(path, force=force)
+    elif force:
+        raise misuse(f"--force goes with {option}")
+
+
+def check_figure(path: Path | None, *, force: bool) -> None:
+    """Refuse a figure that cannot be drawn, or not there."""
+    if path is not None:
+        from undertow.figures.canvas import check_drawing
+
+        figure_kind(path)
+        check_drawing()
+    check_written(path, force=force, option="--figure")
 
 
 def keep_off(named: "Sequence[Path]", inputs: "Sequence[Path]") -> None:

@@ -4,15 +4,23 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from undertow.cli.commands import command, option
+from undertow.cli.data_options import DataArgument
+from undertow.cli.files import check_written, write_text
 from undertow.cli.fit_gaussian import GaussianFit, fit_gaussian
-from undertow.cli.options import JsonOption, LengthOption, find_state, misuse, names
-from undertow.cli.output import above, below, refusals, show, strict_json, waiting
+from undertow.cli.options import (
+    ForceOption,
+    JsonOption,
+    LengthOption,
+    find_state,
+    misuse,
+    names,
+)
+from undertow.cli.output import above, answer, below, say, show, strict_json, waiting
 from undertow.cli.tables import show_table
-from undertow.errors import DisclosureWarning, NotSupported
+from undertow.errors import DisclosureWarning, InvalidInput, NotSupported
 
 if TYPE_CHECKING:
     from undertow.models.fitting import FittedChain
@@ -25,56 +33,28 @@ _WARNING = (
     "a model fitted to private records is itself a disclosure, which no noise protects; "
     "fit it to public or older records"
 )
+_MOST_STATES = 100
+"""More different values than this are measurements, not states."""
 _TRIAL_PRIOR = 0.5
 """The pseudo-count used to show what a prior would do."""
 
 
+@command
 def fit(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A table: .csv, .csv.gz or .parquet.")
-    ],
-    column: Annotated[
-        str | None,
-        typer.Option("--column", metavar="NAME", help="The column that holds the records."),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns",
-            metavar="NAMES",
-            help="Instead: columns of numbers that depend on each other, for a Gaussian model.",
-        ),
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state", metavar="SQL", help="What makes a state of a record, e.g. 'steps > 0'."
-        ),
-    ] = None,
-    states: Annotated[
-        str | None,
-        typer.Option("--states", metavar="NAMES", help="The states in order; names of false,true."),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="NAME", help="Start a new series where this column changes."),
-    ] = None,
-    prior: Annotated[
-        float,
-        typer.Option("--prior", metavar="X", help="Pseudo-count added to every transition."),
-    ] = 0.0,
+    data: DataArgument,
+    column: str | None = option("NAME", "The column that holds the records."),
+    columns: str | None = option(
+        "NAMES", "Instead: columns of numbers that depend on each other, for a Gaussian model."
+    ),
+    state: str | None = option("SQL", "What makes a state of a record, e.g. 'steps > 0'."),
+    states: str | None = option("NAMES", "The states in order; names of false,true."),
+    by: str | None = option("NAME", "Start a new series where this column changes."),
+    prior: float = option("X", "Pseudo-count added to every transition.", 0.0),
     length: LengthOption = None,
-    confidence: Annotated[
-        float, typer.Option("--confidence", metavar="C", help="Of the intervals and the region.")
-    ] = 0.95,
-    region: Annotated[
-        bool,
-        typer.Option("--region", help="Write the confidence region instead of the one best fit."),
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write the model there.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    confidence: float = option("C", "Of the intervals and the region.", 0.95),
+    region: bool = option(None, "Write the confidence region instead of the one best fit.", False),
+    output: Path | None = option("FILE", "Write the model there."),
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """A Markov chain fitted to a file of records, with confidence intervals, or a Gaussian model.
@@ -91,40 +71,29 @@ def fit(
       undertow fit nights.parquet --column stage --by night --prior 0.5 --json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """
-    with refusals(as_json):
-        if force and output is None:
-            raise misuse("--force goes with --output")
-        if (column is None) == (columns is None):
-            raise misuse("name either --column, for a Markov chain, or --columns, for a Gaussian")
-        chain_only = (state, states, by, length, prior or None, region or None)
-        if columns is not None and any(option is not None for option in chain_only):
-            raise misuse("--columns goes alone: states, series and regions belong to --column")
-        if output is not None:
-            from undertow.cli.files import check_output
-
-            check_output(output, force=force)
-        found: _Found | GaussianFit
-        with waiting("fitting the model"):
-            from undertow.data.frames import read_sequences
-
-            if columns is not None:
-                found = fit_gaussian(data, names(columns, "--columns"))
-            elif column is not None:
-                sequences = read_sequences(data, column, state=state, by=by)
-                found = _fit(*_named(sequences, states), prior, length, confidence, region)
-        typer.echo(f"undertow: warning: {_WARNING}", err=True)
-        if output is not None:
-            from undertow.cli.files import write_text
-
-            write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
-        if as_json:
-            typer.echo(strict_json(found.fields() | {"warning": _WARNING}))
+    if (column is None) == (columns is None):
+        raise misuse("name either --column, for a Markov chain, or --columns, for a Gaussian")
+    chain_only = (state, states, by, length, prior or None, region or None)
+    if columns is not None and any(option is not None for option in chain_only):
+        raise misuse("--columns goes alone: states, series and regions belong to --column")
+    check_written(output, force=force)
+    found: ChainFit | GaussianFit
+    with waiting("fitting the model"):
+        if columns is not None:
+            found = fit_gaussian(data, names(columns, "--columns"))
         else:
-            found.tell(output)
+            from undertow.data.table import Data
+
+            records = Data(data, value=column, state=state, by=by).sequences(apart=by is not None)
+            found = _fit(*_named(records, states), prior, length, confidence, region)
+    say(f"warning: {_WARNING}")
+    if output is not None:
+        write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
+    answer(found.fields() | {"warning": _WARNING}, lambda: found.tell(output), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class ChainFit:
     """The fit and what is said about it; ``model`` is what a file gets."""
 
     chain: "FittedChain"
@@ -219,10 +188,15 @@ def _named(
     sequences: list[list[Any]], states: str | None
 ) -> "tuple[list[list[Any]], list[State] | None]":
     """Return the records under their names, and the states in order if they were named."""
+    seen = {value for series in sequences for value in series if value is not None}
+    if len(seen) > _MOST_STATES:
+        raise InvalidInput(
+            f"there are more than {_MOST_STATES} different values, too many for states; make "
+            "states of them with --state, an expression such as 'steps > 0'"
+        )
     if states is None:
         return sequences, None
     listed = names(states, "--states")
-    seen = {value for series in sequences for value in series if value is not None}
     if not seen or not all(isinstance(value, bool) for value in seen):
         return sequences, [find_state(name, seen) for name in listed]
     if len(listed) != 2:
@@ -240,13 +214,13 @@ def _fit(
     length: int | None,
     confidence: float,
     region: bool,
-) -> _Found:
+) -> ChainFit:
     from undertow.models.markov import MarkovChain
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
         chain = MarkovChain.fit(sequences, states, prior=prior, length=length)
-    return _Found(
+    return ChainFit(
         chain=chain,
         model=chain.region(confidence) if region else chain,
         confidence=confidence,

@@ -56,7 +56,7 @@ class GaussianFit:
 
 def fit_gaussian(path: Path, columns: list[str]) -> GaussianFit:
     """Return the Gaussian model of some columns, one row being one draw of all of them."""
-    from undertow.data.frames import read_numbers
+    from undertow.data.series import read_numbers
     from undertow.models.gaussian import MultivariateGaussian
 
     twice = [name for name in columns if columns.count(name) > 1]

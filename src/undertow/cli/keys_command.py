@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from undertow.cli.commands import command
 from undertow.cli.options import JsonOption
-from undertow.cli.output import refusals, show, strict_json
+from undertow.cli.output import answer, show
 
 __all__ = ["keys_app"]
 
@@ -22,6 +23,7 @@ def keys() -> None:
 
 
 @keys_app.command()
+@command
 def new(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="Where to write the private key.")],
     as_json: JsonOption = False,
@@ -31,20 +33,20 @@ def new(
     \b
     Examples:
       undertow keys new curator
-      undertow plan --model chain.json --count active --epsilon 1 --sign curator --output plan.json
+      undertow plan --model chain.json --count active --limit 1 --sign curator --output plan.json
     """
-    with refusals(as_json):
-        from undertow.signatures import new_key
+    from undertow.signatures import new_key
 
-        public = new_key(name)
-        if as_json:
-            typer.echo(strict_json({"private": str(name), "public": f"{name}.pub", "key": public}))
-        else:
-            show(
-                "The key",
-                [
-                    ("private key", f"{name} (keep it secret)"),
-                    ("public key", f"{name}.pub"),
-                    ("trusted as", public),
-                ],
-            )
+    public = new_key(name)
+    answer(
+        {"private": str(name), "public": f"{name}.pub", "key": public},
+        lambda: show(
+            "The key",
+            [
+                ("private key", f"{name} (keep it secret)"),
+                ("public key", f"{name}.pub"),
+                ("trusted as", public),
+            ],
+        ),
+        as_json=as_json,
+    )

@@ -1,40 +1,17 @@
 """``undertow leakage``: what an algorithm or a noisy answer reveals about one record."""
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from undertow.cli.commands import command, option
 from undertow.cli.local_options import read_flips
-from undertow.cli.options import (
-    AgainstOption,
-    CountOption,
-    FrequencyOption,
-    HistogramOption,
-    JsonOption,
-    KnownOption,
-    LengthOption,
-    MeanOption,
-    ModelOption,
-    ModelText,
-    StartOption,
-    StatesOption,
-    SumOption,
-    TargetOption,
-    TransitionOption,
-    misuse,
-    read_against,
-    read_count,
-    read_range,
-)
+from undertow.cli.options import AgainstText, JsonOption, ModelText, QueryText, Unit, misuse
 from undertow.cli.output import (
+    answer,
     interval,
     leakage_fields,
     meaning,
     query_words,
-    refusals,
     show,
-    strict_json,
     waiting,
 )
 
@@ -49,53 +26,19 @@ if TYPE_CHECKING:
 __all__ = ["leakage"]
 
 
-class Unit(StrEnum):
-    """What the DP level protects."""
-
-    record = "record"
-    person = "person"
-
-
+@command
 def leakage(
-    model: ModelOption = None,
-    transition: TransitionOption = None,
-    states: StatesOption = None,
-    start: StartOption = None,
-    length: LengthOption = None,
-    frequency: FrequencyOption = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", metavar="E", help="Any algorithm of this DP level ..."),
-    ] = None,
-    unit: Annotated[
-        Unit | None,
-        typer.Option("--unit", help="... for one record replaced (default), or a whole person."),
-    ] = None,
-    count: CountOption = None,
-    histogram: HistogramOption = False,
-    sum_: SumOption = None,
-    mean: MeanOption = None,
-    scale: Annotated[
-        float | None,
-        typer.Option("--scale", metavar="B", help="Laplace scale of a noisy answer."),
-    ] = None,
-    flips: Annotated[
-        str | None,
-        typer.Option(
-            "--flips",
-            metavar="RHO[,RHO]",
-            help="The series, each record flipped with this chance, or one for each of two states.",
-        ),
-    ] = None,
-    effort: Annotated[
-        int | None,
-        typer.Option(
-            "--effort", metavar="N", help="For --flips of many states: more narrows the interval."
-        ),
-    ] = None,
-    against: AgainstOption = None,
-    target: TargetOption = None,
-    known: KnownOption = None,
+    model: ModelText,
+    query: QueryText,
+    who: AgainstText,
+    epsilon: float | None = option("E", "Any algorithm of this DP level ..."),
+    unit: Unit | None = option(None, "... for one record replaced (default), or a whole person."),
+    scale: float | None = option("B", "Laplace scale of a noisy answer."),
+    flips: str | None = option(
+        "RHO[,RHO]",
+        "The series, each record flipped with this chance, or one for each of two states.",
+    ),
+    effort: int | None = option("N", "For --flips of many states: more narrows the interval."),
     as_json: JsonOption = False,
 ) -> None:
     """What an algorithm reveals about one record, as a certified interval.
@@ -112,41 +55,31 @@ def leakage(
       undertow leakage --model chain.json --flips 0.3,0.4
       undertow leakage --model family.ped --frequency 0.05,0.5 --count BB --scale 2
     """
-    with refusals(as_json):
-        if effort is not None and flips is None:
-            raise misuse("--effort goes with --flips")
-        question = _question(epsilon, unit, count, histogram, sum_, mean, scale, flips)
-        who = read_against(against, target, known)
-        described = ModelText(model, transition, states, start, length, frequency).read()
-        mechanism = question(described)
-        with waiting("computing the leakage"):
-            from undertow.bounds.engine import EFFORT
-            from undertow.bounds.engine import leakage as compute
+    if effort is not None and flips is None:
+        raise misuse("--effort goes with --flips")
+    question = _question(epsilon, unit, query, scale, flips)
+    against, described = who.read(), model.read()
+    mechanism = question(described)
+    with waiting("computing the leakage"):
+        from undertow.bounds.engine import EFFORT
+        from undertow.bounds.engine import leakage as compute
 
-            much = EFFORT if effort is None else effort
-            leak = compute(mechanism, described, who, effort=much)
-        if as_json:
-            typer.echo(strict_json(leakage_fields(leak) | {"any_length": _longer(described)}))
-        else:
-            _tell(mechanism, described, leak)
+        leak = compute(mechanism, described, against, effort=EFFORT if effort is None else effort)
+    answer(
+        leakage_fields(leak) | {"any_length": _longer(described)},
+        lambda: _tell(mechanism, described, leak),
+        as_json=as_json,
+    )
 
 
 def _question(
-    epsilon: float | None,
-    unit: Unit | None,
-    count: str | None,
-    histogram: bool,
-    sum_: str | None,
-    mean: str | None,
-    scale: float | None,
+    epsilon: float | None, unit: Unit | None, query: QueryText, scale: float | None,
     flips: str | None,
-) -> "Callable[[AnyModel], Levelled | RandomizedResponse]":
+) -> "Callable[[AnyModel], Levelled | RandomizedResponse]":  # fmt: skip
     """Return how to build the mechanism asked about, once the model's states are known."""
-    typed = [text for text in (epsilon, count, sum_, mean, flips) if text is not None]
-    if len(typed) + histogram != 1:
+    if (epsilon is not None) + (flips is not None) + query.asked != 1:
         raise misuse("ask one question: --epsilon, --count, --histogram, --sum, --mean or --flips")
     from undertow.mechanisms import Laplace, PureDP
-    from undertow.queries import Histogram, Mean, Sum
 
     other = "--flips" if flips is not None else "--epsilon" if epsilon is not None else None
     if scale is not None and other is not None:
@@ -156,13 +89,10 @@ def _question(
     if flips is not None:
         return lambda model: read_flips(flips, model)
     if epsilon is not None:
-        return lambda _: PureDP(epsilon, "person" if unit is Unit.person else "record")
+        return lambda _: PureDP(epsilon, "record" if unit is None else unit.value)
     if scale is None:
         raise misuse("a noisy answer needs --scale, the scale of its Laplace noise")
-    if sum_ is not None or mean is not None:
-        query = Sum(*read_range(sum_, "--sum")) if sum_ else Mean(*read_range(mean or "", "--mean"))
-        return lambda _: Laplace(query, scale)
-    return lambda model: Laplace(Histogram() if count is None else read_count(count, model), scale)
+    return lambda model: Laplace(query.read(model), scale)
 
 
 def _longer(model: "AnyModel") -> bool:

@@ -1,24 +1,31 @@
 """``undertow ledger``: the account of what was released, and what is left of it."""
 
-from enum import StrEnum
-from pathlib import Path
+from dataclasses import MISSING
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undertow.cli.commands import command, option
 from undertow.cli.options import (
     AgainstOption,
-    FrequencyOption,
     JsonOption,
-    LengthOption,
-    ModelOption,
+    KeyOption,
     ModelText,
-    StartOption,
-    StatesOption,
-    TransitionOption,
+    Unit,
     misuse,
+    open_ledger,
 )
-from undertow.cli.output import above, below, interval, odds, refusals, show, strict_json, waiting
+from undertow.cli.output import (
+    above,
+    answer,
+    below,
+    interval,
+    level_words,
+    odds,
+    show,
+    strict_json,
+    waiting,
+)
 from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
     from undertow.ledger.rules import Entry
 
-__all__ = ["KeyOption", "ledger_app", "level_words", "open_ledger"]
+__all__ = ["ledger_app"]
 
 ledger_app = typer.Typer(
     name="ledger", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -42,21 +49,6 @@ OnlyDatasetOption = Annotated[
     str | None,
     typer.Option("--dataset", metavar="NAME", help="The data set, if there is more than one."),
 ]
-KeyOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--key",
-        metavar="FILE",
-        help="The key that the ledger is kept under, by default that in UNDERTOW_LEDGER_KEY.",
-    ),
-]
-
-
-class Unit(StrEnum):
-    """What an account protects."""
-
-    record = "record"
-    person = "person"
 
 
 @ledger_app.callback()
@@ -73,24 +65,14 @@ def ledger() -> None:
 
 
 @ledger_app.command(short_help="Start the account of a data set.")
+@command
 def create(
     where: LedgerArgument,
     dataset: DatasetOption,
-    limit: Annotated[
-        float,
-        typer.Option("--limit", metavar="E", help="What all releases together may leak at most."),
-    ],
-    model: ModelOption = None,
-    transition: TransitionOption = None,
-    states: StatesOption = None,
-    start: StartOption = None,
-    length: LengthOption = None,
-    frequency: FrequencyOption = None,
+    model: ModelText,
+    limit: float = option("E", "What all releases together may leak at most.", MISSING),
     against: AgainstOption = None,
-    unit: Annotated[
-        Unit | None,
-        typer.Option("--unit", help="What is protected: one record (default), or a whole person."),
-    ] = None,
+    unit: Unit | None = option(None, "What is protected: one record (default), or a whole person."),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -102,29 +84,26 @@ def create(
     Example:
       undertow ledger create year.db --dataset w25 --model chain.json --limit 1
     """
-    with refusals(as_json):
-        described = ModelText(model, transition, states, start, length, frequency).read()
-        with waiting("computing the budget"):
-            from undertow.ledger.book import Ledger
+    described = model.read()
+    with waiting("computing the budget"):
+        from undertow.ledger.book import Ledger
 
-            _refuse_second(where, dataset)
-            book = Ledger(
-                where,
-                dataset,
-                described,
-                limit,
-                against="any" if against is None else against.value,
-                unit="record" if unit is None else unit.value,
-                key=key,
-            )
-        fields = _terms(book)
-        if as_json:
-            typer.echo(strict_json(fields))
-        else:
-            show("The account", _term_rows(book))
+        _refuse_second(where, dataset)
+        book = Ledger(
+            where,
+            dataset,
+            described,
+            limit,
+            against="any" if against is None else against.value,
+            unit="record" if unit is None else unit.value,
+            key=key,
+        )
+    fields = _terms(book)
+    answer(fields, lambda: show("The account", _term_rows(book)), as_json=as_json)
 
 
 @ledger_app.command("show", short_help="What was released, and what is left.")
+@command
 def show_ledger(
     where: LedgerArgument,
     dataset: OnlyDatasetOption = None,
@@ -137,21 +116,21 @@ def show_ledger(
     Example:
       undertow ledger show year.db --dataset w25
     """
-    with refusals(as_json):
-        with waiting("reading the ledger"):
-            book = open_ledger(where, dataset, key)
-            entries, level, left, leak = book.entries(), book.level(), book.left(), book.leakage()
-        if as_json:
-            found = {"level": level, "left": left, "leakage": [leak.lower, leak.upper]}
-            listed = {"entries": [_entry(entry) for entry in entries]}
-            typer.echo(strict_json(_terms(book) | found | listed))
-        else:
-            show("The account", [*_term_rows(book), *_state_rows(book, level, left, leak)])
-            if entries:
-                show_table("Entries", _HEADER, [_cells(entry) for entry in entries])
+    with waiting("reading the ledger"):
+        book = open_ledger(where, dataset, key)
+        entries, level, left, leak = book.entries(), book.level(), book.left(), book.leakage()
+    if as_json:
+        found = {"level": level, "left": left, "leakage": [leak.lower, leak.upper]}
+        listed = {"entries": [_entry(entry) for entry in entries]}
+        typer.echo(strict_json(_terms(book) | found | listed))
+    else:
+        show("The account", [*_term_rows(book), *_state_rows(book, level, left, leak)])
+        if entries:
+            show_table("Entries", _HEADER, [_cells(entry) for entry in entries])
 
 
 @ledger_app.command(short_help="Change the limit of a data set.")
+@command
 def limit(
     where: LedgerArgument,
     limit: Annotated[
@@ -167,23 +146,19 @@ def limit(
     Example:
       undertow ledger limit year.db --dataset w25 2
     """
-    with refusals(as_json):
-        with waiting("computing the budget"):
-            book = open_ledger(where, dataset, key)
-            book.set_limit(limit)
-        if as_json:
-            typer.echo(strict_json(_terms(book)))
-        else:
-            show("The account", _term_rows(book))
+    with waiting("computing the budget"):
+        book = open_ledger(where, dataset, key)
+        book.set_limit(limit)
+    answer(_terms(book), lambda: show("The account", _term_rows(book)), as_json=as_json)
 
 
 @ledger_app.command(short_help="Whether the ledger is as it was written.")
+@command
 def verify(
     where: LedgerArgument,
-    holding: Annotated[
-        list[str] | None,
-        typer.Option("--entry", metavar="HASH", help="An entry of a report that must be in it."),
-    ] = None,
+    holding: list[str] | None = option(
+        "HASH", "An entry of a report that must be in it.", name="--entry"
+    ),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -193,36 +168,35 @@ def verify(
     Example:
       undertow ledger verify year.db
     """
-    with refusals(as_json):
-        with waiting("verifying the ledger"):
-            from undertow.errors import LedgerDamaged
-            from undertow.ledger.book import Ledger, datasets
+    with waiting("verifying the ledger"):
+        from undertow.errors import LedgerDamaged
+        from undertow.ledger.book import Ledger, datasets
 
-            found = datasets(where)
-            if not found:
-                raise LedgerDamaged("the ledger holds no data set; go back to a copy that does")
-            events = Ledger(where, found[0], create=False, key=key).verify(*(holding or ()))
-        if as_json:
-            typer.echo(strict_json({"verified": True, "events": events, "datasets": found}))
-        else:
-            show(
-                "The ledger is as it was written",
-                [
-                    ("events", f"{events}, each chained to the one before by its hash"),
-                    ("data sets", ", ".join(found)),
-                    ("checked", "the chain, every rule at every step, and every total"),
-                ],
-            )
+        found = datasets(where)
+        if not found:
+            raise LedgerDamaged("the ledger holds no data set; go back to a copy that does")
+        events = Ledger(where, found[0], create=False, key=key).verify(*(holding or ()))
+    answer(
+        {"verified": True, "events": events, "datasets": found},
+        lambda: show(
+            "The ledger is as it was written",
+            [
+                ("events", f"{events}, each chained to the one before by its hash"),
+                ("data sets", ", ".join(found)),
+                ("checked", "the chain, every rule at every step, and every total"),
+            ],
+        ),
+        as_json=as_json,
+    )
 
 
 @ledger_app.command(short_help="Give back what was reserved and never drawn.")
+@command
 def cancel(
     where: LedgerArgument,
     dataset: DatasetOption,
-    release_id: Annotated[
-        str, typer.Option("--id", metavar="ID", help="The release, as 'ledger show' names it.")
-    ],
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is recorded.")],
+    release_id: str = option("ID", "The release, as 'ledger show' names it.", MISSING, name="--id"),
+    why: str = option("TEXT", "The reason; it is recorded.", MISSING),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -234,24 +208,22 @@ def cancel(
     Example:
       undertow ledger cancel year.db --dataset w25 --id week-7 --why "wrong table"
     """
-    with refusals(as_json):
-        with waiting("checking the ledger"):
-            book = open_ledger(where, dataset, key)
-            book.cancel(release_id, why)
-            left = book.left()
-        if as_json:
-            typer.echo(strict_json({"cancelled": release_id, "why": why, "left": left}))
-        else:
-            shown = level_words(left, book.budget)
-            show("Cancelled", [("release", release_id), ("why", why), ("left", shown)])
+    with waiting("checking the ledger"):
+        book = open_ledger(where, dataset, key)
+        book.cancel(release_id, why)
+        left = book.left()
+    if as_json:
+        typer.echo(strict_json({"cancelled": release_id, "why": why, "left": left}))
+    else:
+        shown = level_words(left, book.budget)
+        show("Cancelled", [("release", release_id), ("why", why), ("left", shown)])
 
 
 @ledger_app.command(short_help="Accept that a restored ledger has lost entries.")
+@command
 def forget(
     where: LedgerArgument,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="What was spent in the lost entries is not accounted.")
-    ] = False,
+    yes: bool = option(None, "What was spent in the lost entries is not accounted.", False),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -264,25 +236,25 @@ def forget(
     Example:
       undertow ledger forget year.db --yes
     """
-    with refusals(as_json):
-        if not yes:
-            raise misuse("entries that were written would be given up; say --yes")
-        with waiting("checking the ledger"):
-            from undertow.ledger.book import forget as accept
+    if not yes:
+        raise misuse("entries that were written would be given up; say --yes")
+    with waiting("checking the ledger"):
+        from undertow.ledger.book import forget as accept
 
-            remembered = accept(where, key=key)
-        if as_json:
-            typer.echo(strict_json({"forgotten": True, "remembered": remembered}))
-        else:
-            last = f"event {remembered} was the last one remembered" if remembered else "nothing"
-            show("The ledger is accepted as it is", [("given up", last)])
+        remembered = accept(where, key=key)
+    if as_json:
+        typer.echo(strict_json({"forgotten": True, "remembered": remembered}))
+    else:
+        last = f"event {remembered} was the last one remembered" if remembered else "nothing"
+        show("The ledger is accepted as it is", [("given up", last)])
 
 
 @ledger_app.command(short_help="A role of PostgreSQL that may release and not rewrite.")
+@command
 def roles(
     where: LedgerArgument,
-    role: Annotated[str, typer.Option("--role", metavar="NAME", help="A role of the server.")],
-    sql: Annotated[bool, typer.Option("--sql", help="Only print the statements.")] = False,
+    role: str = option("NAME", "A role of the server.", MISSING),
+    sql: bool = option(None, "Only print the statements.", False),
     as_json: JsonOption = False,
 ) -> None:
     """Let a role of PostgreSQL release from the ledger, and neither rewrite it nor raise limits.
@@ -293,47 +265,16 @@ def roles(
     Example:
       undertow ledger roles postgresql://owner@db.example.org/privacy --role analyst
     """
-    with refusals(as_json):
-        from undertow.ledger.store import Store
+    from undertow.ledger.store import Store
 
-        statements = Store(where).restrict(role, only_show=sql)
-        if as_json:
-            typer.echo(strict_json({"role": role, "done": not sql, "statements": statements}))
-        elif sql:
-            typer.echo(";\n".join([*statements, ""]).rstrip())
-        else:
-            rows = [("role", role), ("may", "reserve, begin, confirm, cancel")]
-            show("The ledger may be appended to", [*rows, ("may not", "change or delete events")])
-
-
-def open_ledger(where: str, dataset: str | None, key: Path | None = None) -> "Ledger":
-    """Return an account that exists; without a name the only one there is.
-
-    The key is that of ``--key``, or the one in UNDERTOW_LEDGER_KEY.
-    """
-    from undertow.errors import InvalidInput
-    from undertow.ledger.book import Ledger, datasets
-
-    if dataset is None:
-        found = datasets(where)
-        if len(found) != 1:
-            shown = ", ".join(found[:12]) or "none"
-            raise InvalidInput(
-                f"name the data set with --dataset: the ledger holds {len(found)}, {shown}"
-            )
-        dataset = found[0]
-    return Ledger(where, dataset, create=False, key=key)
-
-
-def level_words(level: float, budget: float = 1.0) -> str:
-    """Return what is left of a budget, in words.
-
-    >>> level_words(0.25), level_words(2e-16)
-    ('a DP level of 0.25', 'nothing')
-    """
-    from undertow.ledger.rules import nothing
-
-    return "nothing" if nothing(level, budget) else f"a DP level of {below(level)}"
+    statements = Store(where).restrict(role, only_show=sql)
+    if as_json:
+        typer.echo(strict_json({"role": role, "done": not sql, "statements": statements}))
+    elif sql:
+        typer.echo(";\n".join([*statements, ""]).rstrip())
+    else:
+        rows = [("role", role), ("may", "reserve, begin, confirm, cancel")]
+        show("The ledger may be appended to", [*rows, ("may not", "change or delete events")])
 
 
 def _refuse_second(where: str, dataset: str) -> None:

@@ -5,60 +5,58 @@ import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from undertow.cli.commands import option
 from undertow.cli.files import check_output, check_report
 from undertow.cli.local_drafts import check_folder
-from undertow.cli.options import misuse
+from undertow.cli.options import ForceOption, ReportOption, figure_kind, misuse
+from undertow.data.watching import seen
 from undertow.errors import InvalidInput, UndertowError
 
-__all__ = ["Places", "Watch", "figure_kind", "formulas", "table_bytes"]
+__all__ = ["FlippedFiles", "RedactedFiles", "Watch", "formulas", "table_bytes"]
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where the series, its figure and its report go."""
+class FlippedFiles:
+    """Where a randomised series and its report go."""
 
-    output: Path | None
-    figure: Path | None
-    report: Path | None
-    force: bool
+    output: Path | None = option(
+        "FILE", "Write the randomised series there (.csv, .csv.gz or .parquet)."
+    )
+    report: ReportOption = None
+    force: ForceOption = False
 
     def __post_init__(self) -> None:
         """Refuse names that do not say what to write."""
         if self.output is None:
-            for name, given in (
-                ("--force", self.force),
-                ("--figure", self.figure is not None),
-                ("--report", self.report is not None),
-            ):
-                if given:
-                    raise misuse(f"{name} goes with --output")
+            for name in ("force", "figure", "report"):
+                if getattr(self, name, None):
+                    raise misuse(f"--{name} goes with --output")
             return
         if not self.output.name.lower().endswith(TABLES):
             raise misuse(
                 f"--output needs a name in {', '.join(TABLES)}; found {self.output.name!r}"
             )
-        if self.figure is not None:
-            figure_kind(self.figure)
         check_report(self.report)
 
-    def named(self) -> list[Path]:
-        """Return the files that will be written."""
-        return [path for path in (self.output, self.figure, self.report) if path is not None]
-
     def roles(self) -> dict[str, Path]:
-        """Return the files by what they are and how they are written."""
-        made = {}
-        if self.output is not None:
-            name = self.output.name.lower()
-            made["output" + next(end for end in TABLES if name.endswith(end))] = self.output
-        for kind, path in (("figure", self.figure), ("report", self.report)):
+        """Return the files that will be written, by what they are and how they are written."""
+        if self.output is None:
+            return {}
+        name = self.output.name.lower()
+        made = {"output" + next(end for end in TABLES if name.endswith(end)): self.output}
+        for kind in ("figure", "report"):
+            path = getattr(self, kind, None)
             if path is not None:
                 made[kind + path.suffix.lower()] = path
         return made
+
+    def named(self) -> list[Path]:
+        """Return the files that will be written."""
+        return list(self.roles().values())
 
     def check(self, *, free: bool = True) -> None:
         """Refuse, before anything is spent, places where the results cannot be written.
@@ -68,24 +66,27 @@ class Places:
         for path in self.named():
             check_output(path, force=self.force or not free)
             check_folder(path)
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedFiles(FlippedFiles):
+    """Where a redacted series, its figure and its report go."""
+
+    figure: Path | None = option("FILE", "Draw the first person's series (.png or .svg).")
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not say what to write."""
+        FlippedFiles.__post_init__(self)
+        if self.figure is not None:
+            figure_kind(self.figure)
+
+    def check(self, *, free: bool = True) -> None:
+        """Refuse places where the results cannot be written, and figures that cannot be drawn."""
+        FlippedFiles.check(self, free=free)
         if self.figure is not None:
             from undertow.figures.canvas import check_drawing
 
             check_drawing()
-
-
-def figure_kind(path: Path) -> Literal["png", "svg"]:
-    """Return how a figure is to be drawn.
-
-    >>> figure_kind(Path("erased.svg"))
-    'svg'
-    """
-    match path.suffix.lower():
-        case ".png":
-            return "png"
-        case ".svg":
-            return "svg"
-    raise misuse(f"--figure needs a name that ends in .png or .svg; found {path.name!r}")
 
 
 class Watch:
@@ -95,7 +96,7 @@ class Watch:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._seen = path, _state(path)
+        self._seen = seen(path)
 
     def __enter__(self) -> "Watch":
         return self
@@ -107,10 +108,10 @@ class Watch:
 
     def check(self) -> None:
         """Refuse a file that is no longer the one that was there."""
-        if _state(self._path) != self._seen:
+        if not self._seen.unchanged():
             raise InvalidInput(
-                f"{self._path} changed while it was read; nothing was written or spent: run the "
-                "command again when the file is complete"
+                f"{self._seen.path} changed while it was read; nothing was written or spent: run "
+                "the command again when the file is complete"
             )
 
 
@@ -142,12 +143,3 @@ def table_bytes(frame: Any, path: Path) -> bytes:
         frame.write_csv(file)
     content = file.getvalue()
     return gzip.compress(content, mtime=0) if name.endswith(".gz") else content
-
-
-def _state(path: Path) -> tuple[Any, ...] | None:
-    """Return what changes when a file does, None where there is none (said by who reads it)."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

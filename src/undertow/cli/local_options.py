@@ -1,58 +1,22 @@
 """The options of questions about the series itself: how it is planned, flipped, redacted."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow.cli.options import misuse, numbers, read_records
+from undertow.cli.commands import option
+from undertow.cli.options import find_state, misuse, numbers, read_records
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from undertow.channels import RandomizedResponse
     from undertow.models.sets import AnyModel
-    from undertow.queries import LocalQuery
+    from undertow.queries import LocalQuery, State
 
-__all__ = [
-    "DatasetOption",
-    "DryRunOption",
-    "ForceOption",
-    "ForeignOption",
-    "IdOption",
-    "LedgerOption",
-    "LocalText",
-    "ObjectiveOption",
-    "PlanOption",
-    "RedactedOption",
-    "ReportOption",
-    "SeriesOption",
-    "SourceOption",
-    "StrictOption",
-    "TrustOption",
-    "read_flips",
-]
+__all__ = ["ForeignOption", "LocalText", "RecordsText", "read_flips"]
 
-SeriesOption = Annotated[
-    bool, typer.Option("--series", help="The whole series, each record flipped at random.")
-]
-RedactedOption = Annotated[
-    bool,
-    typer.Option("--redacted", help="The series, records erased around those of --protect."),
-]
-ObjectiveOption = Annotated[
-    str | None,
-    typer.Option(
-        "--objective",
-        metavar="AIM",
-        help="Of --series: fewest 'flips' (default), most 'information', or the costs 1,2 of "
-        "flipping each state.",
-    ),
-]
-
-
-PlanOption = Annotated[
-    Path, typer.Option("--plan", metavar="FILE", help="What 'undertow plan --output' wrote.")
-]
 ForeignOption = Annotated[
     str | None,
     typer.Option(
@@ -61,52 +25,41 @@ ForeignOption = Annotated[
         help="The state of records that are missing or in no state; by default the plan's first.",
     ),
 ]
-StrictOption = Annotated[
-    bool,
-    typer.Option(
-        "--strict",
-        help="Refuse such records, by their row; that refusal depends on the records.",
-    ),
-]
-LedgerOption = Annotated[
-    str | None,
-    typer.Option("--ledger", metavar="LEDGER", help="The account to spend from: a file or URL"),
-]
-DatasetOption = Annotated[
-    str | None, typer.Option("--dataset", metavar="NAME", help="... and the data set in it.")
-]
-IdOption = Annotated[
-    str | None,
-    typer.Option("--id", metavar="ID", help="Its name; by default it follows from the asking."),
-]
-TrustOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--trust", metavar="KEY", help="Accept only a plan that this public key (or file) signed."
-    ),
-]
-SourceOption = Annotated[
-    str | None,
-    typer.Option("--source", metavar="TEXT", help="Where the model came from, for the report."),
-]
-ReportOption = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Write a report (.html, .json or .txt)."),
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be promised and written; draw nothing.")
-]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsText:
+    """What becomes of records that are missing or in no state, as it was typed."""
+
+    foreign: ForeignOption = None
+    strict: bool = option(
+        None, "Refuse such records, by their row; that refusal depends on the records.", False
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse two ways of reading the same records."""
+        if self.strict and self.foreign is not None:
+            raise misuse("say one of --foreign and --strict")
+
+    def read(self, states: "Sequence[State]") -> "State | None":
+        """Return the state that such records count as, None if they are refused."""
+        if self.strict or not states:
+            return None
+        return states[0] if self.foreign is None else find_state(self.foreign, states)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalText:
     """A question about the series itself, as it was typed: flipped, or redacted."""
 
-    series: bool
-    redacted: bool
-    protect: str | None
-    objective: str | None
+    series: bool = option(None, "The whole series, each record flipped at random.", False)
+    redacted: bool = option(None, "The series, records erased around those of --protect.", False)
+    objective: str | None = option(
+        "AIM",
+        "Of --series: fewest 'flips' (default), most 'information', or the costs 1,2 of "
+        "flipping each state.",
+    )
+    protect: str | None = option("I,J", "Only these records need protection.")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion, or have the wrong one."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from undertow.queries import State
 
 __all__ = [
-    "count_words",
     "counted_words",
     "is_local",
     "local_rows",
@@ -31,18 +30,12 @@ _MOST_STATES, _MOST_RECORDS, _MOST_RUNS = 12, 20, 6
 
 def is_local(plan: "Plan[Any]") -> bool:
     """Return whether a plan is for a series, not for a curator's answer."""
-    from undertow.channels import LocalMechanism
-
-    return isinstance(plan.mechanism, LocalMechanism)
+    return plan.task != "answer"
 
 
 def verb_of(plan: "Plan[Any]") -> str:
     """Return the command that carries a plan out."""
-    from undertow.channels import LocalMechanism, Redaction
-
-    if isinstance(plan.mechanism, Redaction):
-        return "redact"
-    return "sanitize" if isinstance(plan.mechanism, LocalMechanism) else "release"
+    return {"answer": "release", "flip": "sanitize", "redact": "redact"}[plan.task]
 
 
 def local_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
@@ -68,12 +61,11 @@ def uncovered(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 def show_chances(plan: "Plan[Any]") -> None:
     """Print the channel of a plan, or its chances of erasure, where a row cannot hold them."""
-    from undertow.channels import RandomizedResponse, Redaction
-
-    if isinstance(plan.mechanism, Redaction):
-        _show_erasures(plan, plan.mechanism)
-    elif isinstance(plan.mechanism, RandomizedResponse) and _brief(plan, plan.mechanism) is None:
-        _show_channel(plan, plan.mechanism)
+    mechanism = plan.mechanism
+    if mechanism.kind == "redaction":
+        _show_erasures(plan, mechanism)
+    elif mechanism.kind == "flips" and _brief(plan, mechanism) is None:
+        _show_channel(plan, mechanism)
 
 
 def runs(records: Iterable[int]) -> str:
@@ -93,12 +85,10 @@ def runs(records: Iterable[int]) -> str:
 
 
 def _randomised(plan: "Plan[Any]") -> list[tuple[str, str]]:
-    from undertow.channels import Redaction, XorNoise
-
     mechanism = plan.mechanism
-    if isinstance(mechanism, Redaction):
+    if mechanism.kind == "redaction":
         return _erased(mechanism)
-    if isinstance(mechanism, XorNoise):
+    if mechanism.kind != "flips":
         return [
             ("flips", f"each record with chance {_chance(mechanism.flip_rate)}, in runs"),
             ("flips begin", f"with chance {_chance(mechanism.rho0)} after a record that is kept"),
@@ -188,36 +178,25 @@ def _show_erasures(plan: "Plan[Any]", mechanism: "Redaction") -> None:
 
 
 def _levels(plan: "Plan[Any]") -> list[tuple[str, str]]:
-    from undertow.channels import RandomizedResponse, XorNoise
-
-    if isinstance(plan.mechanism, XorNoise):
-        return [("DP level", "none is known: the flips depend on each other")]
-    if not isinstance(plan.mechanism, RandomizedResponse):
+    if plan.task == "redact":
         return []
+    if plan.mechanism.kind != "flips":
+        return [("DP level", "none is known: the flips depend on each other")]
     level = plan.dp_epsilon
     return [("DP level", "none: an output excludes a state" if math.isinf(level) else above(level))]
 
 
 def _leakage(plan: "Plan[Any]") -> str:
-    found, allowed = interval(plan.leakage), f"{plan.epsilon:g}"
-    if plan.leakage.proves(plan.epsilon):
+    found, allowed = interval(plan.leakage), f"{plan.limit:g}"
+    if plan.leakage.proves(plan.limit):
         return f"{found}; {allowed} is allowed"
-    if plan.leakage.lower > plan.epsilon:
+    if plan.leakage.lower > plan.limit:
         return f"{found}; MORE than the {allowed} that is allowed"
     return f"{found}; NOT proved to be the {allowed} that is allowed"
 
 
 def _chance(value: float) -> str:
     return f"{value:.{_DIGITS}g}"
-
-
-def count_words(rows: int, persons: int) -> str:
-    """Return how many records there are, of how many persons.
-
-    >>> count_words(48, 1)
-    '48, of 1 person'
-    """
-    return f"{rows}, of {persons} person{'s' * (persons != 1)}"
 
 
 def counted_words(state: "State | None") -> str:

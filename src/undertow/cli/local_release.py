@@ -6,53 +6,46 @@ command uses again; and a run that is killed after the confirmation is completed
 which publishes what was drawn. Before each draw the drafts of earlier ones are removed.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from undertow.cli.data_options import DataText
-from undertow.cli.files import keep_off, read_plan
-from undertow.cli.ledger_command import level_words
-from undertow.cli.local_account import (
-    Account,
-    Asked,
-    Enough,
-    Held,
-    LedgerStage,
-    Recorded,
-    Stage,
-    foretold,
-    left_behind,
-)
-from undertow.cli.local_drafts import Drafts, clear, name_of
-from undertow.cli.local_files import Places, Watch, figure_kind, formulas, table_bytes
+from undertow.accounting import Foretold, foretell, released, reserve
+from undertow.cli.data_options import TableText
+from undertow.cli.files import check_output, keep_off
+from undertow.cli.local_drafts import Drafts, abandoned, clear, digest, name_of
+from undertow.cli.local_files import FlippedFiles, RedactedFiles, Watch, formulas, table_bytes
+from undertow.cli.local_options import RecordsText
 from undertow.cli.local_output import (
-    count_words,
     counted_words,
     measure_rows,
     uncovered,
     verb_of,
 )
-from undertow.cli.options import find_state, misuse
-from undertow.cli.output import above, show, strict_json, waiting
+from undertow.cli.options import AccountText, PlanText, figure_kind
+from undertow.cli.output import (
+    UNACCOUNTED,
+    adversary_fields,
+    level_words,
+    say,
+    show,
+    spend_rows,
+    strict_json,
+    waiting,
+)
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
+from undertow.sanitizing import PreparedSeries, draw, prepare
 
 if TYPE_CHECKING:
-    from undertow.data.table import Data, Shape
-    from undertow.ledger.book import Ledger
+    from undertow.data.table import Shape
+    from undertow.ledger.book import Ledger, Reservation
     from undertow.plan import Plan
-    from undertow.queries import State
 
-__all__ = ["Task"]
+__all__ = ["Task", "record"]
 
-_UNACCOUNTED = (
-    "not accounted in a ledger: every run draws anew and reveals more; "
-    "name one with --ledger and --dataset"
-)
 _TITLES = {"sanitize": "The flipped series", "redact": "The redacted series"}
 _DOES = {
     "release": "answers a question with noise",
@@ -67,219 +60,231 @@ class Task:
 
     verb: str
     data: Path
-    plan_file: Path
-    options: DataText
-    foreign: str | None
-    strict: bool
-    account: Account
-    places: Places
+    plan: PlanText
+    reading: TableText
+    records: RecordsText
+    account: AccountText
+    places: FlippedFiles | RedactedFiles
     source: str | None = None
-    trusted: list[str] | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse two ways of reading the same records."""
-        if self.strict and self.foreign is not None:
-            raise misuse("say one of --foreign and --strict")
 
     def run(self, *, dry_run: bool, as_json: bool) -> None:
         """Carry the task out, or say what it would do; nothing is half done."""
-        account = [] if self.account.ledger is None else [Path(self.account.ledger)]
-        keep_off(self.places.named(), [self.data, self.plan_file, *account])
+        keep_off(self.places.named(), [self.data, self.plan.plan, *self.account.files()])
         plan = self._plan()
         with waiting("reading the data"):
             watch, book = Watch(self.data), self.account.open()
             with watch:
-                table = self.options.read(self.data, plan.states)
                 self.places.check(free=book is None)
-                shape = table.shape()
+                ready = self._prepared(plan, book)
+                shape = ready.table.shape()
+            asked = None
+            if book is not None and ready.entry is not None:
+                asked = foretell(ready.entry, book)
+                if not asked.recorded:
+                    self.places.check()
         if dry_run or self.places.output is None:
-            with waiting("reading the data"), watch:
-                asked = self._rehearse(plan, table, book)
+            if asked is not None and asked.recorded:
+                self._check_published(asked)
             _tell_intent(self, plan, shape, asked, dry_run=dry_run, as_json=as_json)
             return
-        held = None if book is None else Held(book, watch, self.places)
-        if held is None:
-            clear(self.places.named(), name_of(None, self.places.output))
-        try:
-            with waiting("randomising the records"), watch if held is None else held:
-                frame = self._randomised(plan, table, held)
-        except Recorded:
+        made = None
+        with waiting("randomising the records"):
+            watch.check()
+            if book is not None and ready.entry is not None:
+                made = reserve(ready.entry, ready.table, book)
+        if made is not None and made.result is not None:
             with waiting("writing"):
-                self._publish_again(held)
+                result = self._publish_again(made.release_id, made.entry_hash, made.result)
         else:
-            with waiting("writing"):
-                self._write(plan, frame, shape, held)
-            self._warn(frame)
+            result = self._randomise(ready, shape, book, made)
         if book is None:
-            typer.echo(f"undertow: warning: {_UNACCOUNTED}", err=True)
-        left = None if book is None or self.verb == "redact" else book.left(table.scope())
-        _tell(self, plan, shape, held, left, as_json=as_json)
-
-    def counted(self, plan: "Plan[Any]") -> "State | None":
-        """Return the state of records that are missing or in no state, None if they are refused."""
-        if self.strict:
-            return None
-        return plan.states[0] if self.foreign is None else find_state(self.foreign, plan.states)
+            say(f"warning: {UNACCOUNTED}")
+        left = None if book is None or self.verb == "redact" else book.left(ready.table.scope())
+        _tell(self, plan, shape, made, result, left, as_json=as_json)
 
     def _plan(self) -> "Plan[Any]":
         """Return the plan, if it is for this command."""
-        plan: Plan[Any] = read_plan(self.plan_file, self.trusted)
+        plan = self.plan.read()
         if verb_of(plan) != self.verb:
             raise NotSupported(
-                f"the plan file {self.plan_file} {_DOES[verb_of(plan)]}; use it with 'undertow "
+                f"the plan file {self.plan.plan} {_DOES[verb_of(plan)]}; use it with 'undertow "
                 f"{verb_of(plan)}'"
             )
         return plan
 
-    def _randomised(self, plan: "Plan[Any]", table: "Data", ledger: Any) -> Any:
-        """Return the frame of outputs."""
-        from undertow import sanitizing
-
-        carry_out: Callable[..., Any] = getattr(sanitizing, self.verb)
-        state = None if self.foreign is None else find_state(self.foreign, plan.states)
-        return carry_out(
-            plan, table, foreign=state, strict=self.strict, ledger=ledger,
-            release_id=self.account.release_id,
+    def _prepared(self, plan: "Plan[Any]", book: "Ledger | None") -> PreparedSeries:
+        return prepare(
+            plan, self.reading.read(self.data), book, foreign=self.records.read(plan.states),
+            strict=self.records.strict, release_id=self.account.release_id,
         )  # fmt: skip
 
-    def _rehearse(self, plan: "Plan[Any]", table: "Data", book: "Ledger | None") -> "Asked | None":
-        """Return what would be reserved, after the very checks that a release would make."""
-        stage = Stage() if book is None else LedgerStage(book)
-        with suppress(Enough):
-            self._randomised(plan, table, stage)
-        if book is None or stage.asked is None:
-            return None
-        return foretold(book, stage.asked, self.places)
+    def _randomise(
+        self, ready: PreparedSeries, shape: "Shape", book: "Ledger | None",
+        made: "Reservation | None",
+    ) -> dict[str, Any]:  # fmt: skip
+        """Draw, write everything, record the release, and only then give the files their names.
 
-    def _write(self, plan: "Plan[Any]", frame: Any, shape: "Shape", held: "Held | None") -> None:
-        """Write everything, record the release, and only then give the files their names."""
+        Drafts of an earlier run that was not recorded are removed before anything is drawn.
+        """
         places = self.places
-        roles = {path: role for role, path in places.roles().items()}
-        name = name_of(None, places.named()[0]) if held is None else held.drafts
-        with Drafts(name, places.force) as drafts:
+        name = name_of(None if made is None else made.entry_hash, places.named()[0])
+        clear(places.named(), name)
+        with waiting("randomising the records"):
+            frame, result = draw(ready, book)
+        with waiting("writing"), Drafts(name, places.force) as drafts:
             hashes = {}
             try:
-                for path, content in self._contents(plan, frame, shape, held):
-                    hashes[roles[path]] = drafts.write(path, content)
+                for role, path, content in self._contents(ready, frame, shape, made):
+                    hashes[role] = drafts.write(path, content)
                 drafts.settle()
             except InvalidInput as error:
-                again = "draws anew" if held is None else "uses what is reserved"
+                again = "draws anew" if made is None else "uses what is reserved"
                 raise InvalidInput(
                     f"{error}; nothing was released: the same command again {again}"
                 ) from None
-            if held is not None:
+            if book is not None and made is not None:
                 drafts.keep = True  # from here on it may be recorded, whatever is heard of it
                 try:
-                    held.settle(hashes)
+                    record(book, made.release_id, {**result, "files": hashes})
                 except LedgerConflict:
                     drafts.keep = False
                     raise
             drafts.publish()
+        self._warn(frame)
+        return result
 
     def _contents(
-        self, plan: "Plan[Any]", frame: Any, shape: "Shape", held: "Held | None"
-    ) -> Iterator[tuple[Path, bytes]]:
-        """Yield the files and what they hold."""
-        places = self.places
-        if places.output is not None:
-            yield places.output, table_bytes(frame, places.output)
-        if places.figure is not None:
-            yield places.figure, _figure(plan, frame, self.options, places.figure)
-        if places.report is not None:
-            counted = self.counted(plan)
-            yield places.report, _report(plan, shape, held, self.source, counted, places.report)
+        self, ready: PreparedSeries, frame: Any, shape: "Shape", made: "Reservation | None"
+    ) -> Iterator[tuple[str, Path, bytes]]:
+        """Yield the files, by what they are, and what they hold."""
+        for role, path in self.places.roles().items():
+            if role.startswith("output"):
+                yield role, path, table_bytes(frame, path)
+            elif role.startswith("figure"):
+                yield role, path, _figure(ready.plan, frame, self.reading, path)
+            else:
+                yield role, path, self._report(ready.plan, shape, made, path)
 
-    def _publish_again(self, held: "Held | None") -> None:
+    def _report(
+        self, plan: "Plan[Any]", shape: "Shape", made: "Reservation | None", path: Path
+    ) -> bytes:
+        from undertow.reporting.report import SeriesReport
+        from undertow.reporting.series import SeriesFacts
+
+        facts = SeriesFacts(
+            plan, shape.rows, shape.persons, source=self.source,
+            release_id=None if made is None else made.release_id,
+            entry=None if made is None else made.entry_hash,
+            foreign=counted_words(self.records.read(plan.states)),
+        )  # fmt: skip
+        return SeriesReport(facts).content(path)
+
+    def _left_behind(
+        self, release_id: str, name: str, recorded: Mapping[str, Any]
+    ) -> dict[Path, Path]:
+        """Return the recorded drafts of the files that are asked for, and the place of each.
+
+        A file that is at its place already has no draft. Refused where some file is neither here
+        nor there.
+        """
+        hashes, found = recorded.get("files", {}), {}
+        roles = self.places.roles()
+        for role, path in roles.items():
+            wanted = hashes.get(role)
+            if wanted is not None and digest(path) == wanted:
+                continue
+            drafts = (one for one in abandoned([path], name) if digest(one) == wanted)
+            draft = None if wanted is None else next(drafts, None)
+            if draft is None:
+                raise released(release_id)
+            found[draft] = path
+        if not roles:
+            raise released(release_id)
+        return found
+
+    def _check_published(self, asked: Foretold) -> None:
+        """Refuse a recorded release whose outputs are gone, or cannot be published."""
+        found = asked.found
+        if found is None or found.result is None or self.places.output is None:
+            raise released(asked.entry.release_id)
+        name = name_of(found.hash, self.places.output)
+        for path in self._left_behind(found.release_id, name, found.result).values():
+            check_output(path, force=self.places.force)
+
+    def _publish_again(
+        self, release_id: str, entry: str, recorded: dict[str, Any]
+    ) -> dict[str, Any]:
         """Publish what an earlier run drew and recorded, if it is still there; draw nothing."""
-        made = None if held is None else held.reserved
-        if held is None or made is None or made.result is None:
-            raise LedgerConflict("nothing was recorded for this release")
-        kept = left_behind(self.places, made.result, held.drafts)
-        if kept is None:
-            from undertow.accounting import released
-
-            raise released(made.release_id)
-        held.result = made.result
-        with Drafts(held.drafts, self.places.force, keep=True) as drafts:
+        name = name_of(entry, self.places.named()[0])
+        kept = self._left_behind(release_id, name, recorded)
+        with Drafts(name, self.places.force, keep=True) as drafts:
             for draft, path in kept.items():
                 drafts.adopt(draft, path)
             drafts.publish()
-        clear(self.places.named(), held.drafts)
+        clear(self.places.named(), name)
+        return recorded
 
     def _warn(self, frame: Any) -> None:
         """Say which columns a spreadsheet would calculate; they are written as they are."""
         columns = formulas(frame, self.places.named()[0])
         if columns:
             named = ", ".join(map(repr, columns))
-            typer.echo(
-                f"undertow: warning: names or texts of {named} begin like formulas; open the file "
-                "in a spreadsheet as text only",
-                err=True,
+            say(
+                f"warning: names or texts of {named} begin like formulas; open the file in a "
+                "spreadsheet as text only"
             )
 
 
-def _figure(plan: "Plan[Any]", frame: Any, options: DataText, path: Path) -> bytes:
+def record(book: "Ledger", release_id: str, result: dict[str, Any]) -> None:
+    """Record a release with the hashes of its files; whoever drew first has it."""
+    if book.confirm(release_id, result) != result:
+        raise released(release_id)
+
+
+def _figure(plan: "Plan[Any]", frame: Any, reading: TableText, path: Path) -> bytes:
     """Return the figure of the first person's series, in order of time."""
     from undertow.data.rewriting import column_of
     from undertow.data.table import Data
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.erasures import draw_redaction
 
-    if options.person is not None:
-        frame = frame.filter(frame[options.person] == frame[options.person][0])
-    series = Data(frame, value=column_of(frame).name, time=options.time)
+    if reading.person is not None:
+        frame = frame.filter(frame[reading.person] == frame[reading.person][0])
+    series = Data(frame, value=column_of(frame).name, time=reading.time)
     shown = series.sequences(plan.states)[0]
     title = plan.query.words()
     drawn = draw_redaction(plan, shown, title[:1].upper() + title[1:])
     return figure_bytes(drawn, figure_kind(path))
 
 
-def _report(
-    plan: "Plan[Any]", shape: "Shape", held: Held | None, source: str | None,
-    counted: "State | None", path: Path,
-) -> bytes:  # fmt: skip
-    from undertow.reporting.report import SeriesReport
-    from undertow.reporting.series import SeriesFacts
-
-    made = None if held is None else held.reserved
-    facts = SeriesFacts(
-        plan, shape.rows, shape.persons, source=source,
-        release_id=None if made is None else made.release_id,
-        entry=None if made is None else made.entry_hash,
-        foreign=counted_words(counted),
-    )  # fmt: skip
-    return SeriesReport(facts).content(path)
-
-
 def _facts(task: Task, plan: "Plan[Any]", shape: "Shape") -> dict[str, Any]:
 
-    against = plan.against
+    counted = task.records.read(plan.states)
     return {
         "question": plan.query.words(),
         "records": shape.rows,
         "persons": shape.persons,
-        "foreign": None if task.strict else str(task.counted(plan)),
-        "foreign_words": counted_words(task.counted(plan)) or None,
+        "foreign": None if task.records.strict else str(counted),
+        "foreign_words": counted_words(counted) or None,
         "promise": plan.guarantee(),
-        "against": against if isinstance(against, str) else {
-            "target": against.target, "known": list(against.known)
-        },
+        "against": adversary_fields(plan.against),
         "not_covered": [words for _, words in uncovered(plan)],
         "unit": plan.unit,
         "method": plan.method,
         "measures": dict(plan.measures),
         "plan": plan.fingerprint(),
         "files": [str(path) for path in task.places.named()],
-    }  # fmt: skip
+    }
 
 
 def _rows(task: Task, plan: "Plan[Any]", shape: "Shape") -> list[tuple[str, str]]:
+    from undertow.reporting import scope
 
-    counted = task.counted(plan)
+    counted = counted_words(task.records.read(plan.states))
     return [
         ("question", plan.query.words()),
-        ("records", count_words(shape.rows, shape.persons)),
-        ("foreign", counted_words(counted) or "refused by their row, which depends on the records"),
+        ("records", scope.records(shape.rows, shape.persons)),
+        ("foreign", counted or "refused by their row, which depends on the records"),
         *measure_rows(plan),
         ("promise", plan.guarantee()),
         *uncovered(plan),
@@ -287,10 +292,9 @@ def _rows(task: Task, plan: "Plan[Any]", shape: "Shape") -> list[tuple[str, str]
 
 
 def _tell(
-    task: Task, plan: "Plan[Any]", shape: "Shape", held: Held | None, left: float | None,
-    *, as_json: bool,
+    task: Task, plan: "Plan[Any]", shape: "Shape", made: "Reservation | None",
+    result: Mapping[str, Any], left: float | None, *, as_json: bool,
 ) -> None:  # fmt: skip
-    made = None if held is None else held.reserved
     again = made is not None and made.result is not None
     when = None if made is None else made.made
     if as_json:
@@ -299,7 +303,7 @@ def _tell(
             "made": when,
             "release_id": None if made is None else made.release_id,
             "ledger_entry": None if made is None else made.entry_hash,
-            "sha256": None if held is None else held.result.get("sha256"),
+            "sha256": None if made is None else result.get("sha256"),
             "left": left,
         }
         typer.echo(strict_json(_facts(task, plan, shape) | recorded))
@@ -317,46 +321,32 @@ def _tell(
 
 
 def _tell_intent(
-    task: Task, plan: "Plan[Any]", shape: "Shape", asked: Asked | None, *,
+    task: Task, plan: "Plan[Any]", shape: "Shape", asked: Foretold | None, *,
     dry_run: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    level = None if asked is None else asked.entry.level
-    spends = 0.0 if asked is None or asked.reserved or level is None else level
-    left = None if asked is None else asked.left
     if as_json:
-        foretold = {
+        told = {
             "dry_run": True,
             "release_id": None if asked is None else asked.entry.release_id,
-            "level": level,
-            "spends": spends,
-            "left": left,
-            "left_after": None if left is None else max(left - spends, 0.0),
+            "level": None if asked is None else asked.entry.level,
+            "spends": 0.0 if asked is None else asked.spends,
+            "left": None if asked is None else asked.left,
+            "left_after": None if asked is None else asked.left_after,
         }
-        typer.echo(strict_json(_facts(task, plan, shape) | foretold))
+        typer.echo(strict_json(_facts(task, plan, shape) | told))
         return
-    rows = _rows(task, plan, shape)
+    written = ", ".join(map(str, task.places.named())) or "nothing; name --output"
+    spending = [("spends", "there is no ledger: nothing is accounted")]
     if asked is not None:
-        rows.append(("release", asked.entry.release_id))
-    rows.append(("spends", _spends(asked)))
-    if left is not None:
-        after = max(left - spends, 0.0)
-        words = f"{level_words(left)} for these records, then {level_words(after)}"
-        rows.append(("left", words))
-    rows.append(("writes", ", ".join(map(str, task.places.named())) or "nothing; name --output"))
+        spending = spend_rows(
+            asked, "nothing more: it was recorded by an earlier run, whose outputs are published"
+        )
     why = "dry run" if dry_run else "no --output"
     show(
         f"What {task.verb} would do ({why}: nothing was drawn, recorded or written)",
-        rows,
+        [
+            *_rows(task, plan, shape),
+            *spending,
+            ("writes", written),
+        ],
     )
-
-
-def _spends(asked: Asked | None) -> str:
-    if asked is None:
-        return "there is no ledger: nothing is accounted"
-    if asked.recorded:
-        return "nothing more: it was recorded by an earlier run, whose outputs are published"
-    if asked.reserved:
-        return "nothing more: it was reserved by a run that did not end"
-    if asked.entry.level is None:
-        return "the whole account: a redaction stands in a ledger alone"
-    return f"a DP level of {above(asked.entry.level)}"

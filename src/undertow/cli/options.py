@@ -8,41 +8,49 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from undertow.cli.commands import option
+from undertow.cli.output import say
 from undertow.rounding import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from undertow.adversaries import Adversary, Against
+    from undertow.adversaries import Against
+    from undertow.ledger.book import Ledger
     from undertow.models.sets import AnyModel
+    from undertow.plan import Plan
     from undertow.queries import AnyQuery, Count, State
 
 __all__ = [
+    "AccountText",
     "AgainstOption",
-    "CountOption",
-    "FrequencyOption",
-    "HistogramOption",
+    "AgainstText",
+    "ConfidenceOption",
+    "DryRunOption",
+    "ForceOption",
     "JsonOption",
-    "KnownOption",
+    "KeyOption",
     "LengthOption",
-    "MeanOption",
+    "LimitText",
     "ModelOption",
     "ModelText",
     "Named",
+    "PlanOption",
+    "PlanText",
     "QueryText",
-    "StartOption",
-    "StatesOption",
-    "SumOption",
-    "TargetOption",
-    "TransitionOption",
+    "ReportOption",
+    "SourceOption",
+    "Unit",
+    "figure_kind",
     "find_state",
     "misuse",
     "names",
-    "read_against",
+    "numbers",
+    "open_ledger",
     "read_count",
     "read_range",
     "read_records",
@@ -57,6 +65,22 @@ class Named(StrEnum):
     informed = "informed"
 
 
+class Unit(StrEnum):
+    """What is protected."""
+
+    record = "record"
+    person = "person"
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+ConfidenceOption = Annotated[
+    float, typer.Option("--confidence", metavar="P", help="The chance that an interval holds.")
+]
+DryRunOption = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say what would be promised, spent and written; draw nothing."),
+]
 ModelOption = Annotated[
     Path | None,
     typer.Option(
@@ -65,48 +89,9 @@ ModelOption = Annotated[
         help="A model as JSON, as 'undertow fit --output' writes it, or a pedigree (.ped, .fam).",
     ),
 ]
-TransitionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--transition",
-        metavar="ROWS",
-        help="A transition matrix, row = from: '0.9,0.1;0.3,0.7' (fractions such as 1/3 too).",
-    ),
-]
-FrequencyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--frequency",
-        metavar="P",
-        help="For a pedigree: how frequent allele B is, a number or a range such as 0.05,0.5.",
-    ),
-]
-StatesOption = Annotated[
-    str | None,
-    typer.Option("--states", metavar="NAMES", help="State names; by default 0, 1, 2, ..."),
-]
-StartOption = Annotated[
-    str | None,
-    typer.Option("--start", metavar="LAW", help="'stationary' (default) or '0.5,0.5'."),
-]
 LengthOption = Annotated[
     int | None,
     typer.Option("--length", metavar="N", help="Records in a series; by default any number."),
-]
-CountOption = Annotated[
-    str | None,
-    typer.Option("--count", metavar="STATES", help="The number of records in these states."),
-]
-HistogramOption = Annotated[
-    bool, typer.Option("--histogram", help="The number of records in each state.")
-]
-SumOption = Annotated[
-    str | None,
-    typer.Option("--sum", metavar="LOW,HIGH", help="The sum of records clipped to a range."),
-]
-MeanOption = Annotated[
-    str | None,
-    typer.Option("--mean", metavar="LOW,HIGH", help="Their mean; needs --length."),
 ]
 AgainstOption = Annotated[
     Named | None,
@@ -116,16 +101,25 @@ AgainstOption = Annotated[
         show_choices=True,
     ),
 ]
-TargetOption = Annotated[
-    int | None,
-    typer.Option("--target", metavar="I", help="One attacker, who wants record I (from 0) ..."),
+PlanOption = Annotated[
+    Path, typer.Option("--plan", metavar="FILE", help="What 'undertow plan --output' wrote.")
 ]
-KnownOption = Annotated[
+ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write a report (.html, .json or .txt)."),
+]
+SourceOption = Annotated[
     str | None,
-    typer.Option("--known", metavar="I,J", help="... and knows these records (default: none)."),
+    typer.Option("--source", metavar="TEXT", help="Where the model came from, for the report."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
-
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="The key that the ledger is kept under, by default that in UNDERTOW_LEDGER_KEY.",
+    ),
+]
 
 _PEDIGREES = (".ped", ".fam", ".ped.gz", ".fam.gz")
 
@@ -134,12 +128,16 @@ _PEDIGREES = (".ped", ".fam", ".ped.gz", ".fam.gz")
 class ModelText:
     """The model as it was typed."""
 
-    model: Path | None
-    transition: str | None
-    states: str | None
-    start: str | None
-    length: int | None
-    frequency: str | None = None
+    model: ModelOption = None
+    transition: str | None = option(
+        "ROWS", "A transition matrix, row = from: '0.9,0.1;0.3,0.7' (fractions such as 1/3 too)."
+    )
+    states: str | None = option("NAMES", "State names; by default 0, 1, 2, ...")
+    start: str | None = option("LAW", "'stationary' (default) or '0.5,0.5'.")
+    length: LengthOption = None
+    frequency: str | None = option(
+        "P", "For a pedigree: how frequent allele B is, a number or a range such as 0.05,0.5."
+    )
 
     def read(self) -> "AnyModel":
         """Return the model; ``--length`` also completes a file that leaves the length open."""
@@ -153,9 +151,7 @@ class ModelText:
         for name, value in (("--states", self.states), ("--start", self.start)):
             if value is not None:
                 raise misuse(f"{name} goes with --transition; a model file says it itself")
-        if pedigree:
-            return self._pedigree(self.model)
-        return self._from_file(self.model)
+        return self._pedigree(self.model) if pedigree else self._from_file(self.model)
 
     def _pedigree(self, path: Path) -> "AnyModel":
         from undertow.models.pedigree import Pedigree
@@ -183,13 +179,11 @@ class ModelText:
                     f"row {position} of transition has {len(row)} entries, but there are "
                     f"{len(rows)} rows; the matrix must be square, rows separated by ';'"
                 )
-        start: Any = self.start
-        if start is not None and start.strip() != "stationary":
-            start = numbers(start, "--start")
+        start: Any = "stationary" if self.start is None else self.start.strip()
         return MarkovChain(
             rows,
             None if self.states is None else names(self.states, "--states"),
-            "stationary" if start is None or isinstance(start, str) else start,
+            start if start == "stationary" else numbers(start, "--start"),
             self.length,
         )
 
@@ -207,19 +201,36 @@ class ModelText:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitText:
+    """How much may leak, as it was typed."""
+
+    limit: float | None = option("L", "The leakage that is allowed at most.")
+    epsilon: float | None = option("L", "What --limit was called.", hidden=True)
+
+    def read(self) -> float:
+        """Return the limit, or refuse none and two."""
+        if (self.limit is None) == (self.epsilon is None):
+            raise misuse("say how much may leak at most, once: --limit 1")
+        if self.limit is not None:
+            return self.limit
+        say("warning: --epsilon is deprecated here: it is a limit on leakage, no DP level; --limit")
+        return self.epsilon or 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class QueryText:
-    """The question as it was typed: one of four."""
+    """A curator's question as it was typed: one of four, or none."""
 
-    count: str | None
-    histogram: bool
-    sum: str | None
-    mean: str | None
+    count: str | None = option("STATES", "The number of records in these states.")
+    histogram: bool = option(None, "The number of records in each state.", False)
+    sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
+    mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
 
-    def __post_init__(self) -> None:
-        """Refuse no question and two."""
+    @property
+    def asked(self) -> int:
+        """How many questions were typed."""
         typed = [text for text in (self.count, self.sum, self.mean) if text is not None]
-        if len(typed) + self.histogram != 1:
-            raise misuse("ask for one of --count, --histogram, --sum and --mean")
+        return len(typed) + self.histogram
 
     def read(self, model: "AnyModel") -> "AnyQuery":
         """Return the query, its states being those of the model."""
@@ -239,15 +250,87 @@ class QueryText:
         return Histogram()
 
 
-def read_against(against: Named | None, target: int | None, known: str | None) -> "Against":
-    """Return the adversary that was typed, ``any`` by default."""
-    if target is None:
-        if known is not None:
-            raise misuse("--known needs --target, the record that the attacker wants")
-        return "any" if against is None else against.value
-    if against is not None:
-        raise misuse("--target names one attacker; leave --against out")
-    return _attacker(target, known)
+@dataclass(frozen=True, slots=True)
+class AgainstText:
+    """The attacker as it was typed."""
+
+    against: AgainstOption = None
+    target: int | None = option("I", "One attacker, who wants record I (from 0) ...")
+    known: str | None = option("I,J", "... and knows these records (default: none).")
+
+    def read(self) -> "Against":
+        """Return the adversary, ``any`` by default."""
+        from undertow.adversaries import Adversary
+
+        if self.target is None:
+            if self.known is not None:
+                raise misuse("--known needs --target, the record that the attacker wants")
+            return "any" if self.against is None else self.against.value
+        if self.against is not None:
+            raise misuse("--target names one attacker; leave --against out")
+        return Adversary(self.target, read_records(self.known, "--known") if self.known else [])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanText:
+    """The plan's file, and whose signatures are accepted."""
+
+    plan: PlanOption
+    trust: list[str] | None = option(
+        "KEY", "Accept only a plan that this public key (or file) signed."
+    )
+
+    def read(self) -> "Plan[Any]":
+        """Return the plan."""
+        from undertow.cli.files import read_plan, read_trusted
+
+        return read_plan(self.plan, read_trusted(self.trust))
+
+
+@dataclass(frozen=True, slots=True)
+class AccountText:
+    """The ledger as it was typed."""
+
+    ledger: str | None = option("LEDGER", "The account to spend from: a file or URL")
+    dataset: str | None = option("NAME", "... and the data set in it.")
+    key: KeyOption = None
+    release_id: str | None = option(
+        "ID", "Its name; by default it follows from the asking.", name="--id"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse half an account."""
+        if (self.ledger is None) != (self.dataset is None):
+            raise misuse("--ledger and --dataset go together")
+        if self.release_id is not None and self.ledger is None:
+            raise misuse("--id goes with --ledger, where releases have names")
+
+    def files(self) -> list[Path]:
+        """Return the file of the ledger, none without one."""
+        return [] if self.ledger is None else [Path(self.ledger)]
+
+    def open(self) -> "Ledger | None":
+        """Return the account, None if nothing is accounted."""
+        return None if self.ledger is None else open_ledger(self.ledger, self.dataset, self.key)
+
+
+def open_ledger(where: str, dataset: str | None, key: Path | None = None) -> "Ledger":
+    """Return an account that exists; without a name the only one there is.
+
+    The key is that of ``--key``, or the one in UNDERTOW_LEDGER_KEY.
+    """
+    from undertow.errors import InvalidInput
+    from undertow.ledger.book import Ledger, datasets
+
+    if dataset is None:
+        found = datasets(where)
+        if len(found) != 1:
+            shown = ", ".join(found[:12]) or "none"
+            raise InvalidInput(
+                f"name the data set with --dataset: the ledger holds {len(found)}, {shown}"
+            )
+        dataset = found[0]
+    return Ledger(where, dataset, create=False, key=key)
 
 
 def read_count(text: str, model: "AnyModel") -> "Count":
@@ -292,18 +375,26 @@ def misuse(message: str) -> Exception:
     return typer.BadParameter(visible(message))
 
 
-def _attacker(target: int, known: str | None) -> "Adversary":
-    from undertow.adversaries import Adversary
-
-    return Adversary(target, read_records(known, "--known") if known else [])
-
-
 def read_range(text: str, option: str) -> tuple[float, float]:
     """Return the two ends of LOW,HIGH."""
     ends = numbers(text, option)
     if len(ends) != 2:
         raise misuse(f"{option} needs two numbers, LOW,HIGH; found {len(ends)}")
     return ends[0], ends[1]
+
+
+def figure_kind(path: Path) -> Literal["png", "svg"]:
+    """Return how a figure is to be drawn.
+
+    >>> figure_kind(Path("erased.svg"))
+    'svg'
+    """
+    match path.suffix.lower():
+        case ".png":
+            return "png"
+        case ".svg":
+            return "svg"
+    raise misuse(f"--figure needs a name that ends in .png or .svg; found {path.name!r}")
 
 
 def _number(text: str, option: str) -> float:

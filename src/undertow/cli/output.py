@@ -3,36 +3,52 @@
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from undertow import errors
+from undertow.cli.tables import show_table
 from undertow.cli.wording import in_cli_words
 from undertow.reporting.files import strict_json
 from undertow.rounding import above, below, odds, visible
 
 if TYPE_CHECKING:
+    from undertow.accounting import Foretold
+    from undertow.adversaries import Against
     from undertow.certificate import Leakage
     from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
+    "UNACCOUNTED",
     "above",
+    "adversary_fields",
+    "answer",
     "below",
     "counting",
     "interval",
     "leakage_fields",
+    "level_words",
     "meaning",
     "odds",
     "query_words",
     "refusals",
     "say",
     "show",
+    "spend_rows",
     "strict_json",
+    "ticking",
     "waiting",
 ]
+
+UNACCOUNTED = (
+    "not accounted in a ledger: every run draws anew and reveals more; "
+    "name one with --ledger and --dataset"
+)
+"""What is said of a release without a ledger."""
 
 _PATIENCE = 0.5
 """Seconds before a spinner appears: a quick answer needs none."""
@@ -61,16 +77,20 @@ def meaning(leak: "Leakage") -> str:
     )
 
 
+def adversary_fields(against: "Against") -> str | dict[str, Any]:
+    """Return an adversary as JSON has it: by name, or by target and known records."""
+    if isinstance(against, str):
+        return against
+    return {"target": against.target, "known": list(against.known)}
+
+
 def leakage_fields(leak: "Leakage") -> dict[str, Any]:
     """Return a leakage as the fields of a JSON object."""
-    against = leak.against
     return {
         "lower": leak.lower,
         "upper": leak.upper,
         "method": leak.method,
-        "against": against
-        if isinstance(against, str)
-        else {"target": against.target, "known": list(against.known)},
+        "against": adversary_fields(leak.against),
         "witness": None if leak.witness is None else leak.witness.to_dict(),
         "assumptions": list(leak.assumptions),
         "citation": leak.citation,
@@ -78,34 +98,44 @@ def leakage_fields(leak: "Leakage") -> dict[str, Any]:
     }
 
 
-def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Print labelled rows: a table on a terminal, plain unwrapped lines elsewhere.
+def level_words(level: float, budget: float = 1.0) -> str:
+    """Return what is left of a budget, in words.
 
-    Names are printed literally: nothing in them is a command to the terminal, or markup.
+    >>> level_words(0.25), level_words(2e-16)
+    ('a DP level of 0.25', 'nothing')
     """
-    from rich.console import Console
+    from undertow.ledger.rules import nothing
 
-    console = Console()
-    title, rows = visible(title), [(visible(label), visible(value)) for label, value in rows]
-    if not console.is_terminal:
-        width = max(len(label) for label, _ in rows)
-        typer.echo(title)
-        for label, value in rows:
-            typer.echo(f"  {label:<{width}}  {value}")
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+    return "nothing" if nothing(level, budget) else f"a DP level of {below(level)}"
 
-    table = Table(
-        title=Text(title, style="bold"), title_justify="left", box=SIMPLE_HEAD,
-        show_header=False, pad_edge=False,
-    )  # fmt: skip
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, value in rows:
-        table.add_row(Text(label), Text(value))
-    console.print(table)
+
+def spend_rows(asked: "Foretold", recorded: str) -> list[tuple[str, str]]:
+    """Return what a ledger would do with a release; ``recorded`` are the words for an old one."""
+    spends = "the whole account: a redaction stands in a ledger alone"
+    if asked.recorded:
+        spends = recorded
+    elif asked.found is not None:
+        spends = "nothing more: it was reserved by a run that did not end"
+    elif asked.entry.level is not None:
+        spends = f"a DP level of {above(asked.entry.level)}"
+    rows = [("release", asked.entry.release_id), ("spends", spends)]
+    if asked.left is None:
+        return rows
+    after = level_words(asked.left_after or 0.0)
+    return [*rows, ("left", f"{level_words(asked.left)} for these records, then {after}")]
+
+
+def answer(fields: Mapping[str, Any], tell: Callable[[], object], *, as_json: bool) -> None:
+    """Print an answer: for programs one JSON object, for people what ``tell`` prints."""
+    if as_json:
+        typer.echo(strict_json(fields))
+    else:
+        tell()
+
+
+def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Print labelled rows: a table on a terminal, plain unwrapped lines elsewhere."""
+    show_table(title, None, rows)
 
 
 def query_words(query: "AnyQuery | LocalQuery") -> str:
@@ -192,3 +222,11 @@ def counting(words: str) -> Iterator[Callable[[int, int], object]]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(words, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def ticking(words: str, total: int) -> Iterator[Callable[[], object]]:
+    """Show a bar on stderr, on a terminal only; each call is one step of ``total``."""
+    done = count(1)
+    with counting(words) as tell:
+        yield lambda: tell(next(done), total)

@@ -2,35 +2,26 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from undertow.cli.local_options import LocalText, ObjectiveOption, RedactedOption, SeriesOption
+from undertow.cli.commands import command, option
+from undertow.cli.files import check_written, write_text
+from undertow.cli.local_options import LocalText
 from undertow.cli.local_output import is_local, local_rows, show_chances, uncovered
 from undertow.cli.options import (
-    AgainstOption,
-    CountOption,
-    FrequencyOption,
-    HistogramOption,
+    AgainstText,
+    ForceOption,
     JsonOption,
-    KnownOption,
-    LengthOption,
-    MeanOption,
-    ModelOption,
+    LimitText,
     ModelText,
     QueryText,
-    StartOption,
-    StatesOption,
-    SumOption,
-    TargetOption,
-    TransitionOption,
     find_state,
     misuse,
-    read_against,
     read_records,
 )
-from undertow.cli.output import above, interval, refusals, show, waiting
+from undertow.cli.output import above, interval, show, waiting
 from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
@@ -41,80 +32,33 @@ if TYPE_CHECKING:
 __all__ = ["plan", "plan_rows"]
 
 
-class Covers(StrEnum):
-    """Which shapes of data the proof must cover."""
-
-    series = "series"
-    windows = "windows"
-    any = "any"
-
-
-class Unit(StrEnum):
-    """What the promise protects."""
-
-    record = "record"
-    person = "person"
-
-
 Method = StrEnum("Method", {name: name for name in method_names()})  # type: ignore[misc]
 _BEST = Method(BEST)
 """How the noise is calibrated, from the registry."""
 
 
+@command
 def plan(
-    epsilon: Annotated[
-        float,
-        typer.Option("--epsilon", metavar="E", help="The leakage that is allowed at most."),
-    ],
-    model: ModelOption = None,
-    transition: TransitionOption = None,
-    states: StatesOption = None,
-    start: StartOption = None,
-    length: LengthOption = None,
-    frequency: FrequencyOption = None,
-    count: CountOption = None,
-    histogram: HistogramOption = False,
-    sum_: SumOption = None,
-    mean: MeanOption = None,
-    series: SeriesOption = False,
-    redacted: RedactedOption = False,
-    objective: ObjectiveOption = None,
-    against: AgainstOption = None,
-    target: TargetOption = None,
-    known: KnownOption = None,
-    method: Annotated[
-        Method,
-        typer.Option("--method", help="How to calibrate; 'best' takes the least certified error."),
-    ] = _BEST,
-    pairs: Annotated[
-        str | None,
-        typer.Option(
-            "--pairs", metavar="A:B,C:D", help="Only these values must not be told apart."
-        ),
-    ] = None,
-    protect: Annotated[
-        str | None,
-        typer.Option("--protect", metavar="I,J", help="Only these records need protection."),
-    ] = None,
-    covers: Annotated[
-        Covers,
-        typer.Option(
-            "--covers",
-            help="Proved for whole series, for one window of each, or for any windows and groups.",
-        ),
-    ] = Covers.series,
-    unit: Annotated[
-        Unit,
-        typer.Option("--unit", help="What is protected: one record, or all records of a person."),
-    ] = Unit.record,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write the plan there.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
-    key: Annotated[
-        Path | None,
-        typer.Option("--sign", metavar="KEYFILE", help="Sign the plan ('undertow keys new')."),
-    ] = None,
+    most: LimitText,
+    model: ModelText,
+    asked: QueryText,
+    local: LocalText,
+    who: AgainstText,
+    method: Method = option(
+        None, "How to calibrate; 'best' takes the least certified error.", _BEST
+    ),
+    pairs: str | None = option("A:B,C:D", "Only these values must not be told apart."),
+    covers: Literal["series", "windows", "any"] = option(
+        None,
+        "Proved for whole series, for one window of each, or for any windows and groups.",
+        "series",
+    ),
+    unit: Literal["record", "person"] = option(
+        None, "What is protected: one record, or all records of a person.", "record"
+    ),
+    output: Path | None = option("FILE", "Write the plan there."),
+    force: ForceOption = False,
+    key: Path | None = option("KEYFILE", "Sign the plan ('undertow keys new').", name="--sign"),
     as_json: JsonOption = False,
 ) -> None:
     """The least noise that keeps what is revealed below a limit.
@@ -125,61 +69,54 @@ def plan(
     \b
     Examples:
       undertow plan --transition '0.882,0.118;0.305,0.695' --states inactive,active \\
-        --count active --epsilon 1 --output plan.json
-      undertow plan --model chain.json --histogram --epsilon 1 --against ignorant
-      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --epsilon 1 --json
-      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --epsilon 1 \\
+        --count active --limit 1 --output plan.json
+      undertow plan --model chain.json --histogram --limit 1 --against ignorant
+      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --limit 1 --json
+      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 1 \\
         --method quilt --protect 3,5
-      undertow plan --model chain.json --histogram --epsilon 1 --covers any --output weeks.json
-      undertow plan --model chain.json --series --epsilon 2 --output flips.json
-      undertow plan --model chain.json --length 300 --redacted --protect 150 --epsilon 1 \\
+      undertow plan --model chain.json --histogram --limit 1 --covers any --output weeks.json
+      undertow plan --model chain.json --series --limit 2 --output flips.json
+      undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
         --output erasures.json
     """
-    with refusals(as_json):
-        local = LocalText(series, redacted, protect, objective)
-        _check_one(local, [count, sum_, mean], histogram, pairs)
-        shape = _shape(local, covers, unit)
-        if force and output is None:
-            raise misuse("--force goes with --output")
-        who = read_against(against, target, known)
-        described = ModelText(model, transition, states, start, length, frequency).read()
-        alike = None if pairs is None else _pairs(pairs, described)
-        records = None
-        if local.asked:
-            query: AnyQuery | LocalQuery = local.read(length)
-        else:
-            query = QueryText(count, histogram, sum_, mean).read(described)
-            records = None if protect is None else read_records(protect, "--protect")
-        if output is not None:
-            from undertow.cli.files import check_output
+    if asked.asked + local.asked != 1:
+        raise misuse("ask for one of --count, --histogram, --sum, --mean, --series and --redacted")
+    if local.asked and pairs is not None:
+        raise misuse("--pairs goes with a curator's question; a series hides all values")
+    shape = _shape(local, covers, unit)
+    check_written(output, force=force)
+    limit, against, described = most.read(), who.read(), model.read()
+    alike = None if pairs is None else _pairs(pairs, described)
+    query: AnyQuery | LocalQuery
+    if local.asked:
+        query, records = local.read(model.length), None
+    else:
+        query = asked.read(described)
+        records = None if local.protect is None else read_records(local.protect, "--protect")
+    if key is not None:
+        from undertow.signatures import check_private
 
-            check_output(output, force=force)
-        if key is not None:
-            from undertow.signatures import check_private
+        check_private(key)
+    with waiting("searching for the least noise"):
+        from undertow.planning.search import calibrate
 
-            check_private(key)
-        with waiting("searching for the least noise"):
-            from undertow.planning.search import calibrate
+        found = calibrate(
+            query, described, limit, against, str(method),
+            pairs=alike, protect=records, objective=local.aim(), **shape,
+        )  # fmt: skip
+    text = found.to_json() + "\n"
+    if key is not None:
+        from undertow.signatures import sign
 
-            found = calibrate(
-                query, described, epsilon, who, str(method),
-                pairs=alike, protect=records, objective=local.aim(), **shape,
-            )  # fmt: skip
-        text = found.to_json() + "\n"
-        if key is not None:
-            from undertow.signatures import sign
-
-            text = sign(text, key) + "\n"
-        if output is not None:
-            from undertow.cli.files import write_text
-
-            write_text(output, text, force=force)
-        if as_json:
-            typer.echo(text, nl=False)
-        else:
-            written = [] if output is None else [("written to", str(output))]
-            show("The plan", [*plan_rows(found), *written])
-            show_chances(found)
+        text = sign(text, key) + "\n"
+    if output is not None:
+        write_text(output, text, force=force)
+    if as_json:
+        typer.echo(text, nl=False)
+    else:
+        written = [] if output is None else [("written to", str(output))]
+        show("The plan", [*plan_rows(found), *written])
+        show_chances(found)
 
 
 def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
@@ -202,38 +139,19 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 
 def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
-    from undertow.mechanisms import DiscreteLaplace
-
-    noise = "discrete Laplace" if isinstance(plan.mechanism, DiscreteLaplace) else "Laplace"
     return [
-        ("noise", f"{noise}, scale {above(plan.mechanism.scale)}"),
+        ("noise", f"{plan.mechanism.words}, scale {above(plan.mechanism.scale)}"),
         ("DP level", above(plan.dp_epsilon)),
-        ("leakage", f"{interval(plan.leakage)}; {plan.epsilon:g} is allowed"),
+        ("leakage", f"{interval(plan.leakage)}; {plan.limit:g} is allowed"),
         ("expected error", f"{plan.expected_error:.6g}"),
         ("error bar", f"within {plan.accuracy(0.05):.6g} with probability 95%"),
     ]
 
 
-def _check_one(
-    local: LocalText, typed: "list[str | None]", histogram: bool, pairs: str | None
-) -> None:
-    """Refuse no question and two."""
-    if sum(text is not None for text in typed) + histogram + local.asked != 1:
-        raise misuse("ask for one of --count, --histogram, --sum, --mean, --series and --redacted")
-    if local.asked and pairs is not None:
-        raise misuse("--pairs goes with a curator's question; a series hides all values")
-
-
-def _shape(local: LocalText, covers: Covers, unit: Unit) -> dict[str, Any]:
+def _shape(local: LocalText, covers: str, unit: str) -> dict[str, Any]:
     """Return what calibrate is told about the shapes of data and the unit, if it is told."""
-    asked = {
-        name: choice.value
-        for name, choice, default in (
-            ("covers", covers, Covers.series),
-            ("unit", unit, Unit.record),
-        )
-        if choice is not default
-    }
+    asked = {"covers": str(covers)} if covers != "series" else {}
+    asked |= {"unit": str(unit)} if unit != "record" else {}
     if local.asked and asked:
         raise misuse(f"--{next(iter(asked))} goes with a curator's question, not with a series")
     return asked

@@ -5,8 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from undertow.cli.commands import option
 from undertow.cli.files import check_output, check_report, write_bytes
-from undertow.cli.options import misuse
+from undertow.cli.options import ForceOption, ReportOption, misuse
 from undertow.errors import InvalidInput
 from undertow.reporting.files import csv_bytes, strict_json
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from undertow.releasing import Release
     from undertow.reporting.report import Report
 
-__all__ = ["Places", "published"]
+__all__ = ["AnswerFiles", "published"]
 
 _PUBLISHED = (
     "question", "numbers", "probability", "records", "persons", "window", "groups", "made",
@@ -23,12 +24,12 @@ _PUBLISHED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class AnswerFiles:
     """Where the answer and the report go."""
 
-    output: Path | None
-    report: Path | None
-    force: bool
+    output: Path | None = option("FILE", "Write the answer there (.json or .csv).")
+    report: ReportOption = None
+    force: ForceOption = False
 
     def __post_init__(self) -> None:
         """Refuse names that do not say what to write."""

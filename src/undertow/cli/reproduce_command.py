@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from undertow.cli.commands import command, option
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import counting, refusals, show, strict_json
+from undertow.cli.output import show, strict_json, ticking
 from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 
+@command
 def reproduce(
     wanted: Annotated[
         list[str] | None,
@@ -23,23 +25,12 @@ def reproduce(
             metavar="RESULTS", help="'all', a paper, or results such as wang2016:fig2a."
         ),
     ] = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="Only say which results there are.")
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer points and draws: minutes instead of an hour.")
-    ] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="DIR", help="The papers' data sets; else stand-ins."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of simulations.")] = 1,
-    output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where pages and figures go.")
-    ] = Path("reproduction"),
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Compute again what the folder already has.")
-    ] = False,
+    listed: bool = option(None, "Only say which results there are.", False, name="--list"),
+    quick: bool = option(None, "Fewer points and draws: minutes instead of an hour.", False),
+    data: Path | None = option("DIR", "The papers' data sets; else stand-ins."),
+    seed: int = option("N", "Of simulations.", 1),
+    output: Path = option("DIR", "Where pages and figures go.", Path("reproduction")),
+    fresh: bool = option(None, "Compute again what the folder already has.", False),
     as_json: JsonOption = False,
 ) -> None:
     """Recompute what the papers print, and say what agrees, what does not, and why.
@@ -53,27 +44,26 @@ def reproduce(
       undertow reproduce wang2016:fig2a --quick --output reproduction
       undertow reproduce wang2016:lemma4.7 --quick --output reproduction --json
     """
-    with refusals(as_json):
-        if not listed and not wanted:
-            raise misuse("name what to reproduce: all, a paper's key, or a result (see --list)")
-        if seed < 0:
-            raise misuse(f"--seed must be 0 or more; found {seed}")
-        from undertow.papers.registry import Setting, find_results
+    if not listed and not wanted:
+        raise misuse("name what to reproduce: all, a paper's key, or a result (see --list)")
+    if seed < 0:
+        raise misuse(f"--seed must be 0 or more; found {seed}")
+    from undertow.papers.registry import Setting, find_results
 
-        found = find_results(wanted or ["all"])
-        if listed:
-            _tell_list(found, as_json)
-            return
-        if data is not None and not data.is_dir():
-            raise misuse(f"--data must be a folder; found {data}")
-        setting = Setting(quick, data, seed)
-        runs = _run(found, setting, output, fresh)
-        if as_json:
-            from undertow.papers.pages import manifest
+    found = find_results(wanted or ["all"])
+    if listed:
+        _tell_list(found, as_json)
+        return
+    if data is not None and not data.is_dir():
+        raise misuse(f"--data must be a folder; found {data}")
+    setting = Setting(quick, data, seed)
+    runs = _run(found, setting, output, fresh)
+    if as_json:
+        from undertow.papers.pages import manifest
 
-            typer.echo(strict_json(manifest(runs, setting)))
-        else:
-            _tell(runs, output)
+        typer.echo(strict_json(manifest(runs, setting)))
+    else:
+        _tell(runs, output)
 
 
 def _run(found: "list[Result]", setting: "Setting", output: Path, fresh: bool) -> "list[Run]":
@@ -81,16 +71,9 @@ def _run(found: "list[Result]", setting: "Setting", output: Path, fresh: bool) -
     from undertow.papers.store import reproduce as compute
     from undertow.reporting.files import reason
 
-    done = 0
-    with counting("recomputing") as tell:
-
-        def told(_: object, __: bool) -> None:
-            nonlocal done
-            done += 1
-            tell(done, len(found))
-
+    with ticking("recomputing", len(found)) as tick:
         try:
-            return compute(found, setting, output, fresh=fresh, told=told)
+            return compute(found, setting, output, fresh=fresh, told=lambda *_: tick())
         except OSError as error:
             raise InvalidInput(f"cannot write to {output}: {reason(error)}") from error
 

@@ -1,56 +1,32 @@
 """``undertow validate``: what a curator should know about a table before releasing from it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from undertow.cli.data_options import (
-    AlleleOption,
-    ByOption,
-    DataArgument,
-    DataText,
-    EveryOption,
-    GapsOption,
-    GroupsOption,
-    LocusOption,
-    PersonOption,
-    StateOption,
-    TimeOption,
-    ValueOption,
-    WindowOption,
-    people_of,
-)
+from undertow.cli.commands import command, option
+from undertow.cli.data_options import DataArgument, DataText
+from undertow.cli.local_output import is_local
 from undertow.cli.options import JsonOption
-from undertow.cli.output import refusals, show, strict_json, waiting
+from undertow.cli.output import show, strict_json, waiting
 from undertow.cli.tables import show_table
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
     from undertow.data.problems import Problem
     from undertow.data.table import Data, Shape
-    from undertow.queries import AnyQuery, State
+    from undertow.plan import Plan
+    from undertow.queries import AnyQuery
 
 __all__ = ["validate"]
 
 
+@command
 def validate(
     data: DataArgument,
-    value: ValueOption = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option("--plan", metavar="FILE", help="The plan whose states or range must fit."),
-    ] = None,
-    person: PersonOption = None,
-    time: TimeOption = None,
-    state: StateOption = None,
-    every: EveryOption = None,
-    by: ByOption = None,
-    groups: GroupsOption = None,
-    gaps: GapsOption = "split",
-    window: WindowOption = None,
-    locus: LocusOption = None,
-    allele: AlleleOption = None,
+    reading: DataText,
+    plan: Path | None = option("FILE", "The plan whose states or range must fit."),
     as_json: JsonOption = False,
 ) -> None:
     """What is odd about a table: missing and foreign values, by column and row; look-alikes.
@@ -61,30 +37,23 @@ def validate(
     Example:
       undertow validate activity.csv.gz --value steps --state 'steps > 0' --plan plan.json
     """
-    with refusals(as_json):
-        options = DataText(
-            value, person, time, state, every, by, groups, gaps, window, locus, allele
-        )
-        with waiting("reading the data"):
-            query: AnyQuery | None = None
-            states: tuple[State, ...] = ()
-            people: tuple[Any, ...] = ()
-            if plan is not None:
-                from undertow.cli.files import read_plan
-                from undertow.queries import Histogram, Redacted, Series
+    with waiting("reading the data"):
+        query: AnyQuery | None = None
+        read: Plan[Any] | None = None
+        if plan is not None:
+            from undertow.cli.files import read_plan
+            from undertow.queries import Histogram
 
-                read = read_plan(plan)
-                local = isinstance(read.query, Series | Redacted)
-                query, states = Histogram() if local else read.noise.query, read.states
-                people = people_of(read)
-            table = options.read(data, states, people)
-            problems = table.problems(query, states)
-            shape = _shape(table)
-        if as_json:
-            listed = [{"column": p.column, "row": p.row, "what": p.what} for p in problems]
-            typer.echo(strict_json(_fields(shape) | {"problems": listed}))
-        else:
-            _tell(shape, problems)
+            read = read_plan(plan)
+            query = Histogram() if is_local(read) else read.noise.query
+        table = reading.read_for(data, read)
+        problems = table.problems(query, () if read is None else read.states)
+        shape = _shape(table)
+    if as_json:
+        listed = [{"column": p.column, "row": p.row, "what": p.what} for p in problems]
+        typer.echo(strict_json(_fields(shape) | {"problems": listed}))
+    else:
+        _tell(shape, problems)
     if problems:
         raise typer.Exit(1)
 

@@ -17,10 +17,12 @@ from undertow.queries import State
 if TYPE_CHECKING:
     from undertow.data.table import Data
 
-__all__ = ["Coded", "Lookup", "Rule", "coded", "named"]
+__all__ = ["Coded", "Erased", "Lookup", "Rule", "coded", "named"]
 
 Numbers = npt.NDArray[Any]
-Restore = Callable[[Sequence[State], Numbers, npt.NDArray[np.bool_] | None], Any]
+Erased = npt.NDArray[np.bool_] | None
+"""Which records are erased; None: none can be."""
+Restore = Callable[[Sequence[State], Numbers, Erased], Any]
 """Puts outputs (their names, the number of each record, which are erased) into the old form."""
 
 _PLAIN = (str, bytes, bool, int, float)
@@ -122,9 +124,7 @@ def _array(data: npt.NDArray[Any], rule: Rule) -> Coded:
     lengths = np.full(rows, width, dtype=np.int64)
     codes = _settled(numbers, rule, lengths, many=data.ndim == 2)
 
-    def restore(
-        names: Sequence[State], found: Numbers, erased: npt.NDArray[np.bool_] | None
-    ) -> Any:
+    def restore(names: Sequence[State], found: Numbers, erased: Erased) -> Any:
         table = _names_array(names, data.dtype)
         plain = Rule(tuple(names)).plainly_numbered and table.dtype == found.dtype
         values = found if plain else table[found]
@@ -164,9 +164,7 @@ def _column(data: Any, rule: Rule) -> Coded:
         raise InvalidInput("the series has no records")
     codes = _settled(_numbers(values, rule), rule, lengths, many=False)
 
-    def restore(
-        names: Sequence[State], found: Numbers, erased: npt.NDArray[np.bool_] | None
-    ) -> Any:
+    def restore(names: Sequence[State], found: Numbers, erased: Erased) -> Any:
         outputs = _shown(named(names, found), erased)
         if _library(data) == "pandas":
             kind = None if erased is None else object  # else None would make numbers of names
@@ -195,9 +193,7 @@ def _listed(data: Any, rule: Rule) -> Coded:
     flat = [record for one in series for record in one]
     codes = _settled(_numbers(flat, rule), rule, lengths, many=many)
 
-    def restore(
-        names: Sequence[State], found: Numbers, erased: npt.NDArray[np.bool_] | None
-    ) -> Any:
+    def restore(names: Sequence[State], found: Numbers, erased: Erased) -> Any:
         outputs, ends = _shown(named(names, found), erased), np.cumsum(lengths).tolist()
         parts = [outputs[end - size : end] for size, end in zip(lengths, ends, strict=True)]
         if not many:
@@ -210,7 +206,7 @@ def _listed(data: Any, rule: Rule) -> Coded:
     return Coded(codes, lengths, lengths, None, restore)
 
 
-def _like(item: Any, part: list[Any], erased: npt.NDArray[np.bool_] | None) -> Any:
+def _like(item: Any, part: list[Any], erased: Erased) -> Any:
     """Return the outputs of one series in a list in the form that the series had."""
     if isinstance(item, tuple):
         return tuple(part)
@@ -294,7 +290,7 @@ def _where(place: int, lengths: npt.NDArray[np.int64], many: bool) -> str:
     return f"record {record} of series {series}" if many else f"record {record}"
 
 
-def _shown(outputs: list[Any], erased: npt.NDArray[np.bool_] | None) -> list[Any]:
+def _shown(outputs: list[Any], erased: Erased) -> list[Any]:
     if erased is None:
         return outputs
     return [None if gone else name for name, gone in zip(outputs, erased.tolist(), strict=True)]

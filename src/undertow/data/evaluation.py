@@ -5,6 +5,7 @@ record moves an answer by no more than its sensitivity.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["Answers", "evaluate"]
+__all__ = ["Answers", "evaluate", "weighted"]
 
 _CODE, _STEP, _N, _INSIDE = "\0code", "\0step", "\0n", "\0inside"
 _HIGH, _LOW = "\0high", "\0low"
@@ -123,13 +124,16 @@ def _linear(data: "Data", lattice: Lattice) -> Answers:
     places: list[list[int]] = [[] for _ in asked.totals]
     for group, inside, place, absent in _ordered(data, step, asked):
         places[group] += [place] * inside + [gap] * absent
-    # record t has |weight| of the steps, and the weight's sign; halves are rounded up
-    half = lattice.steps
-    numbers = [
-        [sum((2 * p * w + half) // (2 * half) for p, w in zip(row, weights, strict=True))]
-        for row in places
-    ]
-    return Answers(asked.names, numbers, asked.totals)
+    return Answers(asked.names, [[weighted(row, lattice)] for row in places], asked.totals)
+
+
+def weighted(places: Sequence[int], lattice: Lattice) -> int:
+    """Return the steps of a weighted sum: a record has |weight| of them, with the weight's sign.
+
+    Halves are rounded up. The places are those of as many records as there are weights.
+    """
+    steps, pairs = lattice.steps, zip(places, lattice.weights or (), strict=True)
+    return sum((2 * place * weight + steps) // (2 * steps) for place, weight in pairs)
 
 
 def _ordered(data: "Data", step: "pl.Expr", asked: "_Asked") -> "list[tuple[int, bool, int, int]]":

@@ -5,7 +5,7 @@ Times are whole numbers here: microseconds since 1970 in UTC, or the numbers of 
 
 import datetime as dt
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.objects import moment, plain, whole
@@ -14,11 +14,25 @@ from undertow.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["ABSENT", "GROUP", "PERSON", "ROW", "TIME", "Facts", "Grid", "step_of", "step_words"]
+__all__ = [
+    "ABSENT",
+    "GROUP",
+    "PERSON",
+    "ROW",
+    "TIME",
+    "WRONG",
+    "Grid",
+    "Shape",
+    "step_of",
+    "step_words",
+]
 
 ROW, PERSON, TIME, GROUP, ABSENT = "\0row", "\0person", "\0time", "\0group", "\0absent"
 """Columns of the frame of rows: the row's number, who, when, in which group, and how many steps
 are absent after it."""
+
+WRONG = ("nobody", "untimed", "twice", "off")
+"""What can be wrong with a row, in the order in which it is told."""
 
 _TOTAL, _ROWS, _LENGTH, _NAMED, _SPLIT = "\0total", "\0rows", "\0length", "\0named", "\0split"
 _UNTIMED, _TIMES, _FIRST, _LAST = "\0untimed", "\0times", "\0first", "\0last"
@@ -67,20 +81,32 @@ def step_words(step: int, *, clock: bool) -> int | str:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Public facts about some rows, and what is wrong with them: see `Shape`."""
+class Shape:
+    """The public facts about a data set.
+
+    ``rows``, ``persons`` and ``longest`` speak of the records in the window, whatever their
+    group, absent steps that became records among them; ``longest`` is the most of one person.
+    ``gaps`` says whether some step is absent; ``start`` and ``end`` are the first and the last
+    time, as ISO texts or whole numbers.
+
+    The others speak of persons with a released record: one in the window and in a group that is
+    answered for. ``series`` counts the steps of the longest whole series (all times and groups,
+    absent steps counted where the step of time is known), ``shortest`` the fewest released
+    records of a person. ``windowed`` says that someone has records outside the window, ``split``
+    that someone's records in the window are not all in one group: in several, or some in none.
+    """
 
     rows: int
     persons: int
     longest: int
     gaps: bool
-    start: int | None
-    end: int | None
-    series: int
-    shortest: int
-    windowed: bool
-    split: bool
-    wrong: str | None
+    start: int | str | None = None
+    end: int | str | None = None
+    groups: tuple[Any, ...] | None = None
+    series: int = field(kw_only=True)
+    shortest: int = field(kw_only=True)
+    windowed: bool = field(kw_only=True)
+    split: bool = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,23 +280,17 @@ class Grid:
             facts.append((pl.col(_APART) != 0).any().alias("off"))
         return persons.select(facts)
 
-    def told(self, found: "pl.DataFrame") -> Facts:
-        """Return the facts that a query found."""
+    def told(self, found: "pl.DataFrame") -> tuple[Shape, str | None]:
+        """Return the facts that a query found, but for groups, and what is wrong with the rows."""
         fact = found.row(0, named=True)
-        order = ("nobody", "untimed", "twice", "off")
-        return Facts(
-            rows=fact["rows"],
-            persons=fact["persons"],
-            longest=fact["longest"],
+        names = ("rows", "persons", "longest", "series", "shortest", "windowed", "split")
+        shape = Shape(
+            **{name: fact[name] for name in names},
             gaps=bool(self.step is not None and not self.fill and fact["gaps"]),
             start=fact.get("start"),
             end=fact.get("end"),
-            series=fact["series"],
-            shortest=fact["shortest"],
-            windowed=fact["windowed"],
-            split=fact["split"],
-            wrong=next((kind for kind in order if fact.get(kind)), None),
         )
+        return shape, next((kind for kind in WRONG if fact.get(kind)), None)
 
     def culprits(self, frame: "pl.LazyFrame", wrong: str) -> "pl.LazyFrame":
         """Return the rows with which something is wrong, in order; ``frame`` has them numbered."""

@@ -244,10 +244,6 @@ def _of_objects(column: Column, name: Any) -> Label:
     return own.get(label, label)
 
 
-def _of_nothing(column: Column, name: Any) -> Label:
-    return _of_objects(column, name)
-
-
 def _of_other(column: Column, name: Any) -> Label:
     column.key()  # says why it names no groups
     return _of_objects(column, name)
@@ -260,7 +256,7 @@ _KINDS: dict[str, Callable[[Column, Any], Label]] = {
     "truth": _of_truth,
     "time": _of_time,
     "objects": _of_objects,
-    "nothing": _of_nothing,
+    "nothing": _of_objects,
     "other": _of_other,
 }
 

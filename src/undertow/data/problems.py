@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.grid import GROUP, ROW
+from undertow.data.grid import GROUP, ROW, WRONG
 from undertow.data.groups import look_alikes
 from undertow.data.sources import scan
 from undertow.data.sql import TEXT
@@ -24,7 +24,6 @@ SHOWN = 10
 """Rows that are named for each kind of problem; the others are counted."""
 
 _TEST, _N, _ROWS = "\0test", "\0n", "\0rows"
-_WRONG = ("nobody", "untimed", "twice", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +57,9 @@ def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) ->
 
     grid = data.grid
     kinds: list[tuple[str | None, str, pl.LazyFrame]] = []
-    for wrong in _WRONG:
-        if wrong == "nobody" and grid.person is None:
-            continue
-        if wrong in ("untimed", "twice") and grid.time is None:
-            continue
-        if wrong == "off" and grid.step is None:
+    for wrong in WRONG:
+        needed = {"nobody": grid.person, "off": grid.step}.get(wrong, grid.time)
+        if needed is None:
             continue
         column, what = grid.complaint(wrong)
         kinds.append((column, what, grid.culprits(data.rows(numbered=True), wrong)))

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from undertow.data.codes import Coded, Rule
+from undertow.data.codes import Coded, Erased, Numbers, Rule
 from undertow.data.columns import Column, column_of_name, part_of
 from undertow.data.grid import GROUP, PERSON, ROW, TIME
 from undertow.errors import InvalidInput, NotSupported
@@ -93,9 +92,7 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
         spans = places[np.append(begins[1:], found.height) - 1] + 1
         places = None if (spans == lengths).all() else places
 
-    def restore(
-        names: Sequence[State], numbers: npt.NDArray[Any], erased: npt.NDArray[np.bool_] | None
-    ) -> "pl.DataFrame":
+    def restore(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.DataFrame":
         written = {name: _given(data.source.columns[name], name, found, data) for name in kept}
         written[title] = _outputs(names, numbers, erased)
         if erased is not None:
@@ -122,7 +119,7 @@ def _title(data: "Data", kept: Sequence[str]) -> str:
     return title
 
 
-def _codes(data: "Data", found: "pl.DataFrame", rule: Rule) -> npt.NDArray[Any]:
+def _codes(data: "Data", found: "pl.DataFrame", rule: Rule) -> Numbers:
     """Return the number of each record, or refuse the first that has none, by its row."""
     codes = found[_CODE].fill_null(-1).to_numpy().astype(np.int64)
     without, there = codes < 0, found[_THERE].to_numpy()
@@ -153,9 +150,7 @@ def _given(column: Column, name: str, found: "pl.DataFrame", data: "Data") -> "p
     return pl.Series([names[place] for place in found[key]], strict=False)
 
 
-def _outputs(
-    names: Sequence[State], numbers: npt.NDArray[Any], erased: npt.NDArray[np.bool_] | None
-) -> "pl.Series":
+def _outputs(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.Series":
     """Return the names of outputs as a column; an erased one is null."""
     import polars as pl
 

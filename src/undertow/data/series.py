@@ -1,9 +1,13 @@
-"""Series of records: one per person and unbroken run, for fitting a model."""
+"""Series of records, one per person and unbroken run, and rows of numbers: for fitting a model."""
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.grid import PERSON, ROW, TIME
+from undertow.data.columns import column_of_name
+from undertow.data.grid import GROUP, PERSON, ROW, TIME
+from undertow.data.sources import open_source
 from undertow.data.sql import NUMBER, TEXT, TRUTH
 from undertow.errors import InvalidInput
 from undertow.queries import State
@@ -13,14 +17,16 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["MOST_RECORDS", "sequences"]
+__all__ = ["MOST_RECORDS", "read_numbers", "sequences"]
 
 MOST_RECORDS = 10**8
 """Records that are listed one by one; a single wrong time can make any number of absent steps."""
 _CODE, _FIRST, _THERE = "\0code", "\0first", "\0there"
 
 
-def sequences(data: "Data", states: tuple[State, ...] | None) -> list[list[Any]]:
+def sequences(
+    data: "Data", states: tuple[State, ...] | None, *, apart: bool = False
+) -> list[list[Any]]:
     """Return the records of each person in order, a new list after every gap: `Data.sequences`.
 
     Persons come in the order of their first row. Fields of a CSV file are numbers if all of them
@@ -52,11 +58,37 @@ def sequences(data: "Data", states: tuple[State, ...] | None) -> list[list[Any]]
     else:
         records = [None if code is None else names[code] for code in found[_CODE]]
     times = range(found.height) if grid.time is None else found[TIME]
-    return _runs(data, zip(found[_FIRST], times, records, strict=True))
+    groups = found[GROUP].rle_id() if apart else repeat(0, found.height)
+    return _runs(data, zip(zip(found[_FIRST], groups, strict=True), times, records, strict=True))
 
 
-def _runs(data: "Data", rows: Iterable[tuple[int, int, Any]]) -> list[list[Any]]:
-    """Return the records of rows (person, time, record), which are in order, split at gaps."""
+def read_numbers(path: str | Path, columns: Sequence[str]) -> tuple[list[list[float]], int]:
+    """Return the rows of a file in which all the columns hold a number, and how many lack one.
+
+    A column must hold numbers only, apart from missing values.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "heights.csv")
+    ...     _ = path.write_text("father,child\\n70,68\\n71,NA\\n66.5,65\\n")
+    ...     read_numbers(path, ["father", "child"])
+    ([[70.0, 68.0], [66.5, 65.0]], 1)
+    """
+    source = open_source(Path(path), {name: {"value"} for name in columns})
+    made = {name: source.columns[name].planes().get(NUMBER) for name in columns}
+    numbers = {name: part.alias(name) for name, part in made.items() if part is not None}
+    there = [source.columns[name].there().alias(f"\0{name}") for name in columns]
+    (found,) = source.collect(source.frame.select(*numbers.values(), *there))
+    for name in columns:
+        if name not in numbers or (found[f"\0{name}"] & found[name].is_null()).any():
+            raise InvalidInput(f"the column {name!r} of {path} must hold numbers only")
+    table = found.select(column_of_name(name) for name in columns)
+    whole = table.drop_nulls()
+    return [list(row) for row in whole.rows()], table.height - whole.height
+
+
+def _runs(data: "Data", rows: Iterable[tuple[Any, int, Any]]) -> list[list[Any]]:
+    """Return the records of rows (series, time, record), which are in order, split at gaps."""
     grid = data.grid
     low = grid.start if grid.start is not None else -float("inf")
     high = grid.end if grid.end is not None else float("inf")

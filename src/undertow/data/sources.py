@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import Column, column_of_name, kind_of, part_of
-from undertow.data.frames import check_content, fault, quoted, table_name
+from undertow.data.files import check_content, fault, quoted, table_name
 from undertow.data.groups import group_labels
 from undertow.data.objects import instants, keys, readings
 from undertow.data.watching import Seen, seen
@@ -55,10 +55,6 @@ class Source:
             raise self.unreadable(str(error)) from None
         self.check_unchanged()
         return found
-
-    def unchanged(self) -> bool:
-        """Return whether the file is still the one that was opened; what is no file is."""
-        return self.seen is None or self.seen.unchanged()
 
     def check_unchanged(self) -> None:
         """Refuse a file that was changed or replaced since it was opened."""

@@ -8,13 +8,14 @@ no error, message or printed form depends on them.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import column_of_name, iso
-from undertow.data.grid import GROUP, PERSON, ROW, TIME, Facts, Grid, step_of, step_words
+from undertow.data.grid import GROUP, PERSON, ROW, TIME, Grid, Shape, step_of, step_words
 from undertow.data.groups import declared, normalised
 from undertow.data.objects import plain
+from undertow.data.scopes import Scope
 from undertow.data.sources import RECORD, Source, open_source
 from undertow.data.states import Record, as_json, record_of
 from undertow.data.tokens import columns_of
@@ -27,51 +28,7 @@ if TYPE_CHECKING:
     from undertow.data.evaluation import Answers
     from undertow.data.problems import Problem
 
-__all__ = ["Data", "Scope", "Shape"]
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The public facts about a data set.
-
-    ``rows``, ``persons`` and ``longest`` speak of the records in the window, whatever their
-    group, absent steps that became records among them; ``longest`` is the most of one person.
-    ``gaps`` says whether some step is absent; ``start`` and ``end`` are the first and the last
-    time, as ISO texts or whole numbers.
-
-    The others speak of persons with a released record: one in the window and in a group that is
-    answered for. ``series`` counts the steps of the longest whole series (all times and groups,
-    absent steps counted where the step of time is known), ``shortest`` the fewest released
-    records of a person. ``windowed`` says that someone has records outside the window, ``split``
-    that someone's records in the window are not all in one group: in several, or some in none.
-    """
-
-    rows: int
-    persons: int
-    longest: int
-    gaps: bool
-    start: int | str | None = None
-    end: int | str | None = None
-    groups: tuple[Any, ...] | None = None
-    series: int = field(kw_only=True)
-    shortest: int = field(kw_only=True)
-    windowed: bool = field(kw_only=True)
-    split: bool = field(kw_only=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which records a release touches: some groups, start <= time < end; None stands for all.
-
-    Times are microseconds since 1970 in UTC, or whole numbers; ``clock`` says which of them, and
-    of which column.
-    """
-
-    by: str | None = None
-    groups: tuple[Any, ...] | None = None
-    start: int | None = None
-    end: int | None = None
-    clock: str = "time"
+__all__ = ["Data", "Shape"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
@@ -179,12 +136,20 @@ class Data:
         >>> data.window(0, 1).scope()
         Scope(by=None, groups=None, start=0, end=1, clock='t')
         """
+        return Scope(*self.touched())
+
+    def touched(self) -> tuple[Any, ...]:
+        """Return the fields of the scope as they were named: by, groups, start, end, clock.
+
+        Times are microseconds since 1970 in UTC, or whole numbers; the clock says which of them,
+        and of which column.
+        """
         grid = self.grid
         if grid.time is None:
-            return Scope(self.by, self.groups)
+            return self.by, self.groups, None, None, "time"
         clock = f"microseconds of {grid.time}" if grid.clock else grid.time
         clock = f"{clock} in UTC" if grid.zoned else clock  # another moment where it is not
-        return Scope(self.by, self.groups, grid.start, grid.end, clock)
+        return self.by, self.groups, grid.start, grid.end, clock
 
     def bounds(self) -> tuple[int | str | None, int | str | None] | None:
         """Return both ends of the window as people write them, None where all times are in it.
@@ -228,7 +193,7 @@ class Data:
         if grid.person is None and grid.time is None:
             return None
         whole = self.changed(grid=grid, by=None, groups=None)
-        facts = grid.told(self.source.collect(grid.facts(whole.rows()))[0])
+        facts, _ = grid.told(self.source.collect(grid.facts(whole.rows()))[0])
         public = {
             "rows": facts.rows, "persons": facts.persons, "longest": facts.longest,
             "start": facts.start, "end": facts.end, "person": grid.person, "time": grid.time,
@@ -249,11 +214,7 @@ class Data:
         facts = self.checked(found[0])
         start, end = (self._shown(moment) for moment in (facts.start, facts.end))
         names, _ = self.group_order(found[1][GROUP] if len(found) > 1 else ())
-        return Shape(
-            facts.rows, facts.persons, facts.longest, facts.gaps, start, end, names,
-            series=facts.series, shortest=facts.shortest, windowed=facts.windowed,
-            split=facts.split,
-        )  # fmt: skip
+        return replace(facts, start=start, end=end, groups=names)
 
     def answers(self, query: AnyQuery, states: Sequence[State] = ()) -> "Answers":
         """Return the exact answer of a query in whole numbers, one list per group.
@@ -271,16 +232,19 @@ class Data:
 
         return evaluate(self, query, tuple(states))
 
-    def sequences(self, states: Sequence[State] | None = None) -> list[list[Any]]:
+    def sequences(
+        self, states: Sequence[State] | None = None, *, apart: bool = False
+    ) -> list[list[Any]]:
         """Return the records of each person in order of time, split at gaps; None where missing.
 
         With ``states`` records become the names of their states, and foreign ones None. Without,
-        they are what the column or the expression gives. What a model learns from them is a
-        disclosure: `MarkovChain.fit` says so.
+        they are what the column or the expression gives. ``apart`` starts a new series wherever
+        the group changes, too. What a model learns from them is a disclosure: `MarkovChain.fit`
+        says so.
         """
         from undertow.data.series import sequences
 
-        return sequences(self, None if states is None else tuple(states))
+        return sequences(self, None if states is None else tuple(states), apart=apart)
 
     def problems(
         self, query: AnyQuery | None = None, states: Sequence[State] = ()
@@ -310,14 +274,14 @@ class Data:
         names += [part.meta.output_name() for part in parts]
         return frame.with_columns(parts).select(names)
 
-    def checked(self, found: "pl.DataFrame") -> Facts:
+    def checked(self, found: "pl.DataFrame") -> Shape:
         """Return the facts that a query found, or raise an error that names the first bad row."""
-        facts = self.grid.told(found)
-        if facts.wrong is None:
+        facts, wrong = self.grid.told(found)
+        if wrong is None:
             return facts
-        culprits = self.grid.culprits(self.rows(numbered=True), facts.wrong)
+        culprits = self.grid.culprits(self.rows(numbered=True), wrong)
         (bad,) = self.source.collect(culprits.select(ROW).head(1))
-        column, what = self.grid.complaint(facts.wrong)
+        column, what = self.grid.complaint(wrong)
         raise InvalidInput(
             f"row {bad[ROW][0]} of column {column!r} (counting from 0) {what}; correct it, or "
             "leave the row out"
@@ -349,8 +313,8 @@ class Data:
         column = self.source.columns[self.by]
         return column.group() if self.groups is None else declared(column, self.groups)
 
-    def _shown(self, moment: int | None) -> int | str | None:
-        if moment is None or not self.grid.clock:
+    def _shown(self, moment: int | str | None) -> int | str | None:
+        if moment is None or isinstance(moment, str) or not self.grid.clock:
             return moment
         day = self.source.columns[self.grid.time or ""].day
         return iso(moment, day=day, zoned=bool(self.grid.zoned))

@@ -18,7 +18,9 @@ from undertow.figures.canvas import (
     PURPLE,
     RED,
     apart,
+    beside,
     canvas,
+    over,
 )
 from undertow.numerics import Array
 
@@ -50,7 +52,7 @@ class Hit:
     """
 
     attacker: str
-    epsilon: float
+    limit: float
     accuracy: float
     low: float
     high: float
@@ -60,15 +62,15 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Promise:
-    """What a promise of each epsilon says about the accuracy, and what the prior alone reaches."""
+    """What a promise of each limit says about the accuracy, and what the prior alone reaches."""
 
-    epsilons: Array
+    limits: Array
     bounds: Array
     prior: float
 
 
 def draw_attacks(hits: Sequence[Hit], promise: Promise, title: str = "") -> "Figure":
-    """Return the figure: success against epsilon with its intervals, the bound beside it.
+    """Return the figure: success against limit with its intervals, the bound beside it.
 
     Points of one attacker are joined; hollow ones are attackers whom the promise does not cover.
     A bound that is an attacker's own is dashed, in his colour.
@@ -77,14 +79,14 @@ def draw_attacks(hits: Sequence[Hit], promise: Promise, title: str = "") -> "Fig
         raise InvalidInput("there is no attack to draw")
     with canvas() as figure:
         axes = figure.add_axes((0.085, 0.115, 0.66, 0.74))
-        axes.plot(promise.epsilons, promise.bounds, color=RED, lw=2, label="bound", zorder=2)
+        axes.plot(promise.limits, promise.bounds, color=RED, lw=2, label="bound", zorder=2)
         axes.axhline(promise.prior, color=GREY, lw=1, ls=(0, (1, 1.4)), label="by the prior")
         labels = [(float(promise.bounds[-1]), "at most, by the promise", RED)]
         labels.append((promise.prior, "by the prior alone", GREY))
         names = list(dict.fromkeys(hit.attacker for hit in hits))
-        width = float(promise.epsilons[-1] - promise.epsilons[0])
+        width = float(promise.limits[-1] - promise.limits[0])
         for place, name in enumerate(names):
-            own = sorted((h for h in hits if h.attacker == name), key=lambda hit: hit.epsilon)
+            own = sorted((h for h in hits if h.attacker == name), key=lambda hit: hit.limit)
             shift = 0.008 * width * (place - (len(names) - 1) / 2)
             colour = _draw(axes, own, shift, place)
             labels.append((own[-1].accuracy, name, colour))
@@ -92,7 +94,7 @@ def draw_attacks(hits: Sequence[Hit], promise: Promise, title: str = "") -> "Fig
         _finish(axes, hits, promise)
         _label(axes, labels)
         axes.set_title(title, loc="left", fontsize=12.5, fontweight="bold", pad=22)
-        axes.text(0, 1.025, "share of records guessed right", transform=axes.transAxes, color=GREY)
+        over(axes, "share of records guessed right")
     return figure
 
 
@@ -100,7 +102,7 @@ def _draw(axes: "Axes", hits: list[Hit], shift: float, place: int) -> str:
     """Draw one attacker, and return its colour."""
     name = hits[0].attacker
     colour, mark = _LOOKS.get(name, _OTHERS[place % len(_OTHERS)])
-    x = [hit.epsilon + shift for hit in hits]
+    x = [hit.limit + shift for hit in hits]
     y = [hit.accuracy for hit in hits]
     spread = [
         [max(hit.accuracy - hit.low, 0.0) for hit in hits],
@@ -117,7 +119,7 @@ def _draw_own_bound(
     axes: "Axes", hits: list[Hit], shift: float, colour: str
 ) -> list[tuple[float, str, str]]:
     """Draw the bound of an attacker who has one of his own, and return its label."""
-    bounds = [(hit.epsilon + shift, hit.bound) for hit in hits if hit.bound is not None]
+    bounds = [(hit.limit + shift, hit.bound) for hit in hits if hit.bound is not None]
     if not bounds:
         return []
     x, y = zip(*bounds, strict=True)
@@ -127,10 +129,10 @@ def _draw_own_bound(
 
 
 def _finish(axes: "Axes", hits: Sequence[Hit], promise: Promise) -> None:
-    axes.set_xlim(float(promise.epsilons[0]), float(promise.epsilons[-1]))
+    axes.set_xlim(float(promise.limits[0]), float(promise.limits[-1]))
     lowest = min([promise.prior, *(hit.low for hit in hits)])
     axes.set_ylim(max(0.0, np.floor((lowest - 0.02) * 20) / 20), 1.02)
-    axes.set_xlabel("leakage ε that the plan promises")
+    axes.set_xlabel("limit on leakage that the plan promises")
     axes.grid(axis="y", color="#E4E4E4", lw=0.7)
     if not all(hit.covered for hit in hits):
         axes.text(
@@ -144,6 +146,4 @@ def _label(axes: "Axes", labels: list[tuple[float, str, str]]) -> None:
     low, high = axes.get_ylim()
     places = apart([(y - low) / (high - low) for y, _, _ in labels], _LABEL_HEIGHT)
     for place, (_, words, colour) in zip(places, labels, strict=True):
-        axes.text(
-            1.015, place, words, color=colour, transform=axes.transAxes, va="center", fontsize=9.5
-        )
+        beside(axes, place, words, colour)

@@ -5,19 +5,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.errors import NotSupported
 from undertow.rounding import visible
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["apart", "canvas", "check_drawing", "figure_bytes", "plain"]
+__all__ = ["apart", "beside", "canvas", "check_drawing", "figure_bytes", "over", "plain"]
 
 # After Okabe and Ito: apart in every kind of colour vision, and dark enough to read as text.
 BLUE, ORANGE, GREEN, GREY, INK = "#0072B2", "#B84F00", "#007A59", "#666666", "#222222"
 PURPLE, PINK, OLIVE, RED = "#6F3A8C", "#B84A8A", "#7D6B00", "#A01F1F"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, PINK, OLIVE, RED, GREY)
+"""In the order in which lines take them."""
 STYLE = {
     "axes.edgecolor": GREY,
     "axes.labelcolor": INK,
@@ -66,6 +69,19 @@ def plain(name: str) -> str:
     at \$5\x07
     """
     return visible(name, lines=True).replace("$", r"\$")
+
+
+def over(axes: "Axes", words: str, height: float = 1.025, size: float = 10) -> None:
+    """Write what the vertical axis counts above the left end of the axes."""
+    axes.text(0, height, words, transform=axes.transAxes, color=GREY, fontsize=size)
+
+
+def beside(axes: "Axes", height: float, words: str, colour: str, **more: Any) -> None:
+    """Write words in the right margin, at a share of the height of the axes."""
+    axes.text(
+        1.015, height, words, color=colour, transform=axes.transAxes, va="center", fontsize=9.5,
+        **more,
+    )  # fmt: skip
 
 
 def apart(places: list[float], least: float) -> list[float]:

@@ -2,17 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.figures.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    OLIVE,
-    ORANGE,
-    PINK,
-    PURPLE,
-    RED,
-    canvas,
-)
+from undertow.figures.canvas import COLOURS, GREY, canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_chart"]
 
-_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, PINK, OLIVE, RED, GREY)
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _STYLES: dict[str, dict[str, Any]] = {
     "ours": {"linestyle": "-", "linewidth": 1.8},
@@ -50,7 +39,7 @@ def draw_chart(chart: "Chart") -> "Figure":
 def _draw_panel(axes: "Axes", panel: "Panel") -> None:
     bars = [line for line in panel.lines if line.role == "bars"]
     for place, line in enumerate(panel.lines):
-        _draw_line(axes, line, _COLOURS[place % len(_COLOURS)], place, bars)
+        _draw_line(axes, line, COLOURS[place % len(COLOURS)], place, bars)
     axes.set_xlabel(panel.xlabel)
     axes.set_ylabel(panel.ylabel)
     axes.set_xscale(panel.scale[0])

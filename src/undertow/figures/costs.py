@@ -1,4 +1,4 @@
-"""Expected error against epsilon, one line for each method."""
+"""Expected error against limit, one line for each method."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from undertow.figures.canvas import (
     RED,
     apart,
     canvas,
+    over,
     plain,
 )
 from undertow.methods import METHODS
@@ -47,47 +48,44 @@ _SAME = 5e-3
 """Relative distance at which two curves are one on paper, and share a label."""
 
 
-def draw_errors(curves: "ErrorCurves", title: str = "", epsilon: float | None = None) -> "Figure":
-    """Return the figure: expected error against epsilon, every line labelled where it ends.
+def draw_errors(curves: "ErrorCurves", title: str = "", limit: float | None = None) -> "Figure":
+    """Return the figure: expected error against limit, every line labelled where it ends.
 
     Both axes are logarithmic. Published methods are dashed, those that protect from an ignorant
-    attacker only are thin, and methods whose errors agree share a label. ``epsilon`` marks the
+    attacker only are thin, and methods whose errors agree share a label. ``limit`` marks the
     one that was asked for.
     """
     with canvas() as figure:
         axes = figure.add_axes((0.085, 0.115, 0.615, 0.77))
-        _draw_errors(axes, curves, epsilon)
-        axes.set_xlabel("allowed leakage ε")
+        _draw_errors(axes, curves, limit)
+        axes.set_xlabel("limit on leakage")
         size = 12.5 * min(1.0, _TITLE / max(len(title), 1))
         axes.set_title(plain(title), loc="left", fontsize=max(size, 6), fontweight="bold", pad=22)
-        axes.text(
-            0, 1.025, "expected absolute error of a released number",
-            transform=axes.transAxes, color=GREY,
-        )  # fmt: skip
+        over(axes, "expected absolute error of a released number")
     return figure
 
 
-def _draw_errors(axes: "Axes", curves: "ErrorCurves", epsilon: float | None) -> None:
-    x = np.asarray(curves.epsilons, dtype=float)
+def _draw_errors(axes: "Axes", curves: "ErrorCurves", limit: float | None) -> None:
+    x = np.asarray(curves.limits, dtype=float)
     drawn = {
         name: values
         for name, values in curves.errors.items()
         if (np.isfinite(values) & (values > 0)).any()
     }
     if not drawn:
-        raise NotSupported("no method applies at any of these epsilons: there is nothing to draw")
+        raise NotSupported("no method applies at any of these limits: there is nothing to draw")
     axes.set_xscale("log")
     axes.set_yscale("log")
     if x.size > 1:
         axes.set_xlim(float(x[0]), float(x[-1]))
-    axes.set_ylim(*_error_range(x, list(drawn.values()), epsilon))
+    axes.set_ylim(*_error_range(x, list(drawn.values()), limit))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     axes.grid(which="major", color="#E4E4E4", lw=0.7)
-    if epsilon is not None:
-        axes.axvline(epsilon, color=GREY, lw=1, ls=(0, (1, 1.4)), zorder=1, label="asked")
+    if limit is not None:
+        axes.axvline(limit, color=GREY, lw=1, ls=(0, (1, 1.4)), zorder=1, label="asked")
         axes.annotate(
-            f"ε = {epsilon:g}", (epsilon, 1), (4, -2), xycoords=("data", "axes fraction"),
+            f"limit {limit:g}", (limit, 1), (4, -2), xycoords=("data", "axes fraction"),
             textcoords="offset points", va="top", fontsize=9.5, color=GREY,
         )  # fmt: skip
     for group in _alike(drawn):
@@ -159,11 +157,11 @@ def _alike(drawn: dict[str, Array]) -> list[list[str]]:
     return groups
 
 
-def _error_range(x: Array, errors: Sequence[Array], epsilon: float | None) -> tuple[float, float]:
+def _error_range(x: Array, errors: Sequence[Array], limit: float | None) -> tuple[float, float]:
     """Return the errors to show: far above what was asked for they vanish, and say nothing."""
     shown = np.array(errors)
     shown = np.where(np.isfinite(shown) & (shown > 0), shown, np.nan)
-    asked = shown if epsilon is None else shown[:, x <= epsilon]
+    asked = shown if limit is None else shown[:, x <= limit]
     least = np.nanmin(asked) if np.isfinite(asked).any() else np.nanmin(shown)
     top = float(np.nanmax(shown))
     return max(float(np.nanmin(shown)), float(least) / 100) / 1.5, top * 1.5

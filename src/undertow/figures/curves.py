@@ -9,7 +9,7 @@ import numpy as np
 from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, MethodRefused
-from undertow.figures.canvas import BLUE, GREEN, GREY, INK, ORANGE, apart, canvas
+from undertow.figures.canvas import BLUE, GREEN, GREY, INK, ORANGE, apart, beside, canvas, over
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, freeze
@@ -93,10 +93,7 @@ def draw_leakage(curves: Curves, marks: Sequence[Mark] = (), title: str = "") ->
             _draw_mark(axes, mark)
         axes.set_xlabel("DP level ε of the algorithm (one record replaced)")
         axes.set_title(title, loc="left", fontsize=12.5, fontweight="bold", pad=22)
-        axes.text(
-            0, 1.025, "leakage about one record: how far the log-odds can move",
-            transform=axes.transAxes, color=GREY,
-        )  # fmt: skip
+        over(axes, "leakage about one record: how far the log-odds can move")
     return figure
 
 
@@ -129,10 +126,7 @@ def _draw(axes: "Axes", curves: Curves) -> None:
         _draw_general(axes, curves.length, top)
     places = apart([min(height / top, 1.0) for height, _, _ in labels], _LABEL_HEIGHT)
     for place, (_, words, colour) in zip(places, labels, strict=True):
-        axes.text(
-            1.015, place, words, color=colour, transform=axes.transAxes, va="center",
-            fontsize=9.5, linespacing=1.15, clip_on=False,
-        )  # fmt: skip
+        beside(axes, place, words, colour, linespacing=1.15, clip_on=False)
 
 
 def _draw_general(axes: "Axes", length: int, top: float) -> None:

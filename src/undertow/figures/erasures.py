@@ -7,19 +7,7 @@ import numpy as np
 
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    OLIVE,
-    ORANGE,
-    PINK,
-    PURPLE,
-    RED,
-    canvas,
-    plain,
-)
+from undertow.figures.canvas import COLOURS, GREY, INK, RED, beside, canvas, plain
 from undertow.plan import Plan
 
 if TYPE_CHECKING:
@@ -28,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_redaction"]
 
-_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, PINK, OLIVE)
+_COLOURS = COLOURS[:6]
 _MARKS = "osD^v<"
 _ROOM = 12
 """Records shown beyond those that may be erased, on either side."""
@@ -71,10 +59,7 @@ def _draw_chances(axes: "Axes", plan: Plan[Redaction], first: int, last: int) ->
             records, chances, color=colour, lw=1.2, marker=mark, ms=3.5 + 1.5 * (place == 0),
             label=str(state), zorder=3,
         )  # fmt: skip
-        axes.text(
-            1.015, 0.92 - 0.1 * place, plain(f"if {state}"), color=colour, transform=axes.transAxes,
-            va="center", fontsize=9.5,
-        )  # fmt: skip
+        beside(axes, 0.92 - 0.1 * place, plain(f"if {state}"), colour)
     _mark_protected(axes, mechanism)
     axes.set_xlim(first - 0.7, last + 0.7)
     axes.set_ylim(-0.03, 1.05)
@@ -98,10 +83,7 @@ def _draw_series(
     axes.set_ylim(-0.5, len(places) - 0.5)
     axes.tick_params(axis="x", labelbottom=False)
     erased = sum(value is None for value in shown)
-    axes.text(
-        1.015, 0.5, f"x erased\n{erased} of {len(shown)}", color=GREY, transform=axes.transAxes,
-        va="center", fontsize=9.5,
-    )  # fmt: skip
+    beside(axes, 0.5, f"x erased\n{erased} of {len(shown)}", GREY)
 
 
 def _mark_protected(axes: "Axes", mechanism: Redaction) -> None:

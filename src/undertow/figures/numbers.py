@@ -9,7 +9,7 @@ from undertow.errors import NotSupported
 from undertow.figures.canvas import BLUE, GREY, INK
 from undertow.rounding import visible
 
-__all__ = ["MOST_DRAWN", "Estimate", "released_figure"]
+__all__ = ["MOST_DRAWN", "Bar", "released_figure"]
 
 _WIDE, _ROW, _LETTER = 640, 26, 7.2
 """Of the figure of a release: its width, the height of a number, the width of a letter."""
@@ -21,7 +21,7 @@ MOST_DRAWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Bar:
     """A released number, how far off it may be, and how it is written."""
 
     label: str
@@ -30,15 +30,15 @@ class Estimate:
     words: str
 
 
-def released_figure(estimates: Sequence[Estimate]) -> str:
+def released_figure(bars: Sequence[Bar]) -> str:
     """Return released numbers with their error bars as an SVG element, to stand in a page.
 
     Needs no library. Of more than `MOST_DRAWN` numbers the first are drawn.
 
-    >>> released_figure([Estimate("idle", 120, 12.0, "120")]).startswith("<svg")
+    >>> released_figure([Bar("idle", 120, 12.0, "120")]).startswith("<svg")
     True
     """
-    drawn = list(estimates)[:MOST_DRAWN]
+    drawn = list(bars)[:MOST_DRAWN]
     if not drawn:
         raise NotSupported("nothing was released: there is nothing to draw")
     left = 8 + _LETTER * max(min(len(e.label), _LONGEST_LABEL) for e in drawn)
@@ -65,7 +65,7 @@ def released_figure(estimates: Sequence[Estimate]) -> str:
             f'<circle cx="{x(e.value)}" cy="{y}" r="4.5" fill="{BLUE}"/>'
             f'<text x="{right + 12}" y="{y + 4}" fill="{INK}">{_printed(_worth(e), 99)}</text>'
         )
-    more = f" (the first {len(drawn)} of {len(estimates)})" * (len(estimates) > len(drawn))
+    more = f" (the first {len(drawn)} of {len(bars)})" * (len(bars) > len(drawn))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {foot + 24}" '
         f'width="{_WIDE}" height="{foot + 24}" role="img" aria-labelledby="figure-title" '
@@ -76,8 +76,8 @@ def released_figure(estimates: Sequence[Estimate]) -> str:
     )
 
 
-def _worth(estimate: Estimate) -> str:
-    return f"{estimate.words} ± {estimate.within:.6g}"
+def _worth(bar: Bar) -> str:
+    return f"{bar.words} ± {bar.within:.6g}"
 
 
 def _printed(text: str, longest: int = _LONGEST_LABEL) -> str:
@@ -86,7 +86,7 @@ def _printed(text: str, longest: int = _LONGEST_LABEL) -> str:
     return html.escape(seen if len(seen) <= longest else f"{seen[: longest - 1]}…")
 
 
-def _span(drawn: Sequence[Estimate]) -> tuple[float, float]:
+def _span(drawn: Sequence[Bar]) -> tuple[float, float]:
     """Return the range to show: all bars, and a little more."""
     low = min(e.value - e.within for e in drawn)
     high = max(e.value + e.within for e in drawn)

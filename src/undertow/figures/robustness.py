@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import BLUE, GREEN, GREY, INK, RED, canvas, plain
+from undertow.figures.canvas import BLUE, GREEN, GREY, INK, RED, canvas, over, plain
 from undertow.planning.robustness import Case, Robustness
 from undertow.rounding import above
 
@@ -65,10 +65,8 @@ def _draw_map(axes: "Axes", grid: list[Case], table: Robustness) -> None:
     axes.set_xlabel(plain(f"odds of leaving {table.states[1]!r}"))
     axes.set_ylabel(plain(f"odds of leaving {table.states[0]!r}"))
     axes.tick_params(length=0)
-    axes.text(
-        0, 1.03, f"leakage if the chain moves otherwise (bold: above {above(table.promise, 3)})",
-        transform=axes.transAxes, color=GREY, fontsize=9.5,
-    )  # fmt: skip
+    bold = f"(bold: above {above(table.promise, 3)})"
+    over(axes, f"leakage if the chain moves otherwise {bold}", 1.03, 9.5)
 
 
 def _draw_line(axes: "Axes", grid: list[Case], table: Robustness) -> None:
@@ -80,10 +78,7 @@ def _draw_line(axes: "Axes", grid: list[Case], table: Robustness) -> None:
     axes.minorticks_off()
     axes.set_ylim(0, None)
     axes.set_xlabel("odds of leaving a state")
-    axes.text(
-        0, 1.03, "leakage if the chain moves otherwise", transform=axes.transAxes, color=GREY,
-        fontsize=9.5,
-    )  # fmt: skip
+    over(axes, "leakage if the chain moves otherwise", 1.03, 9.5)
 
 
 def _draw_intervals(axes: "Axes", cases: list[Case], table: Robustness) -> None:
@@ -108,9 +103,7 @@ def _draw_intervals(axes: "Axes", cases: list[Case], table: Robustness) -> None:
     axes.set_ylim(-0.6, len(cases) - 0.2)
     axes.set_xlim(0, top)
     axes.set_xlabel("leakage: ● an attack attains it, | no attack exceeds it")
-    axes.text(
-        0, 1.03, "under other models", transform=axes.transAxes, color=GREY, fontsize=9.5
-    )  # fmt: skip
+    over(axes, "under other models", 1.03, 9.5)
 
 
 def _ends(case: Case) -> tuple[float, float]:

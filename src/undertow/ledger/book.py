@@ -10,6 +10,7 @@ from json import loads
 from typing import Any, Literal
 
 from undertow.certificate import Leakage
+from undertow.data.scopes import Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged, LedgerUnavailable
 from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.currency import budget_of, exchanged
@@ -28,7 +29,6 @@ from undertow.ledger.rules import (
     round_up,
     settled,
 )
-from undertow.ledger.scopes import Scope, as_scope, check_name
 from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store, Transaction
 from undertow.mechanisms import Unit
@@ -86,7 +86,7 @@ class Ledger:
 
     >>> import tempfile
     >>> from undertow import MarkovChain
-    >>> from undertow.ledger.scopes import Scope
+    >>> from undertow.data.scopes import Scope
     >>> folder = tempfile.TemporaryDirectory()
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
     >>> ledger = Ledger(f"{folder.name}/year.db", "w25", model=chain, limit=1.0, memory=False)
@@ -140,7 +140,7 @@ class Ledger:
         """The DP level that the limit allows every record."""
         return self._state(None)[0].budget
 
-    def level(self, scope: object = None) -> float:
+    def level(self, scope: Scope | None = None) -> float:
         """Return the largest sum of DP levels over the records in a scope, rounded up.
 
         Sums entries, reserved ones included; inf for a redacted data set. A few index reads for
@@ -148,7 +148,7 @@ class Ledger:
         """
         return self._state(scope)[2]
 
-    def left(self, scope: object = None) -> float:
+    def left(self, scope: Scope | None = None) -> float:
         """Return a DP level that still fits all records in a scope: budget - level, rounded down.
 
         If nobody writes in between, ``reserve`` accepts exactly this level.
@@ -208,7 +208,7 @@ class Ledger:
         self,
         release_id: str,
         level: float | None,
-        scope: object = None,
+        scope: Scope | None = None,
         about: Mapping[str, Any] | None = None,
         *,
         kind: Kind = "release",
@@ -361,7 +361,7 @@ class Ledger:
             transaction.put_dataset(self.dataset, account.terms, after)
         return Reservation(entry.release_id, None, own)
 
-    def _state(self, scope: object) -> tuple[Terms, Layout, float]:
+    def _state(self, scope: Scope | None) -> tuple[Terms, Layout, float]:
         """Return terms, layout and the level in a scope, all of one moment."""
         wanted = as_scope(scope)
         with self._store.reading() as transaction:

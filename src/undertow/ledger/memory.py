@@ -9,10 +9,10 @@ behind the ledger at worst (a crash between the two commits), which is harmless.
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from undertow.errors import AccountWarning, InvalidInput
 
@@ -37,8 +37,6 @@ CREATE TABLE IF NOT EXISTS shapes (
 """
 _told: set[str] = set()
 
-T = TypeVar("T")
-
 
 class Memory:
     """A file outside the ledgers that remembers them; nowhere (None) where it is turned off.
@@ -59,78 +57,57 @@ class Memory:
 
     def head(self, ledger: str) -> tuple[int, str] | None:
         """Return number and hash of the last event that was seen in a ledger."""
-
-        def find(file: sqlite3.Connection) -> tuple[int, str] | None:
-            row = file.execute("SELECT seq, hash FROM heads WHERE ledger = ?", (ledger,))
-            found: tuple[int, str] | None = row.fetchone()
-            return found
-
-        return self._with(find, None, writing=False)
+        query = "SELECT seq, hash FROM heads WHERE ledger = ?"
+        found: list[tuple[int, str]] = self._run((query, (ledger,)), writing=False)
+        return found[0] if found else None
 
     def advance(self, ledger: str, place: str, seq: int, last: str) -> None:
         """Remember the last event of a ledger, unless a later one is known."""
-
-        def put(file: sqlite3.Connection) -> None:
-            file.execute(
-                "INSERT INTO heads VALUES (?, ?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
-                "place = excluded.place, seq = excluded.seq, hash = excluded.hash "
-                "WHERE excluded.seq > heads.seq",
-                (ledger, place, seq, last),
-            )
-
-        self._with(put, None)
+        put = (
+            "INSERT INTO heads VALUES (?, ?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
+            "place = excluded.place, seq = excluded.seq, hash = excluded.hash "
+            "WHERE excluded.seq > heads.seq"
+        )
+        self._run((put, (ledger, place, seq, last)))
 
     def forget(self, ledger: str) -> None:
         """Remember nothing more of a ledger's events."""
-
-        def drop(file: sqlite3.Connection) -> None:
-            file.execute("DELETE FROM heads WHERE ledger = ?", (ledger,))
-
-        self._with(drop, None)
+        self._run(("DELETE FROM heads WHERE ledger = ?", (ledger,)))
 
     def give_up(self, place: str, ledger: str) -> None:
         """Let a ledger be the one at a place from now on, whatever was kept there before."""
-
-        def free(file: sqlite3.Connection) -> None:
-            query = "UPDATE heads SET place = '' WHERE place = ? AND ledger <> ?"
-            file.execute(query, (place, ledger))
-
-        self._with(free, None)
+        free = "UPDATE heads SET place = '' WHERE place = ? AND ledger <> ?"
+        self._run((free, (place, ledger)))
 
     def others_at(self, place: str, ledger: str) -> int:
         """Return how many events the other ledgers have that were last seen at this place."""
-
-        def find(file: sqlite3.Connection) -> int:
-            query = "SELECT sum(seq) FROM heads WHERE place = ? AND ledger <> ?"
-            return int(file.execute(query, (place, ledger)).fetchone()[0] or 0)
-
-        return self._with(find, 0, writing=False)
+        query = "SELECT sum(seq) FROM heads WHERE place = ? AND ledger <> ?"
+        found = self._run((query, (place, ledger)), writing=False)
+        return int(found[0][0] or 0) if found else 0
 
     def bind(self, identity: str, ledger: str, dataset: str, place: str) -> list[tuple[str, str]]:
         """Remember that a table was released here; return (data set, place) in other ledgers."""
+        put = "INSERT OR IGNORE INTO shapes VALUES (?, ?, ?, ?)"
+        query = (
+            "SELECT dataset, place FROM shapes WHERE identity = ? AND ledger <> ? "
+            "ORDER BY place, dataset"
+        )
+        return self._run((put, (identity, ledger, dataset, place)), (query, (identity, ledger)))
 
-        def put(file: sqlite3.Connection) -> list[tuple[str, str]]:
-            row = (identity, ledger, dataset, place)
-            file.execute("INSERT OR IGNORE INTO shapes VALUES (?, ?, ?, ?)", row)
-            query = (
-                "SELECT dataset, place FROM shapes WHERE identity = ? AND ledger <> ? "
-                "ORDER BY place, dataset"
-            )
-            return file.execute(query, (identity, ledger)).fetchall()
+    def _run(self, *statements: tuple[str, tuple[Any, ...]], writing: bool = True) -> list[Any]:
+        """Return the rows of the last statement, all in one transaction of the file.
 
-        return self._with(put, [])
-
-    def _with(
-        self, work: Callable[[sqlite3.Connection], T], otherwise: T, *, writing: bool = True
-    ) -> T:
-        """Do something with the file; where it cannot be used, warn once and go on."""
+        Where the file cannot be used, warn once and go on without any.
+        """
         if self._path is None:
-            return otherwise
+            return []
+        found: list[Any] = []
         try:
             if not writing and not self._path.exists():
-                return otherwise
+                return []
             with _opened(self._path, writing) as file:
-                return work(file) if file is not None else otherwise
+                for query, values in statements:
+                    found = [] if file is None else file.execute(query, values).fetchall()
         except (OSError, sqlite3.Error):
             if str(self._path) not in _told:
                 _told.add(str(self._path))
@@ -142,7 +119,8 @@ class Memory:
                     AccountWarning,
                     stacklevel=2,
                 )
-            return otherwise
+            return []
+        return found
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, NoReturn
 
+from undertow.data.scopes import Scope
 from undertow.errors import LedgerDamaged, UndertowError
 from undertow.ledger.events import Event
 from undertow.ledger.rules import (
@@ -19,7 +20,6 @@ from undertow.ledger.rules import (
     region,
     settled,
 )
-from undertow.ledger.scopes import Scope
 from undertow.ledger.seals import Seal
 from undertow.ledger.spends import Spends
 

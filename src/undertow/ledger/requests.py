@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from json import loads
 from typing import Any
 
+from undertow.data.scopes import Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict
 from undertow.ledger.rules import Entry, Terms, canonical, exact_level
-from undertow.ledger.scopes import as_scope, check_name
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_positive
 
@@ -43,7 +43,7 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
 
 
 def request(
-    release_id: str, level: Any, scope: object, about: Any, kind: str, leakage: Any
+    release_id: str, level: Any, scope: Scope | None, about: Any, kind: str, leakage: Any
 ) -> Entry:
     """Return what is asked for, checked, or refuse what is no level."""
     key, where = check_name(release_id, "release id"), as_scope(scope)

@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
+from undertow.data.scopes import check_name
 from undertow.errors import InvalidInput
-from undertow.ledger.scopes import check_name
 from undertow.ledger.tables import EVENTS
 
 __all__ = ["grants"]

@@ -16,8 +16,8 @@ from json import dumps, loads
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple
 
+from undertow.data.scopes import HIGH, LOW, Scope
 from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict
-from undertow.ledger.scopes import HIGH, LOW, Scope
 from undertow.mechanisms import Unit
 from undertow.numerics import check_positive
 from undertow.rounding import above, below

@@ -8,6 +8,7 @@ from undertow.adversaries import Against, check_against
 from undertow.bounds.chains.binary import closed_budget
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
+from undertow.deprecations import renamed
 from undertow.errors import NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
@@ -37,60 +38,61 @@ it is used, without any tolerance, and another machine's logarithms and matrix p
 their last digits, by some 1e-13."""
 
 
-def aim(epsilon: float) -> float:
-    """Return what noise is calibrated for, so that its proof for ``epsilon`` holds everywhere.
+def aim(limit: float) -> float:
+    """Return what noise is calibrated for, so that its proof for ``limit`` holds everywhere.
 
     >>> aim(1.0) < 1.0
     True
     """
-    return epsilon * (1 - HEADROOM)
+    return limit * (1 - HEADROOM)
 
 
-def dp_budget(model: AnyModel, epsilon: float, against: Against = "any") -> float:
-    """Return the largest DP level whose leakage is certainly at most ``epsilon``.
+@renamed(epsilon="limit")
+def dp_budget(model: AnyModel, limit: float, against: Against = "any") -> float:
+    """Return the largest DP level whose leakage is certainly at most ``limit``.
 
     The inverse of ``leakage(PureDP(level), model)``: spend this much with any epsilon-DP
-    library, and no record leaks more than ``epsilon``. Rounded down. ``inf`` if nothing can leak.
+    library, and no record leaks more than ``limit``. Rounded down. ``inf`` if nothing can leak.
 
     >>> from undertow import MarkovChain, dp_budget
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
-    >>> round(dp_budget(chain, epsilon=1.0), 4)
+    >>> round(dp_budget(chain, limit=1.0), 4)
     0.2503
     """
-    epsilon, against = check_epsilon(epsilon), check_against(against)
+    limit, against = check_epsilon(limit, "limit"), check_against(against)
 
     def measure(level: float) -> Leakage:
         return leakage(PureDP(level), model, against)
 
-    return largest_level(measure, model, epsilon)
+    return largest_level(measure, model, limit)
 
 
-def _guess(model: AnyModel, epsilon: float) -> float:
+def _guess(model: AnyModel, limit: float) -> float:
     """Return a level near the answer: the closed form where there is one, a third otherwise."""
-    found = closed_budget(model, epsilon) if isinstance(model, MarkovChain) else None
-    return found or epsilon / 3
+    found = closed_budget(model, limit) if isinstance(model, MarkovChain) else None
+    return found or limit / 3
 
 
 def largest_level(
     measure: Callable[[float], Leakage],
     model: AnyModel,
-    epsilon: float,
+    limit: float,
     search: Search = PRECISE,
 ) -> float:
-    """Return the largest level (to the search's precision) that provably leaks at most ``epsilon``.
+    """Return the largest level (to the search's precision) that provably leaks at most ``limit``.
 
     ``measure`` gives the leakage of a level; it grows with the level. inf if every level keeps
-    below ``epsilon``; `NotSupported` if no positive level does.
+    below ``limit``; `NotSupported` if no positive level does.
     """
-    guess = search.guess or _guess(model, epsilon)
-    found = _largest(measure, epsilon, guess, search.precision)
+    guess = search.guess or _guess(model, limit)
+    found = _largest(measure, limit, guess, search.precision)
     if found is None:
-        raise NotSupported(_diverges(model, epsilon))
+        raise NotSupported(_diverges(model, limit))
     return found
 
 
 def _largest(
-    measure: Callable[[float], Leakage], epsilon: float, guess: float, precision: float
+    measure: Callable[[float], Leakage], limit: float, guess: float, precision: float
 ) -> float | None:
     """Return the largest level, None if there is none.
 
@@ -103,15 +105,15 @@ def _largest(
     level = guess
     for _ in range(200):
         leak = measure(level)
-        if leak.proves(epsilon):
+        if leak.proves(limit):
             good = level if good is None else max(good, level)
         else:
             bad = min(bad, level)
         if 0 < leak.upper < math.inf:
-            trail.append((math.log(level), math.log(leak.upper) - math.log(epsilon)))
-        if good is None and level < 1e-9 * epsilon:
+            trail.append((math.log(level), math.log(leak.upper) - math.log(limit)))
+        if good is None and level < 1e-9 * limit:
             return None
-        if math.isinf(bad) and level > 1e6 * max(1.0, epsilon):
+        if math.isinf(bad) and level > 1e6 * max(1.0, limit):
             return math.inf
         low = good or 0.0
         if low and bad / low - 1 <= precision:
@@ -143,9 +145,9 @@ def _next_level(
     return math.sqrt(low * high) if high < math.inf else low * 4
 
 
-def _diverges(model: AnyModel, epsilon: float) -> str:
+def _diverges(model: AnyModel, limit: float) -> str:
     return (
-        f"no DP level keeps the leakage below {epsilon:g} on this model ({model.describe()}): "
+        f"no DP level keeps the leakage below {limit:g} on this model ({model.describe()}): "
         "one record determines unboundedly many others; give the chain a length, or use "
         "person-level privacy"
     )

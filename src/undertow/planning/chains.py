@@ -30,13 +30,21 @@ from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.certificate import Leakage
 from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, PureDP
+from undertow.mechanisms import PureDP
 from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, members
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import aim, largest_level
-from undertow.planning.questions import CERTAIN, Noise, Prove, Question, Remembered, noise_way
+from undertow.planning.questions import (
+    CERTAIN,
+    Noise,
+    Prove,
+    Question,
+    Remembered,
+    chains_of,
+    noise_way,
+)
 from undertow.queries import AnyQuery, Count
 
 __all__ = [
@@ -48,21 +56,22 @@ __all__ = [
 
 def solve_exact(question: Question) -> Noise:
     """Return the least noise for a count, by its exact leakage."""
-    query, model, against = _counted(question), question.model, question.against
+    model, against = question.model, question.against
+    _check_count(question)
 
     def measure(rate: float) -> Leakage:
-        return leakage(DiscreteLaplace(query, 1 / rate), model, against, covers=question.covers)
+        return leakage(question.noise(1 / rate), model, against, covers=question.covers)
 
-    rate = largest_level(measure, model, aim(question.epsilon), question.search)
+    rate = largest_level(measure, model, aim(question.limit), question.search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
-    return DiscreteLaplace(query, up(1 / rate))
+    return question.noise(up(1 / rate))
 
 
 @Remembered
 def prove_exact(question: Question, noise: Noise) -> Leakage:
     """Return the exact leakage of a noisy count, of whole series or of any window."""
-    _counted(question)
+    _check_count(question)
     leak = leakage(noise, question.model, question.against, covers=question.covers)
     if leak.method != ENUMERATED:
         raise MethodRefused(
@@ -71,15 +80,14 @@ def prove_exact(question: Question, noise: Noise) -> Leakage:
     return leak
 
 
-def _counted(question: Question) -> Count:
-    """Return the count that is asked of chains, or refuse."""
-    if not isinstance(question.query, Count):
+def _check_count(question: Question) -> None:
+    """Refuse anything but a count on chains."""
+    if question.query.kind != "count":
         raise MethodRefused(
             f"'exact' knows counts on chains, not {type(question.query).__name__}; use "
             "method='exchange'"
         )
     question.chains("exact")
-    return question.query
 
 
 def solve_exchange(question: Question) -> Noise:
@@ -92,7 +100,7 @@ def solve_exchange(question: Question) -> Noise:
 
 def by_level(question: Question, measure: Callable[[float], Leakage]) -> Noise:
     """Return the noise of the largest DP level that keeps the promise."""
-    budget = largest_level(measure, question.model, aim(question.epsilon), question.search)
+    budget = largest_level(measure, question.model, aim(question.limit), question.search)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(question.query.sensitivity(question.length) / budget, 16))
@@ -114,7 +122,7 @@ def worst_of_level(question: Question, noise: Noise, whose: str) -> Leakage:
 
 
 def _more_than_mixing(question: Question) -> None:
-    if any(isinstance(member, MixingClass) for member in members(question.model)):
+    if any(member.kind == "mixing" for member in members(question.model)):
         raise MethodRefused(
             "'exchange' needs the chain, not only how fast it mixes; use method='quilt-approx'"
         )
@@ -228,11 +236,11 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
 
 def _by_quilts(question: Question, quilts: _Quilts, prove: Prove) -> Noise:
     """Return the noise for the best quilts, or refuse where a record reaches everywhere."""
-    found = quilts.search(Scale(aim(question.epsilon)))
+    found = quilts.search(Scale(aim(question.limit)))
     if math.isinf(found.value):
         raise MethodRefused(
             f"'{quilts.method}' finds no quilt that a record influences by less than "
-            f"{question.epsilon:g}; give the chain a length, raise epsilon, or use "
+            f"{question.limit:g}; give the chain a length, raise limit, or use "
             "method='exchange'"
         )
     return by_quilts(question, found.value, prove)
@@ -244,7 +252,7 @@ def by_quilts(question: Question, value: float, prove: Prove) -> Noise:
         raise NothingToProtect(CERTAIN)
     noise = question.noise(up(question.query.sensitivity(question.length) * value, 16))
     for _ in range(8):
-        if prove(question, noise).proves(question.epsilon):
+        if prove(question, noise).proves(question.limit):
             break
         noise = question.noise(up(noise.scale, 64))
     return noise
@@ -275,7 +283,7 @@ def by_distance(question: Question, distance: float) -> Noise:
     """Return the noise that hides a move of the answer by so much."""
     if distance == 0:
         raise NothingToProtect(CERTAIN)
-    return question.noise(divide_up(distance, question.epsilon))
+    return question.noise(divide_up(distance, question.limit))
 
 
 @Remembered
@@ -311,17 +319,17 @@ def _distance(query: AnyQuery, model: AnyModel, secrets: Secrets) -> float:
                 return float(found.upper)
         return query_distance(chain, query, *hidden)
 
-    return max(reach(chain) for chain in members(model) if isinstance(chain, MarkovChain))
+    return max(map(reach, chains_of(model)))
 
 
 def _published(method: str, constant: Callable[[MarkovChain], float], question: Question) -> Noise:
-    """Return the noise of a bound epsilon + constant."""
+    """Return the noise of a bound limit + constant."""
     largest = max(constant(chain) for chain in question.chains(method))
-    level = question.epsilon - largest
+    level = question.limit - largest
     if level <= 0:
         raise Infeasible(
             f"'{method}' adds {largest:.6f} to the DP level, whatever the noise: it needs an "
-            f"epsilon above {largest:.6f}, found {question.epsilon:g}; use method='exchange'",
+            f"limit above {largest:.6f}, found {question.limit:g}; use method='exchange'",
             largest,
         )
     return _at_level(question, level)
@@ -330,7 +338,7 @@ def _published(method: str, constant: Callable[[MarkovChain], float], question: 
 def solve_zhao_multistep(question: Question) -> Noise:
     """Return the noise of the multi-step bound, Proposition 1 of [chakrabarti2022]."""
     chains = question.chains("zhao-multistep")
-    return _at_level(question, min(zhao_budget(chain, question.epsilon) for chain in chains))
+    return _at_level(question, min(zhao_budget(chain, question.limit) for chain in chains))
 
 
 def _at_level(question: Question, level: float) -> Noise:
@@ -352,9 +360,7 @@ def quilt_effort(model: AnyModel) -> float:
     widths on both sides are tried, and each position where the law of a record changes.
     """
     work = 0.0
-    for chain in members(model):
-        if not isinstance(chain, MarkovChain):
-            continue
+    for chain in chains_of(model):
         if not chain.homogeneous:
             work += 150.0 * (chain.length or math.inf)
             continue

@@ -1,7 +1,7 @@
 """More than two states: a better channel than k-ary randomised response, by cutting planes.
 
 Each attack (an adversary, two values, a series of outputs) bounds a channel B by
-ln Pr[z | x, known] / Pr[z | x', known] <= epsilon, a smooth function of B. The search collects the
+ln Pr[z | x, known] / Pr[z | x', known] <= limit, a smooth function of B. The search collects the
 attacks that the judge reports, moves B by a linear program within a small box around it, and
 brings the result back by noise until the judge certifies it. What it returns is certified, never
 worse than where it began, and not proved to be the best.
@@ -140,7 +140,7 @@ class Cut:
 def improved_channel(
     judge: Callable[[RandomizedResponse], Leakage],
     chains: list[MarkovChain],
-    epsilon: float,
+    limit: float,
     aim: Aim,
     start: Certified,
     hint: Array | None = None,
@@ -158,7 +158,7 @@ def improved_channel(
     >>> aim.flips(better.matrix) < 0.48, proof.proves(told.upper)
     (True, True)
     """
-    search = _Search(judge, chains, epsilon, aim, [], time.process_time() + _SECONDS)
+    search = _Search(judge, chains, limit, aim, [], time.process_time() + _SECONDS)
     if not search.learn(*start):
         return start
     best, box = start, _FIRST_BOX
@@ -188,7 +188,7 @@ class _Search:
 
     judge: Callable[[RandomizedResponse], Leakage]
     chains: list[MarkovChain]
-    epsilon: float
+    limit: float
     aim: Aim
     cuts: list[Cut]
     deadline: float
@@ -218,7 +218,7 @@ class _Search:
         for cut in self.cuts:
             loss, slope = cut.evaluate(channel)
             rows.append(np.append(slope.ravel(), 0.0))
-            limits.append(self.epsilon - loss)
+            limits.append(self.limit - loss)
         for gradient, now in gradients:
             rows.append(np.append(gradient.ravel(), -1.0))
             limits.append(-now)
@@ -264,18 +264,18 @@ class _Search:
         if self.aim.weights is None:
             law = self.aim.laws.mean(axis=0) @ channel
         fresh = np.tile(law, (len(channel), 1))
-        goal = self.epsilon
+        goal = self.limit
         for tries in range(_REPAIRS):
             if tries and self.late:
                 break
             share = self._share(channel, fresh, goal)
             mechanism = grained_channel((1 - share) * channel + share * fresh)
             leak = self.judge(mechanism)
-            if leak.proves(self.epsilon):
+            if leak.proves(self.limit):
                 return mechanism, leak
             loss = self.learn(mechanism, leak)
             if loss <= goal + 1e-9 * max(1.0, goal):  # the attack does not explain the upper end
-                goal -= 1.5 * (leak.upper - self.epsilon) + 1e-13
+                goal -= 1.5 * (leak.upper - self.limit) + 1e-13
         return None
 
     def _share(self, channel: Array, fresh: Array, goal: float) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
+from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, NotSupported
 from undertow.methods import METHODS, Method, find_method, methods_for
 from undertow.models.sets import AnyModel
@@ -35,8 +36,9 @@ class Row:
 
     ``protects`` is the adversary that the plan was made for. A method that knows only the
     ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the promise that
-    was asked for. ``leakage`` is what the plan leaks in truth against the adversary asked
-    about, by the sharpest certified bound, and None where none is known.
+    was asked for, which a published one must be found to do. ``leakage`` is what the plan leaks
+    in truth against the adversary asked about, by the sharpest certified bound, and None where none
+    is known.
     """
 
     method: str
@@ -51,12 +53,12 @@ class Row:
     @property
     def scale(self) -> float | None:
         """The noise scale, of a curator's answer."""
-        return None if self._local else self.plan.noise.scale  # type: ignore[union-attr]
+        return None if self._noisy is None else self._noisy.noise.scale
 
     @property
     def expected_error(self) -> float | None:
         """The expected absolute error of one released number."""
-        return None if self._local else self.plan.expected_error  # type: ignore[union-attr]
+        return None if self._noisy is None else self._noisy.expected_error
 
     @property
     def measures(self) -> dict[str, float]:
@@ -64,14 +66,14 @@ class Row:
         return {} if self.plan is None else dict(self.plan.measures)
 
     @property
-    def _local(self) -> bool:
-        """Whether there is no noise to speak of."""
-        return self.plan is None or self.plan.task != "answer"
-
-    @property
     def error_bar(self) -> float | None:
         """The distance within which all released numbers lie with probability 95%."""
-        return None if self._local else self.plan.accuracy(0.05)  # type: ignore[union-attr]
+        return None if self._noisy is None else self._noisy.accuracy(0.05)
+
+    @property
+    def _noisy(self) -> Plan[Any] | None:
+        """The plan, where it adds noise to an answer."""
+        return self.plan if self.plan is not None and self.plan.task == "answer" else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -97,7 +99,7 @@ class Comparison:
     """One row per method, for one question.
 
     >>> from undertow import Count, MarkovChain, compare
-    >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), epsilon=2.0)
+    >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), limit=2.0)
     >>> [row.method for row in table if row.plan is None]
     ['lange', 'zhao']
     """
@@ -105,7 +107,7 @@ class Comparison:
     rows: tuple[Row, ...]
     query: AnyQuery | LocalQuery
     model: AnyModel
-    epsilon: float
+    limit: float
     against: Against
 
     def __iter__(self) -> Iterator[Row]:
@@ -131,7 +133,7 @@ class Comparison:
         """Return a JSON-ready description."""
         best = self.best
         return {
-            "epsilon": self.epsilon,
+            "limit": self.limit,
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "model": self.model.describe(),
             "best": None if best is None else best.method,
@@ -167,10 +169,11 @@ class Comparison:
         return "\n".join([*table, *notes])
 
 
+@renamed(epsilon="limit")
 def compare(
     query: AnyQuery | LocalQuery,
     model: AnyModel,
-    epsilon: float,
+    limit: float,
     against: Against = "any",
     methods: Sequence[str] | None = None,
     *,
@@ -186,17 +189,17 @@ def compare(
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
-    >>> table = compare(Count(1), chain, epsilon=1.0)
+    >>> table = compare(Count(1), chain, limit=1.0)
     >>> table.best.method, round(table["quilt"].scale, 3), table["wasserstein"].protects
     ('exchange', 15.939, 'ignorant')
     """
-    question = check_question(query, model, epsilon, against, pairs, protect)
+    question = check_question(query, model, limit, against, pairs, protect)
     rows = []
     for method in _methods(question, methods):
         rows.append(_row(method, question))
         if tick is not None:
             tick()
-    return Comparison(tuple(rows), query, model, question.epsilon, question.against)
+    return Comparison(tuple(rows), query, model, question.limit, question.against)
 
 
 def _row(method: Method, question: Question[Any]) -> Row:
@@ -204,23 +207,23 @@ def _row(method: Method, question: Question[Any]) -> Row:
     guards, against = method.guards(question.against), question.against
     whom: Against = against if guards else "ignorant"
     began = time.perf_counter()
-    plan, reason, leak = None, None, None
+    plan, reason = None, None
     try:
         plan = plan_by(method, replace(question, against=whom))
     except NotSupported as refusal:
         reason = str(refusal)
     seconds = time.perf_counter() - began
-    if plan is not None:
-        leak = _truth(plan, against)
-    meets = guards and plan is not None
+    leak = None if plan is None else _truth(plan, against)
+    kept = method.certified or (leak is not None and leak.proves(question.limit))
+    meets = guards and plan is not None and kept
     return Row(method.name, method.certified, whom, meets, plan, reason, leak, seconds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ErrorCurves:
-    """Expected error against epsilon for each method, nan where it has no answer."""
+    """Expected error against limit for each method, nan where it has no answer."""
 
-    epsilons: Array
+    limits: Array
     errors: dict[str, Array]
     protects: dict[str, str]
     certified: dict[str, bool]
@@ -229,15 +232,15 @@ class ErrorCurves:
 def error_curves(
     query: AnyQuery,
     model: AnyModel,
-    epsilons: Iterable[float],
+    limits: Iterable[float],
     against: Against = "any",
     methods: Sequence[str] | None = None,
     tick: Callable[[], object] | None = None,
 ) -> ErrorCurves:
-    """Return the expected error of each method at each epsilon, for a figure.
+    """Return the expected error of each method at each limit, for a figure.
 
     Good to a thousandth; the noise is a proved one, but no leakage is computed for it.
-    ``tick`` is called after each epsilon.
+    ``tick`` is called after each limit.
 
     >>> from undertow import Count, MarkovChain
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -245,22 +248,22 @@ def error_curves(
     >>> {name: values.round(4).tolist() for name, values in curves.errors.items()}
     {'group': [15264.0, 763.1998], 'lange': [nan, 0.0]}
     """
-    levels = freeze(list(epsilons))
+    levels = freeze(list(limits))
     if levels.ndim != 1 or not levels.size or (np.diff(levels) <= 0).any():
-        raise InvalidInput("curves need epsilons in increasing order")
+        raise InvalidInput("curves need limits in increasing order")
     if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
     asked = check_question(query, model, float(levels[0]), against)
     found = _methods(asked, methods)
     protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
     errors: dict[str, list[float]] = {method.name: [] for method in found}
-    ratios: dict[str, float] = {}  # DP level per unit of epsilon, where the last search ended
+    ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
     for level in levels:
         for method in found:
             name = method.name
             guess = level * ratios[name] if name in ratios else None
             rough = replace(
-                asked, epsilon=check_epsilon(float(level)), against=protected[name],
+                asked, limit=check_epsilon(float(level), "limit"), against=protected[name],
                 search=Search(_DRAWN, guess),
             )  # fmt: skip
             try:

@@ -6,7 +6,6 @@ may know records outside the window, and several groups of one series are severa
 all algorithms of a DP level leak on the series of the model covers all of these.
 """
 
-from functools import lru_cache
 from typing import Protocol
 
 from undertow.bounds.engine import leakage
@@ -17,6 +16,7 @@ from undertow.models.sets import AnyModel, members
 from undertow.plan import Plan
 from undertow.planning.groups import contribution
 from undertow.planning.proofs import check_proof
+from undertow.planning.questions import Remembered
 from undertow.rounding import above
 
 __all__ = ["Shaped", "covering", "needs"]
@@ -71,10 +71,10 @@ def covering(plan: Plan, shape: Shaped, *, persons: bool = True) -> Leakage:
         _check_groups(plan.model, shape)
     if _fits(own, plan.model, shape):
         return own
-    promise = max(plan.epsilon, own.upper)
+    promise = max(plan.limit, own.upper)
     found = []
     for covers in ("windows", "any"):
-        proof = _proof(_Key(plan, covers, _long(plan.model, shape)))
+        proof = _proof(plan, covers, _long(plan.model, shape))
         if proof is None or not _fits(proof, plan.model.endless() or plan.model, shape):
             continue
         if proof.proves(promise):
@@ -112,41 +112,20 @@ def _long(model: AnyModel, shape: Shaped) -> bool:
     return length is not None and shape.series > length
 
 
-class _Key:
-    """A plan and a wanted proof, equal where the plans' fingerprints are."""
-
-    __slots__ = ("covers", "longer", "name", "plan")
-
-    def __init__(self, plan: Plan, covers: Covers, longer: bool) -> None:
-        self.plan, self.covers, self.longer = plan, covers, longer
-        try:
-            name: object = plan.fingerprint()
-        except InvalidInput:  # names that no file can hold: equal to itself alone
-            name = id(plan)
-        self.name = (name, covers, longer)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-
-@lru_cache(maxsize=256)
-def _proof(key: _Key) -> Leakage | None:
+@Remembered
+def _proof(plan: Plan, covers: Covers, longer: bool) -> Leakage | None:
     """Return another proof for the noise of a plan, None if there is none of the kind."""
-    plan = key.plan
-    model = plan.model.endless() if key.longer else plan.model
+    model = plan.model.endless() if longer else plan.model
     if model is None:
         return None
     try:
-        if key.covers == "any":
+        if covers == "any":
             level = PureDP(plan.noise.level_upper(plan.length))
             return leakage(level, model, plan.against)
-        found = leakage(plan.noise, model, plan.against, covers=key.covers)
+        found = leakage(plan.noise, model, plan.against, covers=covers)
     except NotSupported:
         return None
-    return found if found.covers == key.covers else None
+    return found if found.covers == covers else None
 
 
 def _check_contribution(plan: Plan, shape: Shaped) -> None:
@@ -196,7 +175,7 @@ def _refusal(plan: Plan, shape: Shaped, found: list[Leakage]) -> NotSupported:
         advice = f"plan with covers='{wanted}'{longer}"
     proved = (
         f"; for that its noise proves a leakage of {above(min(proof.upper for proof in found))}, "
-        f"not {plan.epsilon:g}"
+        f"not {plan.limit:g}"
         if found
         else ""
     )

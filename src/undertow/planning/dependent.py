@@ -31,7 +31,7 @@ from undertow.numerics import Array, up
 from undertow.planning.budget import aim
 from undertow.planning.groups import dependents, group_noise
 from undertow.planning.questions import Noise, Question, Remembered, noise_way
-from undertow.queries import AnyQuery, Linear, Mean, Sum
+from undertow.queries import AnyQuery, Linear
 
 __all__ = ["DEPENDENT", "dependent", "prove_dependent"]
 
@@ -53,10 +53,10 @@ class _Proposal:
 def dependent(question: Question) -> Noise:
     """Return the noise of the dependence coefficients, or that of the baseline.
 
-    The scale is the fixed point of max over i of sum over j of rho_ij(scale) Delta_j / epsilon, the
+    The scale is the fixed point of max over i of sum over j of rho_ij(scale) Delta_j / limit, the
     largest over the members of a set of models. `undertow.leakage` must prove that it leaks at most
-    epsilon against the adversary of the question; for two records it always does, and for `Groups`,
-    whose coefficients are all 1. Otherwise the scale is L * sensitivity / epsilon, with L the size
+    limit against the adversary of the question; for two records it always does, and for `Groups`,
+    whose coefficients are all 1. Otherwise the scale is L * sensitivity / limit, with L the size
     of the largest group of mutually dependent records (Theorem 7 of [liu2016], proved by Theorem
     4.2 of [lange2024]), and the assumptions of the leakage name the reason. Refuses with
     `MethodRefused` where neither is possible, as on a chain of any length.
@@ -74,7 +74,7 @@ def dependent(question: Question) -> Noise:
         return proposal.noise
     noise = group_noise(_size(question, proposal.note), question)
     leak = _prove_baseline(question, noise, proposal.note)
-    if not leak.proves(question.epsilon):
+    if not leak.proves(question.limit):
         raise MethodRefused(
             f"'dependent' cannot keep this promise: {leak.assumptions[-1]}, and since Gaussian "
             f"records have no range even that leaks up to {leak.upper:.6g}; use method='best'"
@@ -88,7 +88,7 @@ def prove_dependent(question: Question, noise: Noise) -> Leakage:
     proposal = _proposed(question)
     if proposal.noise is not None:
         leak = leakage(noise, question.model, question.against)
-        if leak.proves(question.epsilon):
+        if leak.proves(question.limit):
             level_alone = question.families == {"groups"}
             return _with_note(leak, proposal.note, "any" if level_alone else "series")
     return _prove_baseline(question, noise, proposal.note)
@@ -118,22 +118,24 @@ def _proposed(question: Question) -> _Proposal:
 
 def _wanted(model: object, question: Question) -> float:
     """Return the scale that the coefficients ask for on one model, or refuse."""
-    query, epsilon = question.query, question.epsilon
+    query, limit = question.query, question.limit
     total: Total
-    if isinstance(model, Groups):  # nothing is known inside a group: every coefficient is 1
-        return group_noise(model.size, question).scale
-    if isinstance(model, MarkovChain):
-        total = chain_total(model, query)
-    elif isinstance(model, BayesianNetwork):
-        total = network_total(model, query)
-    elif isinstance(model, MultivariateGaussian | GaussianClass):
-        total = gaussian_total(_covariance(model), *_weights(query, model.length))
-    else:
-        raise MethodRefused(
-            "dependence coefficients need the law of the records, and this model is a class of laws"
-        )
-    least = query.sensitivity(question.length) / epsilon
-    return fixed_point_scale(total, epsilon, least, question.search.precision)
+    match model:
+        case Groups():  # nothing is known inside a group: every coefficient is 1
+            return group_noise(model.size, question).scale
+        case MarkovChain():
+            total = chain_total(model, query)
+        case BayesianNetwork():
+            total = network_total(model, query)
+        case MultivariateGaussian() | GaussianClass():
+            total = gaussian_total(_covariance(model), *_weights(query, model.length))
+        case _:
+            raise MethodRefused(
+                "dependence coefficients need the law of the records, and this model is a class "
+                "of laws"
+            )
+    least = query.sensitivity(question.length) / limit
+    return fixed_point_scale(total, limit, least, question.search.precision)
 
 
 def _covariance(model: MultivariateGaussian | GaussianClass) -> Array:
@@ -152,9 +154,9 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
         if query.outputs > 1:
             raise MethodRefused("dependence coefficients are those of one answer, not of several")
         return query.weights.reshape(-1), query.spread, query.lower is not None
-    if isinstance(query, Sum | Mean):
-        each = 1 / length if isinstance(query, Mean) else 1.0
-        return np.full(length, each), float(query.upper) - float(query.lower), True
+    if query.ends is not None:
+        each = 1 / length if query.kind == "mean" else 1.0
+        return np.full(length, each), query.ends[1] - query.ends[0], True
     raise MethodRefused(
         f"dependence coefficients of Gaussian records are those of a Linear, Sum or Mean, not of "
         f"{type(query).__name__}"
@@ -164,7 +166,7 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
 def _confirmed(question: Question, asked: float) -> _Proposal:
     """Return the noise of a scale if its leakage keeps the promise, else the reason."""
     scale, more = asked, ""
-    target = question.epsilon if question.families == {"groups"} else aim(question.epsilon)
+    target = question.limit if question.families == {"groups"} else aim(question.limit)
     for _ in range(8):
         mechanism = question.noise(scale)
         try:
@@ -188,13 +190,13 @@ def _confirmed(question: Question, asked: float) -> _Proposal:
             break
     verdict = (
         f"leaks {leak.lower:.6g} or more"
-        if leak.lower > question.epsilon
+        if leak.lower > question.limit
         else f"is proved to leak at most {leak.upper:.6g}"
     )
     return _Proposal(
         None,
         f"the dependence coefficients ask for a scale of {asked:.6g}, which {verdict}, not "
-        f"{question.epsilon:g}: pairs of records do not tell all",
+        f"{question.limit:g}: pairs of records do not tell all",
     )
 
 

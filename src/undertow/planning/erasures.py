@@ -4,14 +4,15 @@ Everything here proposes; `redaction_leakage` certifies what is proposed.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.rays import Bools, ordered_pairs, start_error
-from undertow.bounds.series.erasing import build_side, nearest_known, option_losses
+from undertow.bounds.chains.known import Bools, nearest_known
+from undertow.bounds.chains.side_laws import start_error
+from undertow.bounds.series.erasing import lone_losses
 from undertow.bounds.series.regions import (
     binary_rates,
     influences,
@@ -54,7 +55,7 @@ class Setting:
     chains: tuple[MarkovChain, ...]
     length: int
     protect: tuple[int, ...]
-    epsilon: float
+    limit: float
     against: Against
 
     @property
@@ -114,24 +115,19 @@ class _Windows:
 
 def _window_costs(chain: MarkovChain, setting: Setting, target: int) -> _Windows:
     """Return the rounded-up losses of all windows around a target."""
-    value, other = ordered_pairs(chain.size)
-    law = chain.law(target)
-    possible = (law[value] > 0) & (law[other] > 0)
-    ones = np.ones((setting.length, chain.size))
-    near = nearest_known(setting.against, target)
+    near = (None, None) if setting.against == "any" else nearest_known(setting.against)
     tables = []
     for right in (False, True):
-        side = build_side(chain, ones, target, right, near[right], FLAT)
-        table = np.zeros((side.room + 1, int(possible.sum())))
-        if side.room and setting.against != "informed":
-            seen = replace(side, shows=np.ones_like(side.shows))
-            losses = option_losses(seen, setting.against, near[right])
-            shown = np.fmax(losses.free, losses.backed)[:, possible]
-            best = np.where(np.isnan(shown), 0.0, shown).max(axis=2)
-            error = losses.error + start_error(chain)
+        room = setting.length - 1 - target if right else target
+        shown, error = lone_losses(
+            chain, target, right, setting.length, setting.against, near[right], FLAT
+        )
+        table = np.zeros((room + 1, shown.shape[1]))
+        if room and setting.against != "informed":
+            best, error = shown.max(axis=2), error + start_error(chain)
             table[: len(best)] = best + np.where(best > 0, error + 64 * ROUNDOFF * best, 0.0)
             if not near[right]:
-                table[len(best) - 1 : side.room] = np.maximum(table[len(best) - 1], 8 * FLAT)
+                table[len(best) - 1 : room] = np.maximum(table[len(best) - 1], 8 * FLAT)
             table[-1] = 0.0
         tables.append(table)
     return _Windows(*tables)
@@ -156,7 +152,7 @@ def window_choices(setting: Setting, more: int = 0) -> list[Bools]:
         target: [_window_costs(chain, setting, target) for chain in setting.chains]
         for target in setting.targets
     }
-    ranked = {target: _narrowest(found, setting.epsilon) for target, found in costs.items()}
+    ranked = {target: _narrowest(found, setting.limit) for target, found in costs.items()}
     several = len(costs) > 1
     choices: list[Bools] = []
     for place in range(1 if several else 1 + more):
@@ -172,16 +168,16 @@ def window_choices(setting: Setting, more: int = 0) -> list[Bools]:
     return choices
 
 
-def _narrowest(windows: list[_Windows], epsilon: float) -> list[tuple[int, int]]:
+def _narrowest(windows: list[_Windows], limit: float) -> list[tuple[int, int]]:
     """Return widths left and right, the least sum first; of equals, those that leak least."""
     rooms = len(windows[0].left) - 1, len(windows[0].right) - 1
     found = [(sum(rooms), 0.0, *rooms)]
     right = rooms[1]
     for left in range(rooms[0] + 1):
         cost = max(window.cost(left, right) for window in windows)
-        if cost > epsilon:
+        if cost > limit:
             continue
-        while right and (less := max(w.cost(left, right - 1) for w in windows)) <= epsilon:
+        while right and (less := max(w.cost(left, right - 1) for w in windows)) <= limit:
             right, cost = right - 1, less
         found.append((left + right, cost, left, right))
     return [(left, right) for _, _, left, right in sorted(found)]
@@ -199,7 +195,7 @@ def _shrink(erased: Bools, setting: Setting, costs: dict[int, list[_Windows]]) -
             below, above = shown[shown < target], shown[shown > target]
             left = target - 1 - int(below[-1]) if below.size else target
             right = int(above[0]) - target - 1 if above.size else setting.length - 1 - target
-            if max(window.cost(left, right) for window in windows) > setting.epsilon:
+            if max(window.cost(left, right) for window in windows) > setting.limit:
                 erased[record] = True
                 break
 
@@ -214,12 +210,12 @@ def printed_windows(setting: Setting) -> Array:
     """
     chain, target = setting.one("mq-printed")
     alpha, beta = binary_rates(chain, "'mq-printed'")
-    length, epsilon = setting.length, setting.epsilon
+    length, limit = setting.length, setting.limit
     mirrored = target + 1 > length / 2  # the paper counts from the nearer end
     place = length - target if mirrored else target + 1
-    whole, half = (least_distance(alpha, beta, share) for share in (epsilon, epsilon / 2))
+    whole, half = (least_distance(alpha, beta, share) for share in (limit, limit / 2))
     one_sided = place == 1 or (
-        epsilon < widest(alpha, beta, length + 1 - place) + widest(alpha, beta, place - 1)
+        limit < widest(alpha, beta, length + 1 - place) + widest(alpha, beta, place - 1)
         or place + whole - 2 * half < 0
     )
     left, right = (place - 1, min(whole, length - place)) if one_sided else (half, half)
@@ -231,7 +227,7 @@ def printed_windows(setting: Setting) -> Array:
 def three_regions(setting: Setting, how: How) -> Array:
     """Return the 3R mechanisms of [massny2025]: large, medium and small influence.
 
-    Each side gets half of epsilon (all of it where the other side is empty). Records of which
+    Each side gets half of limit (all of it where the other side is empty). Records of which
     both values have a pointwise influence of at most that are shown, those of which one value has
     are shown at times when they have it, all others never. The chance of erasure at those times:
     ``relaxed`` solves the convex program of Appendix A exactly (its optimum is the greatest
@@ -249,7 +245,7 @@ def three_regions(setting: Setting, how: How) -> Array:
         room = rooms[right]
         if not room:
             continue
-        budget = setting.epsilon if not rooms[not right] else setting.epsilon / 2
+        budget = setting.limit if not rooms[not right] else setting.limit / 2
         records = target + np.arange(1, room + 1) * (1 if right else -1)
         near = weights[records]
         begin = _first(near[:, value] <= budget)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from undertow.bounds.chains.binary import ignorant_ratios
 from undertow.certificate import Leakage
 from undertow.channels import RandomizedResponse
 from undertow.errors import NotSupported
@@ -46,7 +47,7 @@ _FAINT = 2.0**-200
 the usual output says nothing, to the last bit."""
 
 _LEAST = 1e-8
-"""The log-ratio, in units of epsilon, below which an output counts as saying nothing."""
+"""The log-ratio, in units of limit, below which an output counts as saying nothing."""
 
 _LARGE = 300.0
 """Levels beyond which squares in the closed form would overflow."""
@@ -59,31 +60,6 @@ _CLOSE = 1e-6
 
 _DIRECTIONS = 9
 """Directions of (ln S, ln T) compared before the best of them is refined."""
-
-
-def ignorant_ratios(q: float, r: float, epsilon: float) -> tuple[float, float]:
-    """Return the largest ln S and ln T that leak epsilon to an attacker who knows no record.
-
-    S = m^2, m = [(r E^2 - q) + sqrt((r E^2 - q)^2 + 4 (1-q)(1-r) E^2)] / (2 (1-q) E) with
-    E = e^(epsilon/2); T with q = P(0 -> 1) and r = P(1 -> 0) exchanged. For 0 < q, r and
-    q + r <= 1, a stationary start and series of any length: Theorem 1 of [chakrabarti2022]
-    solved for the flips, which is linear in them. Rounded to nearest.
-
-    >>> [round(math.exp(ratio), 9) for ratio in ignorant_ratios(.2, .35, 2.0)]
-    [2.572388328, 2.171342795]
-    """
-    return _ignorant_ratio(q, r, epsilon), _ignorant_ratio(r, q, epsilon)
-
-
-def _ignorant_ratio(q: float, r: float, epsilon: float) -> float:
-    if epsilon > _LARGE:  # m = r E / (1 - q), to far beyond the last bit
-        return epsilon + 2 * math.log(r / (1 - q))
-    e = math.exp(epsilon / 2)
-    half = (r * e * e - q) / 2
-    product = (1 - q) * (1 - r) * e * e
-    root = math.sqrt(half * half + product)
-    m = half + root if half >= 0 else product / (root - half)
-    return 2 * math.log(m / ((1 - q) * e))
 
 
 def corner(a: float, b: float) -> tuple[float, float]:
@@ -176,9 +152,9 @@ def one_sided(a: float, state: int) -> RandomizedResponse:
 
 
 def half_planes(
-    judge: Judge, model: AnyModel, epsilon: float, guess: tuple[float, float] | None = None
+    judge: Judge, model: AnyModel, limit: float, guess: tuple[float, float] | None = None
 ) -> tuple[float, float]:
-    """Return the largest ln S and ln T that leak at most epsilon, each by one bisection.
+    """Return the largest ln S and ln T that leak at most limit, each by one bisection.
 
     For models on which either direction depends on one ratio only (`positively_correlated`
     chains, or an attacker who knows all other records). 0 where no informative output will do.
@@ -192,7 +168,7 @@ def half_planes(
     found = [
         largest_ratio(
             lambda a, state=state: judge(one_sided(a, state)),  # type: ignore[misc]
-            model, epsilon, PRECISE, None if guess is None else guess[state],
+            model, limit, PRECISE, None if guess is None else guess[state],
         )
         for state in (0, 1)
     ]  # fmt: skip
@@ -202,11 +178,11 @@ def half_planes(
 def largest_ratio(
     measure: Callable[[float], Leakage],
     model: AnyModel,
-    epsilon: float,
+    limit: float,
     search: Search = PRECISE,
     guess: float | None = None,
 ) -> float:
-    """Return the largest log-ratio that leaks at most epsilon; 0 if there is none above 0.
+    """Return the largest log-ratio that leaks at most limit; 0 if there is none above 0.
 
     ``measure`` gives the leakage of a log-ratio; it grows with it. At most `LARGEST`.
 
@@ -215,14 +191,14 @@ def largest_ratio(
     >>> round(twice, 9)
     1.5
     """
-    start = min(guess or epsilon / 3, LARGEST)
+    start = min(guess or limit / 3, LARGEST)
     first = measure(start)
-    if math.isinf(first.upper) and not measure(_LEAST * epsilon).proves(epsilon):
+    if math.isinf(first.upper) and not measure(_LEAST * limit).proves(limit):
         return 0.0
     try:
         found = largest_level(
             lambda level: first if level == start else measure(min(level, LARGEST)),
-            model, epsilon,
+            model, limit,
             Search(search.precision, start),
         )  # fmt: skip
     except NotSupported:
@@ -230,7 +206,7 @@ def largest_ratio(
     return min(found, LARGEST)
 
 
-def frontier(judge: Judge, model: AnyModel, epsilon: float, aim: Aim) -> tuple[float, float]:
+def frontier(judge: Judge, model: AnyModel, limit: float, aim: Aim) -> tuple[float, float]:
     """Return the ln S and ln T on the edge of the promise that serve an aim best, by search.
 
     For models on which both ratios matter in either direction. A larger ratio never leaks less,
@@ -246,7 +222,7 @@ def frontier(judge: Judge, model: AnyModel, epsilon: float, aim: Aim) -> tuple[f
     >>> round(leakage(RandomizedResponse.binary(*corner(a, b)), chain).upper, 8)
     2.0
     """
-    edge = _Edge(judge, model, epsilon)
+    edge = _Edge(judge, model, limit)
     low, high = 0.0, math.pi / 2
     found: list[tuple[float, float]] = []
     if aim.weights is not None:
@@ -283,7 +259,7 @@ class _Edge:
 
     judge: Judge
     model: AnyModel
-    epsilon: float
+    limit: float
     near: float | None = None
 
     def towards(self, angle: float, precision: float) -> tuple[float, float]:
@@ -293,7 +269,7 @@ class _Edge:
         def measure(step: float) -> Leakage:
             return self.judge(RandomizedResponse.binary(*corner(step * right, step * above)))
 
-        step = largest_ratio(measure, self.model, self.epsilon, Search(precision), self.near)
+        step = largest_ratio(measure, self.model, self.limit, Search(precision), self.near)
         self.near = step or None
         return step * right, step * above
 
@@ -307,6 +283,6 @@ class _Edge:
         def measure(level: float) -> Leakage:
             return self.judge(RandomizedResponse.binary(*rates(level)))
 
-        level = largest_ratio(measure, self.model, self.epsilon)
+        level = largest_ratio(measure, self.model, self.limit)
         found = level, math.log(2 - math.exp(-level))
         return found if state == 0 else found[::-1]

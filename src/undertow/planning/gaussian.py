@@ -26,9 +26,10 @@ __all__ = ["BOUND", "EXACT", "EXCHANGE"]
 def exact(question: Question) -> Laplace:
     """Return the noise at the exact factor of an unclipped linear query, one output or several.
 
-    scale = factor * spread / epsilon, rounded up. Clipped sums have no exact factor: refused.
+    scale = factor * spread / limit, rounded up. Clipped sums have no exact factor: refused.
 
     >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]])
     >>> question = Question(Linear([1, 1], spread=10), pair, 1.0, "any", EVERYTHING)
@@ -56,12 +57,13 @@ def _unclipped(question: Question) -> None:
 
 
 def exchange(question: Question) -> Laplace:
-    """Return the noise at which no algorithm of the same l1 rate leaks more than epsilon.
+    """Return the noise at which no algorithm of the same l1 rate leaks more than limit.
 
     Proposition 6.1 of [lange2024] with the worst known set; for clipped sums and means the same
     with each record's share capped by the range, which is what they are certified by.
 
     >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(5, [[1, .5], [.5, 1]])
     >>> question = Question(Sum(0, 10), pair, 1.0, "any", EVERYTHING)
@@ -81,11 +83,12 @@ def prove_exchange(question: Question, noise: Noise) -> Leakage:
 def gaussian_bound(question: Question) -> Laplace:
     """Return the noise of the published Gaussian bound.
 
-    scale = factor * sensitivity / epsilon with the factor of `published_gaussian_factor` at the
+    scale = factor * sensitivity / limit with the factor of `published_gaussian_factor` at the
     largest correlation. It assumes equal variances; where they differ the certified leakage may
-    exceed epsilon. Proposition 6.4 of [lange2024].
+    exceed limit. Proposition 6.4 of [lange2024].
 
     >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian([100, 87], [[225, 137], [137, 417]])
     >>> question = Question(Sum(0, 200), pair, 1.0, "any", EVERYTHING)
@@ -101,7 +104,7 @@ def gaussian_bound(question: Question) -> Laplace:
         )
         for model in models
     )  # fmt: skip
-    return Laplace(query, factor * query.sensitivity(question.length) / question.epsilon)
+    return Laplace(query, factor * query.sensitivity(question.length) / question.limit)
 
 
 @Remembered
@@ -124,7 +127,7 @@ def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
         raise NothingToProtect(
             "the answer does not depend on the target: nothing can leak, and no noise is needed"
         )
-    return Laplace(query, divide_up(total, aim(question.epsilon)))
+    return Laplace(query, divide_up(total, aim(question.limit)))
 
 
 def _proved(question: Question, method: str, noise: Noise, *, metric: bool) -> Leakage:

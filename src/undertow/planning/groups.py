@@ -17,9 +17,9 @@ __all__ = ["GROUP", "contribution", "dependents", "group_noise", "prove_group", 
 
 
 def group_noise(size: int, question: Question) -> Noise:
-    """Return the noise that hides so many records, size * sensitivity / epsilon, rounded up."""
+    """Return the noise that hides so many records, size * sensitivity / limit, rounded up."""
     moved = Fraction(question.query.sensitivity_upper(question.length))
-    return question.noise(divide_up(size * moved, question.epsilon))
+    return question.noise(divide_up(size * moved, question.limit))
 
 
 def solve_group(question: Question) -> Noise:

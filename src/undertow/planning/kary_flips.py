@@ -65,11 +65,11 @@ def silent_channel(size: int) -> RandomizedResponse:
 def largest_even_level(
     judge: Callable[[RandomizedResponse], Leakage],
     model: AnyModel,
-    epsilon: float,
+    limit: float,
     size: int,
     guess: float | None = None,
 ) -> float:
-    """Return the largest level of k-ary randomised response that leaks at most epsilon.
+    """Return the largest level of k-ary randomised response that leaks at most limit.
 
     0 where no level above 0 does.
 
@@ -80,5 +80,5 @@ def largest_even_level(
     1.0
     """
     return largest_ratio(
-        lambda level: judge(even_channel(size, level)), model, epsilon, Search(_PRECISION), guess
+        lambda level: judge(even_channel(size, level)), model, limit, Search(_PRECISION), guess
     )

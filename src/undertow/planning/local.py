@@ -29,7 +29,7 @@ from undertow.planning.flips import (
     positively_correlated,
 )
 from undertow.planning.kary_flips import even_channel, largest_even_level, silent_channel
-from undertow.planning.questions import Question, Solution, Way
+from undertow.planning.questions import Question, Solution, Way, chains_of
 from undertow.planning.xor_flips import least_xor_noise, xor_noise
 from undertow.queries import Series
 
@@ -55,7 +55,7 @@ _FEWEST = 5
 """Records of the short series on which a channel of so many states (or more) is searched first."""
 
 _LEAST = 1e-8
-"""The DP level, in units of epsilon, below which an output counts as saying nothing."""
+"""The DP level, in units of limit, below which an output counts as saying nothing."""
 
 _NUDGES = 24
 """Times that a level is lowered, by four times as much each, until its rounding is certified."""
@@ -67,36 +67,20 @@ class _Task:
 
     model: AnyModel
     size: int
-    epsilon: float
+    limit: float
     against: Against
     aim: Aim
 
     @property
     def chains(self) -> list[MarkovChain]:
-        return [member for member in members(self.model) if isinstance(member, MarkovChain)]
+        return chains_of(self.model)
 
     def judge(self, mechanism: Flips) -> Leakage:
         return leakage(mechanism, self.model, self.against)
 
     def improved(self, start: Certified, hint: Array | None = None) -> Certified:
         """Return the best channel that a search finds, from one that keeps the promise."""
-        return improved_channel(self.judge, self.chains, self.epsilon, self.aim, start, hint)
-
-    def only_chains(self, method: str) -> None:
-        for member in members(self.model):
-            if not isinstance(member, MarkovChain):
-                raise MethodRefused(
-                    f"'{method}' needs Markov chains, found {member.describe()}; use "
-                    "method='exchange', which goes through the DP level"
-                )
-
-    def two_states(self, method: str) -> None:
-        self.only_chains(method)
-        if self.size != 2:
-            raise MethodRefused(
-                f"'{method}' is for chains of two states, this one has {self.size}; use "
-                "method='exact'"
-            )
+        return improved_channel(self.judge, self.chains, self.limit, self.aim, start, hint)
 
 
 def _task(question: Question[Series], spent: float) -> _Task:
@@ -108,11 +92,22 @@ def _task(question: Question[Series], spent: float) -> _Task:
             "the model names no states, so there is nothing to flip to; add a chain with the "
             "states to it: ModelSet([Groups(4), MarkovChain(...)])"
         )
-    laws = [long_run_law(m) for m in members(model) if isinstance(m, MarkovChain)]
+    laws = [long_run_law(chain) for chain in chains_of(model)]
     table = np.array(laws) if laws else np.full((1, size), 1 / size)
     aim = Aim(table, check_objective(question.objective, size))
     task = _Task(model, size, spent, question.against, aim)
     _check_uncertain(task)
+    return task
+
+
+def _two_states(question: Question[Series], spent: float, method: str) -> _Task:
+    """Return the question about chains of two states, or refuse others."""
+    question.chains(method)
+    task = _task(question, spent)
+    if task.size != 2:
+        raise MethodRefused(
+            f"'{method}' is for chains of two states, this one has {task.size}; use method='exact'"
+        )
     return task
 
 
@@ -128,11 +123,11 @@ def _check_uncertain(task: _Task) -> None:
 
 def _found(task: _Task, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
     """Return flips with what they keep of the series, and what is to be said about them."""
-    if isinstance(mechanism, XorNoise):
-        flipped = mechanism.flip_rate
-        channel = RandomizedResponse.binary(flipped, flipped).matrix
-    else:
-        channel = mechanism.matrix
+    channel = (
+        mechanism.matrix
+        if isinstance(mechanism, RandomizedResponse)
+        else (RandomizedResponse.binary(mechanism.flip_rate, mechanism.flip_rate).matrix)
+    )
     measures = [("expected flips", task.aim.flips(channel))]
     if task.chains:
         measures.append(("information", task.aim.bits(channel)))
@@ -164,15 +159,15 @@ def _exact(question: Question[Series]) -> Solution:
     knows no other record. For negatively correlated ones and for more states it is the best that
     a search found, never worse than k-ary randomised response.
     """
-    task = _task(question, aim(question.epsilon))
-    task.only_chains("exact")
+    question.chains("exact")
+    task = _task(question, aim(question.limit))
     if task.size > 2:
         return _exact_many(task)
     straight = task.against == "informed" or all(map(positively_correlated, task.chains))
     if straight:
-        a, b = half_planes(task.judge, task.model, task.epsilon, _guess(task))
+        a, b = half_planes(task.judge, task.model, task.limit, _guess(task))
     else:
-        a, b = frontier(task.judge, task.model, task.epsilon, task.aim)
+        a, b = frontier(task.judge, task.model, task.limit, task.aim)
     notes = () if straight else (SEARCHED,)
     if min(a, b) <= 0:
         return _silent(task, "exact")
@@ -186,20 +181,20 @@ def _exact(question: Question[Series]) -> Solution:
 def _guess(task: _Task) -> tuple[float, float] | None:
     """Return the ratios of the closed form, the least over the chains it knows; None if none."""
     if task.against == "informed":
-        return task.epsilon, task.epsilon
+        return task.limit, task.limit
     found = []
     for chain in task.chains:
         q, r = chain.transition[..., 0, 1].max(), chain.transition[..., 1, 0].max()
         if chain.homogeneous and 0 < q < 1 and 0 < r < 1 and q + r <= 1:
-            found.append(ignorant_ratios(float(q), float(r), task.epsilon))
+            found.append(ignorant_ratios(float(q), float(r), task.limit))
     return (min(a for a, _ in found), min(b for _, b in found)) if found else None
 
 
 def _exact_many(task: _Task) -> Solution:
     brief, guess, hint = _brief(task), None, None
     if brief is not None:
-        guess = largest_even_level(brief.judge, brief.model, task.epsilon, task.size)
-    level = largest_even_level(task.judge, task.model, task.epsilon, task.size, guess)
+        guess = largest_even_level(brief.judge, brief.model, task.limit, task.size)
+    level = largest_even_level(task.judge, task.model, task.limit, task.size, guess)
     if level <= 0:
         return _silent(task, "exact")
     even = _certified(task, partial(_even, task.size, level))
@@ -226,8 +221,7 @@ def _shortened(chain: MarkovChain) -> MarkovChain:
 
 def _chakrabarti(question: Question[Series]) -> Solution:
     """Return the flips of Theorem 1 of [chakrabarti2022], where it is stated."""
-    task = _task(question, question.epsilon)
-    task.two_states("chakrabarti")
+    task = _two_states(question, question.limit, "chakrabarti")
     if len(task.chains) > 1 or not task.chains[0].homogeneous:
         raise MethodRefused(
             "'chakrabarti' is stated for one chain with one transition matrix; use method='exact'"
@@ -241,15 +235,14 @@ def _chakrabarti(question: Question[Series]) -> Solution:
             f"{'a stationary' if isinstance(chain.start, str) else 'a given'} start; use "
             "method='exact'"
         )
-    mechanism = grained(best_flips(*ignorant_ratios(q, r, task.epsilon), task.aim))
+    mechanism = grained(best_flips(*ignorant_ratios(q, r, task.limit), task.aim))
     return _found(task, mechanism, task.judge(mechanism), PUBLISHED)
 
 
 def _xor(question: Question[Series]) -> Solution:
     """Return correlated noise, where one party holds the whole series."""
-    task = _task(question, aim(question.epsilon))
-    task.two_states("xor")
-    level, total = least_xor_noise(task.judge, task.model, task.epsilon)
+    task = _two_states(question, aim(question.limit), "xor")
+    level, total = least_xor_noise(task.judge, task.model, task.limit)
     if level <= 0:
         return _silent(task, "xor", XorNoise(0.5, 0.5))
 
@@ -264,11 +257,11 @@ def _exchange(question: Question[Series]) -> Solution:
 
     It composes with other releases.
     """
-    task = _task(question, aim(question.epsilon))
-    least = PureDP(_LEAST * task.epsilon)
-    if not leakage(least, task.model, task.against).proves(task.epsilon):
+    task = _task(question, aim(question.limit))
+    least = PureDP(_LEAST * task.limit)
+    if not leakage(least, task.model, task.against).proves(task.limit):
         return _silent(task, "exchange")
-    budget = dp_budget(task.model, task.epsilon, task.against)
+    budget = dp_budget(task.model, task.limit, task.against)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
 
@@ -287,8 +280,12 @@ def _even(size: int, level: float, share: float) -> RandomizedResponse:
 
 def _silent(task: _Task, method: str, mechanism: Flips | None = None) -> Solution:
     """Return the channel whose rows are all the same, to the last bit: it leaks exactly nothing."""
-    leak = Leakage(0.0, 0.0, method, task.against, assumptions=(SILENT,))
+    leak = replace(_nothing(method, task.against), covers="series")
     return _found(task, mechanism or silent_channel(task.size), leak)
+
+
+def _nothing(method: str, against: Against) -> Leakage:
+    return Leakage(0.0, 0.0, method, against, assumptions=(SILENT,), covers="any")
 
 
 def _certified(
@@ -302,11 +299,11 @@ def _certified(
     for nudge in range(_NUDGES):
         mechanism = make(1.0 - less)
         leak = judge(mechanism)
-        if leak.proves(task.epsilon):
+        if leak.proves(task.limit):
             return mechanism, leak
         less = 2.0**-52 * 4.0**nudge
     raise NotSupported(
-        f"no flips could be certified for a leakage of {task.epsilon:g}; the last one proves "
+        f"no flips could be certified for a leakage of {task.limit:g}; the last one proves "
         f"{leak.upper:.6g}"
     )
 
@@ -319,8 +316,7 @@ def _prove(method: str, *notes: str) -> Callable[[Question[Series], Flips], Leak
 
     def prove(question: Question[Series], mechanism: Flips) -> Leakage:
         if _says_nothing(mechanism):
-            leak = Leakage(0.0, 0.0, method, question.against, covers="any")
-            return replace(leak, assumptions=(SILENT,))
+            return _nothing(method, question.against)
         leak = leakage(mechanism, question.model, question.against)
         return replace(leak, assumptions=(*leak.assumptions, *notes))
 
@@ -332,7 +328,7 @@ def _prove_level(question: Question[Series], mechanism: Flips) -> Leakage:
     if isinstance(mechanism, XorNoise):
         raise InvalidPlan("'exchange' plans independent flips, not a noise chain")
     if _says_nothing(mechanism):
-        return Leakage(0.0, 0.0, "exchange", question.against, assumptions=(SILENT,), covers="any")
+        return _nothing("exchange", question.against)
     level = PureDP(flips_epsilon_upper(mechanism))
     leak = leakage(level, question.model, question.against)
     return replace(leak, assumptions=(*leak.assumptions, LEVEL), covers="any")

@@ -18,7 +18,7 @@ from undertow.bounds.networks.quilts import NetworkQuilt, network_quilt
 from undertow.bounds.networks.wasserstein import network_distance
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, PureDP
+from undertow.mechanisms import PureDP
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
@@ -34,7 +34,7 @@ from undertow.planning.chains import (
     worst_of_level,
 )
 from undertow.planning.questions import CERTAIN, Noise, Question, Remembered, noise_way
-from undertow.queries import Count, Histogram
+from undertow.queries import Count
 
 __all__ = ["EXACT", "EXCHANGE", "QUILT", "WASSERSTEIN"]
 
@@ -55,41 +55,40 @@ def solve_exact(question: Question) -> Noise:
     verified as it will be used.
     """
     models = _models(question)
-    query = _bins(question)
+    _check_bins(question)
 
     def measure(rate: float) -> Leakage:
-        return prove_exact(question, DiscreteLaplace(query, 1 / rate))
+        return prove_exact(question, question.noise(1 / rate))
 
     search = question.search
     if any(low < high for low, high in map(_interval, models)):
         search = Search(max(search.precision, COARSE), search.guess)
-    rate = largest_level(measure, question.model, aim(question.epsilon), search)
+    rate = largest_level(measure, question.model, aim(question.limit), search)
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
-    noise = DiscreteLaplace(query, up(1 / rate))
-    while not prove_exact(question, noise).proves(question.epsilon):
-        noise = DiscreteLaplace(query, noise.scale * (1 + COARSE))
+    noise = question.noise(up(1 / rate))
+    while not prove_exact(question, noise).proves(question.limit):
+        noise = question.noise(noise.scale * (1 + COARSE))
     return noise
 
 
 @Remembered
 def prove_exact(question: Question, noise: Noise) -> Leakage:
     """Return the exact leakage of a noisy count or histogram."""
-    _bins(question)
+    _check_bins(question)
     leak = leakage(noise, question.model, question.against)
     if leak.method not in SHARP:
         raise MethodRefused(f"'exact' does not apply: {leak.assumptions[-1]}")
     return leak
 
 
-def _bins(question: Question) -> Count | Histogram:
-    """Return the query if it asks how many, or refuse."""
-    if not isinstance(question.query, Count | Histogram):
+def _check_bins(question: Question) -> None:
+    """Refuse a query that does not ask how many."""
+    if not question.query.integral:
         raise MethodRefused(
             "'exact' knows counts and histograms on networks, not "
             f"{type(question.query).__name__}; use method='exchange'"
         )
-    return question.query
 
 
 def solve_exchange(question: Question) -> Noise:
@@ -111,7 +110,7 @@ def prove_exchange(question: Question, noise: Noise) -> Leakage:
 
 def solve_quilt(question: Question) -> Noise:
     """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
-    found = _quilts(question)(Scale(aim(question.epsilon)))
+    found = _quilts(question)(Scale(aim(question.limit)))
     return by_quilts(question, found.value, prove_quilt)
 
 

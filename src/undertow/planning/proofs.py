@@ -28,7 +28,7 @@ def prove(plan: Plan[Any]) -> Leakage:
     Nothing that the plan claims about its leakage enters, and no noise is searched for.
 
     >>> from undertow import Count, MarkovChain, calibrate
-    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), epsilon=1.0)
+    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), limit=1.0)
     >>> prove(plan) == plan.leakage
     True
     """
@@ -37,12 +37,10 @@ def prove(plan: Plan[Any]) -> Leakage:
         raise InvalidPlan(f"no method is called {plan.method[:40]!r}")
     method = METHODS[task][plan.method]
     if task != "answer":
-        question = check_question(
-            plan.query, plan.model, plan.epsilon, plan.against, unit=plan.unit
-        )
+        question = check_question(plan.query, plan.model, plan.limit, plan.against, unit=plan.unit)
     else:
         question = check_question(
-            plan.query, plan.model, plan.epsilon, plan.against, claim.secrets.pairs,
+            plan.query, plan.model, plan.limit, plan.against, claim.secrets.pairs,
             claim.secrets.records, unit=plan.unit, covers=claim.covers,
         )  # fmt: skip
         if not plan.noise.dp_epsilon(question.length) <= LOUDEST:
@@ -59,13 +57,13 @@ def prove(plan: Plan[Any]) -> Leakage:
 def check_proof(plan: Plan[Any]) -> Leakage:
     """Return the re-derived certificate of a plan if it keeps the plan's promise, or refuse.
 
-    The promise is ``plan.epsilon``, and it is kept exactly or not at all: no tolerance. A plan of a
+    The promise is ``plan.limit``, and it is kept exactly or not at all: no tolerance. A plan of a
     published method promises nothing; its certificate says what its noise leaks. Callers use what
     is returned, not what the plan claims: on another machine the last digits may differ.
 
     >>> from dataclasses import replace
     >>> from undertow import Count, DiscreteLaplace, MarkovChain, calibrate
-    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), epsilon=1.0)
+    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), limit=1.0)
     >>> check_proof(plan).proves(1.0)
     True
     >>> check_proof(replace(plan, mechanism=DiscreteLaplace(Count(1), 0.1)))
@@ -93,9 +91,9 @@ def check_proof(plan: Plan[Any]) -> Leakage:
         )
     if not is_certified(plan):
         return leak
-    if not claim.proves(plan.epsilon) or not leak.proves(plan.epsilon):
+    if not claim.proves(plan.limit) or not leak.proves(plan.limit):
         raise InvalidPlan(
-            f"its noise leaks up to {above(max(leak.upper, claim.upper))}, not {plan.epsilon:g}: "
+            f"its noise leaks up to {above(max(leak.upper, claim.upper))}, not {plan.limit:g}: "
             "the plan was edited or made by other software; make it again"
         )
     return leak

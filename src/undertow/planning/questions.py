@@ -26,6 +26,7 @@ __all__ = [
     "Solution",
     "Solve",
     "Way",
+    "chains_of",
     "noise_way",
 ]
 
@@ -36,7 +37,12 @@ CERTAIN = (
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Q = TypeVar("Q", bound=AnyQuery | LocalQuery, default=AnyQuery)
+Q = TypeVar("Q", bound=AnyQuery | LocalQuery, default=AnyQuery, covariant=True)
+
+
+def chains_of(model: AnyModel) -> list[MarkovChain]:
+    """Return the Markov chains among the models that may be true."""
+    return [member for member in members(model) if isinstance(member, MarkovChain)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class Question(Generic[Q]):
 
     query: Q
     model: AnyModel
-    epsilon: float
+    limit: float
     against: Against
     secrets: Secrets
     search: Search = PRECISE
@@ -79,10 +85,10 @@ class Question(Generic[Q]):
 
     def chains(self, method: str) -> list[MarkovChain]:
         """Return the chains of the model, or refuse on behalf of a method that needs chains."""
-        found = members(self.model)
-        chains = [member for member in found if isinstance(member, MarkovChain)]
-        if len(chains) < len(found):
-            other = next(m for m in found if not isinstance(m, MarkovChain))
+        chains = chains_of(self.model)
+        for other in members(self.model):
+            if other in chains:
+                continue
             raise MethodRefused(
                 f"'{method}' needs a MarkovChain, found {other.describe()}; use method='best'"
             )

@@ -44,14 +44,14 @@ from undertow.queries import Redacted
 __all__ = ["CONSTANT", "INDIVIDUAL", "OPTIMAL", "PRINTED", "RELAXED", "WINDOWS"]
 
 MARGINS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
-"""What a search leaves of epsilon, relative to max(1, epsilon), for the roundings of its proof;
+"""What a search leaves of limit, relative to max(1, limit), for the roundings of its proof;
 tried in turn until the proof succeeds."""
 
 SILENT = 1e-18
 """Log-ratio, up to a factor, below which a record says nothing."""
 
 NEAR = 1e-9
-"""By how much the leakage of an optimum may exceed epsilon, relative to max(1, epsilon), to count
+"""By how much the leakage of an optimum may exceed limit, relative to max(1, limit), to count
 as rounding, which a margin makes good."""
 
 CHOICES = 6
@@ -106,7 +106,7 @@ def _setting(question: Question[Redacted]) -> Setting:
                 f"the adversary wants record {against.target}, which the query does not protect; "
                 "add it to protect"
             )
-    return Setting(chains, length, query.protect, question.epsilon, against)
+    return Setting(chains, length, query.protect, question.limit, against)
 
 
 def _way(propose: Callable[[Setting], Proposal], margins: Sequence[float] = MARGINS) -> Way:
@@ -129,15 +129,15 @@ def _proved(
 
     Where it does at none, what it proposes at the last.
     """
-    scale = max(1.0, setting.epsilon)
-    allowed = [less for margin in margins if (less := setting.epsilon - margin * scale) > 0]
+    scale = max(1.0, setting.limit)
+    allowed = [less for margin in margins if (less := setting.limit - margin * scale) > 0]
     if not allowed:
-        raise NotSupported(f"a leakage of {setting.epsilon:g} is too small to tell from rounding")
+        raise NotSupported(f"a leakage of {setting.limit:g} is too small to tell from rounding")
     for less in allowed:
-        proposal = propose(replace(setting, epsilon=less))
+        proposal = propose(replace(setting, limit=less))
         proposal = replace(proposal, table=grained(proposal.table))
         leak = _certified(setting, proposal.table)
-        if leak.proves(setting.epsilon):
+        if leak.proves(setting.limit):
             break
     return proposal, leak
 
@@ -159,7 +159,7 @@ def _measures(setting: Setting, proposal: Proposal) -> Iterator[tuple[str, float
         return
     with suppress(MethodRefused):
         one, target = setting.one("the window bound")
-        asked = (one, target, setting.length, setting.epsilon)
+        asked = (one, target, setting.length, setting.limit)
         yield "window bound printed", window_bound(*asked, printed=True)
         yield "window bound", window_bound(*asked)
     if proposal.optimal:
@@ -190,9 +190,7 @@ def _optimal(setting: Setting) -> Proposal:
         return _nearby(setting, chain, setting.protect[0])
     best = window_table(setting)
     windows = window_choices(setting, CHOICES)
-    for pattern in likely_patterns(
-        chain, setting.protect, setting.against, setting.epsilon, windows
-    ):
+    for pattern in likely_patterns(chain, setting.protect, setting.against, setting.limit, windows):
         best = _better(setting, chain, best, pattern)
     return Proposal(best, (FOUND,))
 
@@ -226,14 +224,14 @@ def _two_states(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
     erasures end, and redactions in which a value is always shown before everything is.
     """
     against, length = setting.against, setting.length
-    ideal = best_halves(chain, target, length, setting.epsilon, against, most=3)
+    ideal = best_halves(chain, target, length, setting.limit, against, most=3)
     table = erasure_table(length, target, ideal[0])
-    allowed = setting.epsilon + NEAR * max(1.0, setting.epsilon)
+    allowed = setting.limit + NEAR * max(1.0, setting.limit)
     if against == "ignorant":
         return Proposal(table, (MOST,), optimal=True)
     if _certified(setting, grained(table)).proves(allowed):
         return Proposal(table, (CLOSE,))
-    safe = best_halves(chain, target, length, setting.epsilon, against, met=True)
+    safe = best_halves(chain, target, length, setting.limit, against, met=True)
     best = erasure_table(length, target, safe[0])
     if not _certified(setting, grained(best)).proves(allowed):
         best = window_table(setting)
@@ -251,15 +249,15 @@ def _shown(halves: tuple[Half, Half]) -> float:
 def _better(setting: Setting, chain: MarkovChain, best: Array, pattern: Pattern) -> Array:
     """Return what a local search makes of a pattern, if it is private and shows more."""
     shown = shown_share(chain, best)
-    less = setting.epsilon
+    less = setting.limit
     if shown_share(chain, np.where(pattern.free, 0.0, pattern.fixed)) <= shown:
         return best
     for _ in range(3):
         table = pattern.table(climb(pattern, less))
         leak = _certified(setting, grained(table))
-        if leak.proves(setting.epsilon + MARGINS[0] * max(1.0, setting.epsilon)):
+        if leak.proves(setting.limit + MARGINS[0] * max(1.0, setting.limit)):
             return table if shown_share(chain, table) > shown else best
-        less -= 2 * (leak.upper - setting.epsilon)
+        less -= 2 * (leak.upper - setting.limit)
         if less <= 0:
             break
     return best

@@ -20,13 +20,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from undertow.adversaries import Against
+from undertow.bounds.chains.known import Ints
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 
 __all__ = ["Curve", "Flank", "build_flank", "has_recursion"]
-
-Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 DEEPEST = 36.0
 """Largest c on a curve: beyond, a chance of erasure is below `GRAIN`."""
@@ -131,10 +130,10 @@ class Flank:
             found[start - begin - deep :] = spent[:deep, 0][::-1]
         return found
 
-    def grid(self, epsilon: float) -> Array:
+    def grid(self, limit: float) -> Array:
         """Return parameters along a curve, from where nothing is spent."""
         low, high = -np.log(self.weights.max()), -np.log(self.weights.min())
-        middle = high + min(epsilon + 5.0, DEEPEST / 2)
+        middle = high + min(limit + 5.0, DEEPEST / 2)
         near, far = np.linspace(low, middle, FINE), np.linspace(middle, high + DEEPEST, COARSE + 1)
         return np.concatenate([near, far[1:]])
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from undertow.adversaries import Against
+from undertow.bounds.chains.known import Ints
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
-from undertow.planning.redaction_flanks import Curve, Flank, Ints, build_flank
+from undertow.planning.redaction_flanks import Curve, Flank, build_flank
 
 __all__ = ["Half", "best_halves", "erasure_table", "one_side"]
 
@@ -56,7 +57,7 @@ def best_halves(
     chain: MarkovChain,
     target: int,
     length: int,
-    epsilon: float,
+    limit: float,
     against: Against,
     met: bool = False,
     most: int = 1,
@@ -64,29 +65,29 @@ def best_halves(
     """Return the redactions of the two sides that show most, best first, at most ``most``.
 
     ``met`` as in `Flank`. Without it the result bounds what any redaction shows, and is the best
-    one where its leakage proves to be at most epsilon.
+    one where its leakage proves to be at most limit.
     """
     sides = [build_flank(chain, target, length, right, against, met) for right in (False, True)]
     kinds = [(side, side.turned(against)) for side in sides]
-    tables = [[_Frontiers(flank, epsilon) for flank in both] for both in kinds]
+    tables = [[_Frontiers(flank, limit) for flank in both] for both in kinds]
     steady = all(side.period == 1 for side in sides)
-    floor, *windows = _windows(sides, epsilon)
+    floor, *windows = _windows(sides, limit)
     common = int(chain.initial[1] > chain.initial[0])
     found: list[tuple[float, int, int, Curve, Curve]] = []
     for kind in (common,) if steady else (0, 1):  # the likelier value says less
         left, right = tables[0][kind], tables[1][kind]
         joined: list[tuple[float, Curve, Curve]] = [(floor, windows[0], windows[1])]
-        joined += _same(left, right, epsilon, floor)
+        joined += _same(left, right, limit, floor)
         if max(left.stride, right.stride) > 1:
             for _, one, two in (joined[0], max(joined[1:] or joined, key=lambda pair: pair[0])):
-                joined += _same(left.near(one), right.near(two), epsilon, floor)
+                joined += _same(left.near(one), right.near(two), limit, floor)
         for shown, one, two in joined:
             found.append((shown, kind, kind, one, two))
             floor = max(floor, shown)
     for kind in () if steady else (0, 1):
         found += [
             (shown, kind, 1 - kind, one, two)
-            for shown, one, two in _mixed(tables[0][kind], tables[1][1 - kind], epsilon, floor)
+            for shown, one, two in _mixed(tables[0][kind], tables[1][1 - kind], limit, floor)
         ]
     found.sort(key=lambda candidate: -candidate[0])
     pairs: dict[tuple[int, ...], tuple[Half, Half]] = {}
@@ -99,7 +100,7 @@ def best_halves(
         if key not in pairs:
             refine = _refine_same if a == b else _refine_mixed
             walked += one.start - one.begin + two.start - two.begin
-            halves = refine((kinds[0][a], kinds[1][b]), (one, two), epsilon)
+            halves = refine((kinds[0][a], kinds[1][b]), (one, two), limit)
             if halves is not None:
                 pairs[key] = halves
     ranked = sorted(pairs.values(), key=lambda both: -(both[0].shown + both[1].shown))
@@ -165,15 +166,15 @@ def _ends(curve: Curve, place: int) -> tuple[float, float]:
     return float(curve.cost[place]), float(curve.shown[place])
 
 
-def _windows(sides: list[Flank], epsilon: float) -> tuple[float, Curve, Curve]:
+def _windows(sides: list[Flank], limit: float) -> tuple[float, Curve, Curve]:
     """Return how many records two windows can show, and the windows."""
     left, right = sides
     best, ends = -1, (left.room + 1, right.room + 1)
     for one in range(1, left.room + 2):
         used = (left.first[one - 1], left.other[one - 1]) if one <= left.room else (0.0, 0.0)
-        if max(used) > epsilon:
+        if max(used) > limit:
             continue
-        fits = (right.first <= epsilon - used[0]) & (right.other <= epsilon - used[1])
+        fits = (right.first <= limit - used[0]) & (right.other <= limit - used[1])
         two = int(fits.argmax()) + 1 if fits.any() else right.room + 1
         if left.room - one + right.room - two + 2 > best:
             best, ends = left.room - one + right.room - two + 2, (one, two)
@@ -187,20 +188,20 @@ def _windows(sides: list[Flank], epsilon: float) -> tuple[float, Curve, Curve]:
 class _Frontiers:
     """The curves of one side by where its first stretch ends, each scanned once."""
 
-    def __init__(self, flank: Flank, epsilon: float) -> None:
-        self.flank, self.epsilon = flank, epsilon
+    def __init__(self, flank: Flank, limit: float) -> None:
+        self.flank, self.limit = flank, limit
         self.focus: Curve | None = None
-        self.theta = flank.grid(epsilon) if flank.room else np.empty(0)
-        self.levels = np.linspace(0.0, epsilon, LEVELS + 1)
+        self.theta = flank.grid(limit) if flank.room else np.empty(0)
+        self.levels = np.linspace(0.0, limit, LEVELS + 1)
         self.known: dict[int, tuple[list[Curve], Array, Ints]] = {}
-        fits = flank.other <= epsilon
+        fits = flank.other <= limit
         self.safe = int(fits.argmax()) + 1 if fits.any() else flank.room + 1
         self.sums = np.concatenate([[0.0], np.cumsum(flank.weights)])
         self.stride = max(1, min(self.safe, flank.room) // SCANNED)
 
     def near(self, curve: Curve) -> "_Frontiers":
         """Return the same, for a closer look around one curve."""
-        closer = _Frontiers(self.flank, self.epsilon)
+        closer = _Frontiers(self.flank, self.limit)
         closer.focus, closer.stride = curve, self.stride
         return closer
 
@@ -209,8 +210,8 @@ class _Frontiers:
         last = self.flank.room + 1
         if self.focus is not None:
             around = range(self.focus.begin - self.stride, self.focus.begin + self.stride + 1)
-            return [begin for begin in around if self.nearest(self.epsilon) <= begin <= last]
-        return [*range(self.nearest(self.epsilon), last + 1)]
+            return [begin for begin in around if self.nearest(self.limit) <= begin <= last]
+        return [*range(self.nearest(self.limit), last + 1)]
 
     def starts(self, begin: int) -> list[int]:
         """Return the starts of the last stretch to look at."""
@@ -245,7 +246,7 @@ class _Frontiers:
             for start in self.starts(begin):
                 if start <= room and idle >= IDLE:
                     continue
-                curve = _cut(self.flank.curve(begin, start, self.theta), self.epsilon)
+                curve = _cut(self.flank.curve(begin, start, self.theta), self.limit)
                 if curve.cost.size:
                     found = _at(curve, self.levels)
                     better = found > best + 1e-12
@@ -262,19 +263,19 @@ class _Frontiers:
         return np.asarray(np.max(found, axis=0)) if found else np.full(len(budgets), -np.inf)
 
 
-def _cut(curve: Curve, epsilon: float) -> Curve:
-    """Return the points of a curve that cost at most epsilon and show more than cheaper ones."""
+def _cut(curve: Curve, limit: float) -> Curve:
+    """Return the points of a curve that cost at most limit and show more than cheaper ones."""
     theta, cost, shown = curve.theta, curve.cost, curve.shown
-    inside = cost <= epsilon
+    inside = cost <= limit
     cells = np.flatnonzero(inside[:-1] != inside[1:])
-    if cells.size:  # where the curve reaches epsilon
-        part = (epsilon - cost[cells]) / (cost[cells + 1] - cost[cells])
+    if cells.size:  # where the curve reaches limit
+        part = (limit - cost[cells]) / (cost[cells + 1] - cost[cells])
         ends = [line[cells] + part * (line[cells + 1] - line[cells]) for line in (theta, shown)]
         theta, shown = (
             np.append(line, end) for line, end in zip((theta, shown), ends, strict=True)
         )
-        cost = np.append(cost, np.full(len(cells), epsilon))
-    fits = np.flatnonzero(cost <= epsilon)
+        cost = np.append(cost, np.full(len(cells), limit))
+    fits = np.flatnonzero(cost <= limit)
     order = fits[np.lexsort((-shown[fits], cost[fits]))]
     before = np.maximum.accumulate(np.concatenate([[-np.inf], shown[order][:-1]]))
     order = order[shown[order] > before[: len(order)]]
@@ -290,11 +291,11 @@ def _at(curve: Curve, budgets: Array) -> Array:
 Found = tuple[float, Curve, Curve]
 
 
-def _same(left: _Frontiers, right: _Frontiers, epsilon: float, floor: float) -> list[Found]:
+def _same(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> list[Found]:
     """Return candidates in which both sides show the same renamed value at times."""
     nearest: dict[int, int] = {}
     for begin in left.begins():
-        nearest.setdefault(right.nearest(epsilon - left.first(begin)), begin)
+        nearest.setdefault(right.nearest(limit - left.first(begin)), begin)
     cells: list[tuple[float, int, int, int]] = []
     for two, one in nearest.items():
         if left.most(one) + right.most(two) >= floor - CLOSE:
@@ -313,18 +314,18 @@ def _same(left: _Frontiers, right: _Frontiers, epsilon: float, floor: float) -> 
             for far in {other[LEVELS - cell], other[LEVELS - cell - 1]}:
                 if (one, two, near, far) not in found:
                     curve, mate = lefts[near], rights[far]
-                    top = float((curve.shown + _at(mate, epsilon - curve.cost)).max())
+                    top = float((curve.shown + _at(mate, limit - curve.cost)).max())
                     found[one, two, near, far] = top, curve, mate
                     floor = max(floor, top)
     return [candidate for candidate in found.values() if candidate[0] >= floor - CLOSE]
 
 
-def _mixed(left: _Frontiers, right: _Frontiers, epsilon: float, floor: float) -> list[Found]:
+def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> list[Found]:
     """Return candidates in which the sides show different renamed values at times."""
     sides = left, right
     lists = []
     for side, beyond in ((left, right), (right, left)):
-        need = floor - CLOSE - beyond.most(beyond.nearest(epsilon)) if beyond.flank.room else 0.0
+        need = floor - CLOSE - beyond.most(beyond.nearest(limit)) if beyond.flank.room else 0.0
         lists.append([begin for begin in side.begins()[:-1] if side.most(begin) >= need])
     if not lists[0] or not lists[1]:
         return []
@@ -332,11 +333,11 @@ def _mixed(left: _Frontiers, right: _Frontiers, epsilon: float, floor: float) ->
         np.array([side.first(begin) for begin in begins])
         for side, begins in zip(sides, lists, strict=True)
     )
-    total = np.array([left.at(begin, epsilon - second) for begin in lists[0]])
-    total = total + np.array([right.at(begin, epsilon - first) for begin in lists[1]]).T
+    total = np.array([left.at(begin, limit - second) for begin in lists[0]])
+    total = total + np.array([right.at(begin, limit - first) for begin in lists[1]]).T
     found: list[Found] = []
     for one, two in np.argwhere(total >= max(total.max() - CLOSE, floor - CLOSE)):
-        budgets = epsilon - second[two], epsilon - first[one]
+        budgets = limit - second[two], limit - first[one]
         parts = []
         for side, begin, budget in zip(sides, (lists[0][one], lists[1][two]), budgets, strict=True):
             curves = side.scan(begin)[0]
@@ -347,13 +348,13 @@ def _mixed(left: _Frontiers, right: _Frontiers, epsilon: float, floor: float) ->
 
 
 def _refine_mixed(
-    flanks: tuple[Flank, Flank], curves: tuple[Curve, Curve], epsilon: float
+    flanks: tuple[Flank, Flank], curves: tuple[Curve, Curve], limit: float
 ) -> tuple[Half, Half] | None:
     """Return both sides at the losses that the first values of the other side leave them."""
     halves = []
     for side in (0, 1):
         begin = curves[1 - side].begin
-        budget = epsilon - float(flanks[1 - side].first[begin - 1])
+        budget = limit - float(flanks[1 - side].first[begin - 1])
         half = one_side(flanks[side], curves[side].begin, curves[side].start, budget)
         if half is None:
             return None
@@ -362,15 +363,15 @@ def _refine_mixed(
 
 
 def _refine_same(
-    flanks: tuple[Flank, Flank], curves: tuple[Curve, Curve], epsilon: float
+    flanks: tuple[Flank, Flank], curves: tuple[Curve, Curve], limit: float
 ) -> tuple[Half, Half] | None:
     """Return both sides at the best split of the loss between them."""
     left, right = curves
     if not left.theta.size or not right.theta.size:
         fixed = 0 if not left.theta.size else 1
         window, free = curves[fixed], curves[1 - fixed]
-        one = one_side(flanks[fixed], window.begin, window.start, epsilon)
-        left_over = epsilon - float(window.cost[0])
+        one = one_side(flanks[fixed], window.begin, window.start, limit)
+        left_over = limit - float(window.cost[0])
         two = one_side(flanks[1 - fixed], free.begin, free.start, left_over)
         if one is None or two is None:
             return None
@@ -382,11 +383,11 @@ def _refine_same(
             for flank, curve, end in zip(flanks, curves, ends, strict=True)
         )
         ranked = _cut(second, np.inf)
-        best = int((first.shown + _at(ranked, epsilon - first.cost)).argmax())
+        best = int((first.shown + _at(ranked, limit - first.cost)).argmax())
         low, high = max(best - NARROW, 0), min(best + NARROW, CELLS)
-        rooms = np.searchsorted(ranked.cost, epsilon - first.cost[[low, best, high]])
+        rooms = np.searchsorted(ranked.cost, limit - first.cost[[low, best, high]])
         near = ranked.theta[max(rooms.min() - NARROW, 0) : rooms.max() + NARROW]
         ends = [(first.theta[low], first.theta[high]), (near.min(), near.max())]
     half = Half(flanks[0], left.begin, left.start, float(first.theta[best]), *_ends(first, best))
-    rest = one_side(flanks[1], right.begin, right.start, epsilon - half.cost)
+    rest = one_side(flanks[1], right.begin, right.start, limit - half.cost)
     return None if rest is None else (half, rest)

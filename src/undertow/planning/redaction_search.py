@@ -6,15 +6,15 @@ climbs to a local optimum. What it finds is a proposal; `redaction_leakage` cert
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.chains.rays import Bools, Ints, ordered_pairs
-from undertow.bounds.series.erasing import build_side, option_losses, shown_levels
+from undertow.bounds.chains.known import Bools, Ints, ordered_pairs
+from undertow.bounds.series.erasing import build_side, lone_losses, shown_levels
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 from undertow.planning.redaction_optimum import Half, erasure_table
@@ -29,14 +29,14 @@ EFFORT = ((3, 100, MANY), (4, 12, 24), (6, 4, 12), (10**9, 0, 0))
 """Up to how many states, how many patterns are tried, with how many values shown at times."""
 
 SHARES = (0.5, 0.25, 0.75)
-"""Shares of epsilon that the left side of a target may take."""
+"""Shares of limit that the left side of a target may take."""
 
 ROUNDS, TOUCH = 20, 1e-11
 """Rounds of a program, and the violation of a constraint at which the next one takes it in."""
 
 AHEAD, TELLING = (1.0, 3.0), 0.6
 """Values of c at which the worst options are taken in before the first round, and the share of
-epsilon that they must lose there."""
+limit that they must lose there."""
 
 Losses = tuple[Array, Ints, Array]
 """Of all options of a side: loss, pair of values, gradient in c."""
@@ -123,10 +123,10 @@ def _flank(pattern: Pattern, target: int, right: bool) -> Flank:
     )
 
 
-def climb(pattern: Pattern, epsilon: float) -> Array:
+def climb(pattern: Pattern, limit: float) -> Array:
     """Return c of the free values with as much shown as a local search finds.
 
-    Maximises sum_v weight (1 - e^-c) over c >= 0 subject to left + right <= epsilon for each
+    Maximises sum_v weight (1 - e^-c) over c >= 0 subject to left + right <= limit for each
     target, pair of values, and option on the left and on the right. Few of them matter: the
     program starts with the worst of each pair, and takes in those that its answer violates.
     """
@@ -136,11 +136,11 @@ def climb(pattern: Pattern, epsilon: float) -> Array:
     chosen = dict.fromkeys(
         joint
         for level in (0.0, *AHEAD)
-        for joint in _worst(pattern, np.maximum(spent, level), TELLING * epsilon)
+        for joint in _worst(pattern, np.maximum(spent, level), TELLING * limit)
     )
     for _ in range(ROUNDS):
-        spent = _program(pattern, epsilon, spent, list(chosen))
-        violated = _worst(pattern, spent, epsilon + TOUCH)
+        spent = _program(pattern, limit, spent, list(chosen))
+        violated = _worst(pattern, spent, limit + TOUCH)
         if chosen.keys() >= violated.keys():
             break
         chosen |= violated
@@ -170,7 +170,7 @@ def _worst(pattern: Pattern, spent: Array, above: float) -> dict[Joint, None]:
     return found
 
 
-def _program(pattern: Pattern, epsilon: float, spent: Array, chosen: list[Joint]) -> Array:
+def _program(pattern: Pattern, limit: float, spent: Array, chosen: list[Joint]) -> Array:
     """Return the answer of the program with the chosen constraints, from a point."""
     from scipy.optimize import minimize
 
@@ -182,7 +182,7 @@ def _program(pattern: Pattern, epsilon: float, spent: Array, chosen: list[Joint]
         if key not in cache:
             cache.clear()
             sides = _sides(pattern, place)
-            slack = [epsilon - sides[2 * t][0][a] - sides[2 * t + 1][0][b] for t, a, b in chosen]
+            slack = [limit - sides[2 * t][0][a] - sides[2 * t + 1][0][b] for t, a, b in chosen]
             slope = [-sides[2 * t][2][a] - sides[2 * t + 1][2][b] for t, a, b in chosen]
             cache[key] = np.array(slack), np.array(slope)
         return cache[key]
@@ -216,6 +216,8 @@ def _losses(flank: Flank, table: Array, index: Ints, count: int) -> Losses:
         if step:
             erased = table[flank.records[step - 1]]
             chance, moved = chance * erased, moved * erased
+            # d/dc of a product: the factor of this record, by its state, for each value of the
+            # target
             moved[:, step - 1] = chance[:, :, None] * same
         chance, moved = chance @ flank.kernels[step], moved @ flank.kernels[step]
         top = chance.max()
@@ -257,12 +259,12 @@ def likely_patterns(
     chain: MarkovChain,
     targets: tuple[int, ...],
     against: Against,
-    epsilon: float,
+    limit: float,
     windows: list[Bools],
 ) -> Iterator[Pattern]:
     """Yield patterns around given windows, and around the first of them a little wider.
 
-    Whatever is offered fits epsilon as long as nothing is shown at times too often: values that
+    Whatever is offered fits limit as long as nothing is shown at times too often: values that
     do not fit are taken back, the most telling first, or each side keeps to its share. Only the
     outermost values are kept.
     """
@@ -275,8 +277,8 @@ def likely_patterns(
         fits = possible.copy()
         for target, loss in zip(targets, losses, strict=True):
             top = loss.max(axis=2, initial=0.0)
-            fits[:target] &= top[:target] <= share * epsilon
-            fits[target + 1 :] &= top[target + 1 :] <= (1 - share) * epsilon
+            fits[:target] &= top[:target] <= share * limit
+            fits[target + 1 :] &= top[target + 1 :] <= (1 - share) * limit
         shown = np.asarray((fits | ~possible).all(axis=1))
         shown[list(targets)] = False
         offers += [(erased, fits) for erased in list(_wider(~shown))[:4]]
@@ -285,7 +287,7 @@ def likely_patterns(
         offered = values & erased[:, None]
         depth = _depths(erased)
         offered[depth > DEPTH] = False
-        if not _take_back(offered, erased, targets, losses, epsilon):
+        if not _take_back(offered, erased, targets, losses, limit):
             continue
         for limit in range(DEPTH, 0, -1):
             if offered.sum() > most:
@@ -319,9 +321,9 @@ def _wider(inside: Bools) -> Iterator[Bools]:
 
 
 def _take_back(
-    offered: Bools, erased: Bools, targets: tuple[int, ...], losses: list[Array], epsilon: float
+    offered: Bools, erased: Bools, targets: tuple[int, ...], losses: list[Array], limit: float
 ) -> bool:
-    """Withdraw offers until the rest fits epsilon; return whether it does."""
+    """Withdraw offers until the rest fits limit; return whether it does."""
     shown = np.flatnonzero(~erased)
     spans = []
     for target in targets:
@@ -331,7 +333,7 @@ def _take_back(
         spans.append((slice(low, target), slice(target + 1, high + 1)))
     while True:
         open_ = offered | ~erased[:, None]
-        worst = (epsilon, -1, -1)
+        worst = (limit, -1, -1)
         for number, loss in enumerate(losses):
             if not loss.shape[2]:  # the target is certain
                 continue
@@ -357,18 +359,9 @@ def _take_back(
 
 def _alone(chain: MarkovChain, target: int, against: Against, length: int) -> Array:
     """Return the loss of showing each value of each record alone, by pair of target values."""
-    value, other = ordered_pairs(chain.size)
-    law = chain.law(target)
-    possible = (law[value] > 0) & (law[other] > 0)
-    found = np.zeros((length, chain.size, int(possible.sum())))
-    ones = np.ones((length, chain.size))
     reach = None if against == "any" else 0
-    for right in (False, True):
-        side = build_side(chain, ones, target, right, reach)
-        if side.room:
-            seen = replace(side, shows=np.ones_like(side.shows))
-            losses = option_losses(seen, against, reach)
-            shown = np.fmax(losses.free, losses.backed)[:, possible]
-            records = target + np.arange(1, side.room + 1) * (1 if right else -1)
-            found[records] = np.where(np.isnan(shown), 0.0, shown).transpose(0, 2, 1)
-    return found
+    left, right = (
+        lone_losses(chain, target, side, length, against, reach)[0].transpose(0, 2, 1)
+        for side in (False, True)
+    )
+    return np.concatenate([left[::-1], np.zeros((1, *left.shape[1:])), right])

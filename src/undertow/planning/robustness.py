@@ -18,7 +18,6 @@ from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
 from undertow.bounds.second_order.leakages import second_order_leakage
 from undertow.certificate import Leakage
-from undertow.channels import Redaction
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
@@ -85,7 +84,7 @@ class Robustness:
     """What a plan leaks under other models, one case for each.
 
     >>> from undertow import Count, MarkovChain, calibrate
-    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), epsilon=1.0)
+    >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), limit=1.0)
     >>> table = robustness(plan, factors=(0.5, 1.0, 2.0))
     >>> table.worst.name, table.verdicts["planned"]
     ('odds of leaving x 0.5, x 0.5', 'kept')
@@ -182,7 +181,7 @@ def robustness(
     >>> from undertow import MarkovChain, RandomizedResponse, Series, calibrate
     >>> truth = MarkovChain([[.9, .1], [.2, .8]])
     >>> fit = MarkovChain.fit(truth.simulate(2000, seed=1), public=True)
-    >>> table = robustness(calibrate(Series(), fit, epsilon=2.0), factors=(1.0,))
+    >>> table = robustness(calibrate(Series(), fit, limit=2.0), factors=(1.0,))
     >>> [case.kind for case in table]
     ['planned', 'grid', 'region', 'second order']
     """
@@ -194,7 +193,7 @@ def robustness(
         cases.append(case)
         if tick is not None:
             tick()
-    return Robustness(tuple(cases), plan.epsilon, plan.against, plan.states)
+    return Robustness(tuple(cases), plan.limit, plan.against, plan.states)
 
 
 def _cases(
@@ -296,9 +295,7 @@ def _check(plan: Any) -> None:
     secrets = plan.leakage.secrets
     if plan.unit != "record":
         raise NotSupported("a plan for whole persons promises the same for every chain of records")
-    if secrets.pairs is not None or (
-        secrets.records is not None and not isinstance(plan.mechanism, Redaction)
-    ):
+    if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
         raise NotSupported(
             "a plan that protects some values or records only is not compared under other models; "
             "make one for all of them"

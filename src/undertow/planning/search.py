@@ -10,6 +10,7 @@ from undertow.base_query import BaseQuery, Task
 from undertow.bounds.engine import check_fit
 from undertow.certificate import WIDTHS, Covers, check_covers
 from undertow.channels import Flips, Redaction
+from undertow.deprecations import renamed
 from undertow.errors import (
     InvalidInput,
     MethodRefused,
@@ -39,28 +40,29 @@ _TIE = 1e-9
 
 @overload
 def calibrate(
-    query: AnyQuery, model: AnyModel, epsilon: float, against: Against = ..., method: str = ...,
+    query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
     covers: Covers = ...,
 ) -> Plan: ...  # fmt: skip
 @overload
 def calibrate(
-    query: Series, model: AnyModel, epsilon: float, against: Against = ..., method: str = ...,
+    query: Series, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
     covers: Covers = ...,
 ) -> Plan[Flips]: ...  # fmt: skip
 @overload
 def calibrate(
-    query: Redacted, model: AnyModel, epsilon: float, against: Against = ..., method: str = ...,
+    query: Redacted, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
     covers: Covers = ...,
 ) -> Plan[Redaction]: ...  # fmt: skip
 
 
+@renamed(epsilon="limit")
 def calibrate(
     query: AnyQuery | LocalQuery,
     model: AnyModel,
-    epsilon: float,
+    limit: float,
     against: Against = "any",
     method: str = "best",
     *,
@@ -70,7 +72,7 @@ def calibrate(
     objective: Objective | None = None,
     covers: Covers = "series",
 ) -> Plan | Plan[Flips] | Plan[Redaction]:
-    """Return the plan with the least noise whose leakage is certainly at most ``epsilon``.
+    """Return the plan with the least noise whose leakage is certainly at most ``limit``.
 
     Parameters
     ----------
@@ -99,7 +101,7 @@ def calibrate(
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
-    >>> plan = calibrate(Count("active"), chain, epsilon=1.0)
+    >>> plan = calibrate(Count("active"), chain, limit=1.0)
     >>> round(plan.mechanism.scale, 4)
     3.9948
     >>> published = calibrate(Count("active"), chain, 1.0, against="ignorant", method="quilt")
@@ -107,7 +109,7 @@ def calibrate(
     14.813
     """
     question = check_question(
-        query, model, epsilon, against, pairs, protect,
+        query, model, limit, against, pairs, protect,
         unit=unit, objective=objective, covers=covers,
     )  # fmt: skip
     if method != BEST:
@@ -131,15 +133,15 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     _check_shape(method.name, method.covers, question)
     found = solve(method, question)
     leak = found.leakage or prove(method, question, found.mechanism)
-    if method.certified and not leak.proves(question.epsilon):
+    if method.certified and not leak.proves(question.limit):
         raise NotSupported(
-            f"'{method.name}' could not certify a leakage of {question.epsilon:g}; the best it "
+            f"'{method.name}' could not certify a leakage of {question.limit:g}; the best it "
             f"proves is {leak.upper:.6g}"
         )
     _check_shape(method.name, leak.covers, question)
     leak = replace(leak, assumptions=(*leak.assumptions, *found.notes))
     plan: Plan[Any] = Plan(
-        found.mechanism, question.model, question.epsilon, leak, method.name,
+        found.mechanism, question.model, question.limit, leak, method.name,
         unit=question.unit, measures=found.measures,
     )  # fmt: skip
     return plan, found.optimal or (method.tight and leak.closed and question.secrets.everything)
@@ -205,7 +207,7 @@ def _as_good(
     for method in methods:
         noise = question.noise(up(plan.noise.scale * (1 + _EVEN)))
         with suppress(NotSupported):
-            if prove(method, question, noise).proves(question.epsilon):
+            if prove(method, question, noise).proves(question.limit):
                 yield plan_by(method, question)
 
 
@@ -235,7 +237,7 @@ def least_error(plans: Iterable[Plan[Any]]) -> Plan[Any]:
 def check_question(
     query: AnyQuery | LocalQuery,
     model: AnyModel,
-    epsilon: float,
+    limit: float,
     against: Against,
     pairs: Any = None,
     protect: Any = None,
@@ -267,7 +269,7 @@ def check_question(
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
     secrets = Secrets(pairs, protect)
     question: Question[Any] = Question(
-        query, model, check_epsilon(epsilon), check_against(against), secrets,
+        query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
         covers=check_covers(covers), unit=unit, objective=objective or "flips",
     )  # fmt: skip
     named = [*query.named, *(state for pair in secrets.pairs or () for state in pair)]

@@ -47,11 +47,11 @@ def xor_noise(level: float, total: float) -> XorNoise:
 
 
 def least_xor_noise(
-    judge: Callable[[XorNoise], Leakage], model: AnyModel, epsilon: float
+    judge: Callable[[XorNoise], Leakage], model: AnyModel, limit: float
 ) -> tuple[float, float]:
     """Return level and sum of the noise with the fewest flips, by search.
 
-    For each sum the largest level that leaks at most epsilon. Sums are compared from 1 outwards,
+    For each sum the largest level that leaks at most limit. Sums are compared from 1 outwards,
     and the best of them is refined; nothing proves that no better sum lies elsewhere. (0, 1),
     independent flips of one half, if nothing informative keeps the promise.
 
@@ -73,9 +73,9 @@ def least_xor_noise(
             return judge(xor_noise(wanted, total))
 
         most = math.inf if total <= 1 else -math.log(total - 1)  # beyond it rho1 would exceed 1
-        if precision == _COARSE and not measure(min(_TINY, most)).proves(epsilon):
+        if precision == _COARSE and not measure(min(_TINY, most)).proves(limit):
             return 0.0
-        found = largest_ratio(measure, model, epsilon, Search(precision), near)
+        found = largest_ratio(measure, model, limit, Search(precision), near)
         near = found or near
         return min(found, most)
 

@@ -20,7 +20,7 @@ def brief(release: "Release") -> str:
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> plan = calibrate(Count("active"), chain, epsilon=1.0)
+    >>> plan = calibrate(Count("active"), chain, limit=1.0)
     >>> print(brief(release(plan, ["idle", "active"] * 50)).splitlines()[0])
     number of records in 'active'
     """

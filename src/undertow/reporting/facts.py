@@ -17,7 +17,6 @@ from undertow.methods import METHODS, Method
 from undertow.plan import Plan
 from undertow.planning.methods import named, solve
 from undertow.planning.search import check_question
-from undertow.queries import Histogram
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import found_in, parameters
 
@@ -33,7 +32,9 @@ __all__ = [
     "gather",
     "model_fields",
     "numbers",
+    "occasion_fields",
     "plain",
+    "promise_fields",
     "proof_method",
     "proved",
 ]
@@ -140,19 +141,14 @@ class Facts:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
         release, plan = self.release, self.proved
-        leak, witness = plan.leakage, plan.leakage.witness
+        leak = plan.leakage
         return {
             "format": "undertow-report",
             "version": 1,
             "question": plan.noise.query.words(),
             "numbers": [number.to_dict() for number in self.numbers],
             "probability": 1 - BETA,
-            "records": release.rows,
-            "persons": release.persons,
-            "window": None if release.window is None else list(map(plain, release.window)),
-            "groups": None if release.groups is None else list(map(plain, release.groups)),
-            "made": release.made or None,
-            "recorded_earlier": release.replayed,
+            **occasion_fields(release),
             "noise": {
                 "words": words.noise(plan),
                 "scale": plan.noise.scale,
@@ -161,26 +157,12 @@ class Facts:
                 "private": self.private,
             },
             "rounding": self.rounding,
-            "promise": {
-                "words": plan.guarantee(),
-                "unit": plan.unit,
-                "unit_words": words.unit(plan),
-                "epsilon": plan.epsilon,
-                "leakage": [leak.lower, leak.upper],
+            "promise": promise_fields(plan)
+            | {
                 "dp_level": plan.dp_epsilon,
-                "against": plan.against
-                if isinstance(plan.against, str)
-                else attacker(plan.against),
-                "covered": words.covered(plan),
-                "not_covered": words.not_covered(plan),
-                "assumptions": list(leak.assumptions),
                 "covers": leak.covers,
                 "proved_for": scope.proved_for(leak, plan.length, release.window),
                 "method": proof_method(release),
-                "proved_by": leak.citation,
-                "witness": None
-                if witness is None
-                else words.attack(witness, longer=plan.length is None),
             },
             "model": model_fields(plan, release.source, self.fingerprint),
             "comparison": [row.to_dict() for row in self.alternatives],
@@ -189,6 +171,38 @@ class Facts:
             "ledger_entry": release.entry,
             "versions": self.versions,
         }
+
+
+def occasion_fields(told: Any) -> dict[str, Any]:
+    """Return for programs which records a release or a series is about, and when it was drawn."""
+    return {
+        "records": told.rows,
+        "persons": told.persons,
+        "window": None if told.window is None else list(map(plain, told.window)),
+        "groups": None if told.groups is None else list(map(plain, told.groups)),
+        "made": told.made or None,
+        "recorded_earlier": told.replayed,
+    }
+
+
+def promise_fields(plan: Plan[Any]) -> dict[str, Any]:
+    """Return the promise of a plan for programs."""
+    leak = plan.leakage
+    attack = leak.witness and words.attack(leak.witness, longer=plan.length is None)
+    return {
+        "words": plan.guarantee(),
+        "unit": plan.unit,
+        "unit_words": words.unit(plan),
+        "limit": plan.limit,
+        "leakage": [leak.lower, leak.upper],
+        "against": plan.against if isinstance(plan.against, str) else attacker(plan.against),
+        "covered": words.covered(plan),
+        "not_covered": words.not_covered(plan),
+        "assumptions": list(leak.assumptions),
+        "method": plan.method,
+        "proved_by": leak.citation,
+        "witness": attack,
+    }
 
 
 def proved(release: "Release") -> Plan:
@@ -239,7 +253,7 @@ def numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
     for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
-        histogram = isinstance(release.plan.noise.query, Histogram)
+        histogram = release.plan.noise.query.per_state
         for state, value in found.items() if histogram else [(None, found)]:
             yield Number(group, state, value, bar)
 
@@ -253,7 +267,7 @@ def _alternatives(plan: Plan) -> Iterator[Alternative]:
         return
     secrets = plan.leakage.secrets
     question = check_question(
-        plan.noise.query, plan.model, plan.epsilon, plan.against, secrets.pairs, secrets.records
+        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.records
     )
     for method in known.values():
         if method.quick and method is not own and method.suits(plan.model):

@@ -15,7 +15,7 @@ from typing import Any
 from undertow.errors import InvalidInput
 from undertow.rounding import visible
 
-__all__ = ["check_writable", "csv_bytes", "reason", "strict_json", "write_whole"]
+__all__ = ["aligned", "check_writable", "csv_bytes", "reason", "strict_json", "write_whole"]
 
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001  (wide signs count, too)
 """How a text begins that a spreadsheet takes for a formula."""
@@ -28,6 +28,21 @@ def strict_json(value: Any) -> str:
     '{\\n  "upper": "inf"\\n}'
     """
     return json.dumps(_finite(value), indent=2, allow_nan=False)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table of text, each column as wide as its widest cell.
+
+    >>> print("\\n".join(aligned([["what", "how much"], ["tea", "2"]])))
+      what  how much
+      tea   2
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    return [f"  {line}".rstrip() for line in lines]
 
 
 def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InvalidInput
 from undertow.reporting.facts import Facts, gather
-from undertow.reporting.files import strict_json, write_whole
+from undertow.reporting.files import aligned, strict_json, write_whole
 from undertow.reporting.sections import Note, Section, Table, heading, notes, sections
 from undertow.reporting.series import SeriesFacts, series_sections
 from undertow.rounding import visible
@@ -101,7 +101,7 @@ class Report(Page):
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
-    >>> out = release(calibrate(Count("active"), chain, epsilon=1.0), ["idle", "active"] * 50)
+    >>> out = release(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
     >>> print(out.report().text().splitlines()[0])
     Release report: number of records in 'active'
     """
@@ -123,10 +123,10 @@ class Report(Page):
 
     def drawing(self) -> tuple[str, int]:
         """Return the figure of released numbers, and how many it leaves out."""
-        from undertow.figures.numbers import MOST_DRAWN, Estimate, released_figure
+        from undertow.figures.numbers import MOST_DRAWN, Bar, released_figure
 
         drawn = [
-            Estimate(number.label(), number.value, number.within, number.shown())
+            Bar(number.label(), number.value, number.within, number.shown())
             for number in self.facts.numbers
         ]
         return released_figure(drawn), max(len(drawn) - MOST_DRAWN, 0)
@@ -137,7 +137,7 @@ class SeriesReport(Page):
     """What a flipped or redacted series shows, what it promises and to whom.
 
     >>> from undertow import MarkovChain, Series, calibrate
-    >>> plan = calibrate(Series(), MarkovChain([[.9, .1], [.3, .7]]), epsilon=2.0)
+    >>> plan = calibrate(Series(), MarkovChain([[.9, .1], [.3, .7]]), limit=2.0)
     >>> print(SeriesReport(SeriesFacts(plan, rows=90, persons=3)).text().splitlines()[0])
     Release report: the whole series, each record flipped at random
     """
@@ -187,15 +187,7 @@ def _wrapped(label: str, sentence: str, *, bullet: bool) -> list[str]:
 
 
 def _table_text(table: Table) -> list[str]:
-    rows = [table.header, *table.rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        f"{table.caption}:",
-        *(
-            "  " + "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ),
-    ]
+    return [f"{table.caption}:", *aligned([table.header, *table.rows])]
 
 
 @cache

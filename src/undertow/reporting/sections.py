@@ -137,16 +137,16 @@ def _source(facts: Facts) -> str:
 
 
 def _numbers(facts: Facts) -> Table:
-    grouped = any(number.group is not None for number in facts.numbers)
-    by_state = any(number.state is not None for number in facts.numbers)
-    names = (("group",) if grouped else ()) + (("state",) if by_state else ())
-    rows = []
-    for number in facts.numbers:
-        named = ((str(number.group),) if grouped else ()) + (
-            (str(number.state),) if by_state else ()
-        )
-        rows.append((*named, number.shown(), above(number.within, 6)))
-    return Table("Released numbers", (*names, "released", "within"), tuple(rows), len(names))
+    names = [
+        name
+        for name in ("group", "state")
+        if any(getattr(number, name) is not None for number in facts.numbers)
+    ]
+    rows = tuple(
+        (*(str(getattr(number, name)) for name in names), number.shown(), above(number.within, 6))
+        for number in facts.numbers
+    )
+    return Table("Released numbers", (*names, "released", "within"), rows, len(names))
 
 
 def _promise(facts: Facts) -> Section:

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from undertow._version import __version__
-from undertow.adversaries import words as attacker
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.plan import Plan
 from undertow.reporting import scope, words
-from undertow.reporting.facts import model_fields, plain
+from undertow.reporting.facts import model_fields, occasion_fields, promise_fields
 from undertow.reporting.sections import (
     Note,
     Section,
@@ -69,36 +68,15 @@ class SeriesFacts:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
-        plan, leak = self.plan, self.plan.leakage
-        named = plan.against if isinstance(plan.against, str) else attacker(plan.against)
+        plan = self.plan
         return {
             "format": "undertow-report",
             "version": 1,
             "question": plan.query.words(),
-            "records": self.rows,
-            "persons": self.persons,
-            "window": None if self.window is None else list(map(plain, self.window)),
-            "groups": None if self.groups is None else list(map(plain, self.groups)),
-            "made": self.made or None,
-            "recorded_earlier": self.replayed,
+            **occasion_fields(self),
             "randomness": self.randomness,
             "measures": dict(plan.measures),
-            "promise": {
-                "words": plan.guarantee(),
-                "unit": plan.unit,
-                "unit_words": words.unit(plan),
-                "epsilon": plan.epsilon,
-                "leakage": [leak.lower, leak.upper],
-                "against": named,
-                "covered": words.covered(plan),
-                "not_covered": words.not_covered(plan),
-                "assumptions": list(leak.assumptions),
-                "method": plan.method,
-                "proved_by": leak.citation,
-                "witness": None
-                if leak.witness is None
-                else words.attack(leak.witness, longer=plan.length is None),
-            },
+            "promise": promise_fields(plan),
             "model": model_fields(plan, self.source, plan.fingerprint()),
             "foreign": self.foreign or None,
             "plan": plan.fingerprint(),

@@ -1,6 +1,7 @@
 """A release in plain words: what was asked, who is kept from what, what the answer is worth."""
 
 import math
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -9,12 +10,7 @@ from undertow.certificate import Witness
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.mechanisms import DiscreteLaplace
 from undertow.plan import Plan
-from undertow.queries import (
-    AnyQuery,
-    Linear,
-    Mean,
-    Sum,
-)
+from undertow.queries import AnyQuery, Linear, Mean, Sum
 from undertow.rounding import above, below
 
 __all__ = ["attack", "covered", "measure", "noise", "not_covered", "rounding", "unit"]
@@ -61,7 +57,7 @@ def not_covered(plan: Plan[Any]) -> list[str]:
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=9)
-    >>> not_covered(calibrate(Count(1), chain, epsilon=1.0, against="ignorant"))[0]
+    >>> not_covered(calibrate(Count(1), chain, limit=1.0, against="ignorant"))[0]
     'an attacker who knows some or all other records of the person: ...'
     """
     found = []
@@ -143,12 +139,7 @@ def attack(witness: Witness, longer: bool = False) -> str:
     >>> attack(Witness(4, 9, ((0, "a"), (1, "a"), (2, "a"), (8, "b")), "a", "b"))
     "... record 4 of 9, knowing records 0 to 2 ('a') and 8 ('b'), and tells 'a' from 'b'"
     """
-    runs = []
-    ordered = enumerate(sorted(witness.known, key=lambda known: known[0]))
-    for (_, value), run in groupby(ordered, lambda pair: (pair[1][0] - pair[0], pair[1][1])):
-        records = [known[0] for _, known in run]
-        ends = f"{records[0]} to {records[-1]}" if len(records) > 1 else f"{records[0]}"
-        runs.append(f"{ends} ({value!r})")
+    runs = [f"{ends} ({value!r})" for ends, value in _runs(witness.known)]
     shown = f"{', '.join(runs[:-1])} and {runs[-1]}" if len(runs) > 1 else "".join(runs)
     several = len(witness.known) > 1
     known = f"knowing record{'s' * several} {shown}" if runs else "knowing no other record"
@@ -161,14 +152,20 @@ def attack(witness: Witness, longer: bool = False) -> str:
 
 def _seen(witness: Witness) -> str:
     """Return what the attacker waits for in a series, runs of one output told together."""
-    runs = []
-    ordered = enumerate(sorted(witness.outputs, key=lambda seen: seen[0]))
-    for (_, output), run in groupby(ordered, lambda pair: (pair[1][0] - pair[0], pair[1][1])):
-        records = [record for _, (record, _) in run]
-        ends = f"{records[0]} to {records[-1]}" if len(records) > 1 else f"{records[0]}"
-        runs.append(f"{ends} {'erased' if output is None else f'as {output!r}'}")
+    runs = [
+        f"{ends} {'erased' if output is None else f'as {output!r}'}"
+        for ends, output in _runs(witness.outputs)
+    ]
     shown = "; ".join(runs[:6]) + (f"; and {len(runs) - 6} more runs" if len(runs) > 6 else "")
     return f"records are seen: {shown}"
+
+
+def _runs(pairs: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield runs of neighbouring records of one value: their ends in words, and the value."""
+    ordered = enumerate(sorted(pairs, key=lambda pair: pair[0]))
+    for (_, value), run in groupby(ordered, lambda pair: (pair[1][0] - pair[0], pair[1][1])):
+        records = [record for _, (record, _) in run]
+        yield f"{records[0]} to {records[-1]}" if len(records) > 1 else f"{records[0]}", value
 
 
 def rounding(query: AnyQuery, rows: int) -> str | None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.known import log
 from undertow.certificate import Leakage
 from undertow.errors import Contradiction, NotSupported
 from undertow.models.chain_classes import ChainBox
@@ -99,8 +100,7 @@ def _log_odds(box: ChainBox) -> tuple[Array, Array]:
     """Return the least and the largest log-odds of state 0 after 0 and after 1, each (2,)."""
     least = np.maximum(np.maximum(box.lower, 1 - box.upper[:, ::-1]), 0.0)
     most = np.minimum(box.upper, 1 - box.lower[:, ::-1])
-    with np.errstate(divide="ignore"):
-        least, most = np.log(least), np.log(most)
+    least, most = log(least), log(most)
     low, high = least[:, 0] - most[:, 1], most[:, 0] - least[:, 1]
     return np.minimum(low, high), np.maximum(low, high)  # they may cross by a rounding
 

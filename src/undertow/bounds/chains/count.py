@@ -14,31 +14,36 @@ All laws are kept as logarithms: a count can be astronomically unlikely and stil
 
 import math
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.informed import informed_targets
-from undertow.bounds.chains.paths import complete
-from undertow.bounds.chains.rays import (
+from undertow.bounds.chains.known import (
     Bools,
     Ints,
-    Rays,
-    Rows,
-    build_position_rays,
-    build_position_rows,
-    build_rays,
-    build_rows,
-    choose_steps,
-    deepest_steps,
+    complete,
+    informed_targets,
+    nearest_known,
     ordered_pairs,
-    start_error,
+    stated,
+    witnessed,
 )
 from undertow.bounds.chains.replay import replay_count
+from undertow.bounds.chains.side_laws import (
+    Rows,
+    SideLaws,
+    build_position_rows,
+    build_position_side_laws,
+    build_rows,
+    build_side_laws,
+    choose_steps,
+    deepest_steps,
+    start_error,
+)
 from undertow.bounds.chains.windows import EFFORT, Laws, WindowSearch
-from undertow.certificate import Leakage, Witness
+from undertow.certificate import Leakage
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, down, log_sum, up
 
@@ -50,6 +55,8 @@ WINDOW = 512
 
 POSITIONS = 64
 """Most records of a chain with differing steps whose windows are enumerated."""
+
+_leakage = partial(stated, METHOD, "docs, theory: noisy counts")
 
 
 def count_leakage(
@@ -109,21 +116,21 @@ def _search(
 ) -> WindowSearch:
     """Search the windows of up to ``steps`` records a side."""
     if chain.homogeneous:
-        rays = build_rays(chain, steps)
+        side_laws = build_side_laws(chain, steps)
         rows = build_rows(chain, steps, against, ends=not isinstance(chain.start, str))
         law = _chain_laws(chain, steps, tuple(bool(mark) for mark in marks))
     else:
         positions = np.arange(len(chain.transition) + 1)
         if isinstance(against, Adversary):
             positions = positions[against.target : against.target + 1]
-        rays = build_position_rays(chain, positions, steps, full=True)
-        rows = build_position_rows(chain, positions, rays.steps, against)
-        law = _count_laws(rays, marks)
+        side_laws = build_position_side_laws(chain, positions, steps, full=True)
+        rows = build_position_rows(chain, positions, side_laws.steps, against)
+        law = _count_laws(side_laws, marks)
     value, other = ordered_pairs(chain.size)
     step = np.subtract(marks[value], marks[other], dtype=float) / scale
     search = WindowSearch(
-        rays, rows, _side_laws(law, value, other, scale), step, value, other, marks, scale,
-        chain.length, _sheltered(chain, against), _pooled(chain, rows, rays.steps, against),
+        side_laws, rows, _side_laws(law, value, other, scale), step, value, other, marks, scale,
+        chain.length, _sheltered(chain, against), _pooled(chain, rows, side_laws.steps, against),
     )  # fmt: skip
 
     def ceiling() -> float:
@@ -149,15 +156,12 @@ def _sheltered(chain: MarkovChain, against: Against) -> bool:
     """
     if not isinstance(against, Adversary):
         return True
-    below = [record for record in against.known if record < against.target]
-    above = [record for record in against.known if record > against.target]
-    first, last = min(below, default=0), max(above, default=0)
-    left = not below or (first == 0 and len(below) >= max(below) + 1)
-    if not above:
-        return left
-    end = chain.length
-    right = end is not None and last == end - 1 and len(above) >= end - min(above)
-    return left and right
+    left, right = nearest_known(against)
+    if right and chain.length is None:
+        return False
+    before = range(against.target - left if left else 0)
+    after = range(against.target + right, chain.length or 0) if right else ()
+    return all(record in against.known for record in (*before, *after))
 
 
 def informed_count(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
@@ -171,7 +175,7 @@ def informed_count(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
 
 
 def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> Laws:
-    """Return the laws of the counts on all rays with the noise added, and the side losses."""
+    """Return the laws of the counts on all sides with the noise added, and the side losses."""
     noisy = _smooth(law, 1.0 / scale)
     possible = np.asarray(np.isfinite(noisy).all(axis=4))
     pair_ok = possible[..., value] & possible[..., other]
@@ -184,29 +188,33 @@ def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> Laws:
 @lru_cache(maxsize=4)
 def _chain_laws(chain: MarkovChain, steps: int, counted: tuple[bool, ...]) -> Array:
     """Return the laws of a homogeneous chain's counts: they do not depend on the noise."""
-    return _count_laws(build_rays(chain, steps), np.array(counted))
+    return _count_laws(build_side_laws(chain, steps), np.array(counted))
 
 
-def _count_laws(rays: Rays, counted: Bools) -> Array:
-    """Return ln Pr[count on a ray | target value, option], (T + 1, B, k + 1, k, T + 1)."""
-    steps, (count, size) = rays.steps, rays.weights.shape
+def _count_laws(side_laws: SideLaws, counted: Bools) -> Array:
+    """Return ln Pr[count on a side | target value, option], (T + 1, B, k + 1, k, T + 1)."""
+    steps, (count, size) = side_laws.steps, side_laws.weights.shape
     law = np.full((steps + 1, count, size + 1, size, steps + 1), -np.inf)
     with np.errstate(divide="ignore"):
-        far = np.log(rays.weights)
-        path = np.full((count, size, size, steps + 1), -np.inf)  # (ray, last, target value, j)
-        path[..., 0] = np.log(rays.kernel(1)).transpose(0, 2, 1)
+        far = np.log(side_laws.weights)
+        path = np.full((count, size, size, steps + 1), -np.inf)  # (which, last, target value, j)
+        path[..., 0] = np.log(side_laws.kernel(1)).transpose(0, 2, 1)
         law[0, :, size, :, 0] = 0.0
         for step in range(1, steps + 1):
             law[step, :, :size] = path
+            # a counted last record raises the count: shift along j where the last state is counted
             moved = path.copy()
             moved[:, counted, :, 1:] = path[:, counted, :, :-1]
             moved[:, counted, :, 0] = -np.inf
             law[step, :, size] = log_sum(moved + far[:, :, None, None], axis=1)
             if step < steps:
-                kernel = np.log(rays.kernel(step + 1))
+                kernel = np.log(side_laws.kernel(step + 1))
                 path = log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
-        masses = np.einsum("tbxv,bv->tbx", rays.products, rays.weights)
-        totals = np.concatenate([rays.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2)
+        # condition on the option: divide by Q_t[x, v], or by the open mass; (t, which, column, x)
+        masses = np.einsum("tbxv,bv->tbx", side_laws.products, side_laws.weights)
+        totals = np.concatenate(
+            [side_laws.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2
+        )
         law[1:] -= np.where(totals[1:] > 0, np.log(totals[1:]), 0.0)[..., None]
     return law
 
@@ -231,35 +239,24 @@ def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Lea
         return _leakage(0.0, upper, against, None)
     row, pair, left, right = search.window
     position = int(search.rows.position[row])
-    if left[1] == chain.size and left[0] <= search.rays.steps:
+    if left[1] == chain.size and left[0] <= search.side_laws.steps:
         position = left[0]
-    elif chain.length and right[1] == chain.size and right[0] <= search.rays.steps:
+    elif chain.length and right[1] == chain.size and right[0] <= search.side_laws.steps:
         position = chain.length - 1 - right[0]
     near = {}
     for distance, column, sign in ((*left, -1), (*right, 1)):
         if column < chain.size:
             near[position + sign * distance] = column
     length = chain.length or max(position + 1 + right[0], 2)
-    known = [
-        (record, chain.states[state])
+    known = {
+        record: state
         for record, state in complete(chain, near, position, length).items()
         if not isinstance(against, Adversary) or record in against.known
-    ]
-    witness = Witness(
-        position, length, tuple(known),
-        chain.states[search.value[pair]], chain.states[search.other[pair]],
-        output=search.output,
-    )  # fmt: skip
+    }
+    values = search.value[pair], search.other[pair]
+    witness = witnessed(chain, position, length, known, values, output=search.output)
     counted = tuple(s for s, c in zip(chain.states, search.counted, strict=True) if c)
     unknown = length - len(against.known) if isinstance(against, Adversary) else 0
     witness, exact = replay_count(witness, chain, counted, search.scale, unknown)
     lower = min(max(down(exact, 64) - search.pad, 0.0), upper)
     return _leakage(lower, upper, against, witness)
-
-
-def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    return Leakage(
-        lower, upper, METHOD, against, witness,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="docs, theory: noisy counts",
-    )  # fmt: skip

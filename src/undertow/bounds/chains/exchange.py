@@ -8,27 +8,39 @@ are closed by Newton's method or dismissed by one rounded-up sweep at the best v
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.informed import informed_targets
-from undertow.bounds.chains.open import capped, diverging, open_gains
-from undertow.bounds.chains.rays import (
+from undertow.bounds.chains.known import (
     Bools,
     Ints,
-    build_position_rays,
-    build_position_rows,
-    build_rays,
-    build_rows,
-    choose_steps,
-    deepest_steps,
+    informed_targets,
+    joined,
+    nearest_known,
     ordered_pairs,
-    start_error,
+    stated,
+    witnessed,
 )
 from undertow.bounds.chains.replay import replay_pure_dp
+from undertow.bounds.chains.side_laws import (
+    build_position_rows,
+    build_position_side_laws,
+    build_rows,
+    build_side_laws,
+    choose_steps,
+    deepest_steps,
+    start_error,
+)
 from undertow.bounds.chains.sides import Attack, Sides
-from undertow.bounds.chains.sweep import signed_sets
+from undertow.bounds.chains.sweep import (
+    Problems,
+    capped,
+    diverging,
+    open_gains,
+    signed_sets,
+)
 from undertow.certificate import Leakage, Witness
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, Array, down, up
@@ -36,6 +48,8 @@ from undertow.numerics import GAP, MAX_STEPS, Array, down, up
 __all__ = ["exchange_leakage"]
 
 METHOD = "exchange"
+_leakage = partial(stated, METHOD, "exchange-rate theorem (docs, theory)")
+
 _BLOCK = 256
 """Positions of a chain with differing steps that are swept together (memory)."""
 
@@ -81,10 +95,12 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
             positions = positions[against.target : against.target + 1]
         for start in range(0, len(positions), _BLOCK):
             block = positions[start : start + _BLOCK]
-            rays = build_position_rays(reduced, block, MAX_STEPS, isinstance(against, Adversary))
-            rows = build_position_rows(reduced, block, rays.steps, against)
+            side_laws = build_position_side_laws(
+                reduced, block, MAX_STEPS, isinstance(against, Adversary)
+            )
+            rows = build_position_rows(reduced, block, side_laws.steps, against)
             value, other = ordered_pairs(reduced.size)
-            _maximise(Sides(rays, rows, value, other, epsilon, binary=False), found)
+            _maximise(Sides(side_laws, rows, value, other, epsilon, binary=False), found)
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
     return _conclude(found, reduced, epsilon, against)
@@ -92,9 +108,7 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
 
 def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | None:
     """Return a target and two values whose leakage grows without bound with the length, if any."""
-    if chain.length is not None:
-        return None
-    if isinstance(against, Adversary) and max(against.known, default=-1) > against.target:
+    if chain.length is not None or nearest_known(against)[1]:
         return None
     apart = diverging(chain, epsilon)
     if not apart.any():
@@ -104,7 +118,7 @@ def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | 
         places = np.flatnonzero(rows.feasible[:, pair])
         if places.size and apart[x, y]:
             target = int(rows.position[places[0]])
-            return Witness(target, target + 2, (), chain.states[x], chain.states[y])
+            return witnessed(chain, target, target + 2, {}, (x, y))
     return None
 
 
@@ -118,11 +132,11 @@ def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, fou
     value, other = ordered_pairs(chain.size)
     alive = np.arange(len(value))
     while True:
-        rays = build_rays(chain, steps)
+        side_laws = build_side_laws(chain, steps)
         rows = build_rows(chain, steps, against)
         part = replace(rows, feasible=rows.feasible[:, alive])
         ceiling = found.upper
-        sides = Sides(rays, part, value[alive], other[alive], epsilon, binary=chain.size == 2)
+        sides = Sides(side_laws, part, value[alive], other[alive], epsilon, binary=chain.size == 2)
         doubtful, tops = _maximise(sides, found)
         if not doubtful.size or steps >= most or not (part.room > steps).any():
             return
@@ -134,7 +148,7 @@ def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, fou
         settled = np.delete(tops, doubtful)
         found.upper = max(ceiling, float(settled.max(initial=-math.inf)))
         alive, steps = alive[doubtful], deepest_steps(chain, min(2 * steps, most))
-        if steps <= rays.steps:
+        if steps <= side_laws.steps:
             found.upper = max(found.upper, float(tops.max()))
             return
 
@@ -145,20 +159,22 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     Short sides rank the pairs; the leaders are lengthened until their gain is steady; the others
     are dismissed by one sweep each at what they would need to win, or lengthened and tried again.
     """
-    rays = build_rays(chain, 1)
+    side_laws = build_side_laws(chain, 1)
     value, other = ordered_pairs(chain.size)
     longest = 4 * MAX_STEPS if chain.length is None else (chain.length - 1) // 2
     gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
 
+    def both(pairs: Ints) -> Problems:
+        which, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
+        return Problems(side_laws, which, value[pair], other[pair], epsilon)
+
     def lengthen(pairs: Ints, steps: int) -> None:
-        ray, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
-        found_ = open_gains(rays, ray, value[pair], other[pair], epsilon, steps, gains[ray, pair])
-        gains[ray, pair] = np.maximum(gains[ray, pair], found_)
+        found_ = open_gains(both(pairs), steps, gains[:, pairs].ravel()).reshape(2, -1)
+        gains[:, pairs] = np.maximum(gains[:, pairs], found_)
         reach[pairs] = steps
 
     def dismissed(pairs: Ints, ceilings: Array) -> Bools:
-        ray, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
-        ok = capped(rays, ray, value[pair], other[pair], epsilon, ceilings.ravel())
+        ok = capped(both(pairs), ceilings.ravel())
         return np.asarray(ok.reshape(2, -1).all(axis=0))
 
     alive, steps = np.arange(len(value)), min(8, longest)
@@ -182,7 +198,7 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     found.lower, found.upper = best, math.inf if alive.size else goal
     found.attack = Attack(
         distance, (int(value[pair]), int(other[pair])), ((distance, chain.size),) * 2,
-        (float(gains[0, pair]), float(gains[1, pair])), build_rays(chain, distance), (0, 1),
+        (float(gains[0, pair]), float(gains[1, pair])), build_side_laws(chain, distance), (0, 1),
     )  # fmt: skip
 
 
@@ -192,8 +208,10 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     for round_ in range(200):
         low = sides.totals(sides.lower, certain=False)
         high = sides.totals(sides.upper, certain=True)
-        lows = np.where(feasible, epsilon + _both(low), -np.inf)
-        highs = np.where(feasible, epsilon + _both(high), -np.inf)
+        # (rows, sides, pairs) -> (rows, pairs): the target's own output adds epsilon for either
+        # value
+        lows = np.where(feasible, epsilon + joined(low[:, 0], low[:, 1]), -np.inf)
+        highs = np.where(feasible, epsilon + joined(high[:, 0], high[:, 1]), -np.inf)
         row, pair = np.unravel_index(int(lows.argmax()), lows.shape)
         best = float(lows[row, pair])
         if highs.max() == -math.inf:  # the adversary leaves no target two possible values
@@ -214,17 +232,11 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     return np.flatnonzero(tops > found.lower + gap), tops
 
 
-def _both(gains: Array) -> Array:
-    """Return the sum over the two sides, -inf where a side has no option at all."""
-    none = np.asarray(np.isneginf(gains).any(axis=1))
-    return np.asarray(np.where(none, -np.inf, np.where(none[:, None], 0.0, gains).sum(axis=1)))
-
-
 def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
     """Grid, close or dismiss the options that keep the ceiling up; False if none is left.
 
     While many options are doubtful a finer grid narrows them together. Then the most promising
-    option of each ray and pair is closed, and the others are dismissed against it.
+    option of each side and pair is closed, and the others are dismissed against it.
     """
     allowed = sides.allowances(limit)
     with np.errstate(invalid="ignore"):
@@ -240,10 +252,12 @@ def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
     problems = np.argwhere(doubtful.any(axis=(0, 3)))
     order = np.argsort(-upper.max(axis=(0, 3))[tuple(problems.T)], kind="stable")
     pivots = set()
-    for ray, pair in problems[order[:32]]:
+    for which, pair in problems[order[:32]]:
         for table in (lower, upper):
-            place = np.unravel_index(int(table[:, ray, pair].argmax()), table[:, ray, pair].shape)
-            pivots.add((int(place[0]), int(ray), int(pair), int(place[1])))
+            place = np.unravel_index(
+                int(table[:, which, pair].argmax()), table[:, which, pair].shape
+            )
+            pivots.add((int(place[0]), int(which), int(pair), int(place[1])))
     sides.close(np.array(sorted(pivots)))
     rest = options[~sides.closed[tuple(options.T)]]
     at = tuple(rest.T)
@@ -277,21 +291,23 @@ def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Agains
 
 def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) -> Witness:
     """Return the attack with its sets, taken a little below the root, where signs are clear."""
-    known: list[tuple[int, object]] = []
+    known: dict[int, int] = {}
     sets: list[tuple[int, tuple[object, ...]]] = []
     reach = 0
     for side, option in enumerate(attack.options):
         if option is None:
             continue
         distance, column = option
-        ray, (x, y) = attack.ray[side], attack.pair
-        masses = attack.rays.products[distance, ray]
-        table = masses[:, column] if column < chain.size else masses @ attack.rays.weights[ray]
+        which, (x, y) = attack.which[side], attack.pair
+        masses = attack.side_laws.products[distance, which]
+        table = (
+            masses[:, column] if column < chain.size else masses @ attack.side_laws.weights[which]
+        )
         logmu = attack.gains[side] + math.log(table[x]) - math.log(table[y]) - back
         if column < chain.size:
             place = attack.position + (distance if side else -distance)
-            known.append((place, chain.states[column]))
-        found = signed_sets(attack.rays, ray, x, y, distance, logmu, epsilon)
+            known[place] = column
+        found = signed_sets(attack.side_laws, which, x, y, distance, logmu, epsilon)
         for step, members in enumerate(found, start=1):
             if step < distance or column == chain.size:
                 place = attack.position + (step if side else -step)
@@ -299,19 +315,6 @@ def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) ->
         reach = max(reach, distance if side else 0)
     sets = [(place, members) for place, members in sets if 0 < len(members) < chain.size]
     sets.append((attack.position, (chain.states[attack.pair[0]],)))
-    return Witness(
-        attack.position,
-        chain.length or max(attack.position + reach + 1, 2),
-        tuple(sorted(known)),
-        chain.states[attack.pair[0]],
-        chain.states[attack.pair[1]],
-        tuple(sorted(sets, key=lambda entry: entry[0])),
-    )
-
-
-def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    return Leakage(
-        lower, upper, METHOD, against, witness,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="exchange-rate theorem (docs, theory)",
-    )  # fmt: skip
+    length = chain.length or max(attack.position + reach + 1, 2)
+    told = tuple(sorted(sets, key=lambda entry: entry[0]))
+    return witnessed(chain, attack.position, length, known, attack.pair, sets=told)

@@ -12,7 +12,7 @@ from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.pieces import window_leakage
 from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.metric import by_spread, spread_level
-from undertow.bounds.series.locally import chain_leakage as local
+from undertow.bounds.series.mechanisms import chain_leakage as local
 from undertow.certificate import Leakage, Witness, meet
 from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP
 from undertow.models.markov import MarkovChain

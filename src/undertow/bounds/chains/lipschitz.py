@@ -14,7 +14,7 @@ from typing import Any
 from undertow.bounds.chains.quilt import chain_pairs
 from undertow.errors import InvalidInput, MethodRefused
 from undertow.models.markov import MarkovChain
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, Query, State, Sum
+from undertow.queries import AnyQuery, Count, Linear, Mean, Query, State, Sum
 
 __all__ = ["MOST_SERIES", "enumerable", "query_distance"]
 
@@ -52,7 +52,7 @@ def query_distance(
     >>> query_distance(chain, Query(max)), query_distance(chain, Query(sum))
     (1.0, 4.0)
     """
-    if isinstance(query, Histogram):
+    if query.per_state:
         raise MethodRefused(_NUMBERS)
     length = chain.length
     if length is None or not enumerable(chain):
@@ -112,17 +112,20 @@ def _answer(query: AnyQuery, series: list[State]) -> float:
     match query:
         case Count():
             return float(query.evaluate(series, ()))
-        case Histogram():
-            raise MethodRefused(_NUMBERS)
-        case Sum() | Mean():
-            clipped = [min(max(v, query.lower), query.upper) for v in _numbers(series)]
-            return math.fsum(clipped) / (len(series) if isinstance(query, Mean) else 1)
-        case Linear():
-            if query.weights.ndim != 1:
-                raise MethodRefused(_NUMBERS)
+        case Sum():
+            return math.fsum(_clipped(query, series))
+        case Mean():
+            return math.fsum(_clipped(query, series)) / len(series)
+        case Linear() if query.weights.ndim == 1:
             return math.fsum(w * v for w, v in zip(query.weights, _numbers(series), strict=True))
         case Query():
             return _scalar(query.function(series))
+        case _:
+            raise MethodRefused(_NUMBERS)
+
+
+def _clipped(query: Sum | Mean, series: list[State]) -> list[float]:
+    return [min(max(v, query.lower), query.upper) for v in _numbers(series)]
 
 
 def _numbers(series: list[State]) -> list[float]:

@@ -14,8 +14,8 @@ it are counted, r also has what their count tells about z.
 
 import numpy as np
 
+from undertow.bounds.chains.known import Bools, Ints
 from undertow.bounds.chains.piece_sides import Side
-from undertow.bounds.chains.rays import Bools, Ints
 from undertow.numerics import Array, log_error
 
 __all__ = ["Group"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from undertow.bounds.chains.known import Bools, ordered_pairs
 from undertow.bounds.chains.piece_groups import Group
 from undertow.bounds.chains.piece_sides import (
     Found,
@@ -19,7 +20,6 @@ from undertow.bounds.chains.piece_sides import (
     empty_side,
     far_answers,
 )
-from undertow.bounds.chains.rays import Bools, ordered_pairs
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, Array
 

@@ -14,7 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.bounds.chains.rays import Bools, choose_steps, ordered_pairs
+from undertow.bounds.chains.known import Bools, extremes, ordered_pairs
+from undertow.bounds.chains.side_laws import choose_steps
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, log_ratio, pad_log
 
@@ -161,8 +162,7 @@ def _shifts(far: Array, base: Array | None, steps: int) -> tuple[Array, Array]:
     value, other = ordered_pairs(len(far))
     ratio = log_ratio(far[value], far[other])
     pad = 2 * pad_log(steps + 1, len(far))
-    least = np.where(np.isnan(ratio), np.inf, ratio).min(axis=1)
-    most = np.where(np.isnan(ratio), -np.inf, ratio).max(axis=1)
+    least, most = extremes(ratio, axis=1)
     unbounded = np.isinf(least) | np.isinf(most)
     sway = np.where(unbounded, np.inf, np.where(unbounded, 0.0, most) - least + pad)
     against = least if base is None else log_ratio(base[value], base[other])

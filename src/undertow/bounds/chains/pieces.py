@@ -9,15 +9,17 @@ attack that attains the lower end is evaluated again here by plain sums over the
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.count import informed_count
 from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.known import Bools, stated, supports, witnessed
 from undertow.bounds.chains.piece_search import PieceSearch
 from undertow.bounds.chains.piece_sides import Found
-from undertow.bounds.chains.rays import Bools, start_error
+from undertow.bounds.chains.side_laws import start_error
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction
 from undertow.models.markov import MarkovChain
@@ -86,49 +88,33 @@ def window_leakage(
     return _leakage(max(lower, 0.0), upper, against, witness)
 
 
-def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    return Leakage(
-        lower, upper, METHOD, against, witness,
-        assumptions=(
-            "the records follow the stated Markov chain", "any window of a series of any length",
-        ),
-        citation="docs, theory: noisy counts",
-        covers="windows",
-    )  # fmt: skip
+_leakage = partial(
+    stated, METHOD, "docs, theory: noisy counts", more=("any window of a series of any length",),
+    covers="windows",
+)  # fmt: skip
 
 
 def _witness(found: Found, search: PieceSearch, chain: MarkovChain) -> Witness:
     """Return the attack on the first records of the series where it can take place."""
-    known: list[tuple[int, State]] = []
+    known: dict[int, int] = {}
     before, column, row = found.left
     first = 0  # of the window, or the target's place where no record is counted before it
     if column and row == chain.size:
         first = column - 1
     elif column:
-        place = _first_place(chain, row)
-        known.append((place, chain.states[row]))
+        place = int(supports(chain, chain.size)[:, row].argmax())  # the first that can have it
+        known[place] = row
         first = place + column
     target = first + before
     after, column, row = found.right
     if column:
-        known.append((target + after + column, chain.states[row]))
+        known[target + after + column] = row
     window = first, target + after + 1
     if found.outside:
         window = (target + 1, window[1]) if after else (first, target)
-    last = max([target, window[1] - 1, *(record for record, _ in known)])
-    return Witness(
-        target, max(last + 1, 2), tuple(known),
-        chain.states[search.value[found.pair]], chain.states[search.other[found.pair]],
-        window=window,
-    )  # fmt: skip
-
-
-def _first_place(chain: MarkovChain, state: int) -> int:
-    """Return the first record that can have the state."""
-    law, place = chain.initial > 0, 0
-    while not law[state]:
-        law, place = (law.astype(float) @ (chain.transition > 0)) > 0, place + 1
-    return place
+    last = max([target, window[1] - 1, *known])
+    values = search.value[found.pair], search.other[found.pair]
+    return witnessed(chain, target, max(last + 1, 2), known, values, window=window)
 
 
 def replay_window(
@@ -187,6 +173,7 @@ def _near(
                 table = chain.transition.T @ table
             else:
                 table[:, 0] = chain.law(record)
+            # (state, count): forbidden states go, counted ones move up by one
             table[~allowed] = 0.0
             if window[0] <= record < window[1]:
                 table[marks] = np.roll(table[marks], 1, axis=1)

@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.bounds.chains.rays import Ints, recent_states
+from undertow.bounds.chains.known import Ints, extremes, supports
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, Array, log_ratio, pad_log
@@ -169,7 +169,8 @@ def chain_influence(
         prior = log_ratio(late[:, x], late[:, other]).min(axis=0)
         return _influence(powers, powers, prior, pairs, against, steps)
     left, right = _products(chain, record, steps + 1)
-    seen = recent_states(chain, record, steps)[::-1]  # by distance: a value that cannot occur
+    # (distance, value of that record): a value that cannot occur says nothing
+    seen = supports(chain, record + 1, max(record - steps - 1, 0))[::-1]
     left[: len(seen)] *= seen[:, :, None]
     law = np.where(chain.law(record) > 0, chain.law(record), np.nan)
     return _influence(left, right, log_ratio(law[x], law[other]), pairs, against, steps)
@@ -200,16 +201,9 @@ def _influence(
     """
     x, other = pairs[:, 0], pairs[:, 1]
     possible = ~np.isnan(prior)
-    sides = []
-    # (distance, far value, pair): towards the left the far value comes first
-    for ratios in (
-        log_ratio(left[..., x], left[..., other]),
-        log_ratio(right[:, x], right[:, other]).transpose(0, 2, 1),
-    ):
-        top = np.where(np.isnan(ratios), -np.inf, ratios).max(axis=1)
-        low = np.where(np.isnan(ratios), np.inf, ratios).min(axis=1)
-        sides.append((top, low))
-    (left_top, left_low), (right_top, right_low) = sides
+    # (distance, far value, pair) to the left, (distance, pair, far value) to the right
+    left_low, left_top = extremes(log_ratio(left[..., x], left[..., other]), axis=1)
+    right_low, right_top = extremes(log_ratio(right[:, x], right[:, other]), axis=2)
     if against == "any":
         far_left, far_right = left_low[1:], np.minimum(right_low[1:], 0.0)
         far_left = np.minimum(far_left, prior)

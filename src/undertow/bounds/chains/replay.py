@@ -14,7 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from undertow.bounds.chains.rays import start_error
+from undertow.bounds.chains.known import log
+from undertow.bounds.chains.side_laws import start_error
 from undertow.certificate import Witness
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, log_error
@@ -125,7 +126,7 @@ def _far_end(witness: Witness, chain: MarkovChain, side: int, end: int) -> tuple
     ]
     if not near:
         law = np.ones(chain.size) if side > 0 else chain.law(end)
-        return end, _log(law), False
+        return end, log(law), False
     _, record, state = min(near, key=lambda entry: entry[0])
     message = np.full(chain.size, -np.inf)
     message[chain.index(state)] = 0.0
@@ -150,11 +151,11 @@ def _inwards(
         if settled and np.array_equal(here, before):
             continue
         loaded = message if known and record == start else message + here
-        step = _log(chain.step(record - 1)) if side > 0 else _log(chain.step(record).T)
+        step = log(chain.step(record - 1)) if side > 0 else log(chain.step(record).T)
         terms = step + loaded
         peak = terms.max(axis=1, keepdims=True)
         peak = np.where(np.isfinite(peak), peak, 0.0)
-        moved = peak[:, 0] + _log(np.exp(terms - peak).sum(axis=1))
+        moved = peak[:, 0] + log(np.exp(terms - peak).sum(axis=1))
         moved = moved - moved.max()
         settled = chain.homogeneous and record != start and _same(moved, message)
         message, before = moved, here
@@ -204,8 +205,3 @@ def _same(one: Array, two: Array) -> bool:
     if not np.array_equal(finite, np.isfinite(two)):
         return False
     return bool(np.abs(one[finite] - two[finite]).max(initial=0.0) <= SETTLED * ROUNDOFF)
-
-
-def _log(values: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(values))

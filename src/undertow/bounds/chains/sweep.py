@@ -14,42 +14,82 @@ exp(epsilon) changes c by a positive factor only, and cannot overflow.
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.rays import Ints, Rays
+from undertow.bounds.chains.known import Bools, Ints, extremes
+from undertow.bounds.chains.side_laws import SideLaws
+from undertow.models.markov import MarkovChain
+from undertow.models.stationary import reachable
 from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log
 
 __all__ = [
-    "binary_gains",
+    "Problems",
+    "capped",
     "certified",
-    "finite_gain",
+    "diverging",
     "first_span",
     "grid_gains",
     "newton",
+    "open_gains",
     "signed_sets",
-    "upper_values",
 ]
 
 _TINY = 1e-250
 _FARTHEST = 600.0
 """Largest ln mu on a grid; roots beyond keep their trivial bounds."""
 
+_LONGEST = 65_536
+"""Steps after which a sweep that still has both signs is given up (cost)."""
 
-def upper_values(
-    rays: Rays, ray: Ints, value: Ints, other: Ints, mu: Array, epsilon: float, steps: int
-) -> Iterator[Array]:
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """N roots to find at one DP level: the side of each, and its pair of values; each (N,)."""
+
+    side_laws: SideLaws
+    which: Ints
+    value: Ints
+    other: Ints
+    epsilon: float
+
+    def part(self, which: Ints | slice) -> "Problems":
+        """Return some of the problems."""
+        return Problems(
+            self.side_laws, self.which[which], self.value[which], self.other[which], self.epsilon
+        )
+
+    def first(self) -> tuple[Array, Array]:
+        """Return K_1[x] and K_1[x'], each (N, k)."""
+        kernel = self.side_laws.kernel(1)
+        return kernel[self.which, self.value], kernel[self.which, self.other]
+
+    def carry(self, rows: Array, step: int) -> Array:
+        """Return rows (N, G, k) times the kernel of the step after ``step`` of each one's which."""
+        kernel = self.side_laws.kernel(step + 1)
+        if rows.size < 20_000:
+            return np.asarray(rows @ kernel[self.which])
+        result = np.empty_like(rows)
+        for one in np.unique(self.which):  # a few large products instead of many small ones
+            here = self.which == one
+            part = rows[here]
+            result[here] = (part.reshape(-1, part.shape[-1]) @ kernel[one]).reshape(part.shape)
+        return result
+
+
+def _upper_values(problems: Problems, mu: Array, steps: int) -> Iterator[Array]:
     """Yield for t = 1 .. steps the rounded-up c_t and, last, the open sum: (N, G, k + 1).
 
-    N problems, each with its ray, its pair and G values of mu (shape (N, G)). All mu of one
-    problem share a scale, so chords through the values are meaningful.
+    Each problem has G values of mu (shape (N, G)). They share a scale, so chords through the
+    values are meaningful.
     """
-    size = rays.weights.shape[1]
+    epsilon, far = problems.epsilon, problems.side_laws.weights
     spend = math.exp(-epsilon) * (1 - 8 * ROUNDOFF)
-    slack = (2 * size + 16) * ROUNDOFF
-    weights = rays.weights[ray][:, :, None]
-    first = rays.kernel(1)
-    top, low = first[ray, value][:, None, :], mu[:, :, None] * first[ray, other][:, None, :]
+    slack = (2 * far.shape[1] + 16) * ROUNDOFF
+    weights = far[problems.which][:, :, None]
+    value, other = problems.first()
+    top, low = value[:, None, :], mu[:, :, None] * other[:, None, :]
     signed = (top - low) + 4 * ROUNDOFF * (top + low)
     rescale = max(1, min(8, int(16 / epsilon)))
     for step in range(1, steps + 1):
@@ -59,7 +99,8 @@ def upper_values(
         yield np.concatenate([signed, total], axis=2)
         if step == steps:
             return
-        signed = _carry(spent, rays, ray, step) + slack * _carry(mass, rays, ray, step)
+        # every term is rounded up by its share of the mass: the map is monotone, so c stays above
+        signed = problems.carry(spent, step) + slack * problems.carry(mass, step)
         if step % rescale == 0:
             peak = np.abs(signed).max(axis=(1, 2))
             exponent = np.frexp(np.where(peak > 0, peak, 1.0))[1]
@@ -69,23 +110,9 @@ def upper_values(
             signed[small & (signed > 0)] = _TINY
 
 
-def _carry(rows: Array, rays: Rays, ray: Ints, step: int) -> Array:
-    """Return rows (N, G, k) times the kernel of the step after ``step`` of each one's ray."""
-    kernel = rays.kernel(step + 1)
-    if rows.size < 20_000:
-        return np.asarray(rows @ kernel[ray])
-    result = np.empty_like(rows)
-    for one in np.unique(ray):  # a few large products instead of many small ones
-        here = ray == one
-        part = rows[here]
-        result[here] = (part.reshape(-1, part.shape[-1]) @ kernel[one]).reshape(part.shape)
-    return result
-
-
 def grid_gains(
-    rays: Rays, ray: Ints, value: Ints, other: Ints, prior: Array, span: Array, points: int,
-    epsilon: float, wanted: Ints,
-) -> tuple[Array, Array]:  # fmt: skip
+    problems: Problems, prior: Array, span: Array, points: int, wanted: Ints
+) -> tuple[Array, Array]:
     """Return lower and certified upper gains of all options of N problems: (W, N, k + 1).
 
     One sweep over a grid of mu per problem, geometric over ``span`` (N, 2) in ln mu, shared by
@@ -98,18 +125,18 @@ def grid_gains(
     base = prior[wanted - 1]
     possible = ~np.isnan(base)
     distance = wanted[:, None, None].astype(float)
-    most = epsilon * np.where(np.arange(columns) < columns - 1, distance - 1, distance)
+    most = problems.epsilon * np.where(np.arange(columns) < columns - 1, distance - 1, distance)
     lower = np.where(possible, 0.0, -np.inf)
     upper = np.where(possible, most * (1 + 4 * ROUNDOFF), -np.inf)
     share = np.linspace(0.0, 1.0, points)
     pick = {int(step): place for place, step in enumerate(wanted)}
     chunk = max(1, 2_000_000 // max(1, len(wanted) * columns * points))
-    for start in range(0, len(ray), chunk):
-        part = slice(start, min(start + chunk, len(ray)))
+    for start in range(0, len(span), chunk):
+        part = slice(start, min(start + chunk, len(span)))
         ends = np.clip(span[part], -_FARTHEST, _FARTHEST)
         grid = np.exp(ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * share)
         values = np.empty((len(wanted), len(grid), points, columns))
-        sweep = upper_values(rays, ray[part], value[part], other[part], grid, epsilon, steps)
+        sweep = _upper_values(problems.part(part), grid, steps)
         for step, found in enumerate(sweep, start=1):
             if step in pick:
                 values[pick[step]] = found
@@ -122,26 +149,23 @@ def grid_gains(
     return np.minimum(lower, upper), upper
 
 
-def first_span(
-    rays: Rays, ray: Ints, value: Ints, other: Ints, prior: Array, epsilon: float
-) -> Array:
+def first_span(problems: Problems, prior: Array) -> Array:
     """Return a span of ln mu that holds all roots of each problem, or a finite part: (N, 2).
 
     No root lies below the smallest prior ratio, nor above the largest first-step ratio.
     """
-    low = np.where(np.isnan(prior), np.inf, prior).min(axis=(0, 2))
+    low, most = extremes(prior, axis=(0, 2))
     low = np.where(np.isfinite(low), low, 0.0)
-    first = rays.kernel(1)
-    ratio = log_ratio(first[ray, value], first[ray, other])
-    high = np.where(np.isnan(ratio), -np.inf, ratio).max(axis=1)
-    most = np.where(np.isnan(prior), -np.inf, prior).max(axis=(0, 2))
-    room = min(epsilon * prior.shape[0], 16 * epsilon + 16)
+    high = extremes(log_ratio(*problems.first()), axis=1)[1]
+    room = min(problems.epsilon * prior.shape[0], 16 * problems.epsilon + 16)
     high = np.minimum(high, np.where(np.isfinite(most), most, 0.0) + room) + 1e-12
     return np.stack([low, np.maximum(high, low + 1e-9)], axis=1)
 
 
 def _brackets(values: Array, grid: Array) -> tuple[Array, Array]:
     """Return ln of lower and upper ends of each root from values (T, N, G, C) on grid (N, G)."""
+    # values are (T, N, G, C); c is convex and falls along G, axis 2, so one sign change brackets a
+    # root
     positive = values > 0
     last = grid.shape[1] - 1
     # one past the last positive value: from there on every value is certainly at most 0
@@ -170,10 +194,7 @@ def _brackets(values: Array, grid: Array) -> tuple[Array, Array]:
         return np.log(lower), np.log(upper)
 
 
-def newton(
-    rays: Rays, ray: Ints, value: Ints, other: Ints, option: Ints, gain: Array, prior: Array,
-    epsilon: float,
-) -> tuple[Array, Array]:  # fmt: skip
+def newton(problems: Problems, option: Ints, gain: Array, prior: Array) -> tuple[Array, Array]:
     """Return lower and certified upper gains of N single options (t, column), shape (N,).
 
     Newton's method on a convex decreasing function from the left of its root is Dinkelbach's
@@ -181,8 +202,8 @@ def newton(
     passes the root. ``gain`` is where to start. The upper end is the first mu (1 + delta) at
     which the rounded-up sweep ends at most 0.
     """
-    distance, column = option[:, 0], option[:, 1]
-    best = _dinkelbach(rays, ray, value, other, distance, column, gain + prior, epsilon)
+    distance = option[:, 0]
+    best = _dinkelbach(problems, option, gain + prior)
     upper = np.full(len(best), np.inf)
     pending = np.ones(len(best), dtype=bool)
     for delta in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-4, 1e-2):
@@ -190,35 +211,20 @@ def newton(
         if not todo.size:
             break
         trial = best[todo] + delta * (distance[todo] + 1)
-        ok = certified(rays, ray[todo], value[todo], other[todo], option[todo], trial, epsilon)
+        ok = certified(problems.part(todo), option[todo], trial)
         upper[todo[ok]] = trial[ok]
         pending[todo[ok]] = False
-    pad = pad_log(float(distance.max(initial=1)), rays.weights.shape[1])
+    pad = pad_log(float(distance.max(initial=1)), problems.side_laws.weights.shape[1])
     return np.maximum(best - prior, 0.0), np.maximum(upper - prior + pad, 0.0)
 
 
-def finite_gain(
-    rays: Rays, ray: Ints, value: Ints, other: Ints, epsilon: float, steps: int, logmu: Array
-) -> Array:
-    """Return ln of the root of N open problems with ``steps`` records, from below, from logmu."""
-    distance = np.full(len(ray), steps)
-    column = np.full(len(ray), rays.weights.shape[1])
-    return _dinkelbach(rays, ray, value, other, distance, column, logmu, epsilon)
-
-
-def _dinkelbach(
-    rays: Rays, ray: Ints, value: Ints, other: Ints, distance: Ints, column: Ints, logmu: Array,
-    epsilon: float,
-) -> Array:  # fmt: skip
-    """Return ln of the roots of single options, approached from below."""
+def _dinkelbach(problems: Problems, option: Ints, logmu: Array) -> Array:
+    """Return ln of the roots of single options (t, column), approached from below."""
     best = logmu.copy()
     active = np.arange(len(best))
     for _ in range(60):
-        found = _ratio(
-            rays, ray[active], value[active], other[active], distance[active], column[active],
-            best[active], epsilon,
-        )  # fmt: skip
         old = best[active]
+        found = _ratio(problems.part(active), option[active], old)
         better = np.isfinite(found) & (found > old + 2 * ROUNDOFF * np.maximum(1.0, np.abs(old)))
         best[active[better]] = found[better]
         active = active[better]
@@ -227,52 +233,40 @@ def _dinkelbach(
     return best
 
 
-def certified(
-    rays: Rays, ray: Ints, value: Ints, other: Ints, option: Ints, logmu: Array, epsilon: float
-) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def certified(problems: Problems, option: Ints, logmu: Array) -> Bools:
     """Return whether the rounded-up sweep at mu ends at most 0, so that the root is <= mu."""
-    distance, column = option[:, 0], option[:, 1]
+    distance, column = option.T
     result = np.zeros(len(logmu), dtype=bool)
     row = np.arange(len(logmu))
-    mu = (
-        np.exp(np.minimum(logmu, 700.0))[:, None]
-        * (1 - 4 * ROUNDOFF * (1 + np.abs(logmu)))[:, None]
-    )
-    steps = int(distance.max(initial=0))
-    for step, values in enumerate(
-        upper_values(rays, ray, value, other, mu, epsilon, steps), start=1
-    ):
+    mu = np.exp(np.minimum(logmu, 700.0)) * (1 - 4 * ROUNDOFF * (1 + np.abs(logmu)))
+    sweep = _upper_values(problems, mu[:, None], int(distance.max(initial=0)))
+    for step, values in enumerate(sweep, start=1):
         here = distance == step
         result[here] = values[row[here], 0, column[here]] <= 0
     return result
 
 
-def _ratio(
-    rays: Rays, ray: Ints, value: Ints, other: Ints, distance: Ints, column: Ints, logmu: Array,
-    epsilon: float,
-) -> Array:  # fmt: skip
+def _ratio(problems: Problems, option: Ints, logmu: Array) -> Array:
     """Return ln E[phi | x] / E[phi | x'] for the sets S_t = {c_t > 0} at mu, unnormalised."""
-    size = rays.weights.shape[1]
-    spend = math.exp(-epsilon)
-    first = rays.kernel(1)
+    weights, (distance, column) = problems.side_laws.weights, option.T
+    spend = math.exp(-problems.epsilon)
     mu = np.exp(np.minimum(logmu, 700.0))[:, None]
-    both = np.stack([first[ray, value], first[ray, other]], axis=1)
+    both = np.stack(problems.first(), axis=1)  # (N, x or x', k)
     result = np.full(len(logmu), -np.inf)
     for step in range(1, int(distance.max(initial=0)) + 1):
         signed = both[:, 0] - mu * both[:, 1]
         spent = both * np.where(signed > 0, 1.0, spend)[:, None, :]
         here = np.flatnonzero(distance == step)
         if here.size:
-            known = here[column[here] < size]
-            free = here[column[here] == size]
+            known = here[column[here] < weights.shape[1]]
+            free = here[column[here] == weights.shape[1]]
             pick = both[known, :, column[known]]
-            sums = np.einsum("nak,nk->na", spent[free], rays.weights[ray[free]])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                result[known] = np.log(pick[:, 0]) - np.log(pick[:, 1])
-                result[free] = np.log(sums[:, 0]) - np.log(sums[:, 1])
+            sums = np.einsum("nak,nk->na", spent[free], weights[problems.which[free]])
+            result[known] = log_ratio(pick[:, 0], pick[:, 1])
+            result[free] = log_ratio(sums[:, 0], sums[:, 1])
         if step == distance.max():
             break
-        both = _carry(spent, rays, ray, step)
+        both = problems.carry(spent, step)
         peak = both.max(axis=(1, 2))
         exponent = np.frexp(np.where(peak > 0, peak, 1.0))[1]
         both = np.ldexp(both, -exponent[:, None, None])
@@ -280,61 +274,93 @@ def _ratio(
 
 
 def signed_sets(
-    rays: Rays, ray: int, value: int, other: int, distance: int, logmu: float, epsilon: float
+    side_laws: SideLaws,
+    which: int,
+    value: int,
+    other: int,
+    distance: int,
+    logmu: float,
+    epsilon: float,
 ) -> list[Ints]:
     """Return the sets S_1 .. S_distance of one problem at mu, as arrays of states."""
-    first = rays.kernel(1)[ray]
+    first = side_laws.kernel(1)[which]
     spend, mu = math.exp(-epsilon), math.exp(min(logmu, 700.0))
     signed = first[value] - mu * first[other]
     sets: list[Ints] = []
     for step in range(1, distance + 1):
         sets.append(np.flatnonzero(signed > 0))
         if step < distance:
-            signed = np.where(signed > 0, signed, spend * signed) @ rays.kernel(step + 1)[ray]
+            signed = (
+                np.where(signed > 0, signed, spend * signed) @ side_laws.kernel(step + 1)[which]
+            )
             peak = float(np.abs(signed).max())
             signed = signed / peak if peak > 0 else signed
     return sets
 
 
-def binary_gains(rays: Rays, value: Ints, epsilon: float, prior: Array) -> tuple[Array, Array]:
-    """Return lower and certified upper gains on homogeneous two-state rays, without roots.
+# --- open sides of unbounded length --------------------------------------------------------------
+# The gain of an open side grows with its length towards a limit. From below, the limit is
+# approached by finite sides. From above, a rounded-up sweep at mu whose c is nowhere positive after
+# some step stays so for ever (the sweep is monotone), which caps the gain of every length.
 
-    The log-ratio R of the two messages obeys R' = M(R +- epsilon) with the monotone map
-    M(R) = ln (K00 e^R + K01) / (K10 e^R + K11), whose slope is at most 1 in size; the extremes of
-    R for every distance come from one O(T) pass.
+
+def open_gains(problems: Problems, steps: int, start: Array) -> Array:
+    """Return the gains of open sides of ``steps`` records, from below; ``start`` are reached."""
+    prior = _open_prior(problems)
+    option = np.array([[steps, problems.side_laws.weights.shape[1]]] * len(start))
+    return _dinkelbach(problems, option, start + prior) - prior
+
+
+def capped(problems: Problems, gain: Array) -> Bools:
+    """Return for which open sides no length gains more than ``gain``, certified."""
+    prior = _open_prior(problems)
+    logmu = gain + prior - 1e-14 * (1 + np.abs(prior) + np.abs(gain))
+    result = np.zeros(len(gain), dtype=bool)
+    active, limit = np.arange(len(gain)), 16
+    while active.size and limit <= _LONGEST:
+        mu = np.exp(np.minimum(logmu[active], 700.0))[:, None]
+        for values in _upper_values(problems.part(active), mu, limit):
+            signed = values[:, 0, :-1]
+        settled = (signed <= 0).all(axis=1)
+        hopeless = (signed >= 0).all(axis=1) & ~settled
+        result[active[settled]] = True
+        active, limit = active[~settled & ~hopeless], 4 * limit
+    return result
+
+
+def _open_prior(problems: Problems) -> Array:
+    """Return ln of the ratio of the open masses, the same at every length."""
+    side_laws, which, row = problems.side_laws, problems.which, np.arange(len(problems.which))
+    masses = np.einsum("nkv,nv->nk", side_laws.products[1][which], side_laws.weights[which])
+    return np.asarray(np.log(masses[row, problems.value]) - np.log(masses[row, problems.other]))
+
+
+def diverging(chain: MarkovChain, epsilon: float) -> Bools:
+    """Return for which pairs (value, other) an open right side gains without bound, (k, k).
+
+    It does if the states possible after ``value`` and after ``other`` stay disjoint (mark the
+    former: every record adds epsilon), or if among the states that ``other`` never reaches the
+    chain lingers long enough after ``value``: spectral radius times e^epsilon above 1.
+
+    >>> diverging(MarkovChain([[0, 1], [1, 0]]), 0.1)
+    array([[False,  True],
+           [ True, False]])
+    >>> diverging(MarkovChain([[.9, .1], [.2, .8]]), 5.0).any()
+    np.False_
     """
-    steps = len(prior)
-    kernel = rays.kernel(1)[:, None]  # (B, 1, 2, 2) against columns v = 0, 1, open
-
-    with np.errstate(divide="ignore"):
-        logs = np.log(kernel)
-
-    def step_through(ratio: Array) -> Array:
-        """Return M(ratio) without ever leaving logarithms; +-inf is a state ruled out."""
-        with np.errstate(invalid="ignore"):
-            top = np.logaddexp(logs[..., 0, 0] + ratio, logs[..., 0, 1])
-            bottom = np.logaddexp(logs[..., 1, 0] + ratio, logs[..., 1, 1])
-            inner = top - bottom
-            above = np.where(np.isposinf(ratio), logs[..., 0, 0] - logs[..., 1, 0], inner)
-            below = np.where(np.isneginf(ratio), logs[..., 0, 1] - logs[..., 1, 1], above)
-        return np.asarray(below)
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        known = np.log(rays.kernel(1)[:, 0]) - np.log(rays.kernel(1)[:, 1])  # (B, v)
-        far = np.log(rays.weights[:, :1]) - np.log(rays.weights[:, 1:])
-    most = np.concatenate([known, step_through(far + epsilon)], axis=1)
-    least = np.concatenate([known, step_through(far - epsilon)], axis=1)
-    highs, lows = [np.maximum(most, least)], [np.minimum(most, least)]
-    for _ in range(steps - 1):
-        ends = step_through(highs[-1] + epsilon), step_through(lows[-1] - epsilon)
-        highs.append(np.maximum(*ends))
-        lows.append(np.minimum(*ends))
-    high, low = np.stack(highs), np.stack(lows)  # (T, B, 3)
-    first = (value == 0)[None, None, :, None]
-    with np.errstate(invalid="ignore"):
-        gains = np.where(first, high[:, :, None], -low[:, :, None]) - prior
-    size = np.nanmax(np.abs(np.where(np.isfinite(high), high, 0.0)), initial=1.0) + epsilon
-    distance = np.arange(1, steps + 1)[:, None, None, None]
-    pad = distance * (40 + 6 * size) * ROUNDOFF + pad_log(steps, 3)
-    upper = np.where(np.isnan(prior), -np.inf, np.maximum(gains + pad, 0.0))
-    return np.where(np.isnan(prior), -np.inf, np.maximum(gains, 0.0)), upper
+    size = chain.size
+    apart = np.zeros((size, size), dtype=bool)
+    arrows = chain.transition > 0
+    if arrows.all():
+        return apart
+    far, steps = arrows, 1
+    while steps < size**2:  # supports of P^steps, by squaring; once joined they stay joined
+        far, steps = (far.astype(float) @ far.astype(float)) > 0, 2 * steps
+    apart = (far.astype(float) @ far.T.astype(float)) == 0
+    reach = reachable(chain.transition)
+    for value, other in zip(*np.nonzero(~apart), strict=True):
+        alone = np.flatnonzero(reach[value] & ~reach[other])
+        if alone.size:
+            radius = np.abs(np.linalg.eigvals(chain.transition[np.ix_(alone, alone)])).max()
+            apart[value, other] = radius * math.exp(min(epsilon, 700.0)) > 1 + 1e-9
+    return np.asarray(apart)

@@ -22,8 +22,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from undertow.bounds.chains.known import Bools, Ints, log
 from undertow.bounds.chains.quilt import chain_pairs
-from undertow.bounds.chains.rays import Bools, Ints
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, Array, log_sum
@@ -262,8 +262,7 @@ def _side(kernel: Array, marks: Bools, depth: int) -> _Side | None:
     """Return one side with bounds for every length, or None if the depth does not suffice."""
     size = len(kernel)
     laws = [np.where(np.eye(size, dtype=bool), 0.0, -np.inf)[:, :, None]]
-    with np.errstate(divide="ignore"):
-        log_kernel = np.log(kernel)
+    log_kernel = log(kernel)
     for _ in range(depth):
         step = log_sum(laws[-1][:, :, None, :] + log_kernel[None, :, :, None], axis=1)
         laws.append(_marked(step, marks))

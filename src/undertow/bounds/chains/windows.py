@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.rays import Bools, Ints, Rays, Rows
-from undertow.numerics import GAP, ROUNDOFF, Array
+from undertow.bounds.chains.known import Bools, Ints
+from undertow.bounds.chains.side_laws import Rows, SideLaws
+from undertow.numerics import GAP, ROUNDOFF, Array, log_ratio
 
 __all__ = ["Laws", "WindowSearch"]
 
@@ -31,7 +32,7 @@ _KNOWN, _EMPTY, _OPEN = 0, 1, 2
 class Laws:
     """Log-laws of side counts, before and after the noise, and what follows from them.
 
-    ``law`` and ``noisy`` have shape (T + 1, B, k + 1, k, J): distance, ray, column (known state
+    ``law`` and ``noisy`` have shape (T + 1, B, k + 1, k, J): distance, which, column (known state
     or open), value of the target, count. ``loss`` (T + 1, B, k + 1, P) is the side loss and
     ``tails`` (2, ...) its value far below and far above the counts; -inf marks impossible options.
     """
@@ -57,16 +58,16 @@ class WindowSearch:
     """
 
     def __init__(
-        self, rays: Rays, rows: Rows, laws: Laws, step: Array, value: Ints, other: Ints,
+        self, side_laws: SideLaws, rows: Rows, laws: Laws, step: Array, value: Ints, other: Ints,
         counted: Bools, scale: float, length: int | None, sheltered: bool, pooled: bool,
     ) -> None:  # fmt: skip
-        self.rays, self.rows, self.laws = rays, rows, laws
+        self.side_laws, self.rows, self.laws = side_laws, rows, laws
         self.step, self.value, self.other = step, value, other
         self.counted, self.scale, self.length = counted, scale, length
         self.sheltered = sheltered
         self.pooled = pooled
-        kind = np.full((rays.steps + 1, laws.law.shape[2]), _KNOWN)
-        kind[:, -1] = np.where(np.arange(rays.steps + 1) > 0, _OPEN, _EMPTY)
+        kind = np.full((side_laws.steps + 1, laws.law.shape[2]), _KNOWN)
+        kind[:, -1] = np.where(np.arange(side_laws.steps + 1) > 0, _OPEN, _EMPTY)
         self.kind = kind.ravel()
         self.together = np.ones((3, 3), dtype=bool)
         if self.pooled:
@@ -77,14 +78,16 @@ class WindowSearch:
         self.window: tuple[int, int, tuple[int, int], tuple[int, int]] | None = None
         self.output = 0
         self.effort = EFFORT
-        self.prior = rays.log_prior(value, other)
-        low, high = rays.tail_range(value, other)
+        self.prior = side_laws.log_prior(value, other)
+        # prior ratios of all options beyond the sweep lie within these, so its oscillation bounds
+        # them
+        low, high = side_laws.tail_range(value, other)
         self.tail_low, self.tail_high = low, high
         finite_range = np.isfinite(low) & np.isfinite(high)
         self.spread = np.where(finite_range, np.where(finite_range, high, 0.0) - low, np.inf)
         finite = self.laws.noisy[np.isfinite(self.laws.noisy)]
         size = float(np.abs(finite).max(initial=1.0))
-        self.pad = 8 * (rays.steps + 4) * (size + rays.weights.shape[1]) * ROUNDOFF
+        self.pad = 8 * (side_laws.steps + 4) * (size + side_laws.weights.shape[1]) * ROUNDOFF
 
     @property
     def goal(self) -> float:
@@ -114,7 +117,7 @@ class WindowSearch:
 
     def _mask(self, row: int, side: int) -> Bools:
         """Return which (distance, column) the adversary really has on a side, (T + 1, k + 1)."""
-        rows, steps = self.rows, self.rays.steps
+        rows, steps = self.rows, self.side_laws.steps
         mask = np.zeros((steps + 1, self.laws.law.shape[2]), dtype=bool)
         room = rows.room[row, side]
         first, last = rows.first[row, side], min(rows.last[row, side], steps)
@@ -134,16 +137,16 @@ class WindowSearch:
         """Return what to add to each option's loss, (T + 1, k + 1); -inf if it does not stand
         for anything. Options at the last step also stand for those beyond it.
         """
-        rows, steps, ray = self.rows, self.rays.steps, self.rows.ray[row, side]
+        rows, steps, which = self.rows, self.side_laws.steps, self.rows.which[row, side]
         shift = np.where(mask, 0.0, -np.inf)
         free = rows.open[row, side] and rows.room[row, side] > steps
         if rows.last[row, side] > steps:
-            shift[steps, :-1] = self.spread[ray, pair]
+            shift[steps, :-1] = self.spread[which, pair]
         elif free:
-            base = self.tail_low[ray, pair]
-            if self.rays.ends[ray]:
-                base = self.prior[-1, ray, pair, -1]
-            gap = self.prior[-1, ray, pair, :-1] - base
+            base = self.tail_low[which, pair]
+            if self.side_laws.ends[which]:
+                base = self.prior[-1, which, pair, -1]
+            gap = self.prior[-1, which, pair, :-1] - base
             shift[steps, :-1] = np.where(np.isnan(gap), np.inf, gap)
         return shift
 
@@ -153,20 +156,20 @@ class WindowSearch:
         A state reachable from one value alone at the last step lets the prior ratio of a record
         known further out run away; on an open side only the value in the numerator can do harm.
         """
-        rows, ray = self.rows, self.rows.ray[row, side]
-        if rows.last[row, side] > self.rays.steps:
-            return bool(np.isinf(self.spread[ray, pair]))
-        free = rows.open[row, side] and rows.room[row, side] > self.rays.steps
-        low = 0.0 if self.rays.ends[ray] else float(self.tail_low[ray, pair])
-        return bool(free and (np.isposinf(self.tail_high[ray, pair]) or np.isinf(low)))
+        rows, which = self.rows, self.rows.which[row, side]
+        if rows.last[row, side] > self.side_laws.steps:
+            return bool(np.isinf(self.spread[which, pair]))
+        free = rows.open[row, side] and rows.room[row, side] > self.side_laws.steps
+        low = 0.0 if self.side_laws.ends[which] else float(self.tail_low[which, pair])
+        return bool(free and (np.isposinf(self.tail_high[which, pair]) or np.isinf(low)))
 
     def _try_tails(self, row: int, masks: tuple[Bools, Bools]) -> None:
         """Raise the best value by the windows' far answers, where left and right separate."""
         columns = masks[0].shape[1]
         for tail, sign in ((0, -1.0), (1, 1.0)):
             sides = []
-            for side, ray in enumerate(self.rows.ray[row]):
-                table = self.laws.tails[tail][:, ray]
+            for side, which in enumerate(self.rows.which[row]):
+                table = self.laws.tails[tail][:, which]
                 flat = np.where(masks[side][:, :, None], table, -np.inf)
                 flat = flat.reshape(-1, flat.shape[-1])
                 best = []
@@ -194,17 +197,17 @@ class WindowSearch:
 
     def _longer(self, row: int, side: int) -> bool:
         """Return whether nothing known is allowed on a side that is longer than the sweep."""
-        rows, ray = self.rows, self.rows.ray[row, side]
-        free = rows.open[row, side] and rows.room[row, side] > self.rays.steps
-        return bool(free and self.rays.ends[ray])
+        rows, which = self.rows, self.rows.which[row, side]
+        free = rows.open[row, side] and rows.room[row, side] > self.side_laws.steps
+        return bool(free and self.side_laws.ends[which])
 
     def _far_tail(self, row: int, side: int, rate: float) -> Array:
         """Return what a far answer reveals about an open side longer than the sweep, (P,).
 
         E[exp(rate F) | x] follows a power iteration, which soon repeats itself.
         """
-        ray = self.rows.ray[row, side]
-        kernel, weights = self.rays.kernel(1)[ray], self.rays.weights[ray]
+        which = self.rows.which[row, side]
+        kernel, weights = self.side_laws.kernel(1)[which], self.side_laws.weights[which]
         length = self.length or 0
         position = int(self.rows.position[row])
         room = length - 1 - position if side else position
@@ -217,9 +220,7 @@ class WindowSearch:
             message = moved
             if settled:
                 break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            loss = np.log(message[self.value]) - np.log(message[self.other])
-        loss = loss - self.prior[-1, ray, :, -1]
+        loss = log_ratio(message[self.value], message[self.other]) - self.prior[-1, which, :, -1]
         return np.where(np.isfinite(loss), loss, -np.inf)
 
     def _bounds(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> list[tuple[Array, Array]]:
@@ -227,7 +228,7 @@ class WindowSearch:
         found = []
         for side in (0, 1):
             shift = self._shifted(row, side, pair, masks[side]).ravel()
-            table = self.laws.loss[:, self.rows.ray[row, side], :, pair].ravel()
+            table = self.laws.loss[:, self.rows.which[row, side], :, pair].ravel()
             with np.errstate(invalid="ignore"):
                 bound = np.where(np.isneginf(shift) | np.isneginf(table), -np.inf, table + shift)
             found.append((bound, shift))
@@ -279,11 +280,11 @@ class WindowSearch:
         """Return the losses of windows with one right option, and the answers that show them."""
         width, columns = self.laws.law.shape[-1], self.laws.law.shape[2]
         near, far = int(left.max()) // columns + 1, right // columns + 1
-        rays = self.rows.ray[row]
+        side_laws = self.rows.which[row]
         tables = []
         for state in (self.value[pair], self.other[pair]):
-            law = self.laws.law[:, rays[0], :, state].reshape(-1, width)[left, :near]
-            noisy = self.laws.noisy[:, rays[1], :, state].reshape(-1, width)[right, :far]
+            law = self.laws.law[:, side_laws[0], :, state].reshape(-1, width)[left, :near]
+            noisy = self.laws.noisy[:, side_laws[1], :, state].reshape(-1, width)[right, :far]
             reach = _reach(noisy, near, int(self.counted[state]), 1.0 / self.scale)
             tables.append((law, reach))
         least = min(law[np.isfinite(law)].min() + reach.min() for law, reach in tables)

@@ -67,7 +67,7 @@ def approximate_flips(theta: float, epsilon: float) -> float:
 
     (4 + t (t e - 2) - sqrt(t^2 e (4 + t (t e - 4)))) / (8 + 2 t (t e + t - 4)), t = theta and
     e = e^epsilon: more than needed. The exact inverse is 1 / (1 + S) with S from
-    `undertow.planning.flips.ignorant_ratios`.
+    `undertow.bounds.chains.binary.ignorant_ratios`.
 
     >>> round(approximate_flips(.35, 1.0), 8)
     0.43278353

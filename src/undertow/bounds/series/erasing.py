@@ -5,32 +5,27 @@ chances far below the smallest float, and only their ratios matter.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.adversaries import Against
+from undertow.bounds.chains.known import Bools, Ints, ordered_pairs, supports
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, pad_log
+from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log
 
 __all__ = [
     "Losses",
     "Option",
     "Side",
     "build_side",
-    "nearest_known",
+    "lone_losses",
     "option_losses",
     "plain_ratios",
-    "seen_states",
     "shown_levels",
     "side_losses",
 ]
-
-Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-Scaled = tuple[Array, Ints]
-"""Mantissas in [1/2, 1) or 0, and their exponents."""
 
 _NOWHERE = -(2**40)
 """Exponent of a sum without terms."""
@@ -39,6 +34,57 @@ _VANISHED = -1100
 """Exponents below this, relative to the largest term of a sum, cannot change the sum."""
 
 _LN2 = float(np.log(2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Numbers as mantissas in [1/2, 1) or 0 and whole exponents, entry by entry."""
+
+    mantissa: Array
+    exponent: Ints
+
+    @classmethod
+    def of(cls, numbers: Array) -> "Scaled":
+        """Return plain numbers in this form."""
+        mantissa, exponent = np.frexp(numbers)
+        return cls(mantissa, exponent.astype(np.int64))
+
+    @classmethod
+    def stack(cls, parts: "list[Scaled]", shape: tuple[int, ...] | None = None) -> "Scaled":
+        """Return several stacked along a new first axis; ``shape`` where there may be none."""
+        mantissa = np.array([part.mantissa for part in parts], dtype=float)
+        exponent = np.array([part.exponent for part in parts], dtype=np.int64)
+        return cls(mantissa, exponent) if shape is None else cls(
+            mantissa.reshape(shape), exponent.reshape(shape)
+        )  # fmt: skip
+
+    def at(self, place: Any) -> "Scaled":
+        """Return some of the numbers, by any index of an array."""
+        return Scaled(self.mantissa[place], self.exponent[place])
+
+    def __mul__(self, other: "Scaled") -> "Scaled":
+        """Return entry times entry; the mantissas may leave [1/2, 1)."""
+        return Scaled(self.mantissa * other.mantissa, self.exponent + other.exponent)
+
+    def __matmul__(self, other: "Scaled") -> "Scaled":
+        """Return the product of two stacks of matrices, without underflow in any entry."""
+        terms = self.mantissa[..., :, :, None] * other.mantissa[..., None, :, :]
+        places = self.exponent[..., :, :, None] + other.exponent[..., None, :, :]
+        places = np.where(terms > 0, places, _NOWHERE)
+        top = places.max(axis=-2, keepdims=True)
+        total = np.ldexp(terms, np.maximum(places - top, _VANISHED)).sum(axis=-2)
+        mantissa, shift = np.frexp(total)
+        return Scaled(mantissa, np.where(mantissa > 0, top[..., 0, :] + shift, 0))
+
+    def ratios(self) -> Array:
+        """Return ln of one row over another for all ordered pairs of rows, (..., pairs, columns).
+
+        NaN where both are 0, inf where only the second is.
+        """
+        value, other = ordered_pairs(self.mantissa.shape[-2])
+        found = log_ratio(self.mantissa[..., value, :], self.mantissa[..., other, :])
+        moved = (self.exponent[..., value, :] - self.exponent[..., other, :]) * _LN2
+        return np.where(np.isfinite(found), found + moved, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +129,10 @@ class Side:
         return len(self.shows)
 
 
-def seen_states(chain: MarkovChain, last: int) -> Bools:
-    """Return which states can occur at records 0 .. last, without asking how often.
-
-    >>> seen_states(MarkovChain([[.5, .5], [0, 1]], start=[1, 0]), 1)
-    array([[ True, False],
-           [ True,  True]])
-    """
-    seen = np.empty((last + 1, chain.size), dtype=bool)
-    seen[0] = chain.initial > 0
-    steady = seen[0].all() and (chain.transition > 0).all()
-    if isinstance(chain.start, str) or steady:
-        seen[:] = seen[0]
-        return seen
-    arrows = (chain.transition > 0).astype(float)
-    for record in range(last):
-        arrow = arrows if chain.homogeneous else arrows[record]
-        seen[record + 1] = seen[record].astype(float) @ arrow > 0
-    return seen
-
-
 def build_side(
-    chain: MarkovChain,
-    erasures: Array,
-    target: int,
-    right: bool,
-    reach: int | None,
+    chain: MarkovChain, erasures: Array, target: int, right: bool, reach: int | None,
     flat: float = 0.0,
-) -> Side:
+) -> Side:  # fmt: skip
     """Return one side of a target, as far as it matters.
 
     ``reach`` is the distance of the last known record that matters: None where every record may
@@ -119,104 +141,51 @@ def build_side(
     which no value says more than ``flat``; beyond them none does.
     """
     length, size = erasures.shape
-    room = length - 1 - target if right else target
+    room, sign = (length - 1 - target, 1) if right else (target, -1)
     strict = bool((chain.transition > 0).all())
-    seen = None if right else seen_states(chain, target)
-    law = np.ones(size) if right else chain.initial
-    kernel = _kernels(chain, target, right)
-    chances = _scaled(erasures)
-    erased: list[Array] = []
-    places: list[Ints] = []
+    seen = None if right else supports(chain, target + 1)
+    chances = Scaled.of(erasures)
+    # outward kernels K[x, y]: to the left transposed, so that the law of the target cancels
+    kernels = Scaled.of(chain.transition if right else chain.transition.swapaxes(-1, -2))
+    walked: list[Scaled] = []
     moves: list[Bools] = []
-    here = _scaled(np.tile(np.eye(size), (2, 1, 1)))
-    nearer = _scaled(np.ones(size))
+    here = Scaled.of(np.tile(np.eye(size), (2, 1, 1)))  # (nearer ones erased or not, x, state)
+    nearer = Scaled.of(np.ones(size))
     for distance in range(1, room + 1):
-        mantissa, exponent = kernel(distance)
-        both = (
-            np.stack([nearer[0][:, None] * mantissa, mantissa]),
-            np.stack([nearer[1][:, None] + exponent, exponent]),
-        )
-        here = _times(here, both)
-        record = target + distance if right else target - distance
+        record = target + sign * distance
+        step = kernels if chain.homogeneous else kernels.at(record - right)
+        # E_t = E_{t-1} diag(erased) K beside P^t = P^{t-1} K, as one product of stacks (2, k, k)
+        here = here @ Scaled.stack([nearer.at((slice(None), None)) * step, step])
         if seen is not None and not seen[record].all():
-            here = here[0] * seen[record], here[1]
-        erased.append(here[0])
-        places.append(here[1])
-        moves.append(mantissa > 0)
-        nearer = chances[0][record], chances[1][record]
-        over = not here[0][0].any()
+            here = Scaled(here.mantissa * seen[record], here.exponent)
+        walked.append(here)
+        moves.append(step.mantissa > 0)
+        nearer = chances.at(record)
+        over = not here.mantissa[0].any()
         if distance == reach or (over and (reach == 0 or (reach is None and strict))):
             break
-        if flat and strict and distance % 16 == 0 and _spread(here[0][1], here[1][1]) <= flat:
+        if flat and strict and distance % 16 == 0 and _spread(here.at(1)) <= flat:
             break
-    walked = len(erased)
+    count = len(walked)
     steady = right or isinstance(chain.start, str)
-    stack = (
-        np.array(erased).reshape(walked, 2, size, size),
-        np.array(places, dtype=np.int64).reshape(walked, 2, size, size),
-    )
-    records = target + np.arange(1, walked + 1) * (1 if right else -1)
-    far = _scaled(law)
-    end = _times(
-        (here[0][:1], here[1][:1]),
-        ((nearer[0] * far[0])[None, :, None], (nearer[1] + far[1])[None, :, None]),
-    )
+    law = Scaled.of(np.ones(size) if right else chain.initial)
+    both = Scaled.stack(walked, (count, 2, size, size))
     return Side(
         room=room,
-        erased=(stack[0][:, 0], stack[1][:, 0]),
-        plain=(stack[0][:, 1], stack[1][:, 1]),
-        steps=np.array(moves, dtype=bool).reshape(walked, size, size),
-        shows=erasures[records] < 1,
-        end=(end[0][0, :, 0], end[1][0, :, 0]),
-        open=_scaled(np.ones(size) if right else chain.law(target)),
-        error=pad_log(walked, size) + pad_log(walked if steady else max(walked, target), size),
+        erased=both.at((slice(None), 0)),
+        plain=both.at((slice(None), 1)),
+        steps=np.array(moves, dtype=bool).reshape(count, size, size),
+        shows=erasures[target + sign * np.arange(1, count + 1)] < 1,
+        end=(here.at([0]) @ (nearer * law).at((None, slice(None), None))).at(0),
+        open=Scaled.of((np.ones(size) if right else chain.law(target))[:, None]),
+        error=pad_log(count, size) + pad_log(count if steady else max(count, target), size),
     )
 
 
-def _kernels(chain: MarkovChain, target: int, right: bool) -> Callable[[int], Scaled]:
-    """Return a function of the distance: the outward kernel that leads there, scaled."""
-    if chain.homogeneous:
-        fixed = _scaled(chain.transition if right else chain.transition.T)
-        return lambda distance: fixed
-    stack = _scaled(chain.transition)
-    if right:
-        return lambda distance: (stack[0][target + distance - 1], stack[1][target + distance - 1])
-    return lambda distance: (stack[0][target - distance].T, stack[1][target - distance].T)
-
-
-def _scaled(numbers: Array) -> Scaled:
-    mantissa, exponent = np.frexp(numbers)
-    return mantissa, exponent.astype(np.int64)
-
-
-def _spread(mantissa: Array, exponent: Ints) -> float:
+def _spread(numbers: Scaled) -> float:
     """Return the largest log-ratio between two rows, up to a factor of each row."""
-    logs = np.log(mantissa) + exponent * _LN2
+    logs = np.log(numbers.mantissa) + numbers.exponent * _LN2
     return float(np.ptp(logs - logs.mean(axis=1, keepdims=True), axis=0).max())
-
-
-def _times(first: Scaled, second: Scaled) -> Scaled:
-    """Return the product of two stacks of matrices, without underflow in any entry."""
-    terms = first[0][..., :, :, None] * second[0][..., None, :, :]
-    places = first[1][..., :, :, None] + second[1][..., None, :, :]
-    places = np.where(terms > 0, places, _NOWHERE)
-    top = places.max(axis=-2, keepdims=True)
-    total = np.ldexp(terms, np.maximum(places - top, _VANISHED)).sum(axis=-2)
-    mantissa, shift = np.frexp(total)
-    return mantissa, np.where(mantissa > 0, top[..., 0, :] + shift, 0)
-
-
-def _ratio(numbers: Scaled, value: Ints, other: Ints) -> Array:
-    """Return ln of the chance at value over that at other, over the first axis but one.
-
-    NaN where both are 0, inf where only the second is.
-    """
-    mantissa, exponent = numbers
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(mantissa)
-        found = logs[..., value, :] - logs[..., other, :]
-    moved = (exponent[..., value, :] - exponent[..., other, :]) * _LN2
-    return np.where(np.isfinite(found), found + moved, found)
 
 
 def plain_ratios(side: Side) -> Array:
@@ -224,14 +193,12 @@ def plain_ratios(side: Side) -> Array:
 
     NaN where the state is impossible under both values, or a value of the target is.
     """
-    value, other = ordered_pairs(len(side.open[0]))
-    return np.asarray(_ratio(side.plain, value, other) - _levels(side)[:, None])
+    return np.asarray(side.plain.ratios() - _levels(side)[:, None])
 
 
 def _levels(side: Side) -> Array:
     """Return ln of the chance of a value over that of the other (0 to the right), or NaN."""
-    value, other = ordered_pairs(len(side.open[0]))
-    found = _ratio((side.open[0][:, None], side.open[1][:, None]), value, other)[:, 0]
+    found = side.open.ratios()[:, 0]
     return np.where(np.isfinite(found), found, np.nan)
 
 
@@ -242,8 +209,7 @@ def shown_levels(side: Side, against: Against) -> tuple[Array, Array, Array]:
     be known beyond; for an erased prefix up to a known record (T, pairs, k); for erasures to the
     end (pairs). NaN where there is no such option.
     """
-    value, other = ordered_pairs(len(side.open[0]))
-    plain = _ratio(side.plain, value, other)
+    plain = side.plain.ratios()
     possible = ~np.isnan(plain)
     plain[~np.isfinite(plain)] = np.nan
     level = _levels(side)
@@ -277,18 +243,17 @@ def option_losses(side: Side, against: Against, known: int | None) -> Losses:
     ``known`` is the distance of the nearest known record for an explicit adversary (0: none on
     this side), None where the adversary may choose.
     """
-    value, other = ordered_pairs(len(side.open[0]))
-    hidden = _ratio(side.erased, value, other)
+    hidden = side.erased.ratios()
     hidden[np.isneginf(hidden)] = np.nan  # not to be seen under the first value
-    plain = _ratio(side.plain, value, other)
+    plain = side.plain.ratios()
     plain[~np.isfinite(plain)] = np.nan  # cannot be known while both values are possible
     level = _levels(side)
-    last = _ratio((side.end[0][:, None], side.end[1][:, None]), value, other)[:, 0]
+    last = side.end.ratios()[:, 0]
     none = np.full_like(hidden, np.nan)
     shown = np.where(side.shows[:, None, :], hidden, np.nan)
     sizes = [np.abs(a[np.isfinite(a)]).max(initial=0.0) for a in (hidden, plain, level, last)]
     error = side.error + 16 * ROUNDOFF * sum(sizes)
-    free, backed, met, end = none, none, none, np.full(len(value), np.nan)
+    free, backed, met, end = none, none, none, np.full(len(level), np.nan)
     nowhere: Ints = np.zeros(none.shape, dtype=np.int64)
     spot = nowhere, nowhere
     if not known:
@@ -307,54 +272,58 @@ def option_losses(side: Side, against: Against, known: int | None) -> Losses:
     return Losses(free, backed, met, end, spot, error)
 
 
+def lone_losses(
+    chain: MarkovChain, target: int, right: bool, length: int, against: Against,
+    known: int | None, flat: float = 0.0,
+) -> tuple[Array, float]:  # fmt: skip
+    """Return the loss of showing each value of each record on a side, all nearer ones erased.
+
+    (T, pairs, k) for the pairs of values that the target can take, 0 where there is no such
+    option; and its error. ``known`` and ``flat`` as in `option_losses` and `build_side`.
+    """
+    value, other = ordered_pairs(chain.size)
+    law = chain.law(target)
+    side = build_side(chain, np.ones((length, chain.size)), target, right, known, flat)
+    losses = option_losses(replace(side, shows=np.ones_like(side.shows)), against, known)
+    shown = np.fmax(losses.free, losses.backed)[:, (law[value] > 0) & (law[other] > 0)]
+    return np.where(np.isnan(shown), 0.0, shown), losses.error
+
+
 def side_losses(
     side: Side, against: Against, known: int | None
-) -> tuple[Array, list[Option], float]:
+) -> tuple[Array, Callable[[int], Option], float]:
     """Return the largest loss on a side for each ordered pair of values, how, and its error.
 
     The loss is -inf where no values of known records allow both values of the target.
     """
-    pairs = len(ordered_pairs(len(side.open[0]))[0])
+    size = len(side.open.mantissa)
+    pairs = size * (size - 1)
     if not side.room:
-        return np.zeros(pairs), [Option()] * pairs, 0.0
+        return np.zeros(pairs), lambda pair: Option(), 0.0
     losses = option_losses(side, against, known)
-    search = _Search(np.full(pairs, -np.inf), [Option()] * pairs)
-    search.offer(losses.end, Option(erased=side.room))
-    search.offer_table(losses.free, lambda t, pair, w: Option(t, w, erased=t - 1))
-    search.offer_table(losses.met, lambda t, pair, v: Option(0, 0, t, v, erased=t - 1))
-    far, what = losses.spot
-    search.offer_table(
-        losses.backed,
-        lambda t, pair, w: Option(
-            t, w, int(far[t - 1, pair, w]), int(what[t - 1, pair, w]), erased=t - 1
+    # (pairs, options): all erased first, then three tables over (distance, state)
+    rows = [
+        losses.end[:, None],
+        *(
+            table.transpose(1, 0, 2).reshape(pairs, -1)
+            for table in (losses.free, losses.met, losses.backed)
         ),
-    )
-    return search.best, search.option, float(losses.error)
+    ]
+    flat = np.concatenate(rows, axis=1)
+    flat[np.isnan(flat)] = -np.inf
+    spots = flat.argmax(axis=1)
 
+    def option(pair: int) -> Option:
+        if not spots[pair]:
+            return Option(erased=side.room)
+        table, place = divmod(int(spots[pair]) - 1, side.reach * size)
+        near, state = divmod(place, size)
+        if table == 1:
+            return Option(known=near + 1, value=state, erased=near)
+        far, what = (int(part[near, pair, state]) for part in losses.spot)
+        return Option(near + 1, state, far if table else 0, what if table else 0, near)
 
-@dataclass(slots=True)
-class _Search:
-    """The best option of each pair so far."""
-
-    best: Array
-    option: list[Option]
-
-    def offer(self, losses: Array, option: Option) -> None:
-        """Take an option for the pairs that it serves better; NaN serves none."""
-        for pair in np.flatnonzero(np.where(np.isnan(losses), -np.inf, losses) > self.best):
-            self.best[pair], self.option[pair] = losses[pair], option
-
-    def offer_table(self, losses: Array, make: Callable[[int, int, int], Option]) -> None:
-        """Take the largest of losses (distance, pair, state) for each pair, NaN left out."""
-        if not losses.size:
-            return
-        pairs, size = losses.shape[1:]
-        flat = np.where(np.isnan(losses), -np.inf, losses).transpose(1, 0, 2).reshape(pairs, -1)
-        for pair, spot in enumerate(flat.argmax(axis=1)):
-            if flat[pair, spot] > self.best[pair]:
-                distance, state = divmod(int(spot), size)
-                self.best[pair] = flat[pair, spot]
-                self.option[pair] = make(distance + 1, pair, state)
+    return flat.max(axis=1), option, float(losses.error)
 
 
 def _ahead(side: Side, plain: Array, places: Bools) -> tuple[Array, Ints, Ints]:
@@ -378,16 +347,3 @@ def _ahead(side: Side, plain: Array, places: Bools) -> tuple[Array, Ints, Ints]:
         least[t - 1] = np.take_along_axis(options, spot[..., None], axis=2)[..., 0]
         where[t - 1], state[t - 1] = far[take], what[take]
     return least, where, state
-
-
-def nearest_known(against: Against, target: int) -> tuple[int | None, int | None]:
-    """Return the distances of the nearest known records, left and right; None leaves it open.
-
-    >>> nearest_known(Adversary(3, [0, 5]), 3), nearest_known("any", 3)
-    ((3, 2), (None, None))
-    """
-    if isinstance(against, Adversary):
-        left = (target - record for record in against.known if record < target)
-        right = (record - target for record in against.known if record > target)
-        return min(left, default=0), min(right, default=0)
-    return (None, None) if against == "any" else (0, 0)

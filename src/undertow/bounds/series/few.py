@@ -6,12 +6,12 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import Ints, log, ordered_pairs
 from undertow.bounds.series.hulls import LEAST, TINY, Family, contraction
+from undertow.bounds.series.observed import ObservedChain, Option, primitive
 from undertow.bounds.series.pairwise import Bounded, Strides
 from undertow.bounds.series.rungs import Rung, gains
-from undertow.bounds.series.watched import Ints, Option, Watched, log, primitive
-from undertow.numerics import ROUNDOFF, Array, log_sum
+from undertow.numerics import ROUNDOFF, Array, log_ratio, log_sum
 
 __all__ = ["FewStates"]
 
@@ -39,34 +39,33 @@ class FewStates:
     mirrored: bool = False
 
     def __init__(
-        self, watched: Watched, known: bool, most: int, strides: Strides | None = None
+        self, observed: ObservedChain, known: bool, most: int, strides: Strides | None = None
     ) -> None:
         """Prepare; ``known`` says whether known records, or tails, are asked for.
 
         At most about ``most`` messages are carried for each option. With ``strides`` they are
         bounded pair by pair instead of by hulls.
         """
-        self.watched, self.known, self.most, self.strides = watched, known, most, strides
+        self.observed, self.known, self.most, self.strides = observed, known, most, strides
         if strides is not None:
             self.longest = 64
-        self.value, self.other = ordered_pairs(watched.size)
-        entries = np.concatenate([watched.chain.transition.ravel(), watched.channels.ravel()])
+        self.value, self.other = ordered_pairs(observed.size)
+        entries = np.concatenate([observed.chain.transition.ravel(), observed.channels.ravel()])
         self.lost = bool(entries[entries > 0].min() < LEAST)
-        if not primitive(watched.chain):
+        if not primitive(observed.chain):
             self.longest = min(self.longest, 64)  # nothing merges, however far one reads
 
     def own(self, targets: Ints) -> tuple[Array, Ints]:
         """Return the log-ratio of the target's own output and which it is, (N, 1, D)."""
-        logs = log(self.watched.channels)
-        with np.errstate(invalid="ignore"):
-            ratio = logs[:, self.value] - logs[:, self.other]  # (n, D, m)
+        channels = self.observed.channels
+        ratio = log_ratio(channels[:, self.value], channels[:, self.other])  # (n, D, m)
         ratio = np.where(np.isnan(ratio), -np.inf, ratio)
-        at = targets if len(logs) > 1 else np.zeros(len(targets), dtype=np.int64)
+        at = targets if len(channels) > 1 else np.zeros(len(targets), dtype=np.int64)
         return ratio.max(axis=2)[at][:, None], ratio.argmax(axis=2)[at][:, None]
 
     def laws(self, records: int) -> tuple[Array, Array]:
         """Return what the laws of the first records say, (records, D), and errors (records,)."""
-        chain = self.watched.chain
+        chain = self.observed.chain
         law = log(chain.initial)
         found = np.empty((records, len(self.value)))
         for record in range(records):
@@ -79,7 +78,7 @@ class FewStates:
             if chain.homogeneous and same:
                 found[record:] = found[record]
                 break
-        size = self.watched.size + float(np.abs(found[np.isfinite(found)]).max(initial=1.0))
+        size = self.observed.size + float(np.abs(found[np.isfinite(found)]).max(initial=1.0))
         steps = np.arange(1.0, records + 1)
         shrink = contraction(chain.transition.T) if chain.homogeneous else 1.0
         steps = np.minimum(steps, 1 / (1 - shrink)) if shrink < 1 else steps
@@ -87,9 +86,9 @@ class FewStates:
 
     def table(self, side: int, most: int, settled: Callable[[Rung], bool]) -> Rung:
         """Return the gains of one target by distance, where all are alike, until settled."""
-        kernel, channel = self.watched.kernel(1, side), self.watched.channel(0)
-        shrink, size = contraction(kernel), self.watched.size
-        far = self.watched.chain.initial if side < 0 else np.ones(size)
+        kernel, channel = self.observed.kernel(1, side), self.observed.channel(0)
+        shrink, size = contraction(kernel), self.observed.size
+        far = self.observed.chain.initial if side < 0 else np.ones(size)
         families = [self._single(kernel[:, v]) for v in range(size if self.known else 0)]
         free = self._single(far)
         plain = np.eye(size + 1)[:size]
@@ -100,6 +99,8 @@ class FewStates:
             if step > 1:
                 families = [family.step(kernel, channel, shrink) for family in families]
             free = free.step(kernel, channel, shrink)
+            # columns: the messages without outputs of a known v at this distance, and of the far
+            # law
             plain = _level(kernel @ plain)
             rows.append(self._rung(families, free, plain, step, size))
             if step == check and self.known:
@@ -113,10 +114,10 @@ class FewStates:
 
         The families of a distance are those of the neighbours at one less, moved one step.
         """
-        watched, size = self.watched, self.watched.size
-        length = watched.length or 2
+        observed, size = self.observed, self.observed.size
+        length = observed.length or 2
         shrinks = {
-            record: contraction(watched.kernel(record, side)) for record in self._inner(side)
+            record: contraction(observed.kernel(record, side)) for record in self._inner(side)
         }
         free, plain_free = self._open(side, shrinks)
         families: dict[int, list[Messages]] = {}
@@ -128,14 +129,14 @@ class FewStates:
                 outer = record + side * step
                 if not 0 <= outer < length:
                     continue
-                kernel = watched.kernel(record, side)
+                kernel = observed.kernel(record, side)
                 plain[record] = _level(kernel if step == 1 else kernel @ old[record + side])
                 if not self.known:
                     continue
                 if step == 1:
                     families[record] = [self._single(kernel[:, v]) for v in range(size)]
                     continue
-                channel = watched.channel(record + side)
+                channel = observed.channel(record + side)
                 families[record] = [
                     family.step(kernel, channel, shrinks[record])
                     for family in before[record + side]
@@ -149,21 +150,21 @@ class FewStates:
         self, target: int, side: int, option: Option, own: int, pair: int
     ) -> dict[int, int]:
         """Return the outputs behind the best gain of a side, by record."""
-        watched = self.watched
+        observed = self.observed
         if not option.distance:
             return {}
         far = target + side * option.distance
         read: list[Messages] = []
         if option.value is None:
-            law = np.ones(watched.size) if side > 0 else watched.chain.law(far)
+            law = np.ones(observed.size) if side > 0 else observed.chain.law(far)
             read.append(self._single(law))
             inner = range(far - side, target - side, -side)
         else:
-            read.append(self._single(watched.kernel(far - side, side)[:, option.value]))
+            read.append(self._single(observed.kernel(far - side, side)[:, option.value]))
             inner = range(far - 2 * side, target - side, -side)
         for record in inner:
-            kernel = watched.kernel(record, side)
-            read.append(read[-1].step(kernel, watched.channel(record + side), 1.0))
+            kernel = observed.kernel(record, side)
+            read.append(read[-1].step(kernel, observed.channel(record + side), 1.0))
         place = read[-1].best(int(self.value[pair]), int(self.other[pair]))
         shown: dict[int, int] = {}
         for record, family in zip(reversed(inner), reversed(read), strict=False):
@@ -176,27 +177,27 @@ class FewStates:
         return Bounded.single(message, self.strides)
 
     def _inner(self, side: int) -> range:
-        length = self.watched.length or 2
+        length = self.observed.length or 2
         return range(length - 1) if side > 0 else range(1, length)
 
     def _needed(self, side: int, targets: Ints, more: int) -> list[int]:
         """Return the records whose families some target will need."""
         records = {int(t) + side * back for t in targets for back in range(more + 1)}
-        return sorted(record for record in records if 0 <= record < (self.watched.length or 2))
+        return sorted(record for record in records if 0 <= record < (self.observed.length or 2))
 
     def _open(
         self, side: int, shrinks: dict[int, float]
     ) -> tuple[dict[int, Messages], dict[int, Array]]:
         """Return the families of open sides, to the end of the series, and their laws."""
-        watched = self.watched
-        length = watched.length or 2
+        observed = self.observed
+        length = observed.length or 2
         record = length - 1 if side > 0 else 0
-        law = np.ones(watched.size) if side > 0 else watched.chain.initial
+        law = np.ones(observed.size) if side > 0 else observed.chain.initial
         found, laws = {record: self._single(law)}, {record: law}
         for inner in range(record - side, length if side < 0 else -1, -side):
-            kernel = watched.kernel(inner, side)
+            kernel = observed.kernel(inner, side)
             found[inner] = found[inner + side].step(
-                kernel, watched.channel(inner + side), shrinks[inner]
+                kernel, observed.channel(inner + side), shrinks[inner]
             )
             law = _level(kernel @ law)
             laws[inner] = law
@@ -207,7 +208,7 @@ class FewStates:
         free: dict[int, Messages], laws: dict[int, Array], target: int, side: int, step: int,
     ) -> Rung:  # fmt: skip
         """Return the rung of one target; an open side counts only once it is complete."""
-        size, length = self.watched.size, self.watched.length or 2
+        size, length = self.observed.size, self.observed.length or 2
         table = np.zeros((size, size + 1))
         table[:, :size] = plain.get(target, 0.0)
         table[:, size] = laws[target]
@@ -218,18 +219,12 @@ class FewStates:
         never = np.full_like(rung.free, -np.inf)
         return Rung(rung.known, rung.known_upper, never, never, rung.top, rung.base, rung.law)
 
-    def _ratio(self, columns: Array) -> Array:
-        """Return ln of the ratio of the entries of each pair, (D, columns); NaN for 0/0."""
-        logs = log(columns)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(logs[self.value] - logs[self.other])
-
     def _rung(
         self, families: list[Messages], free: Messages, plain: Array, step: int, size: int
     ) -> Rung:
         """Return the rung of one target from its families and from messages without outputs."""
         pairs = len(self.value)
-        said = self._ratio(plain)
+        said = log_ratio(plain[self.value], plain[self.other])  # (D, columns); NaN for 0/0
         if families:
             read = [family.ratios(self.value, self.other) for family in families]
             known, upper = (np.stack(part, axis=1) for part in zip(*read, strict=True))

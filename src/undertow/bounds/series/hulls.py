@@ -24,9 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.rays import ordered_pairs
-from undertow.bounds.series.watched import Ints
-from undertow.numerics import ROUNDOFF, Array
+from undertow.bounds.chains.known import Ints, ordered_pairs
+from undertow.numerics import ROUNDOFF, Array, log_ratio
 
 __all__ = ["LEAST", "TINY", "Cover", "Family", "beam", "contraction", "prune"]
 
@@ -112,16 +111,13 @@ class Family:
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
         """Return the largest log-ratio of each pair of states (-inf: none), and upper ends."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(self.points)
-            found = logs[:, value] - logs[:, other]
+        found = log_ratio(self.points[:, value], self.points[:, other])
         largest = np.asarray(np.fmax.reduce(found, axis=0, initial=-np.inf))
         return largest, largest + self.error
 
     def best(self, value: int, other: int) -> int:
         """Return the message with the largest log-ratio of a pair of states."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.log(self.points[:, value]) - np.log(self.points[:, other])
+        found = log_ratio(self.points[:, value], self.points[:, other])
         return int(np.where(np.isnan(found), -np.inf, found).argmax())
 
     def source(self, place: int) -> tuple[int, int]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import Bools, Ints, joined, nearest_known, ordered_pairs, supports
+from undertow.bounds.series.observed import Attack, ObservedChain, Option
 from undertow.bounds.series.rungs import Reader, Rung
-from undertow.bounds.series.watched import Attack, Bools, Ints, Option, Watched
 from undertow.numerics import GAP, Array
 
-__all__ = ["Solved", "join", "nearest"]
+__all__ = ["Solved", "join"]
 
 TAIL = GAP / 64
 """How far the bound on all options beyond a distance may lie above the best one before it when a
@@ -36,21 +36,9 @@ class Solved:
     outputs: dict[int, int] | None = None
 
 
-def nearest(against: Against, side: int) -> int:
-    """Return the distance of an explicit attacker's nearest known record on a side, 0 for none.
-
-    >>> nearest(Adversary(3, [0, 1, 8]), -1)
-    2
-    """
-    if not isinstance(against, Adversary):
-        return 0
-    gaps = [(record - against.target) * side for record in against.known]
-    return min((gap for gap in gaps if gap > 0), default=0)
-
-
-def join(watched: Watched, reader: Reader, against: Against, wanted: Ints | None) -> Solved:
+def join(observed: ObservedChain, reader: Reader, against: Against, wanted: Ints | None) -> Solved:
     """Return the largest sum of left side, own output and right side over the wanted targets."""
-    rows: _Rows = (_Alike if watched.alike else _Differing)(watched, reader, against, wanted)
+    rows: _Rows = (_Alike if observed.alike else _Differing)(observed, reader, against, wanted)
     return rows.solve()
 
 
@@ -58,14 +46,14 @@ class _Rows:
     """Targets and what is asked about them."""
 
     def __init__(
-        self, watched: Watched, reader: Reader, against: Against, wanted: Ints | None
+        self, observed: ObservedChain, reader: Reader, against: Against, wanted: Ints | None
     ) -> None:
         if isinstance(against, Adversary):
             wanted = np.array([against.target])
-        self.watched, self.reader, self.against, self.wanted = watched, reader, against, wanted
+        self.observed, self.reader, self.against, self.wanted = observed, reader, against, wanted
         self.everything, self.informed = against == "any", against == "informed"
-        self.near = {side: nearest(against, side) for side in (-1, 1)}
-        self.value, self.other = ordered_pairs(watched.size)
+        self.near = dict(zip((-1, 1), nearest_known(against), strict=True))
+        self.value, self.other = ordered_pairs(observed.size)
 
     def solve(self) -> Solved:
         raise NotImplementedError
@@ -95,8 +83,8 @@ class _Differing(_Rows):
     """Steps or channels differ: a row for each target, read as far as any of them needs."""
 
     def solve(self) -> Solved:
-        length = self.watched.length or 2
-        seen = self.watched.supports(length)
+        length = self.observed.length or 2
+        seen = supports(self.observed.chain, length)
         targets = np.arange(length) if self.wanted is None else self.wanted
         targets, total = self.possible(targets, seen)
         if not targets.size:
@@ -104,14 +92,14 @@ class _Differing(_Rows):
         upper, options = total, []
         for side in (-1, 1):
             gain, ceiling, distance, value = self._side(side, targets, seen, total.shape)
-            total, upper = _sum(total, gain), _sum(upper, ceiling)
+            total, upper = joined(total, gain), joined(upper, ceiling)
             options.append((distance, value))
         place = np.unravel_index(int(total.argmax()), total.shape)
         if np.isneginf(total[place]):
             return Solved(0.0)
         row, own, pair = (int(axis) for axis in place)
         left, right = (
-            Option(int(d[place]), int(v[place]) if v[place] < self.watched.size else None)
+            Option(int(d[place]), int(v[place]) if v[place] < self.observed.size else None)
             for d, v in options
         )
         return self.conclude(upper, int(targets[row]), length, left, right, own, pair)
@@ -120,7 +108,7 @@ class _Differing(_Rows):
         self, side: int, targets: Ints, seen: Bools, shape: tuple[int, ...]
     ) -> tuple[Array, Array, Ints, Ints]:
         """Return gains, certified gains, and the distance and value of the best option."""
-        near, size = self.near[side], self.watched.size
+        near, size = self.near[side], self.observed.size
         room = targets if side < 0 else len(seen) - 1 - targets
         best = np.full(shape, -np.inf)
         best[(room == 0) & (near == 0)] = 0.0
@@ -131,6 +119,7 @@ class _Differing(_Rows):
         distance, value = np.zeros(shape, dtype=np.int64), np.full(shape, size)
         going = room > 0
         for step, rung in enumerate(self.reader.rungs(side, targets, most), start=1):
+            # (N, O, D, V): targets whose side still goes on, and values that can occur so far left
             here = going[:, None, None, None]
             if side < 0:
                 here = here & seen[np.maximum(targets - step, 0)][:, None, None]
@@ -142,6 +131,8 @@ class _Differing(_Rows):
                 if not near:
                     table[..., size] = np.where(going[:, None, None], free, -np.inf)
                 tables.append(table)
+            # tables are (N, O, D, V + 1), the last column for nothing known; the best over it is
+            # (N, O, D)
             top = tables[0].max(axis=3)
             better = top > best + SAME
             value = np.where(better, tables[0].argmax(axis=3), value)
@@ -152,6 +143,8 @@ class _Differing(_Rows):
             if not near:
                 with np.errstate(invalid="ignore"):
                     beyond = rung.top - (rung.base if self.everything else rung.law)[:, None]
+                # farther messages are mixtures of those that the values here would send: `top`
+                # bounds them
                 enough = going & (beyond <= raised + TAIL).all(axis=(1, 2))
                 raised[enough] = np.maximum(raised, beyond)[enough]
                 going = going & ~enough
@@ -164,8 +157,8 @@ class _Alike(_Rows):
     """All steps and channels are alike: one table of distances serves every target."""
 
     def solve(self) -> Solved:
-        watched, length = self.watched, self.watched.length
-        self.given = not isinstance(watched.chain.start, str)
+        observed, length = self.observed, self.observed.length
+        self.given = not isinstance(observed.chain.start, str)
         self.tables = {-1: self._read(-1)}
         mirrored = self.reader.mirrored and not self.given and self.near[-1] == self.near[1]
         self.tables[1] = self.tables[-1] if mirrored else self._read(1)
@@ -173,14 +166,14 @@ class _Alike(_Rows):
         targets, records = self._targets()
         if self.given and length is None:
             self.laws, self.doubt = self.reader.laws(records)
-        self.seen = watched.supports(records)
+        self.seen = supports(observed.chain, records)
         targets, total = self.possible(targets, self.seen)
         if not targets.size:
             return Solved(0.0)
         upper = total
         for side in (-1, 1):
             gain, ceiling = self._side(side, targets, records)
-            total, upper = _sum(total, gain), _sum(upper, ceiling)
+            total, upper = joined(total, gain), joined(upper, ceiling)
         best = total.max()
         if np.isneginf(best):
             return Solved(0.0)
@@ -201,11 +194,11 @@ class _Alike(_Rows):
         Of a chain of any length, one target far from both ends stands for all of them, or with a
         given start the last one for all later ones.
         """
-        length = self.watched.length
+        length = self.observed.length
         left, right = len(self.tables[-1].law), len(self.tables[1].law)
         if length is not None:
             moving = np.flatnonzero((self.laws[1:] != self.laws[:-1]).any(axis=1))
-            left = max(left, int(moving[-1]) + 1 if moving.size else 0) + self.watched.size**2
+            left = max(left, int(moving[-1]) + 1 if moving.size else 0) + self.observed.size**2
             targets = np.arange(length) if self.wanted is None else self.wanted
             if self.wanted is None and length > left + right + 8:
                 targets = np.r_[: left + 2, length - right - 2 : length]  # the middle is all alike
@@ -213,14 +206,14 @@ class _Alike(_Rows):
             return targets, length
         if self.wanted is not None:
             return self.wanted, int(self.wanted.max()) + right + 2
-        more = 4 + self.watched.size**2
+        more = 4 + self.observed.size**2
         return np.arange(left + more) if self.given else np.array(
             [left + 1]
         ), left + right + 2 * more
 
     def _read(self, side: int) -> Rung:
         """Return the gains by distance, as far as needed."""
-        near, length = self.near[side], self.watched.length
+        near, length = self.near[side], self.observed.length
         most = near or (self.reader.longest if length is None else length - 1)
         if self.informed:
             most = 1
@@ -241,7 +234,7 @@ class _Alike(_Rows):
                 return narrow and (forgotten or not given)
             known, free = table.known_upper, table.free_upper[-1]
             if given:
-                late = self.watched.supports(4 + self.watched.size**2)[-1]
+                late = supports(self.observed.chain, 4 + self.observed.size**2)[-1]
                 known, free = np.where(late, known, -np.inf), -np.inf
             best = np.maximum(known.max(axis=(0, 3)), free)
             below = bool((top - base <= best + TAIL).all())
@@ -263,6 +256,8 @@ class _Alike(_Rows):
         reach = np.minimum(room, steps)
         found = []
         for known, free in ((table.known, table.free), (table.known_upper, table.free_upper)):
+            # axis 0 is the distance: of a longer open side an attacker may use the nearer outputs
+            # alone
             free = np.maximum.accumulate(free, axis=0) if constant else free
             part = np.concatenate([np.zeros((1, *free.shape[1:])), free])[reach]
             if self.everything:
@@ -276,10 +271,11 @@ class _Alike(_Rows):
                 law = table.law[[-1] * len(targets)]
                 if not constant:
                     law = self.laws[targets] - self.doubt[targets][:, None]
-                rest = self.watched.length is None and not constant and self.wanted is None
+                rest = self.observed.length is None and not constant and self.wanted is None
                 base = np.concatenate([law[:-1], base[-1:]]) if rest else law
             with np.errstate(invalid="ignore"):
                 beyond = table.top[-1] - base[:, None]
+            # (N, O, D) of the sides longer than the table; inf - inf proves nothing
             beyond = np.where(np.isnan(beyond), np.inf, beyond)
             upper = np.where(far, np.maximum(upper, beyond), upper)
             if not constant:
@@ -306,8 +302,9 @@ class _Alike(_Rows):
             return np.asarray(best[reach])
         changes = np.flatnonzero((self.seen != self.seen[-1]).any(axis=1))
         early = int(changes[-1]) + 1 if changes.size else 0
-        if early > 2 * self.watched.size**2 + 2:  # supports that keep changing: one by one
+        if early > 2 * self.observed.size**2 + 2:  # supports that keep changing: one by one
             return self._masked(known, targets, reach)
+        # (t, O, D): records from `early` on can have the states that the last one can
         late = np.where(self.seen[-1], known, -np.inf).max(axis=3)
         best = np.concatenate([nothing, np.maximum.accumulate(late, axis=0)])
         result = best[np.clip(targets - early, 0, len(known))]
@@ -321,13 +318,14 @@ class _Alike(_Rows):
     def _masked(self, known: Array, targets: Ints, reach: Ints) -> Array:
         result = np.full((len(targets), *known.shape[1:3]), -np.inf)
         for row, (target, far) in enumerate(zip(targets, reach, strict=True)):
+            # (t, 1, 1, V), nearest record first, like the distances of `known`
             back = self.seen[target - far : target][::-1][:, None, None]
             result[row] = np.where(back, known[:far], -np.inf).max(axis=(0, 3), initial=-np.inf)
         return result
 
     def _option(self, side: int, target: int, room: int, own: int, pair: int) -> Option:
         """Return the nearest option that attains the best gain of a side."""
-        table, near, size = self.tables[side], self.near[side], self.watched.size
+        table, near, size = self.tables[side], self.near[side], self.observed.size
         if self.informed:
             near = min(room, 1)
         reach = near or min(room, len(table.law))
@@ -351,9 +349,3 @@ class _Alike(_Rows):
         best = grid.max()
         step, value = np.argwhere((grid == best) | (grid >= best - SAME))[0]
         return Option(int(step) + 1, int(value) if value < size else None)
-
-
-def _sum(one: Array, two: Array) -> Array:
-    """Return the sum; what cannot occur (-inf) stays so beside an infinite gain."""
-    never = np.isneginf(one) | np.isneginf(two)
-    return np.asarray(np.where(never, -np.inf, np.where(never, 0.0, one) + two))

@@ -14,24 +14,37 @@ pass, which gives the lower end; the upper end carries the rounding errors of it
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.paths import complete
-from undertow.bounds.chains.rays import start_error
+from undertow.bounds.chains.known import (
+    Ints,
+    check_inside,
+    complete,
+    nearest_known,
+    neighbours,
+    stated,
+    witnessed,
+)
+from undertow.bounds.chains.side_laws import start_error
 from undertow.bounds.series.few import FewStates
-from undertow.bounds.series.joined import Solved, join, nearest
+from undertow.bounds.series.joined import Solved, join
+from undertow.bounds.series.observed import (
+    Attack,
+    ObservedChain,
+    Option,
+    replayed,
+    watch,
+)
 from undertow.bounds.series.pairwise import Strides
 from undertow.bounds.series.readers import TwoStates
-from undertow.bounds.series.watched import Attack, Ints, Option, Watched, log, replayed, watch
 from undertow.certificate import Leakage, Witness
 from undertow.channels import RandomizedResponse, XorNoise
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, check_count, up
+from undertow.numerics import ROUNDOFF, Array, check_count, log_ratio, up
 from undertow.queries import State
 
 __all__ = ["EFFORT", "channel_leakage", "local_leakage"]
@@ -72,7 +85,6 @@ def local_leakage(
     >>> round(local_leakage(RandomizedResponse.binary(.02, .02), chain).upper, 8)
     9.40794154
     """
-    names: Sequence[State] | None
     if isinstance(mechanism, XorNoise):
         if chain.size != 2:
             raise NotSupported(
@@ -81,14 +93,12 @@ def local_leakage(
             )
         rho0, rho1 = mechanism.rho0, mechanism.rho1
         rate = np.array([rho1, rho0]) / (rho0 + rho1)
-        watched = Watched(
+        observed = ObservedChain(
             chain, np.array([[rate, rate[::-1]]]), chain.length,
             np.array([[1 - rho0, rho0], [rho1, 1 - rho1]]),
         )  # fmt: skip
-        return _leakage_of(watched, against, None, chain.states, effort)
-    names = mechanism.outputs
-    if names is None and mechanism.matrix.shape[0] == mechanism.matrix.shape[1]:
-        names = chain.states
+        return _leakage_of(observed, against, None, chain.states, effort)
+    names = mechanism.names(chain.states)
     return channel_leakage(mechanism.matrix, chain, against, outputs=names, effort=effort)
 
 
@@ -111,79 +121,81 @@ def channel_leakage(
     >>> round(channel_leakage([[.7, .3], [.3, .7]], chain).upper, 8)
     2.31073677
     """
-    watched = watch(chain, channels)
-    count = watched.channels.shape[2]
+    observed = watch(chain, channels)
+    count = observed.channels.shape[2]
     if outputs is not None and len(outputs) != count:
         raise InvalidInput(f"{count} outputs need {count} names, found {len(outputs)}")
-    return _leakage_of(watched, against, targets, outputs or range(count), effort)
+    return _leakage_of(observed, against, targets, outputs or range(count), effort)
 
 
 def _leakage_of(
-    watched: Watched, against: Against, targets: Iterable[int] | None, names: Sequence[State],
+    observed: ObservedChain, against: Against, targets: Iterable[int] | None,
+    names: Sequence[State],
     effort: int,
 ) -> Leakage:  # fmt: skip
     against = check_against(against)
-    wanted = _wanted(watched, against, targets)
+    wanted = _wanted(observed, against, targets)
     check_count(effort, "effort", 0)
-    reduced = watched.chain.visited()
+    reduced = observed.chain.visited()
     if reduced is None:
         return _leakage(0.0, 0.0, against, None)
-    if reduced.size < watched.size:
-        members = [watched.chain.index(state) for state in reduced.states]
-        watched = replace(watched, chain=reduced, channels=watched.channels[:, members])
-    if watched.noise is None and (watched.channels == watched.channels[:, :1]).all():
+    if reduced.size < observed.size:
+        members = [observed.chain.index(state) for state in reduced.states]
+        observed = replace(observed, chain=reduced, channels=observed.channels[:, members])
+    if observed.noise is None and (observed.channels == observed.channels[:, :1]).all():
         return _leakage(0.0, 0.0, against, None)  # outputs say nothing about any record
-    if against == "informed" and watched.noise is None:
-        return _conclude(watched, _solve_informed(watched, wanted), against, names)
-    solved = _solve(watched, against, wanted, effort)
-    found = _conclude(watched, solved, against, names)
-    if found.witness is not None and _diverges(watched, against, wanted is not None):
+    if against == "informed" and observed.noise is None:
+        return _conclude(observed, _solve_informed(observed, wanted), against, names)
+    solved = _solve(observed, against, wanted, effort)
+    found = _conclude(observed, solved, against, names)
+    if found.witness is not None and _diverges(observed, against, wanted is not None):
         return replace(found, lower=math.inf, upper=math.inf, method=EXACT)
     return found
 
 
-def _solve(watched: Watched, against: Against, wanted: Ints | None, effort: int) -> Solved:
-    if watched.size == 2:
-        return join(watched, TwoStates(watched), against, wanted)
-    short = watched.length is not None and watched.length <= SHORT
+def _solve(observed: ObservedChain, against: Against, wanted: Ints | None, effort: int) -> Solved:
+    if observed.size == 2:
+        return join(observed, TwoStates(observed), against, wanted)
+    short = observed.length is not None and observed.length <= SHORT
     known = against != "ignorant" or not short
-    strides = Strides.of(effort, watched.alike) if watched.size > HULL + effort else None
-    reader = FewStates(watched, known, CORNERS * 2**effort, strides)
-    solved = join(watched, reader, against, wanted)
+    strides = Strides.of(effort, observed.alike) if observed.size > HULL + effort else None
+    reader = FewStates(observed, known, CORNERS * 2**effort, strides)
+    solved = join(observed, reader, against, wanted)
     if solved.attack is None or (strides is None and math.isfinite(solved.upper)):
         return solved
-    return replace(solved, upper=min(solved.upper, _ceiling(watched, against)))
+    return replace(solved, upper=min(solved.upper, _ceiling(observed, against)))
 
 
-def _ceiling(watched: Watched, against: Against) -> float:
+def _ceiling(observed: ObservedChain, against: Against) -> float:
     """Return what no algorithm of the channels' DP level exceeds."""
-    logs = log(watched.channels)
-    with np.errstate(invalid="ignore"):
-        level = float(np.nanmax(logs[:, :, None] - logs[:, None]))
+    channels = observed.channels
+    level = float(np.nanmax(log_ratio(channels[:, :, None], channels[:, None])))
     if math.isinf(level):
         return level
-    chain = watched.chain
-    if chain.length != watched.length:
-        chain = MarkovChain(chain.transition, chain.states, chain.start, watched.length)
+    chain = observed.chain
+    if chain.length != observed.length:
+        chain = MarkovChain(chain.transition, chain.states, chain.start, observed.length)
     return exchange_leakage(up(level, 8), chain, against).upper
 
 
-def _diverges(watched: Watched, against: Against, fixed: bool) -> bool:
+def _diverges(observed: ObservedChain, against: Against, fixed: bool) -> bool:
     """Return whether the leakage of a two-state chain surely grows without bound with its length.
 
     It does where the two values never meet (both states are kept for ever, or always left), and,
     unless the targets are ``fixed``, where one state is never left and the other can be kept: a
     late target then has seen long runs of either. Called for channels that say something.
     """
-    if watched.size != 2 or watched.length is not None or watched.noise is not None:
+    if observed.size != 2 or observed.length is not None or observed.noise is not None:
         return False
-    stay = watched.chain.transition.diagonal()
+    stay = observed.chain.transition.diagonal()
     apart = stay.min() == 1 or stay.max() == 0
     late = not fixed and stay.max() == 1 and stay.min() > 0
-    return not nearest(against, 1) and bool(apart or late)
+    return not nearest_known(against)[1] and bool(apart or late)
 
 
-def _wanted(watched: Watched, against: Against, targets: Iterable[int] | None) -> Ints | None:
+def _wanted(
+    observed: ObservedChain, against: Against, targets: Iterable[int] | None
+) -> Ints | None:
     """Return the targets asked for, or None for all."""
     named = None if targets is None else sorted({check_count(t, "target", 0) for t in targets})
     if isinstance(against, Adversary):
@@ -196,67 +208,57 @@ def _wanted(watched: Watched, against: Against, targets: Iterable[int] | None) -
         return None
     if not named:
         raise InvalidInput("there are no targets; name at least one record, or leave them out")
-    last = max([*named, *(against.known if isinstance(against, Adversary) else ())])
-    if watched.length is not None and last >= watched.length:
-        raise InvalidInput(
-            f"record {last} is outside the series' {watched.length} records (counted from 0)"
-        )
+    check_inside(against, observed.length, named)
     return np.array(named, dtype=np.int64)
 
 
-def _solve_informed(watched: Watched, wanted: Ints | None) -> Solved:
+def _solve_informed(observed: ObservedChain, wanted: Ints | None) -> Solved:
     """Return the best own output over all values possible between two known neighbours.
 
     Where all records are alike, supports repeat early on: the first targets and the last two
     stand for all.
     """
-    chain, size = watched.chain, watched.size
-    records = watched.length or 3 + 2 * size**2
+    chain, size = observed.chain, observed.size
+    records = observed.length or 3 + 2 * size**2
     if wanted is not None:
-        records = max(records, int(wanted.max()) + 1 + (watched.length is None))
+        records = max(records, int(wanted.max()) + 1 + (observed.length is None))
     places = range(records) if wanted is None else wanted.tolist()
-    if wanted is None and watched.alike and records > 4 + 2 * size**2:
+    if wanted is None and observed.alike and records > 4 + 2 * size**2:
         places = [*range(2 + 2 * size**2), records - 2, records - 1]
-    seen = watched.supports(records)
     best, found, shown = -math.inf, None, 0
     for target in places:
-        logs = log(watched.channel(target))
-        with np.errstate(invalid="ignore"):
-            weight = logs[:, None] - logs
+        channel = observed.channel(target)
+        weight = log_ratio(channel[:, None], channel)  # (x, x', output)
         weight = np.where(np.isnan(weight), -np.inf, weight)
-        lefts = [None] if target == 0 else np.flatnonzero(seen[target - 1]).tolist()
-        rights = [None] if target == records - 1 else list(range(size))
-        for u in lefts:
-            ahead = chain.initial > 0 if u is None else chain.step(target - 1)[u] > 0
-            for v in rights:
-                both = ahead if v is None else ahead & (chain.step(target)[:, v] > 0)
-                for x, y in permutations(np.flatnonzero(both).tolist(), 2):
-                    if weight[x, y].max() > best:
-                        best, shown = float(weight[x, y].max()), int(weight[x, y].argmax())
-                        found = Attack(
-                            target, records, Option(0 if u is None else 1, u),
-                            Option(0 if v is None else 1, v), x, y,
-                        )  # fmt: skip
+        for known, pairs in neighbours(chain, target, records):
+            for x, y in pairs:
+                if weight[x, y].max() > best:
+                    best, shown = float(weight[x, y].max()), int(weight[x, y].argmax())
+                    left, right = (
+                        Option(int(place in known), known.get(place))
+                        for place in (target - 1, target + 1)
+                    )
+                    found = Attack(target, records, left, right, x, y)
     if found is None:
         return Solved(0.0)
     return Solved(best, found, {found.target: shown})
 
 
 def _conclude(
-    watched: Watched, solved: Solved, against: Against, names: Sequence[State]
+    observed: ObservedChain, solved: Solved, against: Against, names: Sequence[State]
 ) -> Leakage:
     """Replay the attack, round outwards, and name what it looks at."""
     if solved.attack is None or solved.outputs is None:
         return _leakage(0.0, solved.upper, against, None)
-    value, error = replayed(watched, solved.attack, solved.outputs)
-    slack = start_error(watched.chain) + 16 * ROUNDOFF * _largest_log(watched.channels)
+    value, error = replayed(observed, solved.attack, solved.outputs)
+    slack = start_error(observed.chain) + 16 * ROUNDOFF * _largest_log(observed.channels)
     lower, upper = max(value - error - slack, 0.0), up(solved.upper, 16) + slack
     if lower > upper:
         raise Contradiction(
             f"an attack attains {lower}, but at most {upper} was proved possible; please report "
             "the model and the mechanism"
         )
-    witness = _witness(watched, solved.attack, solved.outputs, names, against)
+    witness = _witness(observed, solved.attack, solved.outputs, names, against)
     return _leakage(lower, upper, against, witness)
 
 
@@ -266,29 +268,24 @@ def _largest_log(channels: Array) -> float:
 
 
 def _witness(
-    watched: Watched, attack: Attack, shown: dict[int, int], names: Sequence[State],
+    observed: ObservedChain, attack: Attack, shown: dict[int, int], names: Sequence[State],
     against: Against,
 ) -> Witness:  # fmt: skip
-    states = watched.chain.states
     known = {
         attack.target + side * option.distance: option.value
         for side, option in attack.sides()
         if option.value is not None
     }
     if against == "informed":
-        known = complete(watched.chain, known, attack.target, attack.length)
-    return Witness(
-        attack.target, attack.length,
-        tuple((record, states[value]) for record, value in sorted(known.items())),
-        states[attack.value], states[attack.other],
+        known = complete(observed.chain, known, attack.target, attack.length)
+    return witnessed(
+        observed.chain, attack.target, attack.length, known, (attack.value, attack.other),
         outputs=tuple((record, names[shown[record]]) for record in sorted(shown)),
     )  # fmt: skip
 
 
 def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    method = EXACT if Leakage(lower, upper, EXACT, against).closed else INTERVAL
-    return Leakage(
-        lower, upper, method, against, witness,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="extreme messages on a chain (docs, theory)",
-    )  # fmt: skip
+    found = stated(
+        EXACT, "extreme messages on a chain (docs, theory)", lower, upper, against, witness
+    )
+    return found if found.closed else replace(found, method=INTERVAL)

@@ -25,9 +25,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from undertow.bounds.chains.known import Ints, log
+from undertow.bounds.series.observed import ObservedChain, Option
 from undertow.bounds.series.rungs import Rung, gains
-from undertow.bounds.series.watched import Ints, Option, Watched, log
-from undertow.numerics import ROUNDOFF, Array
+from undertow.numerics import ROUNDOFF, Array, log_ratio
 
 __all__ = ["FLIP", "Extremes", "intervals", "law_ratios", "own_weights", "pulls", "rung", "traced"]
 
@@ -44,25 +45,24 @@ def pulls(channels: Array) -> tuple[Ints, Ints]:
     >>> pulls(np.array([[[.7, .2, .1], [.1, .2, .7]]]))
     (array([2]), array([0]))
     """
-    with np.errstate(invalid="ignore"):
-        ratio = log(channels[:, 0]) - log(channels[:, 1])
+    ratio = log_ratio(channels[:, 0], channels[:, 1])
     never = np.isnan(ratio)
     low = np.where(never, np.inf, ratio).argmin(axis=1)
     high = np.where(never, -np.inf, ratio).argmax(axis=1)
     return low, high
 
 
-def own_weights(watched: Watched, targets: Ints) -> tuple[Array, Ints]:
+def own_weights(observed: ObservedChain, targets: Ints) -> tuple[Array, Ints]:
     """Return the log-ratio of the target's own output and which it is, (N, O, 2) by direction."""
-    if watched.noise is not None:
-        keep = log(watched.channels[0, 0])  # Pr[keep], Pr[flip]
+    if observed.noise is not None:
+        keep = log(observed.channels[0, 0])  # Pr[keep], Pr[flip]
         lean = keep[0] - keep[1]
         weight = np.array([[lean, -lean], [-lean, lean]])
         both = np.array([[0, 0], [1, 1]])
         return np.tile(weight, (len(targets), 1, 1)), np.tile(both, (len(targets), 1, 1))
-    at = targets if len(watched.channels) > 1 else np.zeros(len(targets), dtype=np.int64)
-    shown = np.stack(pulls(watched.channels)[::-1], axis=1)[at]  # (N, direction)
-    here = np.take_along_axis(watched.channels[at], shown[:, None, :], axis=2)
+    at = targets if len(observed.channels) > 1 else np.zeros(len(targets), dtype=np.int64)
+    shown = np.stack(pulls(observed.channels)[::-1], axis=1)[at]  # (N, direction)
+    here = np.take_along_axis(observed.channels[at], shown[:, None, :], axis=2)
     weight = FLIP * (log(here[:, 0]) - log(here[:, 1]))
     return weight[:, None, :], shown[:, None, :]
 
@@ -74,10 +74,10 @@ class _Links:
     a record to another one like it.
     """
 
-    def __init__(self, watched: Watched, side: int) -> None:
-        chain, noise, bit = watched.chain, watched.noise, np.arange(2)
-        self.side, self.alike = side, watched.alike
-        self.records = 1 if self.alike else watched.length or 2
+    def __init__(self, observed: ObservedChain, side: int) -> None:
+        chain, noise, bit = observed.chain, observed.noise, np.arange(2)
+        self.side, self.alike = side, observed.alike
+        self.records = 1 if self.alike else observed.length or 2
         count = max(1, self.records - 1)
         steps = np.broadcast_to(chain.transition, (count, 2, 2))
         self.kernel = log(steps if side > 0 else steps.transpose(0, 2, 1))
@@ -87,7 +87,7 @@ class _Links:
             self.maps = self.kernel[:, None, None] + log(noise)[before, after]  # [t, o, z, x, y]
             self.known, self.follow = self.maps, bit
             return
-        channels = watched.channels
+        channels = observed.channels
         if len(channels) > 1:
             channels = channels[1:] if side > 0 else channels[:-1]
         channels = np.broadcast_to(channels, (count, *channels.shape[1:]))
@@ -145,9 +145,9 @@ def _size(values: Array) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
-def law_ratios(watched: Watched, records: int) -> tuple[Array, Array]:
+def law_ratios(observed: ObservedChain, records: int) -> tuple[Array, Array]:
     """Return ln Pr[X_t = 0] / Pr[X_t = 1] of the first records and errors; nothing underflows."""
-    chain = watched.chain
+    chain = observed.chain
     ratio = log(chain.initial[:1]) - log(chain.initial[1:])
     if isinstance(chain.start, str):
         return np.full(records, ratio[0]), np.zeros(records)
@@ -168,15 +168,15 @@ Extremes = tuple[Array, Array, Array, Array, Array]
 """Least and largest messages (N, O, 3), priors (N, 2), laws (N,), errors (N,): see `rung`."""
 
 
-def intervals(watched: Watched, side: int, most: int) -> Iterator[Extremes]:
+def intervals(observed: ObservedChain, side: int, most: int) -> Iterator[Extremes]:
     """Yield the extremes at distances 1 .. most, of all records, or of one where all are alike.
 
     Where all are alike, the open left side at distance t is that of target t, start and all.
     """
-    links = _Links(watched, side)
+    links = _Links(observed, side)
     ended = doubt = np.zeros(links.records)
     if side < 0:
-        ended, doubt = law_ratios(watched, links.records)
+        ended, doubt = law_ratios(observed, links.records)
     with np.errstate(invalid="ignore"):
         first = links.known[..., 0, :] - links.known[..., 1, :]  # (t, O, z, v)
         prior = links.inner(links.kernel[:, 0] - links.kernel[:, 1])
@@ -207,7 +207,7 @@ def rung(low: Array, high: Array, prior: Array, ended: Array, error: Array) -> R
 
 
 def traced(
-    watched: Watched, target: int, side: int, option: Option, own: int, direction: int
+    observed: ObservedChain, target: int, side: int, option: Option, own: int, direction: int
 ) -> dict[int, int]:
     """Return the outputs behind the best gain of a side, by record.
 
@@ -215,12 +215,12 @@ def traced(
     extreme came from; the choices are then read off from the target outwards.
     """
     count, far = option.distance, target + side * option.distance
-    links = _Links(watched, side)
+    links = _Links(observed, side)
     at = np.arange(target, far, side)  # inner records
     steps = np.zeros(count, dtype=np.int64) if links.alike else (at if side > 0 else at - 1)
     choices: list[tuple[Ints, Ints]] = []
     if option.value is None:
-        start = 0.0 if side > 0 else float(law_ratios(watched, far + 1)[0][far])
+        start = 0.0 if side > 0 else float(law_ratios(observed, far + 1)[0][far])
         ends = np.full((2, links.maps.shape[1]), start)  # (least or largest, o)
     else:
         with np.errstate(invalid="ignore"):
@@ -236,7 +236,7 @@ def traced(
     end, place = 1 - direction, own
     for index, (came, shown) in enumerate(reversed(choices)):
         output = int(shown[end, place])
-        if index + 1 < count or option.value is None or watched.noise is not None:
+        if index + 1 < count or option.value is None or observed.noise is not None:
             outputs[target + side * (index + 1)] = int(links.outputs[steps[index], output])
         end, place = int(came[end, place]), int(links.follow[output])
     return outputs

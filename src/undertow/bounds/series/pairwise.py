@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import Ints, ordered_pairs
 from undertow.bounds.series.hulls import TINY, Family, beam
-from undertow.bounds.series.watched import Ints
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["Bounded", "Strides", "next_bounds"]
@@ -132,6 +131,8 @@ def next_bounds(links: Array, bounds: Array) -> Array:
         high, low = np.exp(wide.T), np.exp(-wide)  # (a, y)
     result = np.full(len(value), -np.inf)
     for link in links:
+        # the extreme of a ratio of sums over a box is at a corner that switches once along this
+        # order
         top, bottom = link[value], link[other]  # (D, y)
         with np.errstate(divide="ignore", invalid="ignore"):
             order = np.argsort(-(top / bottom), axis=1)  # what neither reaches comes last

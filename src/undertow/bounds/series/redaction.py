@@ -10,11 +10,18 @@ from dataclasses import replace
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, Secrets, check_against
-from undertow.bounds.chains.rays import Ints, ordered_pairs, start_error
+from undertow.bounds.chains.known import (
+    check_inside,
+    joined,
+    nearest_known,
+    ordered_pairs,
+    stated,
+    supports,
+    witnessed,
+)
+from undertow.bounds.chains.side_laws import start_error
 from undertow.bounds.series.erasing import (
     build_side,
-    nearest_known,
-    seen_states,
     side_losses,
 )
 from undertow.bounds.series.regions import (
@@ -29,7 +36,7 @@ from undertow.certificate import Leakage, Witness
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
-from undertow.numerics import Array, down, log_ratio, up
+from undertow.numerics import down, log_ratio, up
 from undertow.queries import State
 
 __all__ = [
@@ -85,12 +92,7 @@ def redaction_leakage(
     _check(mechanism, chain, against)
     targets = (against.target,) if isinstance(against, Adversary) else mechanism.protect
     secrets = Secrets(records=targets)
-    found = Leakage(
-        0.0, 0.0, METHOD, against,
-        assumptions=("the records follow the stated Markov chain",),
-        citation="Definition 1 of [massny2025]",
-        secrets=secrets,
-    )  # fmt: skip
+    found = stated(METHOD, "Definition 1 of [massny2025]", 0.0, 0.0, against, secrets=secrets)
     if against == "informed":  # the neighbours are known, and the record itself is erased
         return found
     for target in targets:
@@ -106,14 +108,14 @@ def _target_loss(
 ) -> tuple[float, float, Witness | None]:
     """Return both ends of the loss about one record, and what attains it."""
     law = chain.law(target)
-    possible = seen_states(chain, target)[target]
+    possible = supports(chain, target + 1, target)[0]
     if (law[possible] < FAINT).any():
         raise NotSupported(
             f"a state of record {target} is possible but has a chance below {FAINT:g}; drop the "
             "state, or make its chance 0"
         )
     value, other = ordered_pairs(chain.size)
-    near = nearest_known(against, target)
+    near = (None, None) if against == "any" else nearest_known(against)
     sides = [
         build_side(chain, mechanism.probabilities, target, right, near[right])
         for right in (False, True)
@@ -121,43 +123,31 @@ def _target_loss(
     losses, options, errors = zip(
         *(side_losses(side, against, near[right]) for right, side in enumerate(sides)), strict=True
     )
-    own, outputs = _own_losses(mechanism.probabilities[target], value, other, target, chain.states)
-    parts = np.stack([*losses, own])
-    total = parts.sum(axis=0, where=parts > -np.inf)
-    total[np.isneginf(parts).any(axis=0) | ~(possible[value] & possible[other])] = -np.inf
+    erased = mechanism.probabilities[target]  # its own output says nothing if it is always erased
+    own = np.zeros(len(value))
+    if (erased < 1).any():
+        own = np.where(erased[value] < 1, np.inf, log_ratio(erased[value], erased[other]))
+    both = np.where(possible[value] & possible[other], 0.0, -np.inf)
+    total = joined(*losses, own, both)
     if total.max() == -np.inf:  # the target has one value only
         return 0.0, 0.0, None
     pair = int(total.argmax())
     loss = float(total[pair])
     error = sum(errors) + start_error(chain)
-    seen = dict(outputs[pair])
-    known: dict[int, State] = {}
-    for option, sign in ((options[0][pair], -1), (options[1][pair], 1)):
+    x, y = int(value[pair]), int(other[pair])
+    seen: dict[int, State] = {}
+    if (erased < 1).any():
+        seen[target] = chain.states[x] if erased[x] < 1 else None
+    known: dict[int, int] = {}
+    for option, sign in ((options[0](pair), -1), (options[1](pair), 1)):
         seen |= {target + sign * distance: None for distance in range(1, option.erased + 1)}
         if option.shown:
             seen[target + sign * option.shown] = chain.states[option.state]
         if option.known:
-            known[target + sign * option.known] = chain.states[option.value]
-    witness = Witness(
-        target, mechanism.length, tuple(sorted(known.items())),
-        chain.states[value[pair]], chain.states[other[pair]],
-        outputs=tuple(sorted(seen.items())),
-    )  # fmt: skip
+            known[target + sign * option.known] = option.value
+    outputs = tuple(sorted(seen.items()))
+    witness = witnessed(chain, target, mechanism.length, known, (x, y), outputs=outputs)
     return max(down(loss, 16) - error, 0.0), max(up(loss, 16) + error, 0.0), witness
-
-
-def _own_losses(
-    erasures: Array, value: Ints, other: Ints, target: int, names: tuple[State, ...]
-) -> tuple[Array, list[tuple[tuple[int, State], ...]]]:
-    """Return what the target's own output says: nothing where it is always erased."""
-    if (erasures == 1).all():
-        return np.zeros(len(value)), [()] * len(value)
-    shown = erasures[value] < 1
-    losses = np.where(shown, np.inf, log_ratio(erasures[value], erasures[other]))
-    seen: list[tuple[tuple[int, State], ...]] = [
-        ((target, names[x] if out else None),) for x, out in zip(value, shown, strict=True)
-    ]
-    return losses, seen
 
 
 def _check(mechanism: Redaction, chain: MarkovChain, against: Against) -> None:
@@ -172,8 +162,4 @@ def _check(mechanism: Redaction, chain: MarkovChain, against: Against) -> None:
             f"the table of erasures has {records} records, the chain {chain.length}; they must "
             "agree"
         )
-    if isinstance(against, Adversary) and max((against.target, *against.known)) >= records:
-        raise InvalidInput(
-            f"the adversary names record {max((against.target, *against.known))}, but there are "
-            f"{records} records, counted from 0"
-        )
+    check_inside(against, records)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.bounds.chains.rays import ordered_pairs
+from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.series.erasing import build_side, plain_ratios
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput, MethodRefused

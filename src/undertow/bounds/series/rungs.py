@@ -6,7 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from undertow.bounds.series.watched import Bools, Ints, Option
+from undertow.bounds.chains.known import Bools, Ints
+from undertow.bounds.series.observed import Option
 from undertow.numerics import Array
 
 __all__ = ["Reader", "Rung", "gains"]

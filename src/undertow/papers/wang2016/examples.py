@@ -3,7 +3,7 @@
 import numpy as np
 
 import undertow as ut
-from undertow.data.frames import read_sequences
+from undertow.data.table import Data
 from undertow.models.contagion import Contagion, household
 from undertow.papers.charts import Chart, Line, Panel
 from undertow.papers.findings import Claim, Compared, Data, Finding, Improved, Parts, Table
@@ -117,7 +117,7 @@ def activity_chain(setting: Setting) -> tuple[ut.MarkovChain, bool]:
     path = setting.file("activity", "activity.csv.gz")
     if path is None:
         return ut.MarkovChain(ACTIVITY, ("inactive", "active"), length=15264), False
-    days = read_sequences(path, "steps", state="steps > 0")
+    days = Data(path, value="steps", state="steps > 0").sequences()
     whole = [[record for record in day if record is not None] for day in days]
     joined = [["active" if on else "inactive" for day in whole for on in day]]
     fitted = ut.MarkovChain.fit(joined, ("inactive", "active"), length=len(joined[0]), public=True)

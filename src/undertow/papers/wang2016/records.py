@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 import undertow as ut
-from undertow.data.frames import read_numbers
+from undertow.data.series import read_numbers
 from undertow.errors import NotSupported
 from undertow.papers.charts import Chart, Line, Panel
 from undertow.papers.findings import Claim, Compared, Data, Finding, Improved, Parts, Table

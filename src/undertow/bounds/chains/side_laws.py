@@ -1,7 +1,7 @@
-"""The geometry of attacks on a chain: rays from a target, options on a ray, rows of positions.
+"""The geometry of attacks on a chain: sides from a target, options on a side, rows of positions.
 
-A *ray* is one side of a target, read outwards. On a ray the attacker has *options*: the nearest
-known record lies at distance t and has value v, or nothing is known (open) and exactly m
+A *side law* is that of one side of a target, read outwards. There the attacker has *options*: the
+nearest known record lies at distance t and has value v, or nothing is known (open) and exactly m
 records follow. With the outward kernel K (the transition matrix to the right, its transpose to
 the left) the products Q_t = K^t give every probability needed:
 
@@ -12,42 +12,47 @@ both up to the law of the target itself, which cancels between the two sides. A 
 position of the target together with the options that its room and the adversary allow.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.errors import InvalidInput
+from undertow.bounds.chains.known import (
+    Bools,
+    Ints,
+    check_inside,
+    extremes,
+    nearest_known,
+    ordered_pairs,
+    support_cycle,
+    supports,
+)
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, ROUNDOFF, Array, log_ratio, pad_log
 
 __all__ = [
-    "Rays",
     "Rows",
-    "build_position_rays",
+    "SideLaws",
     "build_position_rows",
-    "build_rays",
+    "build_position_side_laws",
     "build_rows",
+    "build_side_laws",
     "choose_steps",
     "deepest_steps",
-    "ordered_pairs",
-    "recent_states",
     "start_error",
 ]
 
-Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-
 
 @dataclass(frozen=True, slots=True)
-class Rays:
-    """B rays of up to T records each.
+class SideLaws:
+    """B sides of up to T records each.
 
     ``kernels`` has shape (T, B, k, k), or (1, B, k, k) when every step is the same;
-    ``products`` (T + 1, B, k, k); ``weights`` (B, k), the h of an open ray; ``ends`` (B,), true
-    where ``weights`` is also the law at step T of a longer ray (so that an output that ignores
-    what lies beyond T is an output on the longer ray).
+    ``products`` (T + 1, B, k, k); ``weights`` (B, k), the h of an open which; ``ends`` (B,), true
+    where ``weights`` is also the law at step T of a longer which (so that an output that ignores
+    what lies beyond T is an output on the longer side).
     """
 
     kernels: Array
@@ -61,7 +66,7 @@ class Rays:
         return len(self.products) - 1
 
     def kernel(self, step: int) -> Array:
-        """Return the kernels of the given step (1 .. T) of all rays, (B, k, k)."""
+        """Return the kernels of the given step (1 .. T) of all sides, (B, k, k)."""
         return np.asarray(self.kernels[0 if len(self.kernels) == 1 else step - 1])
 
     def log_prior(self, value: Ints, other: Ints) -> Array:
@@ -85,9 +90,8 @@ class Rays:
         last = self.products[-1]
         ratio = log_ratio(last[:, value], last[:, other])
         pad = pad_log(self.steps, ratio.shape[-1])
-        low = np.where(np.isnan(ratio), np.inf, ratio).min(axis=2) - pad
-        high = np.where(np.isnan(ratio), -np.inf, ratio).max(axis=2) + pad
-        return low, high
+        low, high = extremes(ratio, axis=2)
+        return low - pad, high + pad
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class Rows:
 
     position: Ints
     place: Ints
-    ray: Ints
+    which: Ints
     room: Ints
     first: Ints
     last: Ints
@@ -113,15 +117,14 @@ class Rows:
     feasible: Bools
     seen: Bools | None = None
 
-
-def ordered_pairs(size: int) -> tuple[Ints, Ints]:
-    """Return all ordered pairs of distinct states as two index arrays.
-
-    >>> ordered_pairs(2)
-    (array([0, 1]), array([1, 0]))
-    """
-    value, other = np.nonzero(~np.eye(size, dtype=bool))
-    return value.astype(np.int64), other.astype(np.int64)
+    def sides(self) -> Iterator[tuple[int, int, int, int, int, int, bool]]:
+        """Yield row, side, which, room, first, last and open of both sides of every row."""
+        for row, side in np.ndindex(*self.room.shape):
+            at = row, side
+            yield (
+                row, side, int(self.which[at]), int(self.room[at]), int(self.first[at]),
+                int(self.last[at]), bool(self.open[at]),
+            )  # fmt: skip
 
 
 SMALLEST = 1e-200
@@ -138,8 +141,8 @@ def deepest_steps(chain: MarkovChain, most: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def build_rays(chain: MarkovChain, steps: int) -> Rays:
-    """Return the left ray (0) and the right ray (1) of a homogeneous chain."""
+def build_side_laws(chain: MarkovChain, steps: int) -> SideLaws:
+    """Return the left which (0) and the right which (1) of a homogeneous chain."""
     kernels = np.stack([chain.transition.T, chain.transition])[None]
     products = np.empty((steps + 1, 2, chain.size, chain.size))
     products[0] = np.eye(chain.size)
@@ -147,11 +150,13 @@ def build_rays(chain: MarkovChain, steps: int) -> Rays:
         products[step + 1] = products[step] @ kernels[0]
     weights = np.stack([chain.initial, np.ones(chain.size)])
     stationary = isinstance(chain.start, str)
-    return Rays(kernels, products, weights, np.array([stationary, True]))
+    return SideLaws(kernels, products, weights, np.array([stationary, True]))
 
 
-def build_position_rays(chain: MarkovChain, positions: Ints, most: int, full: bool = False) -> Rays:
-    """Return, for a chain whose steps differ, left rays of all positions, then right rays.
+def build_position_side_laws(
+    chain: MarkovChain, positions: Ints, most: int, full: bool = False
+) -> SideLaws:
+    """Return, for a chain whose steps differ, left sides of all positions, then right sides.
 
     The sweep ends where the far records add less than the gap tolerance, unless ``full``; at
     ``most`` steps in any case.
@@ -178,15 +183,12 @@ def build_position_rays(chain: MarkovChain, positions: Ints, most: int, full: bo
             break
     weights = np.ones((2 * count, chain.size))
     weights[:count] = chain.marginals(records)[np.maximum(positions - len(kernels), 0)]
-    return Rays(np.array(kernels), np.array(products), weights, np.ones(2 * count, dtype=bool))
+    return SideLaws(np.array(kernels), np.array(products), weights, np.ones(2 * count, dtype=bool))
 
 
 def _spread(numerator: Array, denominator: Array) -> float:
     """Return the largest oscillation of ln numerator/denominator along the last axis."""
-    ratio = log_ratio(numerator, denominator)
-    known = ~np.isnan(ratio)
-    high = np.where(known, ratio, -np.inf).max(axis=-1)
-    low = np.where(known, ratio, np.inf).min(axis=-1)
+    low, high = extremes(log_ratio(numerator, denominator), axis=-1)
     if np.isinf(high).any() or np.isinf(low).any():
         return float("inf")
     return float((high - low).max())
@@ -197,14 +199,15 @@ def choose_steps(chain: MarkovChain, against: Against) -> int:
     """Return how many records to sweep so that the far ones add less than the gap tolerance.
 
     For a homogeneous chain the smallest T at which ln Q_T[x, .]/Q_T[x', .] oscillates by less
-    than a quarter of `GAP` on both rays and all pairs, doubling-searched; at most the length
+    than a quarter of `GAP` on both sides and all pairs, doubling-searched; at most the length
     minus one and `MAX_STEPS`. Where no T does (supports that never merge) a chain of any length
     is swept briefly, because no finite tail bound exists.
     """
     most = MAX_STEPS if chain.length is None else min(chain.length - 1, MAX_STEPS)
     if not chain.homogeneous:
         return most
-    least = int(_nearest(chain, against).max()) if isinstance(against, Adversary) else 0
+    check_inside(against, chain.length)
+    least = max(nearest_known(against))
     value, other = ordered_pairs(chain.size)
     powers = np.stack([chain.transition.T, chain.transition])
     apart = 0
@@ -237,125 +240,57 @@ def build_rows(chain: MarkovChain, steps: int, against: Against, ends: bool = Fa
     Where the gain of an open side grows with its length, as for all epsilon-DP algorithms, a
     target far from both ends stands for all; ``ends`` asks for the rows near the ends as well.
     """
-    value, other = ordered_pairs(chain.size)
     beyond, length = steps + 1, chain.length
+    side_laws = np.array([[0, 1]])
     if isinstance(against, Adversary):
-        return _explicit_rows(chain, steps, against)
-    seen, period = (None, 1) if isinstance(chain.start, str) else _supports(chain, beyond)
-    early = beyond + 1 if seen is None else len(seen)
+        check_inside(against, length)
+        target = np.array([against.target])
+        seen = supports(chain, against.target + 1, max(against.target - beyond, 0))
+        right = np.full(1, beyond) if length is None else length - 1 - target
+        return _rows(against, steps, target, right, side_laws, seen, np.array([len(seen) - 1]))
+    seen, period = np.ones((1, chain.size), dtype=bool), 1
+    if not isinstance(chain.start, str):
+        # a position past the last row looks, `beyond` records back, like one a few periods earlier
+        once, period = support_cycle(chain)
+        seen = supports(chain, len(once) + 1 + beyond + period)
+    given = len(seen) > 1
+    early = len(seen) if given else beyond + 1
     if length is None:
-        left = np.arange(early) if seen is not None else np.array([beyond])
+        left = np.arange(early) if given else np.array([beyond])
         right = np.full(len(left), beyond)
     else:
         left = np.arange(min(length, early))
         if ends or length <= 2 * beyond + 1:
             left = np.unique(np.concatenate([left, np.arange(max(0, length - early), length)]))
-        elif seen is None:
+        elif not given:
             left = np.array([length // 2])
         right = length - 1 - left
-    place = (
-        left
-        if seen is None
-        else np.where(left < early, left, early - period + (left - early) % period)
-    )
-    occur = np.ones((len(left), chain.size), dtype=bool) if seen is None else seen[place]
-    room = np.minimum(np.stack([left, right], axis=1), beyond)
-    return Rows(
-        position=left,
-        place=place,
-        ray=np.tile(np.array([0, 1]), (len(left), 1)),
-        room=room,
-        first=np.ones_like(room),
-        last=room if against == "any" else np.zeros_like(room),
-        open=np.ones(room.shape, dtype=bool),
-        feasible=occur[:, value] & occur[:, other],
-        seen=None if seen is None or seen.all() else seen,
-    )
+    last = len(seen) - period
+    place = np.where(left < len(seen), left, last + (left - len(seen)) % period)
+    return _rows(against, steps, left, right, np.tile(side_laws, (len(left), 1)), seen, place)
 
 
 def build_position_rows(chain: MarkovChain, positions: Ints, steps: int, against: Against) -> Rows:
     """Return the rows of a chain whose steps differ, one per position."""
-    value, other = ordered_pairs(chain.size)
-    records = chain.transition.shape[0] + 1
-    seen = chain.marginals(records) > 0
-    room = np.stack([positions, records - 1 - positions], axis=1)
-    first, last = np.ones_like(room), np.zeros_like(room)
-    free = np.ones(room.shape, dtype=bool)
+    check_inside(against, chain.length)
+    records, count = len(chain.transition) + 1, len(positions)
+    side_laws = np.stack([np.arange(count), count + np.arange(count)], axis=1)
+    seen = supports(chain, records)
+    return _rows(against, steps, positions, records - 1 - positions, side_laws, seen, positions)
+
+
+def _rows(
+    against: Against, steps: int, left: Ints, right: Ints, which: Ints, seen: Bools, place: Ints
+) -> Rows:
+    """Return rows with so many records left and right, from what the adversary may know there."""
+    value, other = ordered_pairs(seen.shape[1])
+    room = np.stack([left, right], axis=1)
+    first, last, free = np.ones_like(room), np.zeros_like(room), np.ones(room.shape, dtype=bool)
     if isinstance(against, Adversary):
-        near = _nearest(chain, against)
-        first, last = np.maximum(near, 1), near
-        free = near == 0
+        last = np.array([nearest_known(against)])
+        first, free = np.maximum(last, 1), last == 0
     elif against == "any":
         last = room
-    count = len(positions)
-    rays = np.arange(count)
-    return Rows(
-        position=positions,
-        place=positions,
-        ray=np.stack([rays, count + rays], axis=1),
-        room=np.minimum(room, steps + 1),
-        first=np.minimum(first, steps + 1),
-        last=np.minimum(last, steps + 1),
-        open=free,
-        feasible=seen[positions][:, value] & seen[positions][:, other],
-        seen=None if seen.all() else seen,
-    )
-
-
-def _supports(chain: MarkovChain, beyond: int) -> tuple[Bools, int]:
-    """Return which states can occur at each position, until the pattern repeats, and its period.
-
-    A position past the last row looks, ``beyond`` records back, like one a few periods earlier.
-    """
-    rows = [chain.initial > 0]
-    first: dict[bytes, int] = {}
-    arrows = (chain.transition > 0).astype(float)
-    while rows[-1].tobytes() not in first:
-        first[rows[-1].tobytes()] = len(rows) - 1
-        rows.append((rows[-1].astype(float) @ arrows) > 0)
-    period = len(rows) - 1 - first[rows[-1].tobytes()]
-    for _ in range(beyond + period):
-        rows.append((rows[-1].astype(float) @ arrows) > 0)
-    return np.array(rows), period
-
-
-def _nearest(chain: MarkovChain, against: Adversary) -> Ints:
-    """Return the distances of the nearest known records, left and right, 0 for none."""
-    last = max((against.target, *against.known))
-    if chain.length is not None and last >= chain.length:
-        raise InvalidInput(
-            f"the adversary names record {last}, but the chain has {chain.length} records, "
-            "counted from 0"
-        )
-    left = (against.target - record for record in against.known if record < against.target)
-    right = (record - against.target for record in against.known if record > against.target)
-    return np.array([[min(left, default=0), min(right, default=0)]])
-
-
-def recent_states(chain: MarkovChain, target: int, steps: int) -> Bools:
-    """Return which states can occur at the last ``steps`` + 1 records up to the target."""
-    count = min(target, steps + 1) + 1
-    if isinstance(chain.start, str):
-        return np.broadcast_to(chain.initial > 0, (count, chain.size))
-    seen = [chain.law(target - count + 1) > 0]
-    for record in range(target - count + 1, target):
-        seen.append((seen[-1].astype(float) @ (chain.step(record) > 0)) > 0)
-    return np.array(seen)
-
-
-def _explicit_rows(chain: MarkovChain, steps: int, against: Adversary) -> Rows:
-    value, other = ordered_pairs(chain.size)
-    target, near = against.target, _nearest(chain, against)
-    right = steps + 1 if chain.length is None else chain.length - 1 - target
-    laws = recent_states(chain, target, steps)
-    return Rows(
-        position=np.array([target]),
-        place=np.array([len(laws) - 1]),
-        ray=np.array([[0, 1]]),
-        room=np.minimum(np.array([[target, right]]), steps + 1),
-        first=np.minimum(np.maximum(near, 1), steps + 1),
-        last=np.minimum(near, steps + 1),
-        open=near == 0,
-        feasible=(laws[-1][value] & laws[-1][other])[None],
-        seen=None if laws.all() else laws,
-    )
+    room, first, last = (np.minimum(part, steps + 1) for part in (room, first, last))
+    feasible = seen[place][:, value] & seen[place][:, other]
+    return Rows(left, place, which, room, first, last, free, feasible, None if seen.all() else seen)

@@ -128,19 +128,11 @@ class Scope:
         return " ".join([f"{which}, {clock}", *window])
 
 
-def as_scope(scope: object) -> Scope:
-    """Return a `Scope` from None (everything) or any object with its fields."""
-    if scope is None:
-        return Scope()
-    if isinstance(scope, Scope):
-        return scope
-    names = ("by", "groups", "start", "end")
-    if not all(hasattr(scope, name) for name in names):
-        raise InvalidInput(
-            f"a Scope(by, groups, start, end) is required, found {type(scope).__name__}"
-        )
-    clock = {"clock": scope.clock} if hasattr(scope, "clock") else {}
-    return Scope(**{name: getattr(scope, name) for name in names}, **clock)
+def as_scope(scope: Scope | None) -> Scope:
+    """Return a scope, everything where there is none."""
+    if scope is None or isinstance(scope, Scope):
+        return scope or Scope()
+    raise InvalidInput(f"a Scope(by, groups, start, end) is required, found {type(scope).__name__}")
 
 
 def group_key(name: object) -> str:

@@ -16,25 +16,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from undertow.bounds.chains.known import Bools, log
 from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, freeze
+from undertow.numerics import ROUNDOFF, Array, freeze, log_sum
 
 __all__ = [
     "PLAIN",
     "Attack",
-    "Bools",
-    "Ints",
+    "ObservedChain",
     "Option",
-    "Watched",
-    "log",
     "primitive",
     "replayed",
     "watch",
 ]
-
-Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 PLAIN = 1e-60
 """Least probability with which messages are carried as plain numbers: past a positive step the
@@ -45,7 +40,7 @@ REPLAY_ERROR = 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class ObservedChain:
     """A chain and what is shown of its records.
 
     ``channels`` is Pr[output | state] with shape (n, k, m), or (1, k, m) where all records go
@@ -81,18 +76,6 @@ class Watched:
         """Return the channel of a record."""
         return np.asarray(self.channels[0 if len(self.channels) == 1 else record])
 
-    def supports(self, records: int) -> Bools:
-        """Return which states can occur at the first records, (records, k); nothing underflows."""
-        seen = np.empty((records, self.size), dtype=bool)
-        seen[0] = self.chain.initial > 0
-        for record in range(1, records):
-            arrows = self.chain.step(record - 1) > 0
-            seen[record] = (seen[record - 1].astype(float) @ arrows) > 0
-            if self.chain.homogeneous and (seen[record] == seen[record - 1]).all():
-                seen[record:] = seen[record]
-                break
-        return seen
-
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -118,7 +101,7 @@ class Attack:
         return (-1, self.left), (1, self.right)
 
 
-def watch(chain: MarkovChain, channels: object) -> Watched:
+def watch(chain: MarkovChain, channels: object) -> ObservedChain:
     """Return the chain with checked channels: one (k, m) matrix, or a stack (n, k, m).
 
     >>> watch(MarkovChain([[.9, .1], [.2, .8]]), [[.8, .2], [.3, .7]]).alike
@@ -138,7 +121,7 @@ def watch(chain: MarkovChain, channels: object) -> Watched:
                 f"there are channels for {len(stack)} records, but the chain has {length}"
             )
         length = len(stack)
-    return Watched(chain, stack, length)
+    return ObservedChain(chain, stack, length)
 
 
 def primitive(chain: MarkovChain) -> bool:
@@ -155,7 +138,9 @@ def primitive(chain: MarkovChain) -> bool:
     return bool(far.all())
 
 
-def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple[float, float]:
+def replayed(
+    observed: ObservedChain, attack: Attack, outputs: dict[int, int]
+) -> tuple[float, float]:
     """Return the log-likelihood ratio of some outputs as the attacker sees it, and its error.
 
     One forward pass over the records between the far ends of the sides, once with the outputs and
@@ -163,7 +148,7 @@ def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple
     error is that of a sum of products of non-negative numbers: `REPLAY_ERROR` roundings for each
     record, state and unit of the logarithms' size. -inf stands for an attack that cannot occur.
     """
-    hidden = _Hidden(watched)
+    hidden = _Hidden(observed)
     first = attack.target - attack.left.distance
     last = attack.target + attack.right.distance
     known = {
@@ -173,7 +158,7 @@ def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple
     }
     # rows: with outputs for value and other, without outputs for value and other
     pair = np.array([[attack.value], [attack.other]] * 2)
-    law = watched.chain.law(first) if first else watched.chain.initial
+    law = observed.chain.law(first) if first else observed.chain.initial
     table, large = np.tile(hidden.start(law), (4, 1)), 1.0
     for record in range(first, last + 1):
         if record > first:
@@ -182,7 +167,7 @@ def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple
             table = hidden.keep(table, hidden.state == known[record])
         if record == attack.target:
             table = hidden.keep(table, hidden.state == pair)
-        if record in outputs and (record not in known or watched.noise is not None):
+        if record in outputs and (record not in known or observed.noise is not None):
             table = hidden.show(table, record, outputs[record])
         peak = table.max(axis=1)
         nothing = peak == hidden.nothing
@@ -193,7 +178,7 @@ def replayed(watched: Watched, attack: Attack, outputs: dict[int, int]) -> tuple
     value = hidden.ratio(table)
     large = max(large, abs(value)) if math.isfinite(value) else large
     steps = last - first + 2
-    if attack.left.value is None and not isinstance(watched.chain.start, str):
+    if attack.left.value is None and not isinstance(observed.chain.start, str):
         steps += first  # the law of the first record carries roundings of its own
     return value, REPLAY_ERROR * steps * (hidden.size + 4 + large) * ROUNDOFF
 
@@ -205,14 +190,14 @@ class _Hidden:
     so small that this could happen.
     """
 
-    def __init__(self, watched: Watched) -> None:
-        self.watched = watched
-        base = np.arange(watched.size)
-        self.state = base if watched.noise is None else np.repeat(base, 2)
+    def __init__(self, observed: ObservedChain) -> None:
+        self.observed = observed
+        base = np.arange(observed.size)
+        self.state = base if observed.noise is None else np.repeat(base, 2)
         self.size = len(self.state)
-        least = watched.chain.transition.min()
-        shown = watched.channels[watched.channels > 0].min()
-        self.plain = watched.noise is None and least > PLAIN and shown > PLAIN
+        least = observed.chain.transition.min()
+        shown = observed.channels[observed.channels > 0].min()
+        self.plain = observed.noise is None and least > PLAIN and shown > PLAIN
         self.nothing = 0.0 if self.plain else -math.inf
         self.exponent = np.zeros(4, dtype=np.int64)
         self.steps: dict[int, Array] = {}
@@ -222,28 +207,28 @@ class _Hidden:
         return values if self.plain else log(values)
 
     def start(self, law: Array) -> Array:
-        if self.watched.noise is not None:
-            law = np.outer(law, self.watched.channels[0, 0]).ravel()  # Pr[keep], Pr[flip]
+        if self.observed.noise is not None:
+            law = np.outer(law, self.observed.channels[0, 0]).ravel()  # Pr[keep], Pr[flip]
         return self._number(law)
 
     def advance(self, table: Array, record: int) -> Array:
-        chain, noise = self.watched.chain, self.watched.noise
+        chain, noise = self.observed.chain, self.observed.noise
         if self.plain:
             return table @ chain.step(record)
         key = 0 if chain.homogeneous else record
         if key not in self.steps:
             step = chain.step(record)
             self.steps[key] = log(step if noise is None else np.asarray(np.kron(step, noise))).T
-        return _log_sum(table[:, None, :] + self.steps[key])
+        return log_sum(table[:, None, :] + self.steps[key], axis=2)
 
     def keep(self, table: Array, which: Bools) -> Array:
         return np.where(which, table, self.nothing)
 
     def show(self, table: Array, record: int, output: int) -> Array:
-        key = 0 if len(self.watched.channels) == 1 else record, output
+        key = 0 if len(self.observed.channels) == 1 else record, output
         if key not in self.weights:
-            seen = self.watched.channel(record)[:, output]
-            if self.watched.noise is not None:
+            seen = self.observed.channel(record)[:, output]
+            if self.observed.noise is not None:
                 seen = np.where((self.state ^ np.tile([0, 1], 2)) == output, 1.0, 0.0)
             one = np.ones(self.size)
             self.weights[key] = self._number(np.stack([seen, seen, one, one]))
@@ -260,23 +245,6 @@ class _Hidden:
         return table - common, float(size[np.isfinite(size)].max())
 
     def ratio(self, table: Array) -> float:
-        sums = log(table.sum(axis=1)) if self.plain else _log_sum(table)
+        sums = log(table.sum(axis=1)) if self.plain else log_sum(table, axis=1)
         powers = np.array([1, -1, -1, 1]) @ self.exponent
         return float(sums[0] - sums[1]) - float(sums[2] - sums[3]) + math.log(2) * int(powers)
-
-
-def _log_sum(terms: Array) -> Array:
-    """Return ln sum exp over the last axis."""
-    peak = terms.max(axis=-1)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    return np.asarray(peak + log(np.exp(terms - peak[..., None]).sum(axis=-1)))
-
-
-def log(values: Array) -> Array:
-    """Return the logarithm, -inf at 0 without a warning.
-
-    >>> log(np.array([1.0, 0.0]))
-    array([  0., -inf])
-    """
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(values))

@@ -22,9 +22,13 @@ def chain_leakage(
     >>> round(chain_leakage(RandomizedResponse.binary(.02, .02), chain, "any", 2).upper, 6)
     9.407942
     """
-    _check_fit(mechanism, chain)
     if isinstance(mechanism, Redaction):
         return redaction_leakage(mechanism, chain, against)
+    if mechanism.inputs != chain.size:
+        raise InvalidInput(
+            f"the mechanism is for {mechanism.inputs} states, the chain has {chain.size}; they "
+            "must agree"
+        )
     return local_leakage(mechanism, chain, against, effort)
 
 
@@ -41,19 +45,3 @@ def level_of(mechanism: LocalMechanism, model: SingleModel) -> PureDP:
             f"{model.describe()}; use a chain, or a ModelSet of chains"
         )
     return PureDP(flips_epsilon_upper(mechanism))
-
-
-def _check_fit(mechanism: LocalMechanism, chain: MarkovChain) -> None:
-    if isinstance(mechanism, Redaction):
-        rows, states = mechanism.probabilities.shape
-        if chain.length not in (None, rows):
-            raise InvalidInput(
-                f"the redaction is for {rows} records, the chain has {chain.length}; they must "
-                "agree"
-            )
-    else:
-        states = mechanism.matrix.shape[0] if isinstance(mechanism, RandomizedResponse) else 2
-    if states != chain.size:
-        raise InvalidInput(
-            f"the mechanism is for {states} states, the chain has {chain.size}; they must agree"
-        )

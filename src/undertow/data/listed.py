@@ -1,0 +1,47 @@
+"""Series that came in lists or arrays, as a release sees them: public facts, no table library."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from undertow.data.grid import Shape
+from undertow.data.scopes import Scope
+
+__all__ = ["Listed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The public facts about plain series: all of them are whole, and each is a person's.
+
+    >>> Listed((3, 5)).shape().longest
+    5
+    """
+
+    lengths: Sequence[int]
+
+    def shape(self) -> Shape:
+        """Return the public facts."""
+        sizes = [int(length) for length in self.lengths]
+        return Shape(
+            sum(sizes), len(sizes), max(sizes), gaps=False, series=max(sizes), shortest=min(sizes),
+            windowed=False, split=False,
+        )  # fmt: skip
+
+    def touched(self) -> tuple[Any, ...]:
+        """Return the fields of the scope: all records."""
+        return None, None, None, None, "time"
+
+    def scope(self) -> Scope:
+        """Return which records a release touches: all."""
+        return Scope()
+
+    def asked(self) -> dict[str, Any]:
+        """Return what is read, as JSON."""
+        return {"source": "the list of records"}
+
+    def identity(self) -> None:
+        """Return nothing: a list has neither persons nor times to be known by."""
+
+    def bounds(self) -> None:
+        """Return nothing: a list has no window."""
