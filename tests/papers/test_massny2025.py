@@ -14,7 +14,7 @@ from tests.contracts import local_oracles as judge
 from undertow.bounds.series.redaction import redaction_leakage
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
-from undertow.papers.findings import Compared, Improved, Outcome, Worst
+from undertow.papers.findings import Compared, Improved, Outcome, WorstCase
 from undertow.papers.massny2025 import formulas, guarantees
 from undertow.papers.massny2025.cases import (
     best_window,
@@ -231,7 +231,7 @@ def test_the_grid_search_is_private_and_tight(case):
 
 def test_a_broken_inequality_is_seen():
     """The claims could fail: an attacker's table that leaks more than epsilon is reported."""
-    tried = Worst()
+    tried = WorstCase()
     case = Case(0.2, 0.3, 4, 1, 0.1)
     open_table = Redaction([[1, 1], [0, 0], [0, 0], [0, 0]], 0)
     leak = redaction_leakage(open_table, MarkovChain(case.transition, length=4), "ignorant").upper

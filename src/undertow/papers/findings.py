@@ -6,14 +6,14 @@ No verdict is written down anywhere: each follows from two numbers and a toleran
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from undertow.errors import InvalidInput
 from undertow.papers.charts import Chart
 
 __all__ = [
-    "VERDICTS", "Claim", "Compared", "Data", "Finding", "Improved", "Outcome", "Parts", "Table",
-    "Verdict", "Worst",
+    "VERDICTS", "Claim", "Compared", "Finding", "Improved", "Listing", "Origin", "Outcome", "Parts",
+    "Verdict", "WorstCase",
 ]  # fmt: skip
 
 Verdict = Literal["reproduced", "differs", "corrected", "improved", "not improved"]
@@ -148,10 +148,10 @@ Finding = Compared | Claim | Improved
 
 
 @dataclass(slots=True)
-class Worst:
+class WorstCase:
     """The case, of all that are offered, in which a relation is closest to breaking or broken most.
 
-    >>> tried = Worst()
+    >>> tried = WorstCase()
     >>> for number in (1.0, 3.0, 2.0):
     ...     tried.offer(number, 2.5, f"epsilon {number:g}")
     >>> tried.claim("leakage").why, tried.broken, tried.tried
@@ -167,7 +167,9 @@ class Worst:
     _by: float = -math.inf
 
     @classmethod
-    def of(cls, found: Iterable[tuple[float, float, str]], relation: Relation = "<=") -> "Worst":
+    def of(
+        cls, found: Iterable[tuple[float, float, str]], relation: Relation = "<="
+    ) -> "WorstCase":
         """Return the worst of all; of several that are as bad, the first."""
         worst = cls(relation)
         for ours, theirs, where in found:
@@ -191,7 +193,7 @@ class Worst:
         return Compared(name, self.ours, self.theirs, tolerance, "derived")
 
 
-class Table(NamedTuple):
+class Listing(NamedTuple):
     """Numbers side by side: a title, the heads of its columns, and its rows as text."""
 
     title: str
@@ -200,13 +202,13 @@ class Table(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class Origin:
     """Whether a result was computed on the real data set, or on a synthetic stand-in."""
 
     real: bool
 
 
-Parts = Iterator[Finding | Chart | Table | Data | str]
+Parts = Iterator[Finding | Chart | Listing | Origin | str]
 """What a result yields: findings, charts, tables, which data it has seen, and notes (text)."""
 
 
@@ -221,16 +223,21 @@ class Outcome:
     charts: tuple[Chart, ...] = ()
     notes: tuple[str, ...] = ()
     data: Literal["none", "real", "stand-in"] = "none"
-    tables: tuple[Table, ...] = field(default=(), kw_only=True)
+    tables: tuple[Listing, ...] = field(default=(), kw_only=True)
 
     @classmethod
-    def of(cls, parts: Parts) -> "Outcome":
+    def of(cls, parts: Parts) -> Self:
         """Return the outcome of all that a result yields, each kind in its order.
 
-        >>> Outcome.of(iter(["a note", Claim("leakage", 1.0, 2.0), Data(real=True)])).data
+        >>> Outcome.of(iter(["a note", Claim("leakage", 1.0, 2.0), Origin(real=True)])).data
         'real'
         """
-        findings, charts, tables, notes = list[Finding](), list[Chart](), list[Table](), list[str]()
+        findings, charts, tables, notes = (
+            list[Finding](),
+            list[Chart](),
+            list[Listing](),
+            list[str](),
+        )
         data: Literal["none", "real", "stand-in"] = "none"
         for part in parts:
             match part:
@@ -238,9 +245,9 @@ class Outcome:
                     notes.append(part)
                 case Chart():
                     charts.append(part)
-                case Table():
+                case Listing():
                     tables.append(part)
-                case Data():
+                case Origin():
                     data = "real" if part.real else "stand-in"
                 case _:
                     findings.append(part)

@@ -21,7 +21,7 @@ from undertow.papers.chakrabarti2022.common import (
     values,
 )
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Parts, Worst
+from undertow.papers.findings import Claim, Compared, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 
 __all__ = ["fig2a", "fig2b", "printed_bound", "sec41", "sec43"]
@@ -213,7 +213,7 @@ def sec43(setting: Setting) -> Parts:
                 f"e^{shift:.4f}")  # fmt: skip
     yield Compared("the same beside e^eps / (min(q/r, r/q) + e^eps)", sure,
                    pointwise_bound(long.initial, 3.0), 1e-9, "derived")  # fmt: skip
-    worst = Worst()
+    worst = WorstCase()
     rng = np.random.default_rng([setting.seed, 3])
     for _ in range(20 if setting.quick else 300):
         one, two = rng.uniform(0.02, 0.49, size=2).tolist()

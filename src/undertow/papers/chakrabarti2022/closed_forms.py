@@ -23,7 +23,7 @@ from undertow.papers.chakrabarti2022.common import (
     values,
 )
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Improved, Parts, Worst
+from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 from undertow.planning.flips import ignorant_ratios
 from undertow.planning.search import calibrate
@@ -52,7 +52,7 @@ def drawn(setting: Setting, cases: int) -> list[tuple[float, float, float, float
 def thm1(setting: Setting) -> Parts:
     """Recompute Theorem 1 on random chains, flips and lengths, and how tight it is."""
     cases = drawn(setting, 150 if setting.quick else 3000)
-    worst, odd = Worst(), 0
+    worst, odd = WorstCase(), 0
     for q, r, rho0, rho1, length in cases:
         flips = RandomizedResponse.binary(rho0, rho1)
         found = leakage(flips, binary(q, r, length), "ignorant")
@@ -81,7 +81,7 @@ def lemma1(setting: Setting) -> Parts:
         for record in range(records):
             where = f"record {record + 1}, q {q:.3f}"
             found.append((float(each[:, record].max()), float(each[0, record]), where))
-    yield Worst.of(sorted(found, reverse=True)).claim("largest ratio beside that of all zeros")
+    yield WorstCase.of(sorted(found, reverse=True)).claim("largest ratio beside that of all zeros")
     yield f"All {len(outputs)} outputs of {records} records, {len(cases)} random chains."
 
 
@@ -181,7 +181,7 @@ def cor2(setting: Setting) -> Parts:
                        wrong="the middle of an odd number of records is number "
                        "ceil(n / 2)")  # fmt: skip
     thetas = (0.02, 0.1, 0.2, 0.35, 0.45) if setting.quick else np.linspace(0.01, 0.49, 49).tolist()
-    alone, known = Worst(), Worst()
+    alone, known = WorstCase(), WorstCase()
     for theta, epsilon in product(thetas, (0.5, 1.0, 2.0, 4.0, 8.0)):
         rho = approximate_flips(theta, epsilon)
         where = f"theta {theta:.3g}, epsilon {epsilon:g}, rho {rho:.4f}"

@@ -9,7 +9,7 @@ from undertow.models.markov import MarkovChain
 from undertow.papers.chakrabarti2022.common import KEY, binary, how, planned
 from undertow.papers.chakrabarti2022.hearts import Record, record_of
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Data, Improved, Parts, Table
+from undertow.papers.findings import Claim, Improved, Listing, Origin, Parts
 from undertow.papers.registry import Setting, result
 from undertow.plan import Plan
 from undertow.planning.flips import grained
@@ -74,11 +74,11 @@ def cost(setting: Setting) -> Parts:
             ]
     header = ("record", "epsilon", "method", "flips", "leaks to any", "share of 1, 95% +-",
               "Viterbi right")  # fmt: skip
-    yield Table("Flipped heart records: cost and error", header, tuple(rows))
+    yield Listing("Flipped heart records: cost and error", header, tuple(rows))
     yield ("Leakages are certified, against attackers who know any other records. Plain DP and "
            "Theorem 1 do not keep the promise. The error is half the interval of the estimated "
            "share of records in state 1.")  # fmt: skip
-    yield Data(records[0].real)
+    yield Origin(records[0].real)
 
 
 def _row(
@@ -127,4 +127,4 @@ def theta(setting: Setting) -> Parts:
         for step, a, b, leak in zip(grid, printed, exact, leaks, strict=True)
     )
     header = ("theta", "Theorem 1", "exact, any", "Theorem 1 leaks")
-    yield Table("Share of flipped records, symmetric chains, epsilon 4", header, rows)
+    yield Listing("Share of flipped records, symmetric chains, epsilon 4", header, rows)

@@ -18,7 +18,7 @@ from undertow.models.markov import MarkovChain
 from undertow.papers.chakrabarti2022.attackers import SIGMAS, printed_bound
 from undertow.papers.chakrabarti2022.common import FILES, KEY, binary, planned, values
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Data, Parts, Table
+from undertow.papers.findings import Claim, Compared, Listing, Origin, Parts
 from undertow.papers.registry import Setting, result
 from undertow.sanitizing import sanitize
 
@@ -107,7 +107,7 @@ def heartrate(setting: Setting) -> Parts:
                            cause=f"{ours:.6f} was cut off after four "
                            "digits, not rounded")  # fmt: skip
     yield "A state is 1 where the rate is at or above the mean of its record."
-    yield Data(records[0].real)
+    yield Origin(records[0].real)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,7 @@ def _chart(
 
 def _table(
     record: Record, ours: dict[float, _Runs], network: dict[float, tuple[float, float, int]]
-) -> Table:
+) -> Listing:
     q, r = record.steps
     rows = []
     for epsilon in EPSILONS:
@@ -315,7 +315,7 @@ def _table(
         )  # fmt: skip
     header = ("epsilon", "Viterbi", "sd of a run", "likeliest state", "LSTM", "printed bound",
               "corrected bound")  # fmt: skip
-    return Table(f"Share of records guessed right, {record.name}", header, tuple(rows))
+    return Listing(f"Share of records guessed right, {record.name}", header, tuple(rows))
 
 
 @result(KEY, "fig4a", "Viterbi and LSTM on synthetic data like N10")
@@ -332,7 +332,7 @@ def fig4a(setting: Setting) -> Parts:
 def fig4b(setting: Setting) -> Parts:
     """Recompute Figure 4 (b): attackers on the record with the high correlation."""
     record = record_of(setting, "high")
-    yield Data(record.real)
+    yield Origin(record.real)
     yield from _panel(setting, "fig4b", record, values("fig4")["N10"] if record.real else {})
 
 
@@ -340,7 +340,7 @@ def fig4b(setting: Setting) -> Parts:
 def fig4c(setting: Setting) -> Parts:
     """Recompute Figure 4 (c), and that more correlated data are reconstructed less well."""
     record, other = record_of(setting, "low"), record_of(setting, "high")
-    yield Data(record.real)
+    yield Origin(record.real)
     yield from _panel(setting, "fig4c", record, {})
     pairs = {
         epsilon: (_attacked(setting, other, epsilon), _attacked(setting, record, epsilon))

@@ -18,7 +18,7 @@ from undertow.papers.chakrabarti2022.common import (
     values,
 )
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Improved, Parts, Table, Worst
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 from undertow.planning.search import calibrate
 from undertow.queries import Series
@@ -77,8 +77,8 @@ def _parts(records: int) -> Parts:
                 case = f"{records} records, X_{target + 1}, known {named}, without X_{j + 1}"
                 part = strict if {j - 1, j + 1} & near else equal
                 part.append((losses[known], losses[less], case))
-    yield Worst.of(sorted(equal, reverse=True), "==").claim("part (a): largest change")
-    yield Worst.of(sorted(strict, reverse=True)).claim("part (b): worst change")
+    yield WorstCase.of(sorted(equal, reverse=True), "==").claim("part (a): largest change")
+    yield WorstCase.of(sorted(strict, reverse=True)).claim("part (b): worst change")
 
 
 def _shift(distance: int, value: int) -> float:
@@ -113,7 +113,7 @@ def _chart() -> Chart:
 @result(KEY, "lemma4", "What a neighbour's output tells when the record behind it is known")
 def lemma4(setting: Setting) -> Parts:
     """Recompute Lemma 4: 2 ((1-rho)(1-theta)^2 + rho theta^2) / ((1-theta)^2 + theta^2)."""
-    worst = Worst("==")
+    worst = WorstCase("==")
     for theta in np.linspace(0.02, 0.48, 12).tolist():
         for rho in np.linspace(0.02, 0.48, 12).tolist():
             stay, move = (1 - theta) ** 2, theta**2
@@ -143,7 +143,7 @@ def appendix(setting: Setting) -> Parts:
 @result(KEY, "sec3.3", "Can correlated noise help?")
 def sec33(setting: Setting) -> Parts:
     """Recompute section 3.3: XOR noise needs as many flips as independent noise, or fewer."""
-    worst = Worst("==")
+    worst = WorstCase("==")
     for theta, epsilon, totals in (
         (0.1, 4.0, (0.9, 0.7, 0.5)),
         (0.2, 2.0, (0.9, 0.7, 0.6)),
@@ -175,7 +175,7 @@ def sec33(setting: Setting) -> Parts:
         shown = (alone, single.expected_flips, chained.expected_flips, best.rho0 + best.rho1)
         rows.append((name, *(f"{value:.4f}" for value in shown)))
     header = ("chain", "Theorem 1", "independent, any", "XOR, any", "rho0 + rho1")
-    yield Table("Share of flipped records", header, tuple(rows))
+    yield Listing("Share of flipped records", header, tuple(rows))
     yield ("Against an attacker who knows nothing the noise is the same, as the paper says. "
            "Against all attackers independent flips need more (Theorem 2 fails), and noise with "
            "memory wins it back. The paper assumes rho0 + rho1 <= 1 and theta < rho0.")  # fmt: skip

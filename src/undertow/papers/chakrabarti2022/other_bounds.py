@@ -27,7 +27,7 @@ from undertow.papers.chakrabarti2022.common import (
     values,
 )
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Improved, Parts, Table, Worst
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 
 __all__ = ["eq5", "eq6", "fig3", "prop1"]
@@ -39,7 +39,7 @@ EXACT = 1e-9
 @result(KEY, "eq5", "Flips of plain differential privacy, and what they leak on a chain")
 def eq5(setting: Setting) -> Parts:
     """Recompute Equation 5, rho = 1 / (e^epsilon + 1), against attackers who know all or some."""
-    informed, alone = Worst("=="), Worst(">=")
+    informed, alone = WorstCase("=="), WorstCase(">=")
     for theta, epsilon in product((0.02, 0.1, 0.35, 0.45), (0.5, 1.0, 4.0)):
         chain, flips = binary(theta, theta, 30), flips_of(plain_flips(epsilon))
         informed.offer(leakage(flips, chain, "informed").upper, epsilon)
@@ -90,7 +90,7 @@ def prop1(setting: Setting) -> Parts:
         off = max(off, abs(zhao_constant(binary(theta, theta), steps) - closed))
     yield Claim("largest error of the closed ratio", off, 0.0, EXACT)
     thetas = (0.2, 0.35, 0.45) if setting.quick else np.linspace(0.05, 0.49, 23).tolist()
-    enough, needed = Worst(), Worst()
+    enough, needed = WorstCase(), WorstCase()
     for theta, epsilon in product(thetas, (0.5, 1.0, 2.0, 4.0, 8.0)):
         chain = binary(theta, theta, 30)
         try:
@@ -161,5 +161,5 @@ def fig3(setting: Setting) -> Parts:
     )
     header = ("epsilon", "plain DP", "Zhao", "simple rate", "Corollary 2", "any")
     yield Chart("fig3", "Flips by epsilon", (panel,), caption)
-    yield Table("Share of flipped records, theta = .35, 30 records", header, rows)
+    yield Listing("Share of flipped records, theta = .35, 30 records", header, rows)
     yield "Theirs are the paper's formulas, evaluated; the figure itself is not in the text."

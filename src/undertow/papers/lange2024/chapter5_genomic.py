@@ -10,7 +10,7 @@ from undertow.accuracy import failure_floor, impossible_alpha
 from undertow.bounds.enumeration import mechanism_leakage
 from undertow.models.pedigree import MENDEL, hardy_weinberg
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Improved, Parts, Table
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow.papers.lange2024.common import KEY, grid, shown, shown_values
 from undertow.papers.registry import Setting, result
 
@@ -67,7 +67,7 @@ def cor5_2(setting: Setting) -> Parts:
     yield "The leakage depends on the frequency p of B among founders, which the thesis leaves out."
     yield ("With one child, m epsilon is reached in the limit of frequent B; from four people on, "
            "(m - 1) epsilon is exact at p = 0.5.")  # fmt: skip
-    yield Table("Exact leakage of the BB count at epsilon 1", head, tuple(rows))
+    yield Listing("Exact leakage of the BB count at epsilon 1", head, tuple(rows))
 
 
 @result(KEY, "cor5.3", "No algorithm counts genotypes with an error of (m - 1) / 2 or less")
@@ -126,7 +126,7 @@ def sec5_3(setting: Setting) -> Parts:
         yield Improved(f"leakage of a line of {m} people, l = 3", leaks.upper, float(m))
         rows.append((str(m), shown(leaks.upper), "3", str(m)))
     yield Claim("growth by one generation, two people more", found[-1] - found[-2], 2.0)
-    yield Table("Lines of core families of three at epsilon 1", ("m", "exact", "l", "m epsilon"),
+    yield Listing("Lines of core families of three at epsilon 1", ("m", "exact", "l", "m epsilon"),
                 tuple(rows))  # fmt: skip
     yield ("The thesis hopes for a bound closer to l epsilon than to m epsilon. Lines of families "
            f"of three leak more than 3 epsilon already at m = 5, {leaks.upper:.4f} at m = {m}, and "

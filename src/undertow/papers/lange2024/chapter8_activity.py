@@ -9,7 +9,7 @@ import undertow as ut
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Data, Improved, Parts
+from undertow.papers.findings import Claim, Compared, Improved, Origin, Parts
 from undertow.papers.lange2024.common import (
     ACTIVITY,
     KEY,
@@ -133,7 +133,7 @@ def activity_data(setting: Setting) -> Parts:
                         (1.0, 9.0, 12.0))  # fmt: skip
     yield utility_table("Activity, a day of 288 intervals: count of active ones", _ACTIVE, day,
                         (1.0, 9.0, 12.0))  # fmt: skip
-    yield Data(found.real)
+    yield Origin(found.real)
 
 
 def _shares(states: "tuple[int, ...] | list[int]") -> Array:

@@ -7,7 +7,7 @@ from undertow.errors import NotSupported
 from undertow.models.pedigree import GENOTYPES, MENDEL, hardy_weinberg
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Compared, Data, Improved, Parts, Table
+from undertow.papers.findings import Compared, Improved, Listing, Origin, Parts
 from undertow.papers.lange2024.chapter5_genomic import nuclear
 from undertow.papers.lange2024.common import KEY, shown, shown_values, utility_table
 from undertow.papers.lange2024.samples import Genotypes, kin, loci, trios
@@ -91,7 +91,7 @@ def thousand_genomes(setting: Setting) -> Parts:
                         _epsilons(setting), absent=_ABSENT)  # fmt: skip
     yield utility_table("1000 Genomes as pairs of first cousins, p = 0.5: count of BB", _BB,
                         cousins(0.5), _epsilons(setting), absent=_ABSENT)  # fmt: skip
-    yield Data(found.real)
+    yield Origin(found.real)
 
 
 def _frequencies(found: Genotypes) -> Array:
@@ -152,6 +152,6 @@ def hapmap(setting: Setting) -> Parts:
     head = ("epsilon", "exact, p = 0.5", "exact, any p", "group", "mean count", "error, percent")
     yield utility_table("HapMap trios, p = 0.5: count of BB", _BB, model, _epsilons(setting),
                         absent=_ABSENT)  # fmt: skip
-    yield Table("HapMap trios: scale, and error relative to the mean count", head, tuple(rows))
+    yield Listing("HapMap trios: scale, and error relative to the mean count", head, tuple(rows))
     yield "One locus at a time; autosomal loci of the file, counts over all people with a call."
-    yield Data(real)
+    yield Origin(real)

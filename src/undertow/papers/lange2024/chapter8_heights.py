@@ -8,7 +8,7 @@ import numpy as np
 import undertow as ut
 from undertow.bounds.published.gaussian import published_gaussian_factor
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Data, Improved, Parts
+from undertow.papers.findings import Claim, Compared, Improved, Origin, Parts
 from undertow.papers.lange2024.common import KEY, shown_values, utility_table
 from undertow.papers.lange2024.samples import heights, scores
 from undertow.papers.registry import Setting, result
@@ -48,7 +48,7 @@ def fig18(setting: Setting) -> Parts:
     panel = Panel("", "epsilon", "mean squared error", lines, ("linear", "log"), (0.0, 20.0))
     yield Chart("fig18", "Sums of three heights", (panel,), "Clipped to 60 to 80 inches.")
     yield "The MSE of Laplace noise of scale b is 2 b^2: no noise was drawn for the curves."
-    yield Data(found.real)
+    yield Origin(found.real)
 
 
 @result(KEY, "data:galton", "Heights of 897 triples, clipped to [60, 80]")
@@ -83,7 +83,7 @@ def galton(setting: Setting) -> Parts:
     yield "Certified by exchange: clipped sums have no exact factor."
     yield utility_table("Galton, a triple, clipped to [60, 80]: sum", ut.Sum(low, high), model,
                         _EPSILONS, methods=_METHODS, absent=_ABSENT)  # fmt: skip
-    yield Data(found.real)
+    yield Origin(found.real)
 
 
 def _methods(model: Any, query: Any) -> Parts:
@@ -120,7 +120,7 @@ def galton_families(setting: Setting) -> Parts:
            "rows, as in the paper's code.")  # fmt: skip
     yield utility_table("Galton, 197 families, clipped to [0, 100]: sum", query, model, _EPSILONS,
                         methods=_METHODS, absent=_ABSENT)  # fmt: skip
-    yield Data(found.real)
+    yield Origin(found.real)
 
 
 @result(KEY, "data:kidiq", "Test scores of mothers and children: a promise that is not kept")
@@ -155,4 +155,4 @@ def kidiq(setting: Setting) -> Parts:
     yield "The experiment is of the paper that followed the thesis; group size 2, clip [0, 200]."
     yield utility_table("Kid-IQ, mother and child, clipped to [0, 200]: sum", ut.Sum(low, high),
                         model, _EPSILONS, methods=_METHODS, absent=_ABSENT)  # fmt: skip
-    yield Data(real)
+    yield Origin(real)

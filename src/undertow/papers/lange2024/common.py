@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from undertow.papers.findings import Table
+from undertow.papers.findings import Listing
 from undertow.papers.registry import printed
 from undertow.rounding import above
 
@@ -77,7 +77,7 @@ def utility_table(
     *,
     methods: Sequence[str] | None = None,
     absent: Sequence[str] = (),
-) -> Table:
+) -> Listing:
     """Return all methods at some epsilons: noise, error, cost against plain DP, what it leaks.
 
     ``cost`` is the expected error divided by that of plain DP; ``leaks`` the certified leakage
@@ -99,7 +99,7 @@ def utility_table(
             )
         rows += [(shown(epsilon), name, *("-" for _ in _HEAD[2:-1]), "not for this model")
                  for name in absent]  # fmt: skip
-    return Table(title, _HEAD, tuple(rows))
+    return Listing(title, _HEAD, tuple(rows))
 
 
 def _row(

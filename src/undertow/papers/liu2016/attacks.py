@@ -14,7 +14,7 @@ from undertow.bounds.dependence.separation import separation_upper
 from undertow.bounds.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Data, Improved, Parts, Table
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
 from undertow.papers.liu2016.checkins import (
     BAND,
     BANDS,
@@ -78,7 +78,7 @@ def thm2(setting: Setting) -> Parts:
         yield Claim(f"with social ties, epsilon {epsilon:g}: more than the guarantee",
                     _leaks(joint, scale), epsilon, relation=">=")  # fmt: skip
     yield OUTSIDE
-    yield Data(real)
+    yield Origin(real)
 
 
 @result("liu2016", "data:gowalla-attack", "Attack on check-ins, with and without social ties")
@@ -119,10 +119,10 @@ def gowalla_attack(setting: Setting) -> Parts:
     )  # fmt: skip
     yield Chart("liu2016-attack", "Attack on check-ins, after Figure 5", panels, OUTSIDE)
     head = ("epsilon", "noise (km)", "error w/o ties", "error with ties", "leaks w/o", "leaks with")
-    yield Table("Attack on check-ins: one person, three unknown friends", head, tuple(rows))
+    yield Listing("Attack on check-ins: one person, three unknown friends", head, tuple(rows))
     yield OUTSIDE
     yield f"Correlation of close friends: {correlation(joint):.2f}."
-    yield Data(real)
+    yield Origin(real)
 
 
 def _distribution(errors: Array, label: str) -> Line:
@@ -178,11 +178,11 @@ def gowalla(setting: Setting) -> Parts:
     yield Chart("liu2016-gowalla", "Noise for a sum over check-ins", (panel,))
     head = ("epsilon", "method", "scale (km)", "leaks, nothing known", "leaks, any known",
             "attack error w/o ties", "with ties")  # fmt: skip
-    yield Table("Check-ins of friends: noise of a sum", head, tuple(rows))
+    yield Listing("Check-ins of friends: noise of a sum", head, tuple(rows))
     yield ("The model: one person and three friends, independent of each other given the "
            "person, fitted to pairs of close friends. The mean absolute error of the "
            "sum is the scale.")  # fmt: skip
-    yield Data(real)
+    yield Origin(real)
 
 
 def _least(circle: Array, epsilon: float) -> float:

@@ -8,7 +8,7 @@ from undertow.bounds.series.redaction import influence, regions
 from undertow.bounds.series.regions import influences
 from undertow.channels import Redaction
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Improved, Parts, Table
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import ROUNDING, chain_of, leak_of, plan_of, shown
 from undertow.papers.massny2025.formulas import Case
@@ -233,7 +233,7 @@ def fig4(setting: Setting) -> Parts:
                 "there.")  # fmt: skip
     rows = [(name, chances, shown(case, name)) for name, chances in tables.items()]
     rows.append(("optimal, against any", strict, shown(case, "optimal", "any")))
-    yield Table("Chance of erasing a 0 at epsilon 1, and the share of records shown",
+    yield Listing("Chance of erasing a 0 at epsilon 1, and the share of records shown",
                 ("method", "t = 2", "t = 3", "t = 4", "t = 5", "utility"),
                 tuple((name, *(f"{chance:.4f}" for chance in chances[1:5]), f"{share:.6f}")
                       for name, chances, share in rows))  # fmt: skip

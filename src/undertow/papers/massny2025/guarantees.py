@@ -8,7 +8,7 @@ import numpy as np
 from undertow.bounds.series.redaction import window_bound
 from undertow.channels import Redaction
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Improved, Parts, Worst
+from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
     ROUNDING,
@@ -48,7 +48,7 @@ def thm1(setting: Setting) -> Parts:
         "relaxed 3R (Section IV-B)": theirs.relaxed_chance,
         "optimised 3R (Section V)": theirs.constant_by_grid,
     }
-    leaks = {name: Worst() for name in designs}
+    leaks = {name: WorstCase() for name in designs}
     apart = 0.0
     for case in draw_cases(setting.seed, count):
         for name, design in designs.items():
@@ -121,7 +121,7 @@ def thm2(setting: Setting) -> Parts:
                    window_bound(chain_of(case), case.p - 1, case.n, case.epsilon, printed=True),
                    theirs.theorem_two(case), ROUNDING, "derived")  # fmt: skip
     for sign, where in SIGNS.items():
-        tried = {1: Worst(), 2: Worst()}
+        tried = {1: WorstCase(), 2: WorstCase()}
         for drawn in _threshold_cases(setting.seed, count, sign):
             for shift, worst in tried.items():
                 bound = theirs.theorem_two(drawn, shift)
@@ -166,7 +166,7 @@ def alg1(setting: Setting) -> Parts:
     """Try Algorithm 1: its exact leakage, its stated utility, and the best windows beside it."""
     count = 150 if setting.quick else 3000
     extra = printed(KEY)["alg1"]
-    leaks, stated, gap = Worst(), Worst(), Worst()
+    leaks, stated, gap = WorstCase(), WorstCase(), WorstCase()
     wide = replace(NOT_CONVEX, n=30, p=12)
     for case in [*_threshold_cases(setting.seed + 10, count, "either"), OFF_BY_ONE, wide]:
         radii = theirs.algorithm_one(case)
@@ -221,7 +221,7 @@ def _stated_utility(case: Case, extra: dict[str, int]) -> float:
 def cor1(setting: Setting) -> Parts:
     """Try Corollary 1 with the halves of Theorem 1 and with the splits of Appendix B."""
     count = 60 if setting.quick else 1000
-    half, free, best = Worst(), Worst(), Worst()
+    half, free, best = WorstCase(), WorstCase(), WorstCase()
     for case in draw_cases(setting.seed + 20, count):
         paper = 1 - (sum(theirs.algorithm_one(case)) + 1) / case.n
         halves = shown(case, "3r-individual")

@@ -7,7 +7,7 @@ from undertow.bounds.series.regions import influences
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Parts, Worst
+from undertow.papers.findings import Claim, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
     ROUNDING,
@@ -30,7 +30,7 @@ def lemma1(setting: Setting) -> Parts:
     """Try Lemma 1 on random tables of erasure: leakage against influences of what can be shown."""
     count = 60 if setting.quick else 2000
     rng = np.random.default_rng(setting.seed)
-    worst = Worst()
+    worst = WorstCase()
     for case in draw_cases(setting.seed + 30, count):
         table = rng.choice([0.0, 0.3, 0.7, 1.0, 1.0], size=(case.n, 2))
         table[case.p - 1] = 1.0
@@ -82,7 +82,7 @@ def cor3(setting: Setting) -> Parts:
     """Try Corollary 3 on random chances of erasure that do not depend on the values."""
     count = 60 if setting.quick else 2000
     rng = np.random.default_rng(setting.seed)
-    below, apart = Worst(), 0.0
+    below, apart = WorstCase(), 0.0
     for case in draw_cases(setting.seed + 50, count):
         chances = rng.choice([0.0, 0.5, 1.0], size=case.n)
         chances[case.p - 1] = 1.0

@@ -7,7 +7,7 @@ import numpy as np
 from undertow.bounds.series.redaction import redaction_leakage
 from undertow.channels import Redaction
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Improved, Parts, Table, Worst
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
     PAPER,
@@ -43,7 +43,7 @@ def eq4(setting: Setting) -> Parts:
     """Try Eq. 4 at random chances of erasure, its proof as printed, and the constant optimum."""
     count = 80 if setting.quick else 2000
     rng = np.random.default_rng(setting.seed)
-    closest = Worst()
+    closest = WorstCase()
     for drawn in draw_cases(setting.seed + 80, count, shortest=3):
         case = Case(drawn.alpha, drawn.beta, drawn.n, 1, drawn.epsilon)
         medium, small = theirs.regions(case, True)
@@ -123,14 +123,14 @@ def sec5(setting: Setting) -> Parts:
         own = tuple(f"{shown(case, method):.6f}" for method in methods)
         rows.append((case.words, *own, f"{shown(case, 'optimal', 'any'):.6f}"))
     count = 25 if setting.quick else 1000
-    short = Worst()
+    short = WorstCase()
     for case in draw_cases(setting.seed + 90, count):
         for method in ("mq", *PAPER):
             short.offer(shown(case, method), shown(case), f"{case.words}: {method}")
     yield short.claim(f"no mechanism of the paper shows more, closest of {count} chains")
     header = ("setting", "Algorithm 1", "best window", "3R relaxed", "3R one chance",
               "3R each", "optimum", "optimum, any")  # fmt: skip
-    yield Table("Share of records shown, private record in the middle", header, tuple(rows))
+    yield Listing("Share of records shown, private record in the middle", header, tuple(rows))
     steps = np.linspace(0.1, 4.0, 20 if setting.quick else 118).round(4).tolist()
     base = TWO_SIDED[1]
     moved = [Case(base.alpha, base.beta, base.n, base.p, e) for e in steps]
@@ -181,7 +181,7 @@ def def1(setting: Setting) -> Parts:
         ))  # fmt: skip
     header = ("epsilon", "optimised 3R", "leaks to any", "optimum, ignorant", "leaks to any",
               "best window, any", "our plan, any")  # fmt: skip
-    yield Table("Share of records shown in the setting of Fig. 3, and what it leaks", header,
+    yield Listing("Share of records shown in the setting of Fig. 3, and what it leaks", header,
                 tuple(rows))  # fmt: skip
     steps = np.linspace(0.1, 4.0, 30 if setting.quick else 157).round(4).tolist()
     cases = [Case(0.01, 0.8, 10, 1, e) for e in steps]
@@ -213,7 +213,7 @@ def fn1(setting: Setting) -> Parts:
     """Try footnote 1: join the 3R mechanisms of two records by the larger chance of erasure."""
     count = 25 if setting.quick else 1000
     rng = np.random.default_rng(setting.seed)
-    worst = Worst()
+    worst = WorstCase()
     for case in draw_cases(setting.seed + 95, count, shortest=4):
         first, second = sorted(rng.choice(case.n, 2, replace=False).tolist())
         joint = _joined(case, (first, second))

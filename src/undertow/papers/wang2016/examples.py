@@ -6,7 +6,7 @@ import undertow as ut
 from undertow.data.table import Data
 from undertow.models.contagion import Contagion, household
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Data, Finding, Improved, Parts, Table
+from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Origin, Parts
 from undertow.papers.overlaps import merge_equal
 from undertow.papers.registry import Setting, printed, result
 from undertow.papers.wang2016.records import histogram_table
@@ -83,7 +83,7 @@ def flu(setting: Setting) -> Parts:
            f"{passed:g}.")  # fmt: skip
     head = ("people", "method", "scale", "leaks", "hides from one who knows")
     title = "Flu in a household, epsilon 1"
-    yield Table(title, head, tuple(rows))
+    yield Listing(title, head, tuple(rows))
 
 
 @result("wang2016", "ex:activity", "The activity of one person, five minutes apart")
@@ -109,7 +109,7 @@ def activity(setting: Setting) -> Parts:
     yield from findings
     yield from found.findings
     yield found.table
-    yield Data(real)
+    yield Origin(real)
 
 
 def activity_chain(setting: Setting) -> tuple[ut.MarkovChain, bool]:

@@ -13,7 +13,7 @@ import undertow as ut
 from undertow.data.series import read_numbers
 from undertow.errors import NotSupported
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Data, Finding, Improved, Parts, Table
+from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Origin, Parts
 from undertow.papers.registry import Setting, result
 
 __all__ = ["Utility", "count_table", "histogram_table", "power", "sleep"]
@@ -44,7 +44,7 @@ class Utility:
     """A utility table, what follows from it, and the best scale and error by epsilon."""
 
     findings: tuple[Finding, ...]
-    table: Table
+    table: Listing
     errors: dict[str, tuple[float, ...]]
     noise: dict[float, tuple[float, float]]
 
@@ -99,7 +99,7 @@ def histogram_table(
         )  # fmt: skip
     head = ("epsilon", "method", "protects", "scale", "error of a bin", "L1 error", "leaks")
     return Utility(
-        tuple(findings), Table(title, head, tuple(rows)),
+        tuple(findings), Listing(title, head, tuple(rows)),
         {name: tuple(values) for name, values in errors.items()}, noise,
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ def count_table(
         for name, scale in scales.items() if name not in ("exact", "exchange")
     )  # fmt: skip
     head = ("epsilon", "method", "protects", "scale", "error", "proved leakage")
-    return Utility(findings, Table(title, head, tuple(rows)), {}, {})
+    return Utility(findings, Listing(title, head, tuple(rows)), {}, {})
 
 
 def _release(
@@ -224,7 +224,7 @@ def _histograms(
     for number in numbers:
         yield from number.findings
         yield number.table
-    yield Data(real)
+    yield Origin(real)
 
 
 def read_nights(path: Path) -> list[list[Hashable]]:

@@ -13,7 +13,7 @@ from undertow.bounds.enumeration import (
 )
 from undertow.models.contagion import household
 from undertow.numerics import Array
-from undertow.papers.findings import Claim, Compared, Improved, Parts, Table
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow.papers.registry import Setting, result
 
 __all__ = ["ACTIVITY", "sec32", "thm32", "thm44"]
@@ -122,7 +122,7 @@ def thm44(setting: Setting) -> Parts:
     return _kept(setting, "quilt", (1.0, 6.0), note)
 
 
-def _known_table(chain: ut.MarkovChain, method: Literal["quilt", "wasserstein"]) -> Table:
+def _known_table(chain: ut.MarkovChain, method: Literal["quilt", "wasserstein"]) -> Listing:
     """Return what a published plan leaks to attackers who know nothing, and who know anything."""
     rows = []
     for epsilon in (1.0, 4.0, 8.0, 12.0):
@@ -131,4 +131,4 @@ def _known_table(chain: ut.MarkovChain, method: Literal["quilt", "wasserstein"])
         knowing = ut.leakage(plan.mechanism, chain, "any").lower
         rows.append((f"{epsilon:g}", f"{plan.noise.scale:.4f}", f"{alone:.4f}", f"{knowing:.4f}"))
     title = f"Activity count, method {method}: what it leaks, by what the attacker knows"
-    return Table(title, ("epsilon", "scale", "nothing known", "any records known"), tuple(rows))
+    return Listing(title, ("epsilon", "scale", "nothing known", "any records known"), tuple(rows))
