@@ -9,7 +9,16 @@ import pytest
 from undertow.errors import InvalidInput
 from undertow.papers import registry, store
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import VERDICTS, Claim, Compared, Improved, Outcome
+from undertow.papers.findings import (
+    VERDICTS,
+    Claim,
+    Compared,
+    Improved,
+    Listing,
+    Origin,
+    Outcome,
+    WorstCase,
+)
 from undertow.papers.pages import manifest
 from undertow.papers.registry import Result, Setting, recompute
 
@@ -47,6 +56,24 @@ def test_an_outcome_needs_numbers():
     assert two.verdicts == {"reproduced": 1, "corrected": 1}
 
 
+def test_an_outcome_is_the_sum_of_its_parts():
+    table = Listing("Errors", ("method",), (("exact",),))
+    chart = Chart("chart", "A chart", ())
+    claims = [Claim("a", 1.0, 2.0), Claim("b", 1.0, 2.0)]
+    made = Outcome.of(iter(["one", claims[0], chart, table, Origin(real=False), claims[1], "two"]))
+    assert made == Outcome(tuple(claims), (chart,), ("one", "two"), "stand-in", tables=(table,))
+    assert Outcome.of(iter(claims)).data == "none"
+
+
+@pytest.mark.parametrize(("relation", "found"), [("<=", "c"), (">=", "a"), ("==", "a")])
+def test_the_worst_case_is_kept(relation, found):
+    cases = [(1.0, 4.0, "a"), (1.0, 4.0, "as bad"), (4.0, 4.0, "b"), (6.0, 4.0, "c")]
+    worst = WorstCase.of(cases, relation)
+    assert (worst.where, worst.tried) == (found, 4)
+    assert worst.claim("x") == Claim("x", worst.ours, worst.theirs, 1e-9, relation, found)
+    assert worst.compared("x", 0.5) == Compared("x", worst.ours, worst.theirs, 0.5, "derived")
+
+
 CALLS: list[int] = []
 
 
@@ -70,7 +97,7 @@ def computed(setting):
         (Chart("chart", "A chart", (panel, bars, points), "caption"),),
         ("a note",),
         "real" if setting.data else "stand-in",
-        tables=(("Errors", ("method", "error"), (("exact", "4.0"),)),),
+        tables=(Listing("Errors", ("method", "error"), (("exact", "4.0"),)),),
     )
 
 

@@ -14,10 +14,9 @@ from tests.contracts import local_oracles as judge
 from undertow.bounds.series.redaction import redaction_leakage
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
-from undertow.papers.findings import Claim, Compared, Improved, Outcome
+from undertow.papers.findings import Compared, Improved, Outcome, WorstCase
 from undertow.papers.massny2025 import formulas, guarantees
 from undertow.papers.massny2025.cases import (
-    Worst,
     best_window,
     chain_of,
     draw_cases,
@@ -232,13 +231,14 @@ def test_the_grid_search_is_private_and_tight(case):
 
 def test_a_broken_inequality_is_seen():
     """The claims could fail: an attacker's table that leaks more than epsilon is reported."""
-    tried = Worst()
+    tried = WorstCase()
     case = Case(0.2, 0.3, 4, 1, 0.1)
     open_table = Redaction([[1, 1], [0, 0], [0, 0], [0, 0]], 0)
     leak = redaction_leakage(open_table, MarkovChain(case.transition, length=4), "ignorant").upper
-    tried.offer(leak, case.epsilon, case)
+    tried.offer(leak, case.epsilon, case.words)
     assert tried.broken == 1
-    assert Claim("leak", tried.ours, tried.theirs, witness=tried.words).verdict == "corrected"
+    assert tried.claim("leak").verdict == "corrected"
+    assert tried.claim("leak").why == case.words
 
 
 def test_another_seed_gives_the_same_verdicts_on_theorems():

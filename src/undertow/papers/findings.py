@@ -4,13 +4,17 @@ No verdict is written down anywhere: each follows from two numbers and a toleran
 """
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Self
 
 from undertow.errors import InvalidInput
 from undertow.papers.charts import Chart
 
-__all__ = ["VERDICTS", "Claim", "Compared", "Finding", "Improved", "Outcome", "Verdict"]
+__all__ = [
+    "VERDICTS", "Claim", "Compared", "Finding", "Improved", "Listing", "Origin", "Outcome", "Parts",
+    "Verdict", "WorstCase",
+]  # fmt: skip
 
 Verdict = Literal["reproduced", "differs", "corrected", "improved", "not improved"]
 
@@ -20,6 +24,12 @@ VERDICTS: tuple[Verdict, ...] = (
 """All verdicts, in the order of tables."""
 
 Source = Literal["printed", "digitised", "derived", "code"]
+Relation = Literal["<=", ">=", "=="]
+
+
+def _broken_by(relation: Relation, ours: float, theirs: float) -> float:
+    """Return by how much a relation is missed, negative where it holds with room to spare."""
+    return {"<=": ours - theirs, ">=": theirs - ours, "==": abs(ours - theirs)}[relation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +88,13 @@ class Claim:
     ours: float
     theirs: float
     tolerance: float = 1e-9
-    relation: Literal["<=", ">=", "=="] = "<="
+    relation: Relation = "<="
     witness: str = ""
 
     @property
     def holds(self) -> bool:
         """Whether the claim held for what was computed."""
-        apart = self.ours - self.theirs
-        match self.relation:
-            case "<=":
-                return apart <= self.tolerance
-            case ">=":
-                return apart >= -self.tolerance
-            case "==":
-                return abs(apart) <= self.tolerance
+        return _broken_by(self.relation, self.ours, self.theirs) <= self.tolerance
 
     @property
     def verdict(self) -> Verdict:
@@ -144,6 +147,71 @@ class Improved:
 Finding = Compared | Claim | Improved
 
 
+@dataclass(slots=True)
+class WorstCase:
+    """The case, of all that are offered, in which a relation is closest to breaking or broken most.
+
+    >>> tried = WorstCase()
+    >>> for number in (1.0, 3.0, 2.0):
+    ...     tried.offer(number, 2.5, f"epsilon {number:g}")
+    >>> tried.claim("leakage").why, tried.broken, tried.tried
+    ('epsilon 3', 1, 3)
+    """
+
+    relation: Relation = "<="
+    ours: float = 0.0
+    theirs: float = 0.0
+    where: str = ""
+    tried: int = 0
+    broken: int = 0
+    _by: float = -math.inf
+
+    @classmethod
+    def of(
+        cls, found: Iterable[tuple[float, float, str]], relation: Relation = "<="
+    ) -> "WorstCase":
+        """Return the worst of all; of several that are as bad, the first."""
+        worst = cls(relation)
+        for ours, theirs, where in found:
+            worst.offer(ours, theirs, where)
+        return worst
+
+    def offer(self, ours: float, theirs: float, where: str = "") -> None:
+        """Take one more pair of numbers, and where it is found."""
+        by = _broken_by(self.relation, ours, theirs)
+        self.tried += 1
+        self.broken += by > 1e-9
+        if by > self._by:
+            self.ours, self.theirs, self.where, self._by = ours, theirs, where, by
+
+    def claim(self, name: str, tolerance: float = 1e-9) -> Claim:
+        """Return the relation at its worst, to be judged."""
+        return Claim(name, self.ours, self.theirs, tolerance, self.relation, self.where)
+
+    def compared(self, name: str, tolerance: float) -> Compared:
+        """Return the pair that is farthest apart, theirs a formula of the paper."""
+        return Compared(name, self.ours, self.theirs, tolerance, "derived")
+
+
+class Listing(NamedTuple):
+    """Numbers side by side: a title, the heads of its columns, and its rows as text."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whether a result was computed on the real data set, or on a synthetic stand-in."""
+
+    real: bool
+
+
+Parts = Iterator[Finding | Chart | Listing | Origin | str]
+"""What a result yields: findings, charts, tables, which data it has seen, and notes (text)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What the recomputation of one result gave: findings, charts, and remarks.
@@ -155,9 +223,35 @@ class Outcome:
     charts: tuple[Chart, ...] = ()
     notes: tuple[str, ...] = ()
     data: Literal["none", "real", "stand-in"] = "none"
-    tables: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]], ...] = field(
-        default=(), kw_only=True
-    )
+    tables: tuple[Listing, ...] = field(default=(), kw_only=True)
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """Return the outcome of all that a result yields, each kind in its order.
+
+        >>> Outcome.of(iter(["a note", Claim("leakage", 1.0, 2.0), Origin(real=True)])).data
+        'real'
+        """
+        findings, charts, tables, notes = (
+            list[Finding](),
+            list[Chart](),
+            list[Listing](),
+            list[str](),
+        )
+        data: Literal["none", "real", "stand-in"] = "none"
+        for part in parts:
+            match part:
+                case str():
+                    notes.append(part)
+                case Chart():
+                    charts.append(part)
+                case Listing():
+                    tables.append(part)
+                case Origin():
+                    data = "real" if part.real else "stand-in"
+                case _:
+                    findings.append(part)
+        return cls(tuple(findings), tuple(charts), tuple(notes), data, tables=tuple(tables))
 
     def __post_init__(self) -> None:
         """Refuse an outcome without findings, and findings that are no numbers."""

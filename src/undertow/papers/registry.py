@@ -5,14 +5,15 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from hashlib import sha256
 from importlib import import_module, resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from undertow.errors import InvalidInput
-from undertow.papers.findings import Outcome
+from undertow.papers.findings import Outcome, Parts
 
 __all__ = ["PAPERS", "Result", "Run", "Setting", "find_results", "printed", "recompute", "result"]
 
@@ -83,33 +84,44 @@ _KINDS = (
 )  # fmt: skip
 
 
-def result(paper: str, item: str, title: str) -> Callable[[Compute], Compute]:
-    """Register a function that recomputes one result: ``@result("wang2016", "fig2a", "...")``."""
+def result(paper: str, item: str, title: str) -> Callable[[Callable[[Setting], Parts]], Compute]:
+    """Register a generator of the parts of a result: ``@result("wang2016", "fig2a", "...")``.
 
-    def register(compute: Compute) -> Compute:
+    The function is replaced by one that returns the outcome of its parts.
+    """
+
+    def register(parts: Callable[[Setting], Parts]) -> Compute:
+        def compute(setting: Setting) -> Outcome:
+            return Outcome.of(parts(setting))
+
         made = Result(paper, item, title, compute)
         if paper not in PAPERS or made.id in _FOUND:
             raise InvalidInput(f"{made.id} is no new result of a known paper")
         _FOUND[made.id] = made
-        return compute
+        return wraps(parts)(compute)
 
     return register
+
+
+def _modules(paper: str) -> list[Traversable]:
+    """Return the files with the code of a paper."""
+    package = resources.files("undertow.papers").joinpath(paper)
+    return [file for file in package.iterdir() if re.fullmatch(r"[a-z]\w*\.py", file.name)]
 
 
 @cache
 def _sources(paper: str) -> tuple[str, ...]:
     """Return all files of a paper: its code and its printed values."""
-    folder = resources.files("undertow.papers")
-    package = folder.joinpath(paper)
-    files = [file for file in package.iterdir() if file.name.endswith(".py")]
-    files.append(folder.joinpath("printed", f"{paper}.toml"))
-    return tuple(file.read_text(encoding="utf-8") for file in sorted(files, key=lambda f: f.name))
+    values = resources.files("undertow.papers").joinpath("printed", f"{paper}.toml")
+    files = sorted([*_modules(paper), values], key=lambda file: file.name)
+    return tuple(file.read_text(encoding="utf-8") for file in files)
 
 
 @cache
 def _all() -> dict[str, Result]:
     for paper in PAPERS:
-        import_module(f"undertow.papers.{paper}")
+        for file in _modules(paper):
+            import_module(f"undertow.papers.{paper}.{file.name.removesuffix('.py')}")
     listed = sorted(_FOUND.values(), key=lambda found: (PAPERS.index(found.paper), _place(found)))
     return {found.id: found for found in listed}
 

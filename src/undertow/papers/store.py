@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Outcome
 from undertow.papers.registry import Result, Run, Setting, recompute
 
 __all__ = ["reproduce"]
@@ -71,7 +71,7 @@ def _stored(path: Path, found: Result) -> Run | None:
             tuple(body["notes"]),
             body["data"],
             tables=tuple(
-                (title, tuple(head), tuple(tuple(row) for row in rows))
+                Listing(title, tuple(head), tuple(tuple(row) for row in rows))
                 for title, head, rows in body["tables"]
             ),
         )

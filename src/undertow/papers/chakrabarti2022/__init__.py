@@ -3,14 +3,3 @@
 The paper's mechanism is right about an attacker who knows no other record, and wrong about those
 who know some (Theorem 2). Records are counted from 1 in the paper and in titles, from 0 in code.
 """
-
-from undertow.papers.chakrabarti2022 import (
-    attackers,
-    closed_forms,
-    costs,
-    hearts,
-    known_records,
-    other_bounds,
-)
-
-__all__ = ["attackers", "closed_forms", "costs", "hearts", "known_records", "other_bounds"]

@@ -11,22 +11,23 @@ from undertow.auditing.posteriors import posteriors
 from undertow.auditing.promises import average_bound, pointwise_bound
 from undertow.auditing.rates import success_rate
 from undertow.bounds.published.series import plain_flips
-from undertow.channels import RandomizedResponse
-from undertow.papers.chakrabarti2022.common import FILES, KEY, binary, planned, ratios, values
+from undertow.papers.chakrabarti2022.common import (
+    FILES,
+    KEY,
+    binary,
+    flips_of,
+    planned,
+    ratios,
+    values,
+)
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Outcome
+from undertow.papers.findings import Claim, Compared, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 
 __all__ = ["fig2a", "fig2b", "printed_bound", "sec41", "sec43"]
 
 SIGMAS = 4.0
 """Standard errors that a simulated share may be away: a false alarm in 16,000 rows."""
-
-
-def flips_of(epsilon: float) -> RandomizedResponse:
-    """Return flips of plain differential privacy, Equation 5."""
-    rho = plain_flips(epsilon)
-    return RandomizedResponse.binary(rho, rho)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class _Point:
 def _points(setting: Setting) -> list[_Point]:
     told = values("fig2")
     runs, epsilon = told["runs"], told["epsilon"]
-    flips, target = flips_of(epsilon), told["target"] - 1
+    flips, target = flips_of(plain_flips(epsilon)), told["target"] - 1
     found = []
     for theta, alone, aware in zip(
         runs["theta"], runs["single_bit"], runs["correlation_aware"], strict=True
@@ -69,7 +70,7 @@ def _spread(setting: Setting, theta: float) -> float:
     Success varies much more between databases than between outputs of one.
     """
     told = values("fig2")
-    flips, target = flips_of(told["epsilon"]), told["target"] - 1
+    flips, target = flips_of(plain_flips(told["epsilon"])), told["target"] - 1
     chain = binary(theta, theta, told["records"])
     rng = np.random.default_rng([setting.seed, 2, round(1000 * theta)])
     databases, outputs = (60, 40) if setting.quick else (400, 200)
@@ -92,55 +93,37 @@ def _odds(chance: float) -> float:
 
 
 @result(KEY, "fig2a", "Chance to recover X_15 of 30 records, by theta; flips of DP level .5")
-def fig2a(setting: Setting) -> Outcome:
+def fig2a(setting: Setting) -> Parts:
     """Recompute Figure 2 (a) exactly, by weighing all outputs, beside the authors' simulation."""
     points = _points(setting)
-    findings: list[Finding] = [
-        Compared(
-            f"correlation-aware, theta {p.theta:g}", p.aware, p.shown_aware,
-            SIGMAS * p.spread_aware, "code", cause="more than four standard errors apart",
-        )
-        for p in points
-    ]  # fmt: skip
+    for p in points:
+        yield Compared(f"correlation-aware, theta {p.theta:g}", p.aware, p.shown_aware,
+                       SIGMAS * p.spread_aware, "code",
+                       cause="more than four standard errors apart")  # fmt: skip
     far = max(points, key=lambda p: abs(p.alone - p.shown_alone))
-    findings.append(
-        Compared(
-            f"single bit, farthest (theta {far.theta:g})", far.alone, far.shown_alone,
-            SIGMAS * far.spread_alone, "code", cause="more than four standard errors apart",
-        )
-    )  # fmt: skip
+    yield Compared(f"single bit, farthest (theta {far.theta:g})", far.alone, far.shown_alone,
+                   SIGMAS * far.spread_alone, "code",
+                   cause="more than four standard errors apart")  # fmt: skip
     epsilon = values("fig2")["epsilon"]
     bound = average_bound([0.5, 0.5], epsilon)
-    chart = _chart("fig2a", "success probability", points, lambda chance: chance, bound)
-    return Outcome(
-        tuple(findings),
-        (chart,),
-        (
-            FILES,
-            (
-                "Tolerances are four standard errors of the experiment as printed (100 databases, "
-                "1000 outputs each), found by repeating it. Shares in the file are multiples of "
-                "1/200000, so it was run with twice as many."
-            ),
-        ),
-    )
+    yield _chart("fig2a", "success probability", points, lambda chance: chance, bound)
+    yield FILES
+    yield ("Tolerances are four standard errors of the experiment as printed (100 databases, 1000 "
+           "outputs each), found by repeating it. Shares in the file are multiples of 1/200000, so "
+           "it was run with twice as many.")  # fmt: skip
 
 
 @result(KEY, "fig2b", "Epsilon charged by recovering X_15 of 30 records, by theta")
-def fig2b(setting: Setting) -> Outcome:
+def fig2b(setting: Setting) -> Parts:
     """Recompute Figure 2 (b): the log odds of the chances of Figure 2 (a)."""
     points = _points(setting)
-    findings = tuple(
-        Compared(
-            f"correlation-aware, theta {p.theta:g}", _odds(p.aware), _odds(p.shown_aware),
-            SIGMAS * p.spread_aware / (p.aware * (1 - p.aware)), "code",
-            cause="more than four standard errors apart",
-        )
-        for p in points
-    )  # fmt: skip
+    for p in points:
+        yield Compared(f"correlation-aware, theta {p.theta:g}", _odds(p.aware),
+                       _odds(p.shown_aware), SIGMAS * p.spread_aware / (p.aware * (1 - p.aware)),
+                       "code", cause="more than four standard errors apart")  # fmt: skip
     epsilon = values("fig2")["epsilon"]
-    chart = _chart("fig2b", "epsilon charged", points, _odds, epsilon)
-    return Outcome(findings, (chart,), (FILES,))
+    yield _chart("fig2b", "epsilon charged", points, _odds, epsilon)
+    yield FILES
 
 
 def _chart(
@@ -154,7 +137,7 @@ def _chart(
     x = tuple(p.theta for p in points)
     grid = tuple(np.linspace(0.005, 0.5, 34).tolist())
     told = values("fig2")
-    flips, target = flips_of(told["epsilon"]), told["target"] - 1
+    flips, target = flips_of(plain_flips(told["epsilon"])), told["target"] - 1
     chains = [binary(theta, theta, told["records"]) for theta in grid]
     aware = tuple(scale(success_rate(flips, chain, target)) for chain in chains)
     lines = (
@@ -169,11 +152,11 @@ def _chart(
 
 
 @result(KEY, "sec4.1", "Differential privacy does not bound attackers who use the correlation")
-def sec41(setting: Setting) -> Outcome:
+def sec41(setting: Setting) -> Parts:
     """Recompute section 4.1: the bound e^epsilon / (1 + e^epsilon), and who stays below it."""
     told = values("fig2")
     epsilon, target = told["epsilon"], told["target"] - 1
-    flips, bound = flips_of(epsilon), average_bound([0.5, 0.5], epsilon)
+    flips, bound = flips_of(plain_flips(epsilon)), average_bound([0.5, 0.5], epsilon)
     thetas = told["runs"]["theta"]
     chains = [binary(theta, theta, told["records"]) for theta in thetas]
     alone = max(success_rate(flips, chain, target, attacker="single-bit") for chain in chains)
@@ -182,14 +165,12 @@ def sec41(setting: Setting) -> Outcome:
     grid = np.linspace(0.02, 0.48, 24).tolist()
     needed = [planned(binary(theta, theta), epsilon).expected_flips for theta in grid]
     rise = max(later - sooner for sooner, later in itertools.pairwise(needed))
-    findings = (
-        Compared("bound on the success", bound, told["bound"], 5e-4),
-        Claim("largest success of the single-bit attacker", alone, bound),
-        Claim("largest success of the correlation-aware attacker", aware, bound, relation=">="),
-        Claim("largest epsilon charged, beside twice the level", _odds(aware), doubled, 0, ">="),
-        Claim("flips for epsilon .5 fall with theta: largest rise", rise, 0.0, 0),
-    )
-    return Outcome(findings, notes=("Exact chances over all outputs of 30 records.",))
+    yield Compared("bound on the success", bound, told["bound"], 5e-4)
+    yield Claim("largest success of the single-bit attacker", alone, bound)
+    yield Claim("largest success of the correlation-aware attacker", aware, bound, relation=">=")
+    yield Claim("largest epsilon charged, beside twice the level", _odds(aware), doubled, 0, ">=")
+    yield Claim("flips for epsilon .5 fall with theta: largest rise", rise, 0.0, 0)
+    yield "Exact chances over all outputs of 30 records."
 
 
 def printed_claim() -> float:
@@ -207,69 +188,41 @@ def printed_bound(q: float, r: float, epsilon: float) -> float:
 
 
 @result(KEY, "sec4.3", "The bound on the success of attackers (refuted)")
-def sec43(setting: Setting) -> Outcome:
+def sec43(setting: Setting) -> Parts:
     """Recompute the bound of section 4.3 on two attackers, and the two that replace it."""
     low = values("fig4")["low"]
     q, r = low["q"], low["r"]
-    findings: list[Finding] = []
     prior = float(binary(q, r).initial.max())
-    findings.append(
-        Claim(
-            "always guess the commoner state, N5, epsilon .5",
-            prior,
-            printed_bound(q, r, 0.5),
-            witness="no output is looked at, so any epsilon is kept",
-        )
-    )
+    yield Claim("always guess the commoner state, N5, epsilon .5", prior, printed_bound(q, r, 0.5),
+                witness="no output is looked at, so any epsilon is kept")  # fmt: skip
     chain = binary(q, r, 9)
     plan = planned(chain, 1.0, corrected=True)
     best = max(success_rate(plan.mechanism, chain, record) for record in range(9))
-    findings += [
-        Claim(
-            "nine records of N5's chain, epsilon 1: best guess of one of them",
-            best,
-            printed_bound(q, r, 1.0),
-            witness=f"flips of {plan.expected_flips:.6f} that keep epsilon 1 against any attacker",
-        ),
-        Claim("the same beside max(pi, e^eps / (1 + e^eps))", best,
-              average_bound(chain.initial, 1.0)),
-    ]  # fmt: skip
+    yield Claim("nine records of N5's chain, epsilon 1: best guess of one of them", best,
+                printed_bound(q, r, 1.0), witness=f"flips of {plan.expected_flips:.6f} that keep "
+                "epsilon 1 against any attacker")  # fmt: skip
+    yield Claim("the same beside max(pi, e^eps / (1 + e^eps))", best,
+                average_bound(chain.initial, 1.0))  # fmt: skip
     long = binary(q, r, 201)
     flips = planned(long, 3.0).mechanism
     state = int(np.argmax(long.initial))
     sure = float(posteriors([state] * 201, flips, long)[100, state])
     shift = abs(float(ratios([state] * 201, flips, long)[100]))
-    findings += [
-        Claim(
-            "how sure one can be, N5, epsilon 3", sure, printed_bound(q, r, 3.0),
-            witness=f"201 outputs {state}: the odds of X_101 move by e^{shift:.4f}",
-        ),
-        Compared(
-            "the same beside e^eps / (min(q/r, r/q) + e^eps)", sure,
-            pointwise_bound(long.initial, 3.0), 1e-9, "derived",
-        ),
-    ]  # fmt: skip
-    worst = (-math.inf, 0.0, 0.0, "")
+    yield Claim("how sure one can be, N5, epsilon 3", sure, printed_bound(q, r, 3.0),
+                witness=f"201 outputs {state}: the odds of X_101 move by "
+                f"e^{shift:.4f}")  # fmt: skip
+    yield Compared("the same beside e^eps / (min(q/r, r/q) + e^eps)", sure,
+                   pointwise_bound(long.initial, 3.0), 1e-9, "derived")  # fmt: skip
+    worst = WorstCase()
     rng = np.random.default_rng([setting.seed, 3])
     for _ in range(20 if setting.quick else 300):
         one, two = rng.uniform(0.02, 0.49, size=2).tolist()
         level = float(rng.uniform(0.2, 5.0))
         chain = binary(one, two, 9)
         mechanism = planned(chain, level, corrected=True).mechanism
-        rate = success_rate(mechanism, chain, 4)
-        bound = average_bound(chain.initial, level)
-        where = f"q {one:.3f}, r {two:.3f}, epsilon {level:.3f}"
-        worst = max(worst, (rate - bound, rate, bound, where))
-    findings.append(
-        Claim("random chains beside the corrected bound: closest", *worst[1:3], witness=worst[3])
-    )
-    return Outcome(
-        tuple(findings),
-        notes=(
-            (
-                "The printed bound has max(q/r, r/q) where the smaller belongs (how sure one "
-                "can be), and is no bound on averages either: below epsilon = 2 ln max(q/r, "
-                "r/q) it is lower than the share of the commoner state."
-            ),
-        ),
-    )
+        worst.offer(success_rate(mechanism, chain, 4), average_bound(chain.initial, level),
+                    f"q {one:.3f}, r {two:.3f}, epsilon {level:.3f}")  # fmt: skip
+    yield worst.claim("random chains beside the corrected bound: closest")
+    yield ("The printed bound has max(q/r, r/q) where the smaller belongs (how sure one can be), "
+           "and is no bound on averages either: below epsilon = 2 ln max(q/r, r/q) it is lower "
+           "than the share of the commoner state.")  # fmt: skip

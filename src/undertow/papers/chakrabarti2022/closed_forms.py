@@ -1,6 +1,7 @@
 """Theorem 1 and its corollaries: the closed form against an attacker who knows no record."""
 
 import math
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -14,13 +15,15 @@ from undertow.papers.chakrabarti2022.common import (
     FILES,
     KEY,
     binary,
+    flips_of,
+    how,
     planned,
     rates,
     ratios,
     values,
 )
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 from undertow.planning.flips import ignorant_ratios
 from undertow.planning.search import calibrate
@@ -46,62 +49,44 @@ def drawn(setting: Setting, cases: int) -> list[tuple[float, float, float, float
 
 
 @result(KEY, "thm1", "The likelihood ratio without known records is at most a^2 / (c d)")
-def thm1(setting: Setting) -> Outcome:
+def thm1(setting: Setting) -> Parts:
     """Recompute Theorem 1 on random chains, flips and lengths, and how tight it is."""
     cases = drawn(setting, 150 if setting.quick else 3000)
-    worst, odd = (-math.inf, 0.0, 0.0, cases[0]), 0
-    for case in cases:
-        q, r, rho0, rho1, length = case
+    worst, odd = WorstCase(), 0
+    for q, r, rho0, rho1, length in cases:
         flips = RandomizedResponse.binary(rho0, rho1)
         found = leakage(flips, binary(q, r, length), "ignorant")
-        bound = both_ways(q, r, rho0, rho1)
-        worst = max(worst, (found.lower - bound, found.lower, bound, case))
+        where = f"q {q:.3f}, r {r:.3f}, rho {rho0:.3f} and {rho1:.3f}, {length} records"
+        worst.offer(found.lower, both_ways(q, r, rho0, rho1), where)
         seen = set() if found.witness is None else {output for _, output in found.witness.outputs}
         odd += found.witness is None or seen != {found.witness.value}
-    _, ours, theirs, (q, r, rho0, rho1, length) = worst
-    where = f"q {q:.3f}, r {r:.3f}, rho {rho0:.3f} and {rho1:.3f}, {length} records"
-    findings: list[Finding] = [
-        Claim("closest to the bound of all random cases", ours, theirs, ROUNDING, witness=where),
-        Claim("cases whose worst output is not constant", odd, 0, 0, "=="),
-    ]
+    yield worst.claim("closest to the bound of all random cases")
+    yield Claim("cases whose worst output is not constant", odd, 0, 0, "==")
     for q, r, rho0, rho1 in ((0.2, 0.35, 0.3, 0.25), (0.1, 0.1, 0.02, 0.02), (0.05, 0.3, 0.4, 0.2)):
         found = leakage(RandomizedResponse.binary(rho0, rho1), binary(q, r, 400), "ignorant")
-        findings.append(
-            Compared(
-                f"400 records, q {q:g}, r {r:g}, rho {rho0:g} and {rho1:g}",
-                found.upper,
-                both_ways(q, r, rho0, rho1),
-                ROUNDING,
-                "derived",
-            )
-        )
-    return Outcome(
-        tuple(findings),
-        notes=(f"{len(cases)} random chains of 2 to 60 records, all parameters in (.01, .49).",),
-    )
+        yield Compared(f"400 records, q {q:g}, r {r:g}, rho {rho0:g} and {rho1:g}", found.upper,
+                       both_ways(q, r, rho0, rho1), ROUNDING, "derived")  # fmt: skip
+    yield f"{len(cases)} random chains of 2 to 60 records, all parameters in (.01, .49)."
 
 
 @result(KEY, "lemma1", "The all-zero output is the worst for every record")
-def lemma1(setting: Setting) -> Outcome:
+def lemma1(setting: Setting) -> Parts:
     """Recompute Lemma 1 by weighing all outputs of short series."""
     records = 8 if setting.quick else 11
     outputs = np.array(list(product((0, 1), repeat=records)))
-    worst = (-math.inf, 0.0, 0.0, "")
+    found: list[tuple[float, float, str]] = []
     cases = drawn(setting, 12 if setting.quick else 60)
     for q, r, rho0, rho1, _ in cases:
-        found = ratios(outputs, RandomizedResponse.binary(rho0, rho1), binary(q, r, records))
+        each = ratios(outputs, RandomizedResponse.binary(rho0, rho1), binary(q, r, records))
         for record in range(records):
-            most, zero = float(found[:, record].max()), float(found[0, record])
-            worst = max(worst, (most - zero, most, zero, f"record {record + 1}, q {q:.3f}"))
-    findings = (
-        Claim("largest ratio beside that of all zeros", *worst[1:3], ROUNDING, witness=worst[3]),
-    )
-    note = f"All {len(outputs)} outputs of {records} records, {len(cases)} random chains."
-    return Outcome(findings, notes=(note,))
+            where = f"record {record + 1}, q {q:.3f}"
+            found.append((float(each[:, record].max()), float(each[0, record]), where))
+    yield WorstCase.of(sorted(found, reverse=True)).claim("largest ratio beside that of all zeros")
+    yield f"All {len(outputs)} outputs of {records} records, {len(cases)} random chains."
 
 
 @result(KEY, "lemma3", "The record in the middle is the easiest to attack")
-def lemma3(setting: Setting) -> Outcome:
+def lemma3(setting: Setting) -> Parts:
     """Recompute Lemma 3: how far from the middle the largest ratio stands, as the series grows."""
     lengths = (11, 21, 41) if setting.quick else (11, 21, 41, 81, 161)
     cases = drawn(setting, 40 if setting.quick else 200)
@@ -112,44 +97,28 @@ def lemma3(setting: Setting) -> Outcome:
             found = ratios([0] * length, flips, binary(q, r, length))
             best = np.flatnonzero(found >= found.max() - 1e-12) + 1
             far[length] = max(far[length], float(np.abs(best - length / 2).min()))
-    findings = tuple(
-        Claim(f"largest distance from n / 2, {length} records", far[length], far[lengths[0]])
-        for length in lengths[1:]
-    )
-    return Outcome(
-        findings,
-        notes=(
-            (
-                f"{len(cases)} random chains, beside the distance at {lengths[0]} records. The "
-                "constant that the paper leaves open is at most one half: a stationary chain of "
-                "two states is the same backwards."
-            ),
-        ),
-    )
+    for length in lengths[1:]:
+        yield Claim(f"largest distance from n / 2, {length} records", far[length], far[lengths[0]])
+    yield (f"{len(cases)} random chains, beside the distance at {lengths[0]} records. The constant "
+           "that the paper leaves open is at most one half: a stationary chain of two states is "
+           "the same backwards.")  # fmt: skip
 
 
 def boundary(q: float, r: float, epsilon: float, rho0: float) -> float:
     """Return the least rho1 in (0, 1/2] that Theorem 1 allows beside rho0, NaN where none does."""
-
-    def off(rho1: float) -> float:
-        return theorem_one(q, r, rho0, rho1) - epsilon
-
-    if off(0.5) > 0:
-        return math.nan
-    return float(brentq(off, 1e-12, 0.5, xtol=1e-15))
+    return _least(lambda rho1: theorem_one(q, r, rho0, rho1) - epsilon)
 
 
 def mirrored(q: float, r: float, epsilon: float, rho0: float) -> float:
     """Return the least rho1 that the other direction of Theorem 1 allows, NaN where none does."""
+    return _least(lambda rho1: theorem_one(r, q, rho1, rho0) - epsilon)
 
-    def off(rho1: float) -> float:
-        return theorem_one(r, q, rho1, rho0) - epsilon
 
+def _least(off: Callable[[float], float]) -> float:
+    """Return the root in (0, 1/2] of a falling function, 0 where it is negative, else NaN."""
     if off(0.5) > 0:
         return math.nan
-    if off(1e-12) < 0:
-        return 0.0
-    return float(brentq(off, 1e-12, 0.5, xtol=1e-15))
+    return 0.0 if off(1e-12) < 0 else float(brentq(off, 1e-12, 0.5, xtol=1e-15))
 
 
 def swept(q: float, r: float, epsilon: float, steps: int) -> tuple[float, float, float]:
@@ -163,105 +132,68 @@ def swept(q: float, r: float, epsilon: float, steps: int) -> tuple[float, float,
 
 
 @result(KEY, "cor1", "The least expected flips in constant time")
-def cor1(setting: Setting) -> Outcome:
+def cor1(setting: Setting) -> Parts:
     """Recompute Corollary 1: the constraints are straight lines, and the optimum is a vertex."""
     steps = 200 if setting.quick else 2000
-    findings: list[Finding] = []
-    bend, bent = 0.0, ""
+    bend, flips = 0.0, []
     for q, r, epsilon in ((0.2, 0.35, 0.5), (0.2, 0.35, 2.0), (0.1, 0.1, 4.0), (0.3, 0.05, 3.0)):
         s0 = math.exp(ignorant_ratios(q, r, epsilon)[0])
         for rho0 in np.linspace(0.01, 0.49, 25).tolist():
             rho1 = boundary(q, r, epsilon, rho0)
-            off = 0.0 if math.isnan(rho1) else abs(rho0 + s0 * rho1 - 1)
-            bend, bent = max((bend, bent), (off, f"q {q:g}, r {r:g}, rho0 {rho0:g}"))
+            bend = max(bend, 0.0 if math.isnan(rho1) else abs(rho0 + s0 * rho1 - 1))
         least = swept(q, r, epsilon, steps)[0]
         plan = planned(binary(q, r), epsilon)
-        findings.append(
-            Compared(
-                f"expected flips, q {q:g}, r {r:g}, epsilon {epsilon:g}",
-                plan.expected_flips,
-                least,
-                1 / steps,
-                "derived",
-            )
-        )
-    line = Claim("largest distance of Theorem 1 from rho0 + S0 rho1 = 1", bend, 0, 1e-9)
+        name = f"expected flips, q {q:g}, r {r:g}, epsilon {epsilon:g}"
+        flips.append(Compared(name, plan.expected_flips, least, 1 / steps, "derived"))
+    yield Claim("largest distance of Theorem 1 from rho0 + S0 rho1 = 1", bend, 0, 1e-9)
+    yield from flips
     runs = values("fig4")["flips"]
     high = binary(runs["q"], runs["r"])
     for epsilon, rho0, rho1 in zip(runs["epsilon"], runs["rho0"], runs["rho1"], strict=True):
         found = rates(planned(high, epsilon))
-        findings += [
-            Compared(f"rho{place}, N10, epsilon {epsilon:g}", ours, theirs, 1e-9, "code")
-            for place, ours, theirs in zip((0, 1), found, (rho0, rho1), strict=True)
-        ]
+        for place, ours, theirs in zip((0, 1), found, (rho0, rho1), strict=True):
+            yield Compared(f"rho{place}, N10, epsilon {epsilon:g}", ours, theirs, 1e-9, "code")
     low = values("fig4")["low"]
     chain = binary(low["q"], low["r"])
-    findings.append(
-        Improved(
-            "expected flips, N5, epsilon 1: always show 0",
-            float(chain.initial[1]),
-            planned(chain, 1.0).expected_flips,
-        )
-    )
-    return Outcome(
-        (line, *findings),
-        notes=(
-            (
-                f"Expected flips beside a sweep of {steps} values of rho0 with Theorem 1 solved "
-                "for rho1; a sweep is off by at most its step."
-            ),
-            (
-                "The last row: with rates of at most one half, the optimum can flip more than "
-                "always showing the commoner state would, which says nothing at all."
-            ),
-            FILES,
-        ),
-    )
+    yield Improved("expected flips, N5, epsilon 1: always show 0", float(chain.initial[1]),
+                   planned(chain, 1.0).expected_flips)  # fmt: skip
+    yield (f"Expected flips beside a sweep of {steps} values of rho0 with Theorem 1 solved for "
+           "rho1; a sweep is off by at most its step.")  # fmt: skip
+    yield ("The last row: with rates of at most one half, the optimum can flip more than always "
+           "showing the commoner state would, which says nothing at all.")  # fmt: skip
+    yield FILES
 
 
 @result(KEY, "cor2", "Symmetric chains: the bound, its place, and a simple rate that suffices")
-def cor2(setting: Setting) -> Outcome:
+def cor2(setting: Setting) -> Parts:
     """Recompute Corollary 2: the special case, the worst record, and the approximate rate."""
     off = max(
         abs(corollary_two(theta, rho) - theorem_one(theta, theta, rho, rho))
         for theta in np.linspace(0.01, 0.49, 25).tolist()
         for rho in np.linspace(0.01, 0.49, 25).tolist()
     )
-    findings: list[Finding] = [Claim("largest distance from Theorem 1", off, 0, ROUNDING)]
+    yield Claim("largest distance from Theorem 1", off, 0, ROUNDING)
     flips = RandomizedResponse.binary(0.4, 0.4)  # far from the limit, where the middle is flat
     for records in (3, 4, 5, 30):
         found = ratios([0] * records, flips, binary(0.05, 0.05, records))
         first = int(np.flatnonzero(found >= found.max() - 1e-12)[0]) + 1
-        findings.append(
-            Compared(
-                f"worst of {records} records", first, records // 2, 0,
-                wrong="the middle of an odd number of records is number ceil(n / 2)",
-            )
-        )  # fmt: skip
+        yield Compared(f"worst of {records} records", first, records // 2, 0,
+                       wrong="the middle of an odd number of records is number "
+                       "ceil(n / 2)")  # fmt: skip
     thetas = (0.02, 0.1, 0.2, 0.35, 0.45) if setting.quick else np.linspace(0.01, 0.49, 49).tolist()
-    alone, known = (-math.inf, 0.0, 0.0, ""), (-math.inf, 0.0, 0.0, "")
+    alone, known = WorstCase(), WorstCase()
     for theta, epsilon in product(thetas, (0.5, 1.0, 2.0, 4.0, 8.0)):
         rho = approximate_flips(theta, epsilon)
-        simple = RandomizedResponse.binary(rho, rho)
         where = f"theta {theta:.3g}, epsilon {epsilon:g}, rho {rho:.4f}"
-        level = corollary_two(theta, rho)
-        alone = max(alone, (level - epsilon, level, epsilon, where))
-        leak = leakage(simple, binary(theta, theta))
-        told = "" if leak.witness is None else leak.witness.words()
-        known = max(known, (leak.lower - epsilon, leak.lower, epsilon, f"{where}; {told}"))
-    findings += [
-        Claim("simple rate, nothing known: worst leakage", *alone[1:3], witness=alone[3]),
-        Claim("simple rate, any known records: worst leakage", *known[1:3], witness=known[3]),
-        Improved(
-            "flips, theta .35, epsilon 4: closed form beside the simple rate",
-            planned(binary(0.35, 0.35), 4.0).expected_flips,
-            approximate_flips(0.35, 4.0),
-        ),
-    ]
-    return Outcome(
-        tuple(findings),
-        notes=("The exact inverse is as simple: rho = 1 / (1 + S0), no approximation is needed.",),
-    )
+        alone.offer(corollary_two(theta, rho), epsilon, where)
+        leak = leakage(flips_of(rho), binary(theta, theta))
+        known.offer(leak.lower, epsilon, f"{where}; {how(leak)}")
+    yield alone.claim("simple rate, nothing known: worst leakage")
+    yield known.claim("simple rate, any known records: worst leakage")
+    yield Improved("flips, theta .35, epsilon 4: closed form beside the simple rate",
+                   planned(binary(0.35, 0.35), 4.0).expected_flips,
+                   approximate_flips(0.35, 4.0))  # fmt: skip
+    yield "The exact inverse is as simple: rho = 1 / (1 + S0), no approximation is needed."
 
 
 def _straight(a: float, b: float) -> tuple[Line, Line]:
@@ -285,7 +217,7 @@ def _ratios_of(chain: MarkovChain, epsilon: float) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def _fig1(panel: str) -> Outcome:
+def _fig1(panel: str) -> Parts:
     told = values("fig1")
     q, r, epsilon = told["q"], told["r"], told["epsilon"][panel]
     chain = binary(q, r)
@@ -297,21 +229,12 @@ def _fig1(panel: str) -> Outcome:
     least = swept(q, r, epsilon, 2001)
     leak = leakage(plan.mechanism, chain)
     fixed = rates(planned(chain, epsilon, corrected=True))
-    findings: tuple[Finding, ...] = (
-        Compared("rho0 of the optimum", rho0, least[1], 5e-4, "derived"),
-        Compared("rho1 of the optimum", rho1, least[2], 5e-4, "derived"),
-        Claim(
-            "leakage of the optimum, nothing known",
-            leakage(plan.mechanism, chain, "ignorant").upper,
-            epsilon,
-        ),
-        Claim(
-            "leakage of the optimum, any known records",
-            leak.lower,
-            epsilon,
-            witness="" if leak.witness is None else leak.witness.words(),
-        ),
-    )
+    yield Compared("rho0 of the optimum", rho0, least[1], 5e-4, "derived")
+    yield Compared("rho1 of the optimum", rho1, least[2], 5e-4, "derived")
+    yield Claim("leakage of the optimum, nothing known",
+                leakage(plan.mechanism, chain, "ignorant").upper, epsilon)  # fmt: skip
+    yield Claim("leakage of the optimum, any known records", leak.lower, epsilon,
+                witness=how(leak))  # fmt: skip
     lines = (
         *_straight(*_ratios_of(chain, epsilon)),
         Line("Thm 1: 0 against 1", *_columns(one), "theirs"),
@@ -319,14 +242,10 @@ def _fig1(panel: str) -> Outcome:
         Line("optimum, Thm 1", (least[1],), (least[2],), "points"),
         Line("optimum, any", (fixed[0],), (fixed[1],), "points"),
     )
-    chart = Chart(
-        f"fig1{panel}",
-        f"Flips that keep epsilon = {epsilon:g}",
-        (Panel(f"q = {q:g}, r = {r:g}", "rho0", "rho1", lines, xlim=(0, 0.5), ylim=(0, 0.5)),),
-        "Allowed flips lie above both lines of a kind.",
-    )
-    note = "Theirs is Theorem 1 solved for rho1 point by point, on a grid of step .00025."
-    return Outcome(findings, (chart,), (note,))
+    square = Panel(f"q = {q:g}, r = {r:g}", "rho0", "rho1", lines, xlim=(0, 0.5), ylim=(0, 0.5))
+    yield Chart(f"fig1{panel}", f"Flips that keep epsilon = {epsilon:g}", (square,),
+                "Allowed flips lie above both lines of a kind.")  # fmt: skip
+    yield "Theirs is Theorem 1 solved for rho1 point by point, on a grid of step .00025."
 
 
 def _columns(pairs: list[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -336,12 +255,12 @@ def _columns(pairs: list[tuple[float, float]]) -> tuple[tuple[float, ...], tuple
 
 
 @result(KEY, "fig1a", "Flips that keep epsilon .5, q = .2, r = .35")
-def fig1a(setting: Setting) -> Outcome:
+def fig1a(setting: Setting) -> Parts:
     """Recompute Figure 1 (a): both constraints of Theorem 1 and the best flips within them."""
     return _fig1("a")
 
 
 @result(KEY, "fig1b", "Flips that keep epsilon 2, q = .2, r = .35")
-def fig1b(setting: Setting) -> Outcome:
+def fig1b(setting: Setting) -> Parts:
     """Recompute Figure 1 (b): both constraints of Theorem 1 and the best flips within them."""
     return _fig1("b")

@@ -7,6 +7,7 @@ import numpy as np
 
 from undertow.auditing.attackers import prior_law
 from undertow.auditing.posteriors import posteriors
+from undertow.certificate import Leakage
 from undertow.channels import Flips, RandomizedResponse
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
@@ -15,7 +16,7 @@ from undertow.plan import Plan
 from undertow.planning.search import calibrate
 from undertow.queries import Series
 
-__all__ = ["FILES", "KEY", "binary", "planned", "rates", "ratios", "values"]
+__all__ = ["FILES", "KEY", "binary", "flips_of", "how", "planned", "rates", "ratios", "values"]
 
 KEY = "chakrabarti2022"
 
@@ -43,6 +44,16 @@ def binary(q: float, r: float, length: int | None = None) -> MarkovChain:
     [[0.8, 0.2], [0.35, 0.65]]
     """
     return MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
+
+
+def flips_of(rho: float) -> RandomizedResponse:
+    """Return flips of both states at one rate."""
+    return RandomizedResponse.binary(rho, rho)
+
+
+def how(found: Leakage) -> str:
+    """Return in words how a leakage is attained, empty where there is no witness."""
+    return "" if found.witness is None else found.witness.words()
 
 
 def planned(chain: MarkovChain, epsilon: float, *, corrected: bool = False) -> Plan[Flips]:

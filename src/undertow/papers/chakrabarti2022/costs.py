@@ -6,10 +6,10 @@ from undertow.bounds.published.series import plain_flips, zhao_flips
 from undertow.channels import Flips
 from undertow.estimation import estimate
 from undertow.models.markov import MarkovChain
-from undertow.papers.chakrabarti2022.common import KEY, binary, planned
+from undertow.papers.chakrabarti2022.common import KEY, binary, how, planned
 from undertow.papers.chakrabarti2022.hearts import Record, record_of
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Improved, Listing, Origin, Parts
 from undertow.papers.registry import Setting, result
 from undertow.plan import Plan
 from undertow.planning.flips import grained
@@ -46,9 +46,8 @@ def plans(chain: MarkovChain, epsilon: float, *, chained: bool = True) -> dict[s
 
 
 @result(KEY, "cost", "What the corrected mechanism costs on the heart records")
-def cost(setting: Setting) -> Outcome:
+def cost(setting: Setting) -> Parts:
     """Recompute the flips of every method on N5 and N10, what they leak, and their errors."""
-    findings: list[Finding] = []
     rows: list[tuple[str, ...]] = []
     records = [record_of(setting, kind) for kind in ("low", "high")]
     for record in records:
@@ -58,29 +57,16 @@ def cost(setting: Setting) -> Outcome:
             name = f"{record.name}, epsilon {epsilon:g}"
             printed, exact = found["Theorem 1"], found["exact"]
             leak = printed.leakage
-            told = "" if leak.witness is None else leak.witness.words()
-            findings += [
-                Claim(
-                    f"flips of Theorem 1 are enough: least against any attacker, {name}",
-                    exact.expected_flips,
-                    printed.expected_flips,
-                    witness=f"Theorem 1 leaks {leak.lower:.6f}: {told}",
-                ),
-                Improved(
-                    f"flips beside [zhao2017], {name}",
-                    exact.expected_flips,
-                    found["Zhao"].expected_flips,
-                ),
-            ]
+            yield Claim(f"flips of Theorem 1 are enough: least against any attacker, {name}",
+                        exact.expected_flips, printed.expected_flips,
+                        witness=f"Theorem 1 leaks {leak.lower:.6f}: {how(leak)}")  # fmt: skip
+            yield Improved(f"flips beside [zhao2017], {name}", exact.expected_flips,
+                           found["Zhao"].expected_flips)  # fmt: skip
             if chained:
-                findings.append(
-                    Improved(
-                        f"XOR noise beside independent flips, {name}",
-                        found["XOR"].expected_flips,
-                        exact.expected_flips,
-                        cause="noise that is a chain flips both states alike, which costs more",
-                    )
-                )
+                yield Improved(f"XOR noise beside independent flips, {name}",
+                               found["XOR"].expected_flips, exact.expected_flips,
+                               cause="noise that is a chain flips both states alike, which costs "
+                               "more")  # fmt: skip
             rows += [
                 _row(setting, record, epsilon, method, found[method])
                 for method in METHODS
@@ -88,18 +74,11 @@ def cost(setting: Setting) -> Outcome:
             ]
     header = ("record", "epsilon", "method", "flips", "leaks to any", "share of 1, 95% +-",
               "Viterbi right")  # fmt: skip
-    return Outcome(
-        tuple(findings),
-        notes=(
-            (
-                "Leakages are certified, against attackers who know any other records. Plain DP "
-                "and Theorem 1 do not keep the promise. The error is half the interval of the "
-                "estimated share of records in state 1."
-            ),
-        ),
-        data="real" if records[0].real else "stand-in",
-        tables=(("Flipped heart records: cost and error", header, tuple(rows)),),
-    )
+    yield Listing("Flipped heart records: cost and error", header, tuple(rows))
+    yield ("Leakages are certified, against attackers who know any other records. Plain DP and "
+           "Theorem 1 do not keep the promise. The error is half the interval of the estimated "
+           "share of records in state 1.")  # fmt: skip
+    yield Origin(records[0].real)
 
 
 def _row(
@@ -115,12 +94,11 @@ def _row(
 
 
 @result(KEY, "cost-theta", "What the corrected mechanism costs on symmetric chains, by theta")
-def theta(setting: Setting) -> Outcome:
+def theta(setting: Setting) -> Parts:
     """Recompute the flips of Theorem 1 and of the exact plan at epsilon 4, by theta."""
     grid = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.45)
     epsilon = 4.0
     printed, exact, leaks = [], [], []
-    findings: list[Finding] = []
     for step in grid:
         chain = binary(step, step)
         plan = planned(chain, epsilon)
@@ -128,13 +106,8 @@ def theta(setting: Setting) -> Outcome:
         printed.append(plan.expected_flips)
         exact.append(planned(chain, epsilon, corrected=True).expected_flips)
         leaks.append(leak.lower)
-        findings.append(
-            Claim(
-                f"flips of Theorem 1 are enough, theta {step:g}", exact[-1], printed[-1],
-                witness="" if leak.witness is None else
-                f"leaks {leak.lower:.4f}: {leak.witness.words()}",
-            )
-        )  # fmt: skip
+        yield Claim(f"flips of Theorem 1 are enough, theta {step:g}", exact[-1], printed[-1],
+                    witness=f"leaks {leak.lower:.4f}: {how(leak)}")  # fmt: skip
     lines = (
         Line("Theorem 1", grid, tuple(printed), "theirs"),
         Line("exact, any attacker", grid, tuple(exact)),
@@ -143,19 +116,15 @@ def theta(setting: Setting) -> Outcome:
         Line("Theorem 1", grid, tuple(leaks), "theirs"),
         Line("promised", grid, (epsilon,) * len(grid), "bound"),
     )
-    chart = Chart(
-        "cost-theta",
-        "What it costs to be right against everyone",
-        (
-            Panel("epsilon = 4", "theta", "rho", lines, xlim=(0, 0.5), ylim=(0, 0.5)),
-            Panel("what Theorem 1 leaks", "theta", "leakage to any", right, xlim=(0, 0.5)),
-        ),
-        "Series of any length.",
+    panels = (
+        Panel("epsilon = 4", "theta", "rho", lines, xlim=(0, 0.5), ylim=(0, 0.5)),
+        Panel("what Theorem 1 leaks", "theta", "leakage to any", right, xlim=(0, 0.5)),
     )
+    yield Chart("cost-theta", "What it costs to be right against everyone", panels,
+                "Series of any length.")  # fmt: skip
     rows = tuple(
         (f"{step:g}", f"{a:.6f}", f"{b:.6f}", f"{leak:.4f}")
         for step, a, b, leak in zip(grid, printed, exact, leaks, strict=True)
     )
     header = ("theta", "Theorem 1", "exact, any", "Theorem 1 leaks")
-    table = ("Share of flipped records, symmetric chains, epsilon 4", header, rows)
-    return Outcome(tuple(findings), (chart,), tables=(table,))
+    yield Listing("Share of flipped records, symmetric chains, epsilon 4", header, rows)

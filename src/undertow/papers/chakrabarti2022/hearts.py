@@ -18,7 +18,7 @@ from undertow.models.markov import MarkovChain
 from undertow.papers.chakrabarti2022.attackers import SIGMAS, printed_bound
 from undertow.papers.chakrabarti2022.common import FILES, KEY, binary, planned, values
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Outcome
+from undertow.papers.findings import Claim, Compared, Listing, Origin, Parts
 from undertow.papers.registry import Setting, result
 from undertow.sanitizing import sanitize
 
@@ -92,30 +92,22 @@ def _simulated(q: float, r: float, records: int, seed: int) -> Codes:
 
 
 @result(KEY, "data:heartrate", "The heart records N5 and N10: length, q and r")
-def heartrate(setting: Setting) -> Outcome:
+def heartrate(setting: Setting) -> Parts:
     """Recompute the parameters of section 4.3 from the records: states cut at the mean."""
-    findings: list[Finding] = []
     records = [record_of(setting, kind) for kind in ("high", "low")]
     for kind, record in zip(("high", "low"), records, strict=True):
         told = values("fig4")[kind]
-        findings.append(Compared(f"{record.name}, records", len(record.truth), told["records"], 0))
+        yield Compared(f"{record.name}, records", len(record.truth), told["records"], 0)
         for name, ours, away in zip("qr", record.steps, (record.truth == 0, record.truth == 1),
                                     strict=True):  # fmt: skip
             half = 0.5 * 10.0 ** -values("fig4")["digits"]
             error = SIGMAS * math.sqrt(ours * (1 - ours) / int(away.sum()))
-            findings.append(
-                Compared(
-                    f"{record.name}, {name}", ours, told[name],
-                    half + (0.0 if record.real else error),
-                    cause=f"{ours:.6f} was cut off after four digits, not rounded",
-                )
-            )  # fmt: skip
-    notes = ("A state is 1 where the rate is at or above the mean of its record.",)
-    return Outcome(tuple(findings), notes=notes, data=_origin(records[0]))
-
-
-def _origin(record: Record) -> Any:
-    return "real" if record.real else "stand-in"
+            yield Compared(f"{record.name}, {name}", ours, told[name],
+                           half + (0.0 if record.real else error),
+                           cause=f"{ours:.6f} was cut off after four "
+                           "digits, not rounded")  # fmt: skip
+    yield "A state is 1 where the rate is at or above the mean of its record."
+    yield Origin(records[0].real)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,89 +183,67 @@ def _trained(
     return (*right, len(truth))
 
 
-def _long_window(setting: Setting, record: Record, theirs: float) -> list[Finding]:
+def _long_window(setting: Setting, record: Record, theirs: float) -> Parts:
     """Return what an LSTM attains at epsilon 3 that reads 101 outputs, as the authors' does."""
     training = Training(window=101, hidden=16, folds=4, epochs=12, batch=256,
                         seed=setting.seed, device="cpu")  # fmt: skip
     learned, path, _ = _trained(setting, record, 3.0, training, len(record.truth))
-    return [
-        Compared("LSTM that reads 101 outputs, epsilon 3", learned, theirs, NEAR, "code",
-                 TRAINED),
-        Compared("the same beside Viterbi", learned, path, NEAR, "derived", WINDOW),
-    ]  # fmt: skip
+    yield Compared("LSTM that reads 101 outputs, epsilon 3", learned, theirs, NEAR, "code", TRAINED)
+    yield Compared("the same beside Viterbi", learned, path, NEAR, "derived", WINDOW)
 
 
-def _panel(setting: Setting, item: str, record: Record, runs: dict[str, Any]) -> Outcome:
+def _panel(setting: Setting, item: str, record: Record, runs: dict[str, Any]) -> Parts:
     """Return one panel of Figure 4; ``runs``: the authors' shares, where they are comparable."""
     fresh = item == "fig4a"
     ours = {epsilon: _attacked(setting, record, epsilon, fresh) for epsilon in EPSILONS}
     network = _networks(setting, record)
-    findings = [*_beside(ours, runs), *_bounded(record, ours, network)]
+    yield from _beside(ours, runs)
+    yield from _bounded(record, ours, network)
     if not setting.quick:
-        findings += _learned(record, network, runs)
+        yield from _learned(record, network, runs)
     if network and not setting.quick and "lstm" in runs:
         theirs = runs["lstm"][runs["epsilon"].index(3.0)]
-        findings += _long_window(setting, record, theirs)
-    notes = [
-        (
-            f"Viterbi: mean of {len(ours[1.0].path)} runs; four standard deviations of one run, "
-            "which is what the authors' file has, are allowed."
-        ),
-        FILES if runs else "No values of this panel are at hand: its claims are checked.",
-    ]
+        yield from _long_window(setting, record, theirs)
+    yield (f"Viterbi: mean of {len(ours[1.0].path)} runs; four standard deviations of one run, "
+           "which is what the authors' file has, are allowed.")  # fmt: skip
+    yield FILES if runs else "No values of this panel are at hand: its claims are checked."
     if not network:
-        notes.append("torch is not installed, so there is no LSTM; install undertow[neural].")
+        yield "torch is not installed, so there is no LSTM; install undertow[neural]."
     elif setting.quick:
-        notes.append(
-            "Here the LSTM learned from 4000 records in a few passes, too little to be compared "
-            "with Viterbi; the full setting does that."
-        )
-    chart = _chart(item, record, ours, network, runs)
-    table = _table(record, ours, network)
-    return Outcome(tuple(findings), (chart,), tuple(notes), _origin(record), tables=(table,))
+        yield ("Here the LSTM learned from 4000 records in a few passes, too little to be compared "
+               "with Viterbi; the full setting does that.")  # fmt: skip
+    yield _chart(item, record, ours, network, runs)
+    yield _table(record, ours, network)
 
 
-def _beside(ours: dict[float, _Runs], runs: dict[str, Any]) -> list[Finding]:
+def _beside(ours: dict[float, _Runs], runs: dict[str, Any]) -> Parts:
     """Return our mean beside the authors' one run, at every level they tried."""
     shown = zip(runs.get("epsilon", ()), runs.get("viterbi", ()), strict=True)
-    return [
-        Compared(
-            f"Viterbi, epsilon {epsilon:g}", ours[epsilon].mean, theirs,
-            SIGMAS * math.hypot(ours[epsilon].spread, ours[epsilon].error) + 1e-9, "code",
-            "more than four standard deviations of one run apart",
-        )
-        for epsilon, theirs in shown
-    ]  # fmt: skip
+    for epsilon, theirs in shown:
+        yield Compared(f"Viterbi, epsilon {epsilon:g}", ours[epsilon].mean, theirs,
+                       SIGMAS * math.hypot(ours[epsilon].spread, ours[epsilon].error) + 1e-9,
+                       "code", "more than four standard deviations of one run apart")  # fmt: skip
 
 
 def _learned(
     record: Record, network: dict[float, tuple[float, float, int]], runs: dict[str, Any]
-) -> list[Finding]:
+) -> Parts:
     """Return the LSTM beside Viterbi on the same outputs, and beside the authors' LSTM."""
     theirs = dict(zip(runs.get("epsilon", ()), runs.get("lstm", ()), strict="lstm" in runs))
-    found: list[Finding] = []
     for epsilon, (learned, path, _) in network.items():
         blind = learned < float(record.chain.initial.max())
         short = WINDOW if theirs else REDUCED
         why = BEST if learned > path else SHIFTED if blind else short
-        found.append(
-            Compared(
-                f"LSTM beside Viterbi, epsilon {epsilon:g}", learned, path, NEAR, "derived", why
-            )
-        )
+        yield Compared(f"LSTM beside Viterbi, epsilon {epsilon:g}", learned, path, NEAR, "derived",
+                       why)  # fmt: skip
         if epsilon in theirs:
-            found.append(
-                Compared(
-                    f"LSTM, epsilon {epsilon:g}", learned, theirs[epsilon], NEAR, "code",
-                    TRAINED,
-                )
-            )  # fmt: skip
-    return found
+            yield Compared(f"LSTM, epsilon {epsilon:g}", learned, theirs[epsilon], NEAR, "code",
+                           TRAINED)  # fmt: skip
 
 
 def _bounded(
     record: Record, ours: dict[float, _Runs], network: dict[float, tuple[float, float, int]]
-) -> list[Finding]:
+) -> Parts:
     """Return the claims that no attacker passes the promise, at their worst."""
     q, r = record.steps
     law = record.chain.initial
@@ -282,34 +252,22 @@ def _bounded(
     sound = max(EPSILONS, key=lambda e: best[e] - average_bound(law, e))
     state = max(EPSILONS, key=lambda e: float(ours[e].state.mean()) - printed_bound(q, r, e))
     error = float(ours[state].state.std(ddof=1)) / math.sqrt(len(ours[state].state))
-    found: list[Finding] = [
-        Claim(
-            f"Viterbi beside the printed bound, worst at epsilon {tight:g}",
-            ours[tight].mean, printed_bound(q, r, tight), SIGMAS * ours[tight].error,
-            witness=f"Viterbi on {record.name}",
-        ),
-        Claim(
-            f"likeliest state beside the printed bound, worst at epsilon {state:g}",
-            float(ours[state].state.mean()), printed_bound(q, r, state), SIGMAS * error,
-            witness=f"the likeliest state of each record of {record.name}, given all outputs",
-        ),
-        Claim(
-            f"best guess beside the corrected bound, worst at epsilon {sound:g}",
-            best[sound], average_bound(law, sound), SIGMAS * ours[sound].error,
-            witness=f"Viterbi or the likeliest state on {record.name}",
-        ),
-    ]  # fmt: skip
+    yield Claim(f"Viterbi beside the printed bound, worst at epsilon {tight:g}", ours[tight].mean,
+                printed_bound(q, r, tight), SIGMAS * ours[tight].error,
+                witness=f"Viterbi on {record.name}")  # fmt: skip
+    yield Claim(f"likeliest state beside the printed bound, worst at epsilon {state:g}",
+                float(ours[state].state.mean()), printed_bound(q, r, state), SIGMAS * error,
+                witness=f"the likeliest state of each record of {record.name}, given all "
+                "outputs")  # fmt: skip
+    yield Claim(f"best guess beside the corrected bound, worst at epsilon {sound:g}", best[sound],
+                average_bound(law, sound), SIGMAS * ours[sound].error,
+                witness=f"Viterbi or the likeliest state on {record.name}")  # fmt: skip
     if network:
         most = max(network, key=lambda e: network[e][0] - average_bound(law, e))
         right, _, records = network[most]
-        found.append(
-            Claim(
-                f"LSTM beside the corrected bound, worst at epsilon {most:g}",
-                right, average_bound(law, most), SIGMAS * 0.5 / math.sqrt(records),
-                witness=f"the LSTM on {record.name}",
-            )
-        )  # fmt: skip
-    return found
+        yield Claim(f"LSTM beside the corrected bound, worst at epsilon {most:g}", right,
+                    average_bound(law, most), SIGMAS * 0.5 / math.sqrt(records),
+                    witness=f"the LSTM on {record.name}")  # fmt: skip
 
 
 def _chart(
@@ -343,7 +301,7 @@ def _chart(
 
 def _table(
     record: Record, ours: dict[float, _Runs], network: dict[float, tuple[float, float, int]]
-) -> tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]:
+) -> Listing:
     q, r = record.steps
     rows = []
     for epsilon in EPSILONS:
@@ -357,45 +315,39 @@ def _table(
         )  # fmt: skip
     header = ("epsilon", "Viterbi", "sd of a run", "likeliest state", "LSTM", "printed bound",
               "corrected bound")  # fmt: skip
-    return f"Share of records guessed right, {record.name}", header, tuple(rows)
+    return Listing(f"Share of records guessed right, {record.name}", header, tuple(rows))
 
 
 @result(KEY, "fig4a", "Viterbi and LSTM on synthetic data like N10")
-def fig4a(setting: Setting) -> Outcome:
+def fig4a(setting: Setting) -> Parts:
     """Recompute Figure 4 (a): attackers on a chain with the high correlation of N10."""
     flips, runs = values("fig4")["flips"], values("fig4")["synthetic"]
     truth = _simulated(flips["q"], flips["r"], runs["records"], setting.seed)
     chain = binary(flips["q"], flips["r"], runs["records"])
-    outcome = _panel(setting, "fig4a", Record("synthetic", truth, chain, True), runs)
-    return Outcome(
-        outcome.findings, outcome.charts, outcome.notes, "none", tables=outcome.tables
-    )  # a simulation in the paper, too: nothing stands in
+    # a simulation in the paper, too: nothing stands in
+    return _panel(setting, "fig4a", Record("synthetic", truth, chain, True), runs)
 
 
 @result(KEY, "fig4b", "Viterbi and LSTM on the heart record N10")
-def fig4b(setting: Setting) -> Outcome:
+def fig4b(setting: Setting) -> Parts:
     """Recompute Figure 4 (b): attackers on the record with the high correlation."""
     record = record_of(setting, "high")
-    return _panel(setting, "fig4b", record, values("fig4")["N10"] if record.real else {})
+    yield Origin(record.real)
+    yield from _panel(setting, "fig4b", record, values("fig4")["N10"] if record.real else {})
 
 
 @result(KEY, "fig4c", "Viterbi and LSTM on the heart record N5")
-def fig4c(setting: Setting) -> Outcome:
+def fig4c(setting: Setting) -> Parts:
     """Recompute Figure 4 (c), and that more correlated data are reconstructed less well."""
     record, other = record_of(setting, "low"), record_of(setting, "high")
-    outcome = _panel(setting, "fig4c", record, {})
+    yield Origin(record.real)
+    yield from _panel(setting, "fig4c", record, {})
     pairs = {
         epsilon: (_attacked(setting, other, epsilon), _attacked(setting, record, epsilon))
         for epsilon in (1.0, 2.0, 3.0, 4.0, 5.0)
     }
     worst = max(pairs, key=lambda e: pairs[e][0].mean - pairs[e][1].mean)
     high, low = pairs[worst]
-    claim = Claim(
-        f"Viterbi on N10 beside N5, worst at epsilon {worst:g}",
-        high.mean, low.mean, SIGMAS * math.hypot(high.error, low.error),
-        witness="the more correlated record is reconstructed better",
-    )  # fmt: skip
-    return Outcome(
-        (*outcome.findings, claim), outcome.charts, outcome.notes, outcome.data,
-        tables=outcome.tables,
-    )  # fmt: skip
+    yield Claim(f"Viterbi on N10 beside N5, worst at epsilon {worst:g}", high.mean, low.mean,
+                SIGMAS * math.hypot(high.error, low.error),
+                witness="the more correlated record is reconstructed better")  # fmt: skip

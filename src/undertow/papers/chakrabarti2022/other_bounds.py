@@ -17,9 +17,17 @@ from undertow.bounds.published.series import (
 from undertow.channels import RandomizedResponse
 from undertow.errors import Infeasible
 from undertow.mechanisms import PureDP
-from undertow.papers.chakrabarti2022.common import KEY, binary, planned, values
+from undertow.papers.chakrabarti2022.common import (
+    KEY,
+    binary,
+    flips_of,
+    how,
+    planned,
+    rates,
+    values,
+)
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 
 __all__ = ["eq5", "eq6", "fig3", "prop1"]
@@ -29,87 +37,60 @@ EXACT = 1e-9
 
 
 @result(KEY, "eq5", "Flips of plain differential privacy, and what they leak on a chain")
-def eq5(setting: Setting) -> Outcome:
+def eq5(setting: Setting) -> Parts:
     """Recompute Equation 5, rho = 1 / (e^epsilon + 1), against attackers who know all or some."""
-    worst, more = (-math.inf, 0.0, 0.0), (math.inf, 0.0, 0.0, "")
+    informed, alone = WorstCase("=="), WorstCase(">=")
     for theta, epsilon in product((0.02, 0.1, 0.35, 0.45), (0.5, 1.0, 4.0)):
-        rho = plain_flips(epsilon)
-        chain = binary(theta, theta, 30)
-        flips = RandomizedResponse.binary(rho, rho)
-        found = leakage(flips, chain, "informed").upper
-        worst = max(worst, (abs(found - epsilon), found, epsilon))
-        alone = leakage(flips, chain, "ignorant").lower
+        chain, flips = binary(theta, theta, 30), flips_of(plain_flips(epsilon))
+        informed.offer(leakage(flips, chain, "informed").upper, epsilon)
         where = f"theta {theta:g}, epsilon {epsilon:g}"
-        more = min(more, (alone - epsilon, alone, epsilon, where))
-    findings = (
-        Compared("loss if all other records are known", *worst[1:], EXACT, "derived"),
-        Claim("least loss if no record is known", *more[1:3], relation=">=", witness=more[3]),
-    )
-    return Outcome(findings, notes=("12 symmetric chains and levels, 30 records.",))
+        alone.offer(leakage(flips, chain, "ignorant").lower, epsilon, where)
+    yield informed.compared("loss if all other records are known", EXACT)
+    yield alone.claim("least loss if no record is known")
+    yield "12 symmetric chains and levels, 30 records."
 
 
 @result(KEY, "eq6", "Flips of the one-step bound")
-def eq6(setting: Setting) -> Outcome:
+def eq6(setting: Setting) -> Parts:
     """Recompute Equation 6 from Equation 5 and the level epsilon - 6 ln (1-theta)/theta."""
-    findings: list[Finding] = []
     why = "a factor 2 too many: Equation 5 gives (1-t)^6 / (t^6 e^epsilon + (1-t)^6)"
     for theta, epsilon in ((0.35, 4.0), (0.35, 8.0), (0.45, 2.0)):
         constant = zhao_constant(binary(theta, theta))
         name = f"theta {theta:g}, epsilon {epsilon:g}"
         derived = plain_flips(epsilon - constant)
         printed = zhao_one_step_flips(theta, epsilon, printed=True)
-        findings += [
-            Compared(f"rho as printed, {name}", derived, printed, EXACT, wrong=why),
-            Compared(
-                f"rho without the factor, {name}",
-                zhao_one_step_flips(theta, epsilon),
-                derived,
-                EXACT,
-                "derived",
-            ),
-        ]
+        yield Compared(f"rho as printed, {name}", derived, printed, EXACT, wrong=why)
+        yield Compared(f"rho without the factor, {name}", zhao_one_step_flips(theta, epsilon),
+                       derived, EXACT, "derived")  # fmt: skip
     theta = 0.35
     least = 6 * math.log((1 - theta) / theta)
     lowest = zhao_constant(binary(theta, theta))
-    findings.append(Compared("level it cannot reach, theta .35", lowest, least, EXACT, "derived"))
+    yield Compared("level it cannot reach, theta .35", lowest, least, EXACT, "derived")
     chain = binary(0.35, 0.35, 30)
     reverse = planned(chain, 4.0, corrected=True)
-    channel = reverse.mechanism
-    if not isinstance(channel, RandomizedResponse):
-        raise TypeError("independent flips are required")
-    findings += [
-        Claim(
-            "epsilon-BDP needs epsilon_3-DP: DP level of flips that keep epsilon 4, theta .35",
-            channel.dp_epsilon(),
-            4.0 - least,
-            witness=f"flips of {reverse.expected_flips:.6f} keep epsilon 4 against any attacker",
-        ),
-        Claim(
-            "epsilon_3-DP is enough: leakage of any algorithm, theta .35, epsilon 4",
-            leakage(PureDP(4.0 - least), binary(theta, theta)).upper,
-            4.0,
-        ),
-        Improved(
-            "flips, theta .35, epsilon 4",
-            reverse.expected_flips,
-            zhao_one_step_flips(theta, 4.0),
-        ),
-    ]
-    note = "The equivalence of the paper is one implication: the DP level is enough, not needed."
-    return Outcome(tuple(findings), notes=(note,))
+    spent = RandomizedResponse.binary(*rates(reverse)).dp_epsilon()
+    yield Claim("epsilon-BDP needs epsilon_3-DP: DP level of flips that keep epsilon 4, theta .35",
+                spent, 4.0 - least,
+                witness=f"flips of {reverse.expected_flips:.6f} keep epsilon 4 against any "
+                "attacker")  # fmt: skip
+    yield Claim("epsilon_3-DP is enough: leakage of any algorithm, theta .35, epsilon 4",
+                leakage(PureDP(4.0 - least), binary(theta, theta)).upper, 4.0)  # fmt: skip
+    yield Improved("flips, theta .35, epsilon 4", reverse.expected_flips,
+                   zhao_one_step_flips(theta, 4.0))  # fmt: skip
+    yield "The equivalence of the paper is one implication: the DP level is enough, not needed."
 
 
 @result(KEY, "prop1", "The bound over several steps")
-def prop1(setting: Setting) -> Outcome:
+def prop1(setting: Setting) -> Parts:
     """Recompute Proposition 1: its closed ratio, that it suffices, and that it is not needed."""
     off = -math.inf
     for theta, steps in product((0.02, 0.1, 0.35, 0.45), (1, 2, 5, 15)):
         power = (1 - 2 * theta) ** steps
         closed = 6 * math.log((1 + power) / (1 - power))
         off = max(off, abs(zhao_constant(binary(theta, theta), steps) - closed))
-    findings: list[Finding] = [Claim("largest error of the closed ratio", off, 0.0, EXACT)]
+    yield Claim("largest error of the closed ratio", off, 0.0, EXACT)
     thetas = (0.2, 0.35, 0.45) if setting.quick else np.linspace(0.05, 0.49, 23).tolist()
-    enough, needed = (-math.inf, 0.0, 0.0, ""), (-math.inf, 0.0, 0.0, "")
+    enough, needed = WorstCase(), WorstCase()
     for theta, epsilon in product(thetas, (0.5, 1.0, 2.0, 4.0, 8.0)):
         chain = binary(theta, theta, 30)
         try:
@@ -117,32 +98,20 @@ def prop1(setting: Setting) -> Outcome:
         except Infeasible:
             continue
         where = f"theta {theta:.3g}, epsilon {epsilon:g}"
-        found = leakage(PureDP(level), chain).upper
-        enough = max(enough, (found - epsilon, found, epsilon, where))
+        enough.offer(leakage(PureDP(level), chain).upper, epsilon, where)
         plan = planned(chain, epsilon, corrected=True)
         if isinstance(plan.mechanism, RandomizedResponse):
-            spent = plan.mechanism.dp_epsilon()
             told = f"{where}: flips of {plan.expected_flips:.6f} keep the promise"
-            needed = max(needed, (spent - level, spent, level, told))
-    findings += [
-        Claim("epsilon_6-DP is enough: worst leakage", *enough[1:3], witness=enough[3]),
-        Claim("epsilon-BDP needs epsilon_6-DP: worst level", *needed[1:3], witness=needed[3]),
-    ]
-    return Outcome(
-        tuple(findings),
-        notes=(
-            (
-                "30 records. Theirs is the level of the proposition; ours the leakage of all "
-                "algorithms of that level, and the DP level of the least flips that keep the "
-                "promise. The proof of [zhao2017] is not at hand: that it suffices was checked, "
-                "not proved."
-            ),
-        ),
-    )
+            needed.offer(plan.mechanism.dp_epsilon(), level, told)
+    yield enough.claim("epsilon_6-DP is enough: worst leakage")
+    yield needed.claim("epsilon-BDP needs epsilon_6-DP: worst level")
+    yield ("30 records. Theirs is the level of the proposition; ours the leakage of all algorithms "
+           "of that level, and the DP level of the least flips that keep the promise. The proof of "
+           "[zhao2017] is not at hand: that it suffices was checked, not proved.")  # fmt: skip
 
 
 @result(KEY, "fig3", "Flips by epsilon, theta = .35, 30 records")
-def fig3(setting: Setting) -> Outcome:
+def fig3(setting: Setting) -> Parts:
     """Recompute Figure 3: the bound of [zhao2017], the simple rate, Corollary 2, and any."""
     told = values("fig3")
     theta, records = told["theta"], told["records"]
@@ -155,40 +124,27 @@ def fig3(setting: Setting) -> Outcome:
     exact = tuple(planned(chain, epsilon).expected_flips for epsilon in x)
     anyone = tuple(planned(chain, epsilon, corrected=True).expected_flips for epsilon in x)
     plain = tuple(plain_flips(epsilon) for epsilon in x)
-    findings: list[Finding] = []
     for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
         bound = corollary_two(theta, planned(chain, epsilon).expected_flips)
-        findings.append(
-            Compared(f"Corollary 2 of our rate, epsilon {epsilon:g}", bound, epsilon, EXACT,
-                     "derived")
-        )  # fmt: skip
+        yield Compared(f"Corollary 2 of our rate, epsilon {epsilon:g}", bound, epsilon, EXACT,
+                       "derived")  # fmt: skip
         short = leakage(planned(chain, epsilon).mechanism, chain, "ignorant")
-        findings.append(
-            Claim(f"its loss if nothing is known, epsilon {epsilon:g}", short.upper, epsilon)
-        )
+        yield Claim(f"its loss if nothing is known, epsilon {epsilon:g}", short.upper, epsilon)
     order = min(min(a - b, b - c) for a, b, c in zip(zhao, simple, exact, strict=True))
     worst = max(
         (leakage(planned(chain, epsilon).mechanism, chain).lower / epsilon, epsilon)
         for epsilon in x
     )
     leak = leakage(planned(chain, worst[1]).mechanism, chain)
-    findings += [
-        Claim("least distance between the three curves, in their order", order, 0.0, 0, ">="),
-        Claim(
-            f"the lowest curve is private, epsilon {worst[1]:g}: leakage to any attacker",
-            leak.lower,
-            worst[1],
-            witness="" if leak.witness is None else leak.witness.words(),
-        ),
-    ]
+    yield Claim("least distance between the three curves, in their order", order, 0.0, 0, ">=")
+    yield Claim(f"the lowest curve is private, epsilon {worst[1]:g}: leakage to any attacker",
+                leak.lower, worst[1], witness=how(leak))  # fmt: skip
     for epsilon in (1.0, 4.0):
         ours = planned(chain, epsilon, corrected=True).expected_flips
-        findings += [
-            Improved(f"flips beside [zhao2017], epsilon {epsilon:g}", ours,
-                     zhao_flips(chain, epsilon)),
-            Improved(f"flips beside the simple rate, epsilon {epsilon:g}", ours,
-                     approximate_flips(theta, epsilon)),
-        ]  # fmt: skip
+        yield Improved(f"flips beside [zhao2017], epsilon {epsilon:g}", ours,
+                       zhao_flips(chain, epsilon))  # fmt: skip
+        yield Improved(f"flips beside the simple rate, epsilon {epsilon:g}", ours,
+                       approximate_flips(theta, epsilon))  # fmt: skip
     lines = (
         Line("Prop. 1 (Zhao)", x, zhao, "theirs"),
         Line("simple rate", x, simple, "theirs"),
@@ -196,19 +152,14 @@ def fig3(setting: Setting) -> Outcome:
         Line("any attacker", x, anyone, "bound"),
         Line("plain DP", x, plain),
     )
-    panel = Panel(
-        f"theta = {theta:g}, {records} records", "epsilon", "rho", lines,
-        xlim=(0, 8), ylim=(0, 0.5),
-    )  # fmt: skip
+    panel = Panel(f"theta = {theta:g}, {records} records", "epsilon", "rho", lines, xlim=(0, 8),
+                  ylim=(0, 0.5))  # fmt: skip
     caption = "Lower is better. Corollary 2 is private against attackers who know no record only."
     rows = tuple(
         (f"{e:g}", *(f"{value:.6f}" for value in row))
         for e, *row in zip(x, plain, zhao, simple, exact, anyone, strict=True)
     )
     header = ("epsilon", "plain DP", "Zhao", "simple rate", "Corollary 2", "any")
-    return Outcome(
-        tuple(findings),
-        (Chart("fig3", "Flips by epsilon", (panel,), caption),),
-        ("Theirs are the paper's formulas, evaluated; the figure itself is not in the text.",),
-        tables=(("Share of flipped records, theta = .35, 30 records", header, rows),),
-    )
+    yield Chart("fig3", "Flips by epsilon", (panel,), caption)
+    yield Listing("Share of flipped records, theta = .35, 30 records", header, rows)
+    yield "Theirs are the paper's formulas, evaluated; the figure itself is not in the text."

@@ -10,7 +10,7 @@ from undertow.accuracy import failure_floor, impossible_alpha
 from undertow.bounds.enumeration import mechanism_leakage
 from undertow.models.pedigree import MENDEL, hardy_weinberg
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow.papers.lange2024.common import KEY, grid, shown, shown_values
 from undertow.papers.registry import Setting, result
 
@@ -35,7 +35,7 @@ def line_of_families(generations: int, frequency: float = 0.5) -> ut.Pedigree:
 
 
 @result(KEY, "thm5.1", "One parent's genotype decides those of all children")
-def thm5_1(setting: Setting) -> Outcome:
+def thm5_1(setting: Setting) -> Parts:
     """Check leakage >= ln Pr[A(D) in S] / Pr[A(D') in S] for random algorithms on a trio."""
     generator = np.random.default_rng(setting.seed)
     least = math.inf
@@ -47,72 +47,57 @@ def thm5_1(setting: Setting) -> Outcome:
             wanted = float(np.max(np.log(table[0, 2, 1] / table[0, 0, 0])))
             found = mechanism_leakage(law, table, (1, (0,))).leakage
             least = min(least, found - wanted)
-    claim = Claim("leakage less the log-ratio of D and D', at its least", least, 0.0,
-                  relation=">=")  # fmt: skip
-    return Outcome((claim,), notes=("D = (BB, bb, Bb), D' = (BB, BB, BB); other people as in D.",))
+    yield Claim("leakage less the log-ratio of D and D', at its least", least, 0.0, relation=">=")
+    yield "D = (BB, bb, Bb), D' = (BB, BB, BB); other people as in D."
 
 
 @result(KEY, "cor5.2", "A count on genotypes leaks at least (m - 1) epsilon")
-def cor5_2(setting: Setting) -> Outcome:
+def cor5_2(setting: Setting) -> Parts:
     """Compute the exact leakage of the BB count of nuclear families, between m - 1 and m."""
-    findings: list[Claim] = []
     rows = []
     frequencies = (0.5, 0.9, 0.999)
     for m in (3, 4, 5, 6, 10) if setting.quick else (3, 4, 5, 6, 8, 10, 12, 20, 40):
         leaks = [ut.leakage(ut.Laplace(_BB, 1.0), nuclear(m, p)) for p in frequencies]
-        findings += [
-            Claim(f"leakage / epsilon, m = {m}, least over p", min(leak.upper for leak in leaks),
-                  m - 1.0, relation=">="),
-            Claim(f"leakage / epsilon, m = {m}, largest over p", max(leak.lower for leak in leaks),
-                  float(m)),
-        ]  # fmt: skip
+        yield Claim(f"leakage / epsilon, m = {m}, least over p", min(leak.upper for leak in leaks),
+                    m - 1.0, relation=">=")  # fmt: skip
+        yield Claim(f"leakage / epsilon, m = {m}, largest over p",
+                    max(leak.lower for leak in leaks), float(m))  # fmt: skip
         rows.append((str(m), *(shown(leak.upper) for leak in leaks), str(m - 1), str(m)))
     head = ("m", *(f"p = {p:g}" for p in frequencies), "Cor 5.2", "Thm 4.2")
-    notes = (
-        "The leakage depends on the frequency p of B among founders, which the thesis leaves out.",
-        (
-            "With one child, m epsilon is reached in the limit of frequent B; from four people on, "
-            "(m - 1) epsilon is exact at p = 0.5."
-        ),
-    )
-    table = ("Exact leakage of the BB count at epsilon 1", head, tuple(rows))
-    return Outcome(tuple(findings), notes=notes, tables=(table,))
+    yield "The leakage depends on the frequency p of B among founders, which the thesis leaves out."
+    yield ("With one child, m epsilon is reached in the limit of frequent B; from four people on, "
+           "(m - 1) epsilon is exact at p = 0.5.")  # fmt: skip
+    yield Listing("Exact leakage of the BB count at epsilon 1", head, tuple(rows))
 
 
 @result(KEY, "cor5.3", "No algorithm counts genotypes with an error of (m - 1) / 2 or less")
-def cor5_3(setting: Setting) -> Outcome:
+def cor5_3(setting: Setting) -> Parts:
     """Evaluate Corollary 5.3, and that Laplace noise at the exact scale respects it."""
-    findings: list[Claim | Compared] = []
     for m, epsilon in itertools.product((3, 5, 10), (1.0, 2.0)):
         beta = failure_floor(epsilon) * (1 - 1e-9)
         least = impossible_alpha(m - 1, epsilon, beta)
         scale = ut.calibrate(_BB, nuclear(m), epsilon).mechanism.scale
-        findings += [
-            Compared(f"impossible alpha, m = {m}, epsilon {epsilon:g}", least, (m - 1) / 2, 1e-12,
-                     "derived"),
-            Claim(f"alpha of the exact noise at that beta, m = {m}, epsilon {epsilon:g}",
-                  scale * math.log(1 / beta), least, relation=">="),
-        ]  # fmt: skip
-    return Outcome(tuple(findings))
+        yield Compared(f"impossible alpha, m = {m}, epsilon {epsilon:g}", least, (m - 1) / 2, 1e-12,
+                       "derived")  # fmt: skip
+        yield Claim(f"alpha of the exact noise at that beta, m = {m}, epsilon {epsilon:g}",
+                    scale * math.log(1 / beta), least, relation=">=")  # fmt: skip
 
 
 @result(KEY, "fig7", "Accuracy of counts on genotypes, and what is impossible")
-def fig7(setting: Setting) -> Outcome:
+def fig7(setting: Setting) -> Parts:
     """Recompute alpha = m ln(1 / beta) / epsilon and its floor (m - 1) / 2, beside exact noise."""
     given = shown_values("fig7")
     share = math.log(1 / given["beta"]) / given["epsilon"]
-    findings: list[Claim | Improved] = [
-        Claim("alpha / n of Laplace noise at epsilon 2, beta 10%", share, 1.0, relation=">="),
-        Claim("floor / n, m = n = 1000", impossible_alpha(999, 2.0, 0.1) / 1000,
-              given["lower_bound_share"]),
-    ]  # fmt: skip
+    yield Claim("alpha / n of Laplace noise at epsilon 2, beta 10%", share, 1.0, relation=">=")
+    yield Claim("floor / n, m = n = 1000", impossible_alpha(999, 2.0, 0.1) / 1000,
+                given["lower_bound_share"])  # fmt: skip
     panels = []
     betas = grid(0.001, 0.5, 250)
     for epsilon in (1.0, 2.0):
         lines: list[Line] = []
         for m in (3, 10):
             scale = ut.calibrate(_BB, nuclear(m), epsilon).mechanism.scale
-            findings.append(Improved(f"scale, m = {m}, epsilon {epsilon:g}", scale, m / epsilon))
+            yield Improved(f"scale, m = {m}, epsilon {epsilon:g}", scale, m / epsilon)
             below = tuple(beta for beta in betas if beta < failure_floor(epsilon))
             lines += [
                 Line(f"general bound, m = {m}", betas,
@@ -123,18 +108,14 @@ def fig7(setting: Setting) -> Outcome:
             ]  # fmt: skip
         panels.append(Panel(f"epsilon = {epsilon:g}", "beta", "alpha", tuple(lines),
                             ("linear", "log"), (0.0, 0.5)))  # fmt: skip
-    notes = (
-        "The text does not say which epsilon and m the figure shows: these are ours.",
-        "Exact noise assumes two parents, m - 2 children, and p = 0.5.",
-    )
-    chart = Chart("fig7", "Counting genotypes", tuple(panels), "No algorithm goes below the floor.")
-    return Outcome(tuple(findings), (chart,), notes)
+    yield "The text does not say which epsilon and m the figure shows: these are ours."
+    yield "Exact noise assumes two parents, m - 2 children, and p = 0.5."
+    yield Chart("fig7", "Counting genotypes", tuple(panels), "No algorithm goes below the floor.")
 
 
 @result(KEY, "sec5.3", "Small core families in a long line of generations")
-def sec5_3(setting: Setting) -> Outcome:
+def sec5_3(setting: Setting) -> Parts:
     """Judge the hypothesis of section 5.3: core families of l people leak about l epsilon."""
-    findings: list[Claim | Improved] = []
     rows: list[tuple[str, ...]] = []
     found = [0.0]
     for generations in (1, 2) if setting.quick else (1, 2, 3):
@@ -142,14 +123,11 @@ def sec5_3(setting: Setting) -> Outcome:
         m = family.length
         leaks = ut.leakage(ut.Laplace(_BB, 1.0), family)
         found.append(leaks.upper)
-        findings.append(Improved(f"leakage of a line of {m} people, l = 3", leaks.upper, float(m)))
+        yield Improved(f"leakage of a line of {m} people, l = 3", leaks.upper, float(m))
         rows.append((str(m), shown(leaks.upper), "3", str(m)))
-    findings.append(Claim("growth by one generation, two people more", found[-1] - found[-2], 2.0))
-    table = ("Lines of core families of three at epsilon 1", ("m", "exact", "l", "m epsilon"),
-             tuple(rows))  # fmt: skip
-    note = (
-        f"The thesis hopes for a bound closer to l epsilon than to m epsilon. Lines of families of "
-        f"three leak more than 3 epsilon already at m = 5, {leaks.upper:.4f} at m = {m}, and every "
-        "generation adds to it, less than its number of people."
-    )
-    return Outcome(tuple(findings), notes=(note,), tables=(table,))
+    yield Claim("growth by one generation, two people more", found[-1] - found[-2], 2.0)
+    yield Listing("Lines of core families of three at epsilon 1", ("m", "exact", "l", "m epsilon"),
+                tuple(rows))  # fmt: skip
+    yield ("The thesis hopes for a bound closer to l epsilon than to m epsilon. Lines of families "
+           f"of three leak more than 3 epsilon already at m = 5, {leaks.upper:.4f} at m = {m}, and "
+           "every generation adds to it, less than its number of people.")  # fmt: skip

@@ -10,7 +10,7 @@ from undertow.bounds.definitions import dp_level, metric_level
 from undertow.bounds.published.gaussian import largest_correlation, published_gaussian_factor
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.lange2024.common import KEY, grid
 from undertow.papers.registry import Setting, result
 
@@ -50,7 +50,7 @@ def class_factor(records: int, rho: float, *, clipped: bool = False) -> float:
 
 
 @result(KEY, "prop6.1", "Leakage of one adversary under d-privacy")
-def prop6_1(setting: Setting) -> Outcome:
+def prop6_1(setting: Setting) -> Parts:
     """Compare 1 + ||Sigma_UK Sigma_KK^-1 e||_1 with the exact leakage of all such algorithms."""
     generator = np.random.default_rng(setting.seed)
     apart = 0.0
@@ -68,24 +68,20 @@ def prop6_1(setting: Setting) -> Outcome:
         model = ut.MultivariateGaussian(0, covariance, spread=1.0)
         exact = ut.leakage(ut.MetricDP(1.0), model, ut.Adversary(target, known)).upper
         apart = max(apart, abs(exact - formula) / formula)
-    findings = (
-        Claim("relative distance of the bound from the worst algorithm", apart, 0.0, 1e-8),
-        Compared("sum, R3, target 1, nothing known",
-                 ut.leakage(_SUM, ut.MultivariateGaussian(0, R3), "ignorant").upper, 2.2, 1e-9,
-                 "derived"),
-        Compared("sum, R3, target 1, record 0 known",
-                 ut.leakage(_SUM, ut.MultivariateGaussian(0, R3), ut.Adversary(1, (0,))).upper,
-                 1 + 0.3 / (1 - 0.81), 1e-6, "derived"),
-    )  # fmt: skip
-    note = "The bound is attained: by releasing all records with noise. A known record can help."
-    return Outcome(findings, notes=(note,))
+    yield Claim("relative distance of the bound from the worst algorithm", apart, 0.0, 1e-8)
+    yield Compared("sum, R3, target 1, nothing known",
+                   ut.leakage(_SUM, ut.MultivariateGaussian(0, R3), "ignorant").upper, 2.2, 1e-9,
+                   "derived")  # fmt: skip
+    yield Compared("sum, R3, target 1, record 0 known",
+                   ut.leakage(_SUM, ut.MultivariateGaussian(0, R3), ut.Adversary(1, (0,))).upper,
+                   1 + 0.3 / (1 - 0.81), 1e-6, "derived")  # fmt: skip
+    yield "The bound is attained: by releasing all records with noise. A known record can help."
 
 
 @result(KEY, "thm6.2", "d-privacy under a bound on the correlations")
-def thm6_2(setting: Setting) -> Outcome:
+def thm6_2(setting: Setting) -> Parts:
     """Search limited covariances for the largest factor, beside Theorem 6.2 and 1 + (n - 1) rho."""
     generator = np.random.default_rng(setting.seed)
-    findings: list[Claim | Compared | Improved] = []
     for records in (3, 5, 7):
         worst, limit, where = 0.0, 1.0, ""
         for share in (0.2, 0.5, 0.8, 0.95):
@@ -96,20 +92,18 @@ def thm6_2(setting: Setting) -> Outcome:
                 found = ut.leakage(ut.MetricDP(1.0), model).lower
                 if found / bound > worst / limit:
                     worst, limit, where = found, bound, f"rho = {rho:.4g}"
-        findings.append(Claim(f"largest factor found, n = {records}", worst, limit, witness=where))
+        yield Claim(f"largest factor found, n = {records}", worst, limit, witness=where)
         rho = 0.9 / (records - 1)
         exact = class_factor(records, rho)
-        findings += [
-            Compared(f"worst case of all limited covariances, n = {records}", exact,
-                     1 + (records - 1) * rho, 1e-9, "derived"),
-            Improved(f"factor at rho = {rho:.4g}, n = {records}", exact,
-                     published_gaussian_factor(records, rho)),
-        ]  # fmt: skip
-    return Outcome(tuple(findings), notes=("Up to rho = 1 / (n - 1), 1 + (n - 1) rho is exact.",))
+        yield Compared(f"worst case of all limited covariances, n = {records}", exact,
+                       1 + (records - 1) * rho, 1e-9, "derived")  # fmt: skip
+        yield Improved(f"factor at rho = {rho:.4g}, n = {records}", exact,
+                       published_gaussian_factor(records, rho))  # fmt: skip
+    yield "Up to rho = 1 / (n - 1), 1 + (n - 1) rho is exact."
 
 
 @result(KEY, "lemma6.3", "Clipping makes a d-private algorithm DP")
-def lemma6_3(setting: Setting) -> Outcome:
+def lemma6_3(setting: Setting) -> Parts:
     """Measure the DP level and the d-privacy rate of a noisy clipped sum of two records."""
     low, high, rate = 0.0, 3.0, 0.7
     values = np.arange(-3.0, 7.0)
@@ -121,18 +115,14 @@ def lemma6_3(setting: Setting) -> Outcome:
     def distance(first: tuple[int, ...], second: tuple[int, ...]) -> float:
         return float(sum(abs(values[a] - values[b]) for a, b in zip(first, second, strict=True)))
 
-    findings = (
-        Compared("DP level", dp_level(table), (high - low) * rate, 1e-9, "derived"),
-        Compared("rate of d-privacy", metric_level(table, distance), rate, 1e-9, "derived"),
-    )
-    return Outcome(findings)
+    yield Compared("DP level", dp_level(table), (high - low) * rate, 1e-9, "derived")
+    yield Compared("rate of d-privacy", metric_level(table, distance), rate, 1e-9, "derived")
 
 
 @result(KEY, "prop6.4", "The Gaussian bound for clipped sums")
-def prop6_4(setting: Setting) -> Outcome:
+def prop6_4(setting: Setting) -> Parts:
     """Search equal variances and clipped sums for a leakage beyond Proposition 6.4."""
     generator = np.random.default_rng(setting.seed)
-    findings: list[Claim] = []
     for records in (3, 5):
         worst, limit = 0.0, 1.0
         for _ in range(5 if setting.quick else 100):
@@ -143,14 +133,12 @@ def prop6_4(setting: Setting) -> Outcome:
             bound = min(published_gaussian_factor(records, rho), records)
             if found / bound > worst / limit:
                 worst, limit = found, bound
-        findings.append(Claim(f"largest leakage found, equal variances, n = {records}", worst,
-                              limit))  # fmt: skip
+        yield Claim(f"largest leakage found, equal variances, n = {records}", worst, limit)
     far = _far_apart(0.275, 1000.0)
-    note = (
-        f"Two values of the target may differ by b - a at most (equation 16). Without that limit "
-        f"the clipped sum of two records at rho 0.275 leaks {far:.4f} times epsilon, not 1.275."
-    )
-    return Outcome(tuple(findings), notes=(note, _VARIANCES))
+    yield ("Two values of the target may differ by b - a at most (equation 16). Without "
+           f"that limit the clipped sum of two records at rho 0.275 leaks {far:.4f} "
+           "times epsilon, not 1.275.")  # fmt: skip
+    yield _VARIANCES
 
 
 def _far_apart(rho: float, far: float) -> float:
@@ -166,35 +154,28 @@ def _far_apart(rho: float, far: float) -> float:
 
 
 @result(KEY, "cor6.5", "The largest correlation at which Bayesian DP costs a factor h")
-def cor6_5(setting: Setting) -> Outcome:
+def cor6_5(setting: Setting) -> Parts:
     """Recompute equation (187), and the larger correlation that the exact factor allows."""
-    findings: list[Compared | Improved] = []
     for n, h in itertools.product((3, 10, 100), (1.5, 2.0)):
         printed = 1 / (n * n / (4 * (h - 1)) + n - 2)
         ours = largest_correlation(n, h, published=False)
-        findings += [
-            Compared(f"factor at the limit of (187), n = {n}, h = {h:g}",
-                     published_gaussian_factor(n, printed), h, 1e-9, "derived"),
-            Compared(f"factor at ours, n = {n}, h = {h:g}", class_factor(n, ours), h, 1e-6,
-                     "derived"),
-            Improved(f"largest rho, n = {n}, h = {h:g}", ours, printed, larger_is_better=True),
-        ]  # fmt: skip
-    note = "The correlation may fall as 1 / n, not as 1 / n^2 as section 6.6 concludes."
-    return Outcome(tuple(findings), notes=(note,))
+        yield Compared(f"factor at the limit of (187), n = {n}, h = {h:g}",
+                       published_gaussian_factor(n, printed), h, 1e-9, "derived")  # fmt: skip
+        yield Compared(f"factor at ours, n = {n}, h = {h:g}", class_factor(n, ours), h, 1e-6,
+                       "derived")  # fmt: skip
+        yield Improved(f"largest rho, n = {n}, h = {h:g}", ours, printed, larger_is_better=True)
+    yield "The correlation may fall as 1 / n, not as 1 / n^2 as section 6.6 concludes."
 
 
 @result(KEY, "fig8", "General bound, Gaussian bound and the exact factor")
-def fig8(setting: Setting) -> Outcome:
+def fig8(setting: Setting) -> Parts:
     """Recompute Proposition 6.4 and n epsilon over rho, n = 3, 5, 7, beside the worst case."""
-    findings: list[Compared | Improved] = []
     panels = []
     for n in (3, 5, 7):
         edge = (n - 1) / (5 / 4 * n * n - 3 * n + 2)  # equation (186)
-        findings += [
-            Compared(f"Gaussian bound where it meets the general one, n = {n}",
-                     published_gaussian_factor(n, edge), float(n), 1e-9, "derived"),
-            Improved(f"factor there, n = {n}", class_factor(n, edge, clipped=True), float(n)),
-        ]  # fmt: skip
+        yield Compared(f"Gaussian bound where it meets the general one, n = {n}",
+                       published_gaussian_factor(n, edge), float(n), 1e-9, "derived")  # fmt: skip
+        yield Improved(f"factor there, n = {n}", class_factor(n, edge, clipped=True), float(n))
         x = grid(0.001, 0.999 / (n - 2), 60 if setting.quick else 300)
         lines = (
             Line("Gaussian bound", x, tuple(published_gaussian_factor(n, rho) for rho in x),
@@ -204,6 +185,5 @@ def fig8(setting: Setting) -> Outcome:
                  tuple(class_factor(n, rho, clipped=True) for rho in x)),
         )  # fmt: skip
         panels.append(Panel(f"n = {n}", "rho", "leakage", lines, xlim=(0.0, 1.0), ylim=(0.0, 10.0)))
-    chart = Chart("fig8", "Factors by correlation", tuple(panels), "All for epsilon 1.")
-    note = "n = 3, 5, 7 as in the simulations of section 6.4; the text does not name those shown."
-    return Outcome(tuple(findings), (chart,), (note,))
+    yield Chart("fig8", "Factors by correlation", tuple(panels), "All for epsilon 1.")
+    yield "n = 3, 5, 7 as in the simulations of section 6.4; the text does not name those shown."

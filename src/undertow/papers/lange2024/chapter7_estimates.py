@@ -11,7 +11,7 @@ from undertow.auditing.draws import ChainSource, GaussianSource, Source
 from undertow.auditing.empirical import LABEL, empirical_leakage, ratio_estimate
 from undertow.bounds.published.gaussian import published_gaussian_factor
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Improved, Outcome
+from undertow.papers.findings import Claim, Improved, Parts
 from undertow.papers.lange2024.chapter6_gaussian import class_factor, limited
 from undertow.papers.lange2024.chapter7_chains import lazy
 from undertow.papers.lange2024.common import KEY, grid, shown_values
@@ -32,7 +32,7 @@ _NOTES = (
 
 
 @result(KEY, "sec3.1.2", "Is the estimated leakage a lower bound?")
-def sec3_1_2(setting: Setting) -> Outcome:
+def sec3_1_2(setting: Setting) -> Parts:
     """Estimate the leakage of fixed adversaries from 100,000 draws, beside their exact leakage."""
     generator = np.random.default_rng(setting.seed)
     draws, again = 100_000, 3 if setting.quick else 30
@@ -57,14 +57,11 @@ def sec3_1_2(setting: Setting) -> Outcome:
         if excess[-1] > worst:
             worst, where = excess[-1], "three Gaussian records, rho 0.2, nothing known"
     above = sum(share > 1 for share in excess) / len(excess)
-    claim = Claim("estimate / exact leakage of the same adversary, at its largest", worst, 1.0,
-                  witness=f"{where}; {above:.0%} of {len(excess)} estimates lie above")  # fmt: skip
-    note = (
-        f"Median of estimate / exact: {float(np.median(excess)):.3f}. The largest of 1,000 noisy "
-        "ratios lies above the true one more often than not. Our own implementation of the density "
-        "estimate."
-    )
-    return Outcome((claim,), notes=(note,))
+    yield Claim("estimate / exact leakage of the same adversary, at its largest", worst, 1.0,
+                witness=f"{where}; {above:.0%} of {len(excess)} estimates lie above")  # fmt: skip
+    yield (f"Median of estimate / exact: {float(np.median(excess)):.3f}. The largest of 1,000 "
+           "noisy ratios lies above the true one more often than not. Our own implementation of "
+           "the density estimate.")  # fmt: skip
 
 
 def _estimate(
@@ -81,22 +78,21 @@ def _estimate(
 
 
 @result(KEY, "fig9", "Estimated leakage of clipped sums of Gaussian records")
-def fig09(setting: Setting) -> Outcome:
+def fig09(setting: Setting) -> Parts:
     """Rerun section 6.4.2, beside the bound and the certified worst case."""
     return _gaussian_figure(setting, clipped=True)
 
 
 @result(KEY, "fig10", "Estimated leakage of sums of Gaussian records without clipping")
-def fig10(setting: Setting) -> Outcome:
+def fig10(setting: Setting) -> Parts:
     """Rerun section 6.4.3, beside Theorem 6.2 and the exact worst case."""
     return _gaussian_figure(setting, clipped=False)
 
 
-def _gaussian_figure(setting: Setting, *, clipped: bool) -> Outcome:
+def _gaussian_figure(setting: Setting, *, clipped: bool) -> Parts:
     """Return one panel per n: bound, certified worst case, estimates over random covariances."""
     given = shown_values("fig9")
     name = "fig9" if clipped else "fig10"
-    findings: list[Claim | Improved] = []
     panels = []
     for n in given["records"]:
         top = 1 / (n - 2)
@@ -115,11 +111,9 @@ def _gaussian_figure(setting: Setting, *, clipped: bool) -> Outcome:
         exact = tuple(class_factor(n, rho, clipped=clipped) for rho in x)
         beyond = max(ours - bound(rho) for ours, rho in zip(exact, x, strict=True))
         middle = 0.5 / (n - 1)
-        findings += [
-            Claim(f"worst case less the bound, n = {n}, at its largest", beyond, 0.0),
-            Improved(f"factor at rho = {middle:.4g}, n = {n}",
-                     class_factor(n, middle, clipped=clipped), bound(middle)),
-        ]  # fmt: skip
+        yield Claim(f"worst case less the bound, n = {n}, at its largest", beyond, 0.0)
+        yield Improved(f"factor at rho = {middle:.4g}, n = {n}",
+                       class_factor(n, middle, clipped=clipped), bound(middle))  # fmt: skip
         lines = (
             Line("bound", x, tuple(bound(rho) for rho in x), "theirs"),
             Line("certified worst case", x, tuple(min(value, 3.0 * n) for value in exact)),
@@ -127,21 +121,16 @@ def _gaussian_figure(setting: Setting, *, clipped: bool) -> Outcome:
         )
         panels.append(Panel(f"n = {n}", "rho", "leakage", lines, xlim=(0.0, top),
                             ylim=(0.0, n + 1.0 if clipped else 3.0 * n)))  # fmt: skip
-    notes = (
-        *_NOTES,
-        (
-            "Means and variances of the random laws are not stated: means are uniform in the clip, "
-            "standard deviations between 1 and 3, half of the laws with all correlations at the "
-            "limit; the target's two values are the ends of the clip."
-        ),
-        (
-            f"Where the text calls the bound tight (n = 3, rho 0.1) it is "
-            f"{published_gaussian_factor(3, 0.1):.4g}, the worst case {class_factor(3, 0.1):.4g}."
-        ),
-    )
+    yield from _NOTES
+    yield ("Means and variances of the random laws are not stated: means are uniform in the clip, "
+           "standard deviations between 1 and 3, half of the laws with all correlations at the "
+           "limit; the target's two values are the ends of the clip.")  # fmt: skip
+    yield ("Where the text calls the bound tight (n = 3, rho 0.1) it is "
+           f"{published_gaussian_factor(3, 0.1):.4g}, the worst case "
+           f"{class_factor(3, 0.1):.4g}.")  # fmt: skip
     kind = "clipped" if clipped else "unclipped"
     title = f"Gaussian records, {kind} sums"
-    return Outcome(tuple(findings), (Chart(name, title, tuple(panels), _CAPTION),), notes)
+    yield Chart(name, title, tuple(panels), _CAPTION)
 
 
 def _random_gaussians(n: int, rho: float, setting: Setting, *, clipped: bool) -> float:
@@ -168,11 +157,10 @@ def _random_gaussians(n: int, rho: float, setting: Setting, *, clipped: bool) ->
 
 
 @result(KEY, "fig15", "Estimated leakage of counts on a chain of ten records")
-def fig15(setting: Setting) -> Outcome:
+def fig15(setting: Setting) -> Parts:
     """Rerun section 7.3, beside min(epsilon + 4 ln gamma, n epsilon) and the exact leakage."""
     given = shown_values("fig15")
     n, panels = given["records"], []
-    findings: list[Claim | Improved] = []
     x = grid(1.0, 10.0, 10 if setting.quick else 37)
     rise = []
     for epsilon in given["epsilons"]:
@@ -182,14 +170,12 @@ def fig15(setting: Setting) -> Outcome:
         apart = max(ours - theirs for ours, theirs in zip(exact, bound, strict=True))
         rise.append(exact[-1] - exact[0])
         other = _search(epsilon, n, setting)
-        findings += [
-            Claim(f"exact leakage less the bound, epsilon {epsilon:g}, at its largest", apart, 0.0,
-                  1e-9),
-            Improved(f"leakage at gamma = 10, epsilon {epsilon:g}", exact[-1], bound[-1]),
-            Claim(f"other chains of ratio 5 against the one of Figure 14, epsilon {epsilon:g}",
-                  other, ut.leakage(noise, lazy(5.0, n)).upper, 1e-9,
-                  witness="a random chain of two or three states"),
-        ]  # fmt: skip
+        yield Claim(f"exact leakage less the bound, epsilon {epsilon:g}, at its largest", apart,
+                    0.0, 1e-9)  # fmt: skip
+        yield Improved(f"leakage at gamma = 10, epsilon {epsilon:g}", exact[-1], bound[-1])
+        yield Claim(f"other chains of ratio 5 against the one of Figure 14, epsilon {epsilon:g}",
+                    other, ut.leakage(noise, lazy(5.0, n)).upper, 1e-9,
+                    witness="a random chain of two or three states")  # fmt: skip
         places = (1.0, 4.0, 9.0) if setting.quick else tuple(float(g) for g in given["gammas"])
         estimates = tuple(
             empirical_leakage(
@@ -206,20 +192,14 @@ def fig15(setting: Setting) -> Outcome:
         top = max(bound) + 1
         panels.append(Panel(f"epsilon = {epsilon:g}", "gamma", "leakage", lines, xlim=(1.0, 10.0),
                             ylim=(0.0, top)))  # fmt: skip
-    notes = (
-        *_NOTES,
-        (
-            "Figure 14 is not in the text: taken as the symmetric chain that stays with "
-            "probability gamma / (1 + gamma)."
-        ),
-        (
-            f"The text sees less effect of gamma at larger epsilon. From gamma 1 to 10 the true "
-            f"leakage rises by {', '.join(f'{value:.3f}' for value in rise)} at epsilon "
-            f"{', '.join(f'{value:g}' for value in given['epsilons'])}: less only if divided by it."
-        ),
-    )
-    chart = Chart("fig15", "Counts on ten records of a chain", tuple(panels), _CAPTION)
-    return Outcome(tuple(findings), (chart,), notes)
+    yield from _NOTES
+    yield ("Figure 14 is not in the text: taken as the symmetric chain that stays with probability "
+           "gamma / (1 + gamma).")  # fmt: skip
+    yield ("The text sees less effect of gamma at larger epsilon. From gamma 1 to 10 the "
+           f"true leakage rises by {', '.join(f'{value:.3f}' for value in rise)} at "
+           f"epsilon {', '.join(f'{value:g}' for value in given['epsilons'])}: less "
+           "only if divided by it.")  # fmt: skip
+    yield Chart("fig15", "Counts on ten records of a chain", tuple(panels), _CAPTION)
 
 
 def _search(epsilon: float, n: int, setting: Setting) -> float:

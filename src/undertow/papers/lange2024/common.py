@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
+from undertow.papers.findings import Listing
 from undertow.papers.registry import printed
 from undertow.rounding import above
 
 __all__ = [
     "ACTIVITY",
     "KEY",
-    "Table",
     "grid",
     "plain_noise",
     "shown",
@@ -25,8 +25,6 @@ KEY = "lange2024"
 
 ACTIVITY = ((0.882, 0.118), (0.305, 0.695))
 """The chain of section 8.4.3, as printed: from inactive, from active."""
-
-Table = tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]
 
 _HEAD = ("epsilon", "method", "scale", "error", "mse", "cost", "leaks", "protects", "promise")
 
@@ -79,7 +77,7 @@ def utility_table(
     *,
     methods: Sequence[str] | None = None,
     absent: Sequence[str] = (),
-) -> Table:
+) -> Listing:
     """Return all methods at some epsilons: noise, error, cost against plain DP, what it leaks.
 
     ``cost`` is the expected error divided by that of plain DP; ``leaks`` the certified leakage
@@ -101,7 +99,7 @@ def utility_table(
             )
         rows += [(shown(epsilon), name, *("-" for _ in _HEAD[2:-1]), "not for this model")
                  for name in absent]  # fmt: skip
-    return title, _HEAD, tuple(rows)
+    return Listing(title, _HEAD, tuple(rows))
 
 
 def _row(

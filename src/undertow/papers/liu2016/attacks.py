@@ -14,7 +14,7 @@ from undertow.bounds.dependence.separation import separation_upper
 from undertow.bounds.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
 from undertow.papers.liu2016.checkins import (
     BAND,
     BANDS,
@@ -68,38 +68,34 @@ def _leaks(joint: Array, scale: float) -> float:
 
 
 @result("liu2016", "thm2", "An attacker who takes friends for strangers learns at most epsilon")
-def thm2(setting: Setting) -> Outcome:
+def thm2(setting: Setting) -> Parts:
     """Check Theorem 2 with our measure: strangers leak at most epsilon, friends more."""
     _, joint, real = _people(setting)
-    strangers, findings = _strangers(joint), list[Finding]()
+    strangers = _strangers(joint)
     for epsilon in (0.1, 0.5, 1.0, 2.0, 3.0):
         scale = RANGE / epsilon
-        findings += [
-            Claim(f"without social ties, epsilon {epsilon:g}", _leaks(strangers, scale), epsilon),
-            Claim(f"with social ties, epsilon {epsilon:g}: more than the guarantee",
-                  _leaks(joint, scale), epsilon, relation=">="),
-        ]  # fmt: skip
-    return Outcome(tuple(findings), notes=(OUTSIDE,), data="real" if real else "stand-in")
+        yield Claim(f"without social ties, epsilon {epsilon:g}", _leaks(strangers, scale), epsilon)
+        yield Claim(f"with social ties, epsilon {epsilon:g}: more than the guarantee",
+                    _leaks(joint, scale), epsilon, relation=">=")  # fmt: skip
+    yield OUTSIDE
+    yield Origin(real)
 
 
 @result("liu2016", "data:gowalla-attack", "Attack on check-ins, with and without social ties")
-def gowalla_attack(setting: Setting) -> Outcome:
+def gowalla_attack(setting: Setting) -> Parts:
     """Attack one person in a noisy sum: errors, and what is given away, by epsilon."""
     targets, joint, real = _people(setting)
     repeats = 40 if setting.quick else 400
-    findings: list[Finding] = []
     curves, rows = [], []
     for epsilon in printed("liu2016")["fig5"]["epsilons"]:
         scale = RANGE / epsilon
         most, alone, friendly = attack_errors(targets, joint, scale, repeats, setting.seed)
         spread = float(np.std(friendly - alone)) / np.sqrt(len(alone))
-        findings += [
-            Claim(f"ties do not harm the attacker: mean error in km, epsilon {epsilon:g}",
-                  float(friendly.mean()), float(alone.mean()), 4 * spread,
-                  witness="the law of all pairs is not that of these targets"),
-            Claim(f"most given away in {len(alone)} draws, below the exact value, "
-                  f"epsilon {epsilon:g}", most, _leaks(joint, scale)),
-        ]  # fmt: skip
+        yield Claim(f"ties do not harm the attacker: mean error in km, epsilon {epsilon:g}",
+                    float(friendly.mean()), float(alone.mean()), 4 * spread,
+                    witness="the law of all pairs is not that of these targets")  # fmt: skip
+        yield Claim(f"most given away in {len(alone)} draws, below the exact value, epsilon "
+                    f"{epsilon:g}", most, _leaks(joint, scale))  # fmt: skip
         rows.append((f"{epsilon:g}", f"{scale:.2f}", f"{alone.mean():.3f}",
                      f"{friendly.mean():.3f}", f"{_leaks(_strangers(joint), scale):.3f}",
                      f"{_leaks(joint, scale):.3f}"))  # fmt: skip
@@ -109,11 +105,9 @@ def gowalla_attack(setting: Setting) -> Outcome:
     levels = tuple(float(level) for level in np.linspace(0.1, limits["largest_epsilon"], 30))
     known = tuple(_leaks(joint, RANGE / level) for level in levels)
     unknown = tuple(_leaks(_strangers(joint), RANGE / level) for level in levels)
-    findings.append(
-        Claim("with ties above the guarantee, least ratio over all epsilon",
-              min(leak / level for leak, level in zip(known, levels, strict=True)), 1.0,
-              relation=">=")
-    )  # fmt: skip
+    yield Claim("with ties above the guarantee, least ratio over all epsilon",
+                min(leak / level for leak, level in zip(known, levels, strict=True)), 1.0,
+                relation=">=")  # fmt: skip
     panels = (
         Panel("epsilon, w/o or with ties", "inference error (km)", "cumulative distribution",
               merge_equal(curves),
@@ -123,13 +117,12 @@ def gowalla_attack(setting: Setting) -> Outcome:
                            Line("guarantee of DP", levels, levels, "bound"))),
               xlim=(0.0, limits["largest_epsilon"]), ylim=(0.0, limits["largest_leak"])),
     )  # fmt: skip
-    chart = Chart("liu2016-attack", "Attack on check-ins, after Figure 5", panels, OUTSIDE)
+    yield Chart("liu2016-attack", "Attack on check-ins, after Figure 5", panels, OUTSIDE)
     head = ("epsilon", "noise (km)", "error w/o ties", "error with ties", "leaks w/o", "leaks with")
-    table = ("Attack on check-ins: one person, three unknown friends", head, tuple(rows))
-    notes = (OUTSIDE, f"Correlation of close friends: {correlation(joint):.2f}.")
-    return Outcome(
-        tuple(findings), (chart,), notes, "real" if real else "stand-in", tables=(table,)
-    )
+    yield Listing("Attack on check-ins: one person, three unknown friends", head, tuple(rows))
+    yield OUTSIDE
+    yield f"Correlation of close friends: {correlation(joint):.2f}."
+    yield Origin(real)
 
 
 def _distribution(errors: Array, label: str) -> Line:
@@ -140,11 +133,10 @@ def _distribution(errors: Array, label: str) -> Line:
 
 
 @result("liu2016", "data:gowalla", "The perturbation mechanism on check-ins")
-def gowalla(setting: Setting) -> Outcome:
+def gowalla(setting: Setting) -> Parts:
     """Compare the noise for a sum of four friends: plain, coefficients, baseline, and the least."""
     targets, joint, real = _people(setting)
     circle = circle_joint(joint)
-    findings: list[Finding] = []
     rows = []
     epsilons = (0.5, 1.0, 2.0) if setting.quick else (0.25, 0.5, 1.0, 2.0, 3.0)
     scales: dict[str, list[float]] = {}
@@ -163,42 +155,34 @@ def gowalla(setting: Setting) -> Outcome:
             )
             rows.append((f"{epsilon:g}", name, f"{scale:.3f}", f"{own:.4f}", f"{any_:.4f}",
                          f"{alone.mean():.3f}", f"{friendly.mean():.3f}"))  # fmt: skip
-        findings += [
-            Claim(f"plain noise leaks more than epsilon {epsilon:g}", leaks["independent"], epsilon,
-                  relation=">="),
-            Claim(f"noise of the coefficients, epsilon {epsilon:g}: leakage, any attacker",
-                  leaks["dependent"], epsilon, 1e-9,
-                  witness="coefficients of pairs do not tell all about four people"),
-            Claim(f"noise of the baseline, epsilon {epsilon:g}: leakage, any attacker",
-                  leaks["identical"], epsilon, 1e-9),
-            Improved(f"noise at epsilon {epsilon:g}: coefficients against baseline",
-                     found["dependent"], found["identical"]),
-            Improved(f"noise at epsilon {epsilon:g}: exact against coefficients", found["exact"],
-                     found["dependent"], cause="the sum of coefficients is attained here"),
-        ]  # fmt: skip
-    findings.append(
-        Compared("leakage of the exact noise at the last epsilon", leaks["exact"], epsilons[-1],
-                 1e-6, "derived")
-    )  # fmt: skip
+        yield Claim(f"plain noise leaks more than epsilon {epsilon:g}", leaks["independent"],
+                    epsilon, relation=">=")  # fmt: skip
+        yield Claim(f"noise of the coefficients, epsilon {epsilon:g}: leakage, any attacker",
+                    leaks["dependent"], epsilon, 1e-9,
+                    witness="coefficients of pairs do not tell all about four people")  # fmt: skip
+        yield Claim(f"noise of the baseline, epsilon {epsilon:g}: leakage, any attacker",
+                    leaks["identical"], epsilon, 1e-9)  # fmt: skip
+        yield Improved(f"noise at epsilon {epsilon:g}: coefficients against baseline",
+                       found["dependent"], found["identical"])  # fmt: skip
+        yield Improved(f"noise at epsilon {epsilon:g}: exact against coefficients", found["exact"],
+                       found["dependent"],
+                       cause="the sum of coefficients is attained here")  # fmt: skip
+    yield Compared("leakage of the exact noise at the last epsilon", leaks["exact"], epsilons[-1],
+                   1e-6, "derived")  # fmt: skip
     lines = merge_equal(
         Line(name, epsilons, tuple(values), "ours" if name == "exact" else "theirs")
         for name, values in scales.items()
     )
     panel = Panel("a person and three friends", "privacy budget epsilon", "noise scale (km)", lines,
                   scale=("linear", "log"))  # fmt: skip
-    chart = Chart("liu2016-gowalla", "Noise for a sum over check-ins", (panel,))
+    yield Chart("liu2016-gowalla", "Noise for a sum over check-ins", (panel,))
     head = ("epsilon", "method", "scale (km)", "leaks, nothing known", "leaks, any known",
             "attack error w/o ties", "with ties")  # fmt: skip
-    table = ("Check-ins of friends: noise of a sum", head, tuple(rows))
-    notes = (
-        (
-            "The model: one person and three friends, independent of each other given the person, "
-            "fitted to pairs of close friends. The mean absolute error of the sum is the scale."
-        ),
-    )
-    return Outcome(
-        tuple(findings), (chart,), notes, "real" if real else "stand-in", tables=(table,)
-    )
+    yield Listing("Check-ins of friends: noise of a sum", head, tuple(rows))
+    yield ("The model: one person and three friends, independent of each other given the "
+           "person, fitted to pairs of close friends. The mean absolute error of the "
+           "sum is the scale.")  # fmt: skip
+    yield Origin(real)
 
 
 def _least(circle: Array, epsilon: float) -> float:

@@ -20,7 +20,7 @@ from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
 from undertow.numerics import Array
-from undertow.papers.findings import Claim, Compared, Outcome
+from undertow.papers.findings import Claim, Compared, Parts
 from undertow.papers.registry import Setting, result
 
 __all__ = ["COPIES", "PAIR", "XOR", "def3", "def4", "thm3", "thm4", "thm5", "thm6"]
@@ -62,22 +62,20 @@ def _near(
 
 
 @result("liu2016", "def3", "The dependence size of a set of records")
-def def3(setting: Setting) -> Outcome:
+def def3(setting: Setting) -> Parts:
     """Count how many records change their law with another one (Definition 3)."""
     joint = chain_joint(ACTIVITY.initial, ACTIVITY.transition, 8)
     alone = additive_noise_likelihood([0, 1], scale=1.0, n=3)
     size = _changed(XOR) + 1
     leak = mechanism_leakage(XOR, alone, "ignorant").leakage
-    findings = (
-        Compared("eight records of a chain: L by counting the laws that change",
-                 _changed(joint) + 1, float(ACTIVITY.dependent_records() or 0), 0.0, "derived"),
-        Claim(f"two coins and their exclusive or: L = {size} record by record, so noise of scale "
-              "L / epsilon leaks at most epsilon (epsilon 1)", leak, 1.0,
-              witness="any two of the three records are independent, all three are not: L must "
-              "count the group, 3"),
-    )  # fmt: skip
-    notes = ("Noise is that of the sum of the records; the attacker knows no other record.",)
-    return Outcome(findings, notes=notes)
+    yield Compared("eight records of a chain: L by counting the laws that change",
+                   _changed(joint) + 1, float(ACTIVITY.dependent_records() or 0), 0.0,
+                   "derived")  # fmt: skip
+    yield Claim(f"two coins and their exclusive or: L = {size} record by record, so noise of scale "
+                "L / epsilon leaks at most epsilon (epsilon 1)", leak, 1.0,
+                witness="any two of the three records are independent, all three are not: L must "
+                "count the group, 3")  # fmt: skip
+    yield "Noise is that of the sum of the records; the attacker knows no other record."
 
 
 def _changed(joint: Array) -> int:
@@ -96,7 +94,7 @@ def _changed(joint: Array) -> int:
 
 
 @result("liu2016", "def4", "Dependent differential privacy, and what it is without dependence")
-def def4(setting: Setting) -> Outcome:
+def def4(setting: Setting) -> Parts:
     """Check Definition 4: for independent records it is the DP level, otherwise it is more."""
     rng, apart = np.random.default_rng(setting.seed), 0.0
     for case in range(20 if setting.quick else 200):
@@ -107,18 +105,16 @@ def def4(setting: Setting) -> Outcome:
         noisy = table if case % 2 else additive_noise_likelihood([0, 1], scale, 3)
         apart = max(apart, mechanism_leakage(joint, noisy).leakage - dp_level(noisy))
     count = additive_noise_likelihood([0, 1], 1.0, 2)
-    findings = (
-        Claim("independent records: leakage above the DP level, at most", apart, 0.0, 1e-12),
-        Compared("independent records: a count at level 1 leaks",
-                 mechanism_leakage(np.full((2, 2), 0.25), count).leakage, 1.0, 1e-12, "derived"),
-        Claim("dependent records: a count at level 1 leaks more, joint (.4, .1, .1, .4)",
-              mechanism_leakage(PAIR, count, "ignorant").leakage, 1.0, relation=">="),
-    )  # fmt: skip
-    return Outcome(findings)
+    yield Claim("independent records: leakage above the DP level, at most", apart, 0.0, 1e-12)
+    yield Compared("independent records: a count at level 1 leaks",
+                   mechanism_leakage(np.full((2, 2), 0.25), count).leakage, 1.0, 1e-12,
+                   "derived")  # fmt: skip
+    yield Claim("dependent records: a count at level 1 leaks more, joint (.4, .1, .1, .4)",
+                mechanism_leakage(PAIR, count, "ignorant").leakage, 1.0, relation=">=")  # fmt: skip
 
 
 @result("liu2016", "thm3", "Several releases of the same records")
-def thm3(setting: Setting) -> Outcome:
+def thm3(setting: Setting) -> Parts:
     """Check Theorem 3: the leakages of two releases would add up at most."""
     joint = np.array([[0.582, 0.333], [0.084, 0.001]])
     noes = np.array([[0.08, 0.88], [0.03, 0.07]]), np.array([[0.19, 0.72], [0.09, 0.27]])
@@ -140,22 +136,22 @@ def thm3(setting: Setting) -> Outcome:
         exceeded, tried = max(exceeded, excess), tried + 1
         broken += int(excess > 1e-9)
     level = dp_level(one) + dp_level(two)
-    findings = (
-        Claim("two answers together, joint (.582, .333, .084, .001)", together, parts,
-              witness="chances of no: .08, .88, .03, .07 and .19, .72, .09, .27 on 00, 01, 10, 11"),
-        Claim("one answer twice, joint (3, 0, 5, 1) / 9, nothing known", twice, 2 * once,
-              witness="yes with .8, .5, .2, .1 on 00, 01, 10, 11: once ln 48/11, twice ln 53/2"),
-        Claim("laws and answers near the first: largest excess over the sum", exceeded, 0.0,
-              witness=f"{broken} of {tried} random neighbours exceed the sum: no accident"),
-        Claim("pointwise reading, two data sets: largest excess over the sum", points, 0.0),
-        Claim("what holds: both together leak no more than any algorithm of the added DP levels",
-              together, pure_dp_leakage(joint, level).leakage, 1e-6),
-    )  # fmt: skip
-    return Outcome(findings)
+    yield Claim("two answers together, joint (.582, .333, .084, .001)", together, parts,
+                witness="chances of no: .08, .88, .03, .07 and .19, .72, .09, .27 on 00, "
+                "01, 10, 11")  # fmt: skip
+    yield Claim("one answer twice, joint (3, 0, 5, 1) / 9, nothing known", twice, 2 * once,
+                witness="yes with .8, .5, .2, .1 on 00, 01, 10, 11: once ln 48/11, twice "
+                "ln 53/2")  # fmt: skip
+    yield Claim("laws and answers near the first: largest excess over the sum", exceeded, 0.0,
+                witness=f"{broken} of {tried} random neighbours exceed the "
+                "sum: no accident")  # fmt: skip
+    yield Claim("pointwise reading, two data sets: largest excess over the sum", points, 0.0)
+    yield Claim("what holds: both together leak no more than any algorithm of the added DP levels",
+                together, pure_dp_leakage(joint, level).leakage, 1e-6)  # fmt: skip
 
 
 @result("liu2016", "thm4", "Releases of disjoint parts of the records")
-def thm4(setting: Setting) -> Outcome:
+def thm4(setting: Setting) -> Parts:
     """Check Theorem 4: releases of disjoint parts would cost only the largest of them."""
     weights = ([[0, 1], [0, 0]], [[0, 0], [0, 1]])  # what each record adds to either answer
     about = [additive_noise_likelihood(each, scale=1.0, n=2) for each in weights]
@@ -171,20 +167,17 @@ def thm4(setting: Setting) -> Outcome:
     chain = chain_joint(ACTIVITY.initial, ACTIVITY.transition, 4)
     halves = [additive_noise_likelihood(w, 1.0, 4) for w in HALVES]
     windows = mechanism_leakage(chain, independent_releases(*halves)).leakage
-    findings = (
-        Claim("two records that are copies, one answer about each, probabilistic reading",
-              mechanism_leakage(COPIES, both).leakage,
-              max(mechanism_leakage(COPIES, each).leakage for each in about),
-              witness="X1 = X2: either answer leaks 1, both together 2"),
-        Claim("the same, pointwise reading: data sets 00 and 11",
-              float(np.log(both[0, 0] / both[1, 1]).max()),
-              max(float(np.log(each[0, 0] / each[1, 1]).max()) for each in about), 1e-12,
-              witness="both records change together, and both answers with them"),
-        Claim("independent parts: leakage above the largest, at most", apart, 0.0, 1e-9),
-        Claim("what holds: two half-window counts leak no more than any algorithm of their level",
-              windows, pure_dp_leakage(chain, 1.0).leakage, 1e-6),
-    )  # fmt: skip
-    return Outcome(findings)
+    yield Claim("two records that are copies, one answer about each, probabilistic reading",
+                mechanism_leakage(COPIES, both).leakage,
+                max(mechanism_leakage(COPIES, each).leakage for each in about),
+                witness="X1 = X2: either answer leaks 1, both together 2")  # fmt: skip
+    yield Claim("the same, pointwise reading: data sets 00 and 11",
+                float(np.log(both[0, 0] / both[1, 1]).max()),
+                max(float(np.log(each[0, 0] / each[1, 1]).max()) for each in about), 1e-12,
+                witness="both records change together, and both answers with them")  # fmt: skip
+    yield Claim("independent parts: leakage above the largest, at most", apart, 0.0, 1e-9)
+    yield Claim("what holds: two half-window counts leak no more than any algorithm of their level",
+                windows, pure_dp_leakage(chain, 1.0).leakage, 1e-6)  # fmt: skip
 
 
 HALVES = (
@@ -195,7 +188,7 @@ HALVES = (
 
 
 @result("liu2016", "thm5", "Post-processing")
-def thm5(setting: Setting) -> Outcome:
+def thm5(setting: Setting) -> Parts:
     """Check Theorem 5: what is done to an output afterwards leaks nothing more."""
     rng, apart = np.random.default_rng(setting.seed + 1), -math.inf
     tries = 60 if setting.quick else 2000
@@ -203,12 +196,12 @@ def thm5(setting: Setting) -> Outcome:
         later = rng.dirichlet(np.full(4, 0.05), size=table.shape[-1])  # nearly a function
         leak = mechanism_leakage(joint, table).leakage
         apart = max(apart, mechanism_leakage(joint, table @ later).leakage - leak)
-    findings = (Claim("leakage after post-processing minus before, at most", apart, 0.0, 1e-12),)
-    return Outcome(findings, notes=(f"{tries} random laws and mechanisms, every attacker.",))
+    yield Claim("leakage after post-processing minus before, at most", apart, 0.0, 1e-12)
+    yield f"{tries} random laws and mechanisms, every attacker."
 
 
 @result("liu2016", "thm6", "Choosing one of two mechanisms by chance")
-def thm6(setting: Setting) -> Outcome:
+def thm6(setting: Setting) -> Parts:
     """Check Theorem 6: a random choice leaks no more than the worse mechanism, told or not."""
     rng, hidden, told = np.random.default_rng(setting.seed + 2), -math.inf, -math.inf
     tries = 60 if setting.quick else 2000
@@ -219,9 +212,7 @@ def thm6(setting: Setting) -> Outcome:
         named = np.concatenate([chance * one, (1 - chance) * two], axis=-1)
         hidden = max(hidden, mechanism_leakage(joint, mixed).leakage - most)
         told = max(told, mechanism_leakage(joint, named).leakage - most)
-    findings = (
-        Claim("leakage of the mixture above the worse of the two, choice hidden", hidden, 0.0,
-              1e-12),
-        Claim("the same, choice told", told, 0.0, 1e-12),
-    )  # fmt: skip
-    return Outcome(findings, notes=(f"{tries} random laws and pairs of mechanisms.",))
+    yield Claim("leakage of the mixture above the worse of the two, choice hidden", hidden, 0.0,
+                1e-12)  # fmt: skip
+    yield Claim("the same, choice told", told, 0.0, 1e-12)
+    yield f"{tries} random laws and pairs of mechanisms."

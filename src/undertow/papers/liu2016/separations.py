@@ -8,7 +8,7 @@ from undertow.bounds.dependence.coefficients import dependent_sensitivity, linea
 from undertow.bounds.dependence.separation import separation_upper
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Outcome
+from undertow.papers.findings import Claim, Compared, Parts
 from undertow.papers.registry import Setting, printed, result
 
 __all__ = ["QUERIES", "example_separation", "fig6", "sec6a"]
@@ -52,41 +52,31 @@ def _for_one_other(query: Query, points: int = 401) -> float:
 
 
 @result("liu2016", "fig6", "Separation of three noisy queries on two dependent records")
-def fig6(setting: Setting) -> Outcome:
+def fig6(setting: Setting) -> Parts:
     """Recompute Figure 6: the largest log-ratio of the answer's laws under D_i = 0 and 1."""
     marked = printed("liu2016")["fig6"]
-    findings: list[Finding] = []
     points = 400 if setting.quick else 2000
     for name, query in QUERIES.items():
         dependent, independent = marked[name]
-        findings += [
-            Compared(f"{name}, dependent, in units of epsilon (epsilon 1)",
-                     example_separation(query, 1.0, points), dependent, 1e-4,
-                     cause="the paper's value is the largest move of the answer with X held "
-                     "fixed; over the law of X, as its Eq. 12 has it, the separation is "
-                     "ln 2(e - sqrt e)"),
-            Compared(f"{name}, dependent, X held fixed", _for_one_x(query), dependent, 1e-12),
-            Compared(f"{name}, independent", _for_one_other(query), independent, 1e-12),
-        ]  # fmt: skip
+        yield Compared(f"{name}, dependent, in units of epsilon (epsilon 1)",
+                       example_separation(query, 1.0, points), dependent, 1e-4,
+                       cause="the paper's value is the largest move of the answer with X held "
+                       "fixed; over the law of X, as its Eq. 12 has it, the separation is ln 2(e "
+                       "- sqrt e)")  # fmt: skip
+        yield Compared(f"{name}, dependent, X held fixed", _for_one_x(query), dependent, 1e-12)
+        yield Compared(f"{name}, independent", _for_one_other(query), independent, 1e-12)
     separations = {name: example_separation(query, 1.0) for name, query in QUERIES.items()}
-    findings += [
-        Claim("dependent records can be farther apart than epsilon (sum)", separations["sum"], 1.0,
-              relation=">="),
-        Claim("the same records are nearer for another query (difference)",
-              separations["difference"], 1.0),
-    ]  # fmt: skip
-    chart = Chart(
-        "liu2016-fig6", "Separation of noisy queries, epsilon 1",
-        tuple(_panel(name, query) for name, query in QUERIES.items()),
-        "Laws of the noisy answer S for D_i = 0 and D_i = 1, with D_j = D_i / 2 + X / 2.",
-    )  # fmt: skip
-    notes = (
-        (
-            "The figure is a sketch; its text has the marks 1.5, 0.5 and 1 times epsilon, 1 for "
-            "independent records, without their places: the third pair is taken for the product."
-        ),
-    )
-    return Outcome(tuple(findings), (chart,), notes)
+    yield Claim("dependent records can be farther apart than epsilon (sum)", separations["sum"],
+                1.0, relation=">=")  # fmt: skip
+    yield Claim("the same records are nearer for another query (difference)",
+                separations["difference"], 1.0)  # fmt: skip
+    yield Chart("liu2016-fig6", "Separation of noisy queries, epsilon 1",
+                tuple(_panel(name, query) for name, query in QUERIES.items()),
+                "Laws of the noisy answer S for D_i = 0 and D_i = 1, with D_j = D_i / 2 + "
+                "X / 2.")  # fmt: skip
+    yield ("The figure is a sketch; its text has the marks 1.5, 0.5 and 1 times epsilon, 1 "
+           "for independent records, without their places: the third pair is taken "
+           "for the product.")  # fmt: skip
 
 
 def _panel(name: str, query: Query) -> Panel:
@@ -101,7 +91,7 @@ def _panel(name: str, query: Query) -> Panel:
 
 
 @result("liu2016", "sec6a", "The sum of the example moves by 1.5, not by 2")
-def sec6a(setting: Setting) -> Outcome:
+def sec6a(setting: Setting) -> Parts:
     """Recompute the sensitivities of section VI-A, and whether 1.5 protects both records."""
     values = printed("liu2016")["sec6a"]
     rho = linear_coefficient(0.5)
@@ -111,26 +101,18 @@ def sec6a(setting: Setting) -> Outcome:
         for x in range(points):
             sums[d + x, 3 * d + x] += 1.0
     answers = np.arange(4 * points - 3) / (2 * (points - 1))
-    findings = (
-        Compared("sensitivity of the sum, independent records", _for_one_other(QUERIES["sum"]),
-                 values["independent"], 1e-12),
-        Compared("sensitivity of the sum, D_j moved along",
-                 dependent_sensitivity([[1.0, rho], [0.0, 1.0]], [1.0, 1.0]),
-                 values["dependent"], 1e-12),
-        Compared("sensitivity of the baseline, both records",
-                 dependent_sensitivity([[1.0, 1.0], [1.0, 1.0]], [1.0, 1.0]), values["baseline"],
-                 1e-12),
-        Claim("noise of scale 1.5 at epsilon 1: what it leaks about D_i",
-              example_separation(QUERIES["sum"], 1 / 1.5), 1.0, 1e-6),
-        Claim("noise of scale 1.5 at epsilon 1: what it leaks about D_j",
-              separation_upper(sums, answers, 1.5), 1.0, 1e-6,
-              witness="D_j = 0 forces D_i = 0 and D_j = 1 forces D_i = 1: seen from D_j the sum "
-              "moves by 2"),
-    )  # fmt: skip
-    notes = (
-        (
-            "The paper calls 1.5 the sensitivity of the sum; that noise for it protects both "
-            "records is how its Definition 4 reads."
-        ),
-    )
-    return Outcome(findings, notes=notes)
+    yield Compared("sensitivity of the sum, independent records", _for_one_other(QUERIES["sum"]),
+                   values["independent"], 1e-12)  # fmt: skip
+    yield Compared("sensitivity of the sum, D_j moved along",
+                   dependent_sensitivity([[1.0, rho], [0.0, 1.0]], [1.0, 1.0]), values["dependent"],
+                   1e-12)  # fmt: skip
+    yield Compared("sensitivity of the baseline, both records",
+                   dependent_sensitivity([[1.0, 1.0], [1.0, 1.0]], [1.0, 1.0]), values["baseline"],
+                   1e-12)  # fmt: skip
+    yield Claim("noise of scale 1.5 at epsilon 1: what it leaks about D_i",
+                example_separation(QUERIES["sum"], 1 / 1.5), 1.0, 1e-6)  # fmt: skip
+    yield Claim("noise of scale 1.5 at epsilon 1: what it leaks about D_j",
+                separation_upper(sums, answers, 1.5), 1.0, 1e-6, witness="D_j = 0 forces D_i = 0 "
+                "and D_j = 1 forces D_i = 1: seen from D_j the sum moves by 2")  # fmt: skip
+    yield ("The paper calls 1.5 the sensitivity of the sum; that noise for it protects both "
+           "records is how its Definition 4 reads.")  # fmt: skip

@@ -1,8 +1,6 @@
 """Plans of the library for the cases of [massny2025], and random cases to try its claims on."""
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -22,7 +20,6 @@ __all__ = [
     "PAPER",
     "ROUNDING",
     "Sign",
-    "Worst",
     "best_window",
     "chain_of",
     "draw_cases",
@@ -110,40 +107,3 @@ def draw_cases(seed: int, count: int, sign: Sign = "either", shortest: int = 2) 
         if sign == "either" or (sign == "positive") == (alpha + beta <= 1):
             made += 1
             yield Case(alpha, beta, n, p, epsilon)
-
-
-_NONE = Case(0.5, 0.5, 1, 1, 1.0)
-
-
-@dataclass(slots=True)
-class Worst:
-    """The case in which an inequality ``ours <= theirs`` is closest to breaking, or breaks most.
-
-    >>> tried = Worst()
-    >>> for number in (1.0, 3.0, 2.0):
-    ...     tried.offer(number, 2.5, Case(.1, .2, 4, 1, number))
-    >>> tried.ours, tried.broken, tried.case.epsilon
-    (3.0, 1, 3.0)
-    """
-
-    ours: float = 0.0
-    theirs: float = 0.0
-    case: Case = _NONE
-    apart: float = -math.inf
-    tried: int = 0
-    broken: int = 0
-    about: str = ""
-
-    def offer(self, ours: float, theirs: float, case: Case, about: str = "") -> None:
-        """Take one more pair of numbers."""
-        apart = ours - theirs
-        self.tried += 1
-        self.broken += apart > ROUNDING
-        if apart > self.apart:
-            self.ours, self.theirs, self.case, self.apart = ours, theirs, case, apart
-            self.about = about
-
-    @property
-    def words(self) -> str:
-        """Where it is."""
-        return f"{self.case.words}{self.about and ': ' + self.about}"

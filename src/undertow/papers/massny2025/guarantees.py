@@ -8,12 +8,11 @@ import numpy as np
 from undertow.bounds.series.redaction import window_bound
 from undertow.channels import Redaction
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
     ROUNDING,
     Sign,
-    Worst,
     best_window,
     chain_of,
     draw_cases,
@@ -42,56 +41,38 @@ SIGNS: dict[Sign, str] = {"positive": "alpha + beta <= 1", "negative": "alpha + 
 
 
 @result(KEY, "thm1", "3R mechanisms are private and show what Eq. 3 says")
-def thm1(setting: Setting) -> Outcome:
+def thm1(setting: Setting) -> Parts:
     """Try Theorem 1 on random chains: exact leakage and utility of the mechanisms as printed."""
     count = 60 if setting.quick else 1500
     designs: dict[str, Callable[[Case, bool], float]] = {
         "relaxed 3R (Section IV-B)": theirs.relaxed_chance,
         "optimised 3R (Section V)": theirs.constant_by_grid,
     }
-    leaks = {name: Worst() for name in designs}
+    leaks = {name: WorstCase() for name in designs}
     apart = 0.0
     for case in draw_cases(setting.seed, count):
         for name, design in designs.items():
             chances = design(case, False), design(case, True)
             made = _three_regions(case, chances)
-            leaks[name].offer(leak_of(case, made), case.epsilon, case)
+            leaks[name].offer(leak_of(case, made), case.epsilon, case.words)
             law = chain_of(case).law(0)
             share = float((law * (1 - made.probabilities)).sum() / case.n)
             apart = max(apart, abs(theirs.utility(case, chances) - share))
-    findings: list[Finding] = [
-        Claim(
-            f"leakage of {name}, worst of {count} chains", worst.ours, worst.theirs,
-            witness=worst.words,
-        )
-        for name, worst in leaks.items()
-    ]  # fmt: skip
+    for name, worst in leaks.items():
+        yield worst.claim(f"leakage of {name}, worst of {count} chains")
     case = Case(0.01, 0.8, 10, 1, 1.0)
     counted = theirs.utility(case, (1.0, theirs.constant_by_grid(case)))
-    findings += [
-        Claim(
-            f"expected share shown and Eq. 3, largest difference over {count} chains",
-            apart, 0.0, ROUNDING, "==",
-        ),
-        Claim(
-            "utility is at least Theorem 1, with p in S as Section II has it",
-            shown(case, "3r-constant"), counted + 1 / case.n, theirs.GRID, ">=",
-            witness=f"{case.words}: |S| counts the private record itself, which is never shown; "
-            "without it Eq. 3 is exact",
-        ),
-    ]  # fmt: skip
-    notes = (
-        (
-            "Chances of erasure are the paper's, evaluated apart from the library; their leakage "
-            "is the library's exact one, against an attacker who knows no other record, as in "
-            "Definition 1. For one who knows others see def1."
-        ),
-        (
-            "Random chains: rates .01 to .97, of either sign of correlation; 2 to 15 records; "
-            "epsilon .1 to 4, half of it for each side."
-        ),
-    )
-    return Outcome(tuple(findings), notes=notes)
+    yield Claim(f"expected share shown and Eq. 3, largest difference over {count} chains", apart,
+                0.0, ROUNDING, "==")  # fmt: skip
+    yield Claim("utility is at least Theorem 1, with p in S as Section II has it",
+                shown(case, "3r-constant"), counted + 1 / case.n, theirs.GRID, ">=",
+                witness=f"{case.words}: |S| counts the private record itself, which is never "
+                "shown; without it Eq. 3 is exact")  # fmt: skip
+    yield ("Chances of erasure are the paper's, evaluated apart from the library; their leakage is "
+           "the library's exact one, against an attacker who knows no other record, as in "
+           "Definition 1. For one who knows others see def1.")  # fmt: skip
+    yield ("Random chains: rates .01 to .97, of either sign of correlation; 2 to 15 records; "
+           "epsilon .1 to 4, half of it for each side.")  # fmt: skip
 
 
 def _three_regions(case: Case, chances: tuple[float, float]) -> Redaction:
@@ -126,65 +107,41 @@ def _window_words(case: Case) -> str:
 
 
 @result(KEY, "thm2", "The bound on data-independent redaction, off by one")
-def thm2(setting: Setting) -> Outcome:
+def thm2(setting: Setting) -> Parts:
     """Try Theorem 2 against the best windows, found exactly, at budgets where bounds are tight."""
     count = 200 if setting.quick else 5000
     case = OFF_BY_ONE
-    findings: list[Finding] = [
-        Claim(
-            f"leakage of the window that shows most: {case.words}",
-            leak_of(case, window_of(case, *best_window(case))), case.epsilon,
-        ),
-        Claim(
-            "its utility is at most Theorem 2", _most(case), theirs.theorem_two(case),
-            witness=f"{case.words}: {_window_words(case)}",
-        ),
-        Claim(
-            "its utility is at most Theorem 2 with 2 Delta* - 2", _most(case),
-            theirs.theorem_two(case, 2),
-        ),
-        Compared(
-            "the printed bound, by the library",
-            window_bound(chain_of(case), case.p - 1, case.n, case.epsilon, printed=True),
-            theirs.theorem_two(case), ROUNDING, "derived",
-        ),
-    ]  # fmt: skip
+    yield Claim(f"leakage of the window that shows most: {case.words}",
+                leak_of(case, window_of(case, *best_window(case))), case.epsilon)  # fmt: skip
+    yield Claim("its utility is at most Theorem 2", _most(case), theirs.theorem_two(case),
+                witness=f"{case.words}: {_window_words(case)}")  # fmt: skip
+    yield Claim("its utility is at most Theorem 2 with 2 Delta* - 2", _most(case),
+                theirs.theorem_two(case, 2))  # fmt: skip
+    yield Compared("the printed bound, by the library",
+                   window_bound(chain_of(case), case.p - 1, case.n, case.epsilon, printed=True),
+                   theirs.theorem_two(case), ROUNDING, "derived")  # fmt: skip
     for sign, where in SIGNS.items():
-        tried = {1: Worst(), 2: Worst()}
+        tried = {1: WorstCase(), 2: WorstCase()}
         for drawn in _threshold_cases(setting.seed, count, sign):
             for shift, worst in tried.items():
                 bound = theirs.theorem_two(drawn, shift)
-                worst.offer(_most(drawn), bound, drawn, _window_words(drawn))
+                worst.offer(_most(drawn), bound, f"{drawn.words}: {_window_words(drawn)}")
         for shift, name in ((1, "as printed"), (2, "with 2 Delta* - 2")):
             if sign == "positive" or shift == 1:
                 worst = tried[shift]
-                findings.append(
-                    Claim(
-                        f"Theorem 2 {name}, {where}, worst of {count} chains "
-                        f"(broken by {worst.broken})",
-                        worst.ours, worst.theirs, witness=worst.words,
-                    )
-                )  # fmt: skip
+                tries = f"worst of {count} chains (broken by {worst.broken})"
+                yield worst.claim(f"Theorem 2 {name}, {where}, {tries}")
     other = NOT_CONVEX
-    findings.append(
-        Claim(
-            "Theorem 2, also with 2 Delta* - 2, where influences are not convex",
-            _most(other), theirs.theorem_two(other, 2),
-            witness=f"{other.words}: {_window_words(other)}; Proposition 1 fails here (prop1), so "
-            "2 Delta*(epsilon/2) - 2 is a bound only where alpha + beta <= 1",
-        )
-    )  # fmt: skip
-    notes = (
-        (
-            "Data-independent redactions show most when they are a window: the best one is found "
-            "exactly, in O(n), with its certified leakage."
-        ),
-        (
-            "Where alpha + beta <= 1 the least change that makes Theorem 2 true is 2 Delta* - 2 "
-            "instead of 2 Delta* - 1 (and at least one record). Beyond, search the windows."
-        ),
-    )
-    return Outcome(tuple(findings), (_bound_chart(case),), notes)
+    yield Claim("Theorem 2, also with 2 Delta* - 2, where influences are not convex", _most(other),
+                theirs.theorem_two(other, 2),
+                witness=f"{other.words}: {_window_words(other)}; Proposition 1 fails here (prop1), "
+                "so 2 Delta*(epsilon/2) - 2 is a bound only where alpha + beta <= 1")  # fmt: skip
+    yield ("Data-independent redactions show most when they are a window: the best one is found "
+           "exactly, in O(n), with its certified leakage.")  # fmt: skip
+    yield ("Where alpha + beta <= 1 the least change that makes Theorem 2 true is 2 Delta* "
+           "- 2 instead of 2 Delta* - 1 (and at least one record). Beyond, search "
+           "the windows.")  # fmt: skip
+    yield _bound_chart(case)
 
 
 def _bound_chart(case: Case) -> Chart:
@@ -205,18 +162,18 @@ def _bound_chart(case: Case) -> Chart:
 
 
 @result(KEY, "alg1", "Markov quilt redaction erases more records than it must")
-def alg1(setting: Setting) -> Outcome:
+def alg1(setting: Setting) -> Parts:
     """Try Algorithm 1: its exact leakage, its stated utility, and the best windows beside it."""
     count = 150 if setting.quick else 3000
     extra = printed(KEY)["alg1"]
-    leaks, stated, gap = Worst(), Worst(), Worst()
+    leaks, stated, gap = WorstCase(), WorstCase(), WorstCase()
     wide = replace(NOT_CONVEX, n=30, p=12)
     for case in [*_threshold_cases(setting.seed + 10, count, "either"), OFF_BY_ONE, wide]:
         radii = theirs.algorithm_one(case)
-        leaks.offer(leak_of(case, window_of(case, *radii)), case.epsilon, case)
-        stated.offer(_stated_utility(case, extra), 1 - (sum(radii) + 1) / case.n, case)
+        leaks.offer(leak_of(case, window_of(case, *radii)), case.epsilon, case.words)
+        stated.offer(_stated_utility(case, extra), 1 - (sum(radii) + 1) / case.n, case.words)
         more = sum(radii) - sum(best_window(case))
-        gap.offer(more, extra["two_sided_excess"], case, _window_words(case))
+        gap.offer(more, extra["two_sided_excess"], f"{case.words}: {_window_words(case)}")
     alone, same, growth = 0.0, 0.0, 0.0
     for drawn in draw_cases(setting.seed, 40 if setting.quick else 400):
         case = Case(drawn.alpha, drawn.beta, drawn.n, 1, drawn.epsilon)
@@ -228,44 +185,22 @@ def alg1(setting: Setting) -> Outcome:
         far = [Case(drawn.alpha, drawn.beta, n, drawn.p, drawn.epsilon) for n in (400, 800)]
         over = [sum(theirs.algorithm_one(c)) - sum(best_window(c)) for c in far]
         growth = max(growth, abs(over[1] - over[0]))
-    findings: list[Finding] = [
-        Claim(
-            f"leakage, worst of {leaks.tried} chains", leaks.ours, leaks.theirs,
-            witness=leaks.words,
-        ),
-        Claim(
-            "utility that Appendix C states, at most the one reached",
-            stated.ours, stated.theirs, witness=stated.words,
-        ),
-        Claim(
-            "records erased beyond the best window, at most 2 by Theorem 2 and Appendix C",
-            gap.ours, gap.theirs, witness=gap.words,
-        ),
-        Claim(
-            "asymptotically optimal: that number at n = 800 less that at n = 400, largest",
-            growth, 0.0, ROUNDING, "==",
-        ),
-        Claim(
-            "records erased by the library's mq-printed and by Algorithm 1, largest difference",
-            same, 0.0, ROUNDING, "==",
-        ),
-        Claim(
-            "p = 1: the best window and Delta* - 1 records, largest difference",
-            alone, 0.0, ROUNDING, "==",
-        ),
-    ]  # fmt: skip
+    yield leaks.claim(f"leakage, worst of {leaks.tried} chains")
+    yield stated.claim("utility that Appendix C states, at most the one reached")
+    yield gap.claim("records erased beyond the best window, at most 2 by Theorem 2 and Appendix C")
+    yield Claim("asymptotically optimal: that number at n = 800 less that at n = 400, largest",
+                growth, 0.0, ROUNDING, "==")  # fmt: skip
+    yield Claim("records erased by the library's mq-printed and by Algorithm 1, largest difference",
+                same, 0.0, ROUNDING, "==")  # fmt: skip
+    yield Claim("p = 1: the best window and Delta* - 1 records, largest difference", alone, 0.0,
+                ROUNDING, "==")  # fmt: skip
     for name, case in (("one-sided", Case(0.01, 0.8, 10, 1, 1.0)), ("two-sided", OFF_BY_ONE)):
         ours, paper = (sum(radii) + 1 for radii in (best_window(case), theirs.algorithm_one(case)))
-        findings.append(Improved(f"records erased, {name}: {case.words}", ours, paper))
-    notes = (
-        (
-            "Delta* is the distance of the first record that may be shown, and Algorithm 1 erases "
-            "up to and with it: one record too many on each side. It also knows only two splits "
-            "of the budget."
-        ),
-        "Corrected: compare all pairs of windows, left against right, by their exact leakage.",
-    )
-    return Outcome(tuple(findings), notes=notes)
+        yield Improved(f"records erased, {name}: {case.words}", ours, paper)
+    yield ("Delta* is the distance of the first record that may be shown, and Algorithm 1 erases "
+           "up to and with it: one record too many on each side. It also knows only two splits of "
+           "the budget.")  # fmt: skip
+    yield "Corrected: compare all pairs of windows, left against right, by their exact leakage."
 
 
 def _stated_utility(case: Case, extra: dict[str, int]) -> float:
@@ -283,53 +218,34 @@ def _stated_utility(case: Case, extra: dict[str, int]) -> float:
 
 
 @result(KEY, "cor1", "3R beside Algorithm 1: only with a free split of the budget")
-def cor1(setting: Setting) -> Outcome:
+def cor1(setting: Setting) -> Parts:
     """Try Corollary 1 with the halves of Theorem 1 and with the splits of Appendix B."""
     count = 60 if setting.quick else 1000
-    half, free, best = Worst(), Worst(), Worst()
+    half, free, best = WorstCase(), WorstCase(), WorstCase()
     for case in draw_cases(setting.seed + 20, count):
         paper = 1 - (sum(theirs.algorithm_one(case)) + 1) / case.n
         halves = shown(case, "3r-individual")
-        half.offer(paper, halves, case)
-        free.offer(paper, max(halves, _one_sided(case)), case)
-        best.offer(_most(case), shown(case), case)
+        half.offer(paper, halves, case.words)
+        free.offer(paper, max(halves, _one_sided(case)), case.words)
+        best.offer(_most(case), shown(case), case.words)
     long = Case(HALVED.alpha, HALVED.beta, 400, HALVED.p, HALVED.epsilon)
-    findings: list[Finding] = [
-        Claim(
-            f"Algorithm 1 shows at most 3R with halves (Theorem 1): {HALVED.words}",
-            shown(HALVED, "mq-printed"), shown(HALVED, "3r-individual"),
-            witness="one record to the left takes half of the budget and shows little",
-        ),
-        Claim(
-            f"the same, worst of {count} chains (broken by {half.broken})",
-            half.ours, half.theirs, witness=half.words,
-        ),
-        Claim(
-            "the same asymptotically: records shown of 400",
-            shown(long, "mq-printed") * long.n, shown(long, "3r-individual") * long.n,
-            witness=f"{long.words}: what is lost does not shrink with n",
-        ),
-        Claim(
-            "Algorithm 1 shows at most 3R with the split that it chose itself (Appendix B)",
-            free.ours, free.theirs, witness=free.words,
-        ),
-        Claim(
-            "the best window shows at most the optimum", best.ours, best.theirs,
-            witness=best.words,
-        ),
-        Improved(
-            f"utility of the optimum beside 3R with halves: {HALVED.words}",
-            shown(HALVED), shown(HALVED, "3r-individual"), larger_is_better=True,
-        ),
-    ]  # fmt: skip
-    notes = (
-        (
-            "Appendix B lets 3R spend the budget as Algorithm 1 does, all on one side if need be; "
-            "Theorem 1 and the figures spend half on each side. 3R has a chance for each record "
-            "here, which is at least as good as one for all."
-        ),
+    yield Claim(f"Algorithm 1 shows at most 3R with halves (Theorem 1): {HALVED.words}",
+                shown(HALVED, "mq-printed"), shown(HALVED, "3r-individual"),
+                witness="one record to the left takes half of the budget "
+                "and shows little")  # fmt: skip
+    yield half.claim(f"the same, worst of {count} chains (broken by {half.broken})")
+    yield Claim("the same asymptotically: records shown of 400", shown(long, "mq-printed") * long.n,
+                shown(long, "3r-individual") * long.n,
+                witness=f"{long.words}: what is lost does not shrink with n")  # fmt: skip
+    yield free.claim(
+        "Algorithm 1 shows at most 3R with the split that it chose itself (Appendix B)"
     )
-    return Outcome(tuple(findings), notes=notes)
+    yield best.claim("the best window shows at most the optimum")
+    yield Improved(f"utility of the optimum beside 3R with halves: {HALVED.words}", shown(HALVED),
+                   shown(HALVED, "3r-individual"), larger_is_better=True)  # fmt: skip
+    yield ("Appendix B lets 3R spend the budget as Algorithm 1 does, all on one side if need be; "
+           "Theorem 1 and the figures spend half on each side. 3R has a chance for each record "
+           "here, which is at least as good as one for all.")  # fmt: skip
 
 
 def _one_sided(case: Case) -> float:

@@ -7,11 +7,10 @@ from undertow.bounds.series.regions import influences
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Finding, Outcome
+from undertow.papers.findings import Claim, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
     ROUNDING,
-    Worst,
     chain_of,
     draw_cases,
     leak_of,
@@ -27,11 +26,11 @@ REACH = 8
 
 
 @result(KEY, "lemma1", "Whatever can be shown leaks at least its influence")
-def lemma1(setting: Setting) -> Outcome:
+def lemma1(setting: Setting) -> Parts:
     """Try Lemma 1 on random tables of erasure: leakage against influences of what can be shown."""
     count = 60 if setting.quick else 2000
     rng = np.random.default_rng(setting.seed)
-    worst = Worst()
+    worst = WorstCase()
     for case in draw_cases(setting.seed + 30, count):
         table = rng.choice([0.0, 0.3, 0.7, 1.0, 1.0], size=(case.n, 2))
         table[case.p - 1] = 1.0
@@ -41,16 +40,14 @@ def lemma1(setting: Setting) -> Outcome:
             values = [int(rng.choice(np.flatnonzero(table[t] < 1))) for t in picked]
             if picked:
                 found = influence(chain_of(case), case.p - 1, picked, values)
-                worst.offer(found, leak, case)
-    claim = Claim(
-        f"influence of values that can be shown is at most the leakage, closest of {worst.tried}",
-        worst.ours, worst.theirs, witness=worst.words,
-    )  # fmt: skip
-    return Outcome((claim,), notes=("Tables with chances of erasure 0, 1 and between, by value.",))
+                worst.offer(found, leak, case.words)
+    yield worst.claim("influence of values that can be shown is at most the leakage, closest of "
+                      f"{worst.tried}")  # fmt: skip
+    yield "Tables with chances of erasure 0, 1 and between, by value."
 
 
 @result(KEY, "cor2", "What a window leaks: the influences of the records at its ends")
-def cor2(setting: Setting) -> Outcome:
+def cor2(setting: Setting) -> Parts:
     """Try Corollary 2 and Remark 1: exact leakage of windows beside sums of max-influences."""
     count = 80 if setting.quick else 3000
     rng = np.random.default_rng(setting.seed)
@@ -72,26 +69,20 @@ def cor2(setting: Setting) -> Outcome:
             if total - leak > loose:
                 loose = total - leak
                 where = f"{case.words}, radii {left} and {right}"
-    findings: tuple[Finding, ...] = (
-        Claim(
-            f"even radii or one side: leakage and sum, largest difference over {count} windows",
-            same, 0.0, ROUNDING, "==",
-        ),
-        Claim("odd radii: leakage less the sum, at most 0 (Remark 1)", more, 0.0, ROUNDING),
-    )  # fmt: skip
-    notes = (
-        "The sum is exact for odd radii too where alpha + beta <= 1, which the paper does not use.",
-        f"Where alpha + beta > 1 it is not: {loose:.4g} less than the sum leaks at {where}.",
-    )
-    return Outcome(findings, notes=notes)
+    yield Claim(f"even radii or one side: leakage and sum, largest difference over {count} windows",
+                same, 0.0, ROUNDING, "==")  # fmt: skip
+    yield Claim("odd radii: leakage less the sum, at most 0 (Remark 1)", more, 0.0, ROUNDING)
+    yield ("The sum is exact for odd radii too where alpha + beta <= 1, which the paper does not "
+           "use.")  # fmt: skip
+    yield f"Where alpha + beta > 1 it is not: {loose:.4g} less than the sum leaks at {where}."
 
 
 @result(KEY, "cor3", "Data-independent redaction leaks the influence of its quilt")
-def cor3(setting: Setting) -> Outcome:
+def cor3(setting: Setting) -> Parts:
     """Try Corollary 3 on random chances of erasure that do not depend on the values."""
     count = 60 if setting.quick else 2000
     rng = np.random.default_rng(setting.seed)
-    below, apart = Worst(), 0.0
+    below, apart = WorstCase(), 0.0
     for case in draw_cases(setting.seed + 50, count):
         chances = rng.choice([0.0, 0.5, 1.0], size=case.n)
         chances[case.p - 1] = 1.0
@@ -101,24 +92,17 @@ def cor3(setting: Setting) -> Outcome:
             continue
         some = [int(t) for t in seen if rng.random() < 0.5] or [int(seen[0])]
         found = influence(chain_of(case), case.p - 1, some)
-        below.offer(found, leak, case)
+        below.offer(found, leak, case.words)
         quilt = [*seen[seen < case.p - 1][-1:].tolist(), *seen[seen > case.p - 1][:1].tolist()]
         apart = max(apart, abs(leak - influence(chain_of(case), case.p - 1, quilt)))
-    findings: tuple[Finding, ...] = (
-        Claim(
-            f"max-influence of shown records is at most the leakage, closest of {below.tried}",
-            below.ours, below.theirs, witness=below.words,
-        ),
-        Claim(
-            "leakage and max-influence of the nearest shown records, largest difference",
-            apart, 0.0, ROUNDING, "==",
-        ),
-    )  # fmt: skip
-    return Outcome(findings)
+    yield below.claim("max-influence of shown records is at most the leakage, closest of "
+                      f"{below.tried}")  # fmt: skip
+    yield Claim("leakage and max-influence of the nearest shown records, largest difference", apart,
+                0.0, ROUNDING, "==")  # fmt: skip
 
 
 @result(KEY, "prop1", "Influences in closed form; convex only for positive correlation")
-def prop1(setting: Setting) -> Outcome:
+def prop1(setting: Setting) -> Parts:
     """Try Proposition 1: Eqs. 13 and 14, their order, monotony and convexity in the distance."""
     count = 150 if setting.quick else 5000
     apart, order, rise = 0.0, -np.inf, -np.inf
@@ -142,31 +126,21 @@ def prop1(setting: Setting) -> Outcome:
             bend[positive] = least, f"alpha = {case.alpha:.6g}, beta = {case.beta:.6g}"
     witness = Case(0.85, 0.95, REACH + 1, 1, 1.0)
     shape = influences(chain_of(witness), 0, witness.n)[1:]
-    findings: tuple[Finding, ...] = (
-        Claim("influences and Eqs. 13, 14, largest difference", apart, 0.0, ROUNDING, "=="),
-        Claim("influence on 0 less that on 1, largest", order, 0.0, ROUNDING),
-        Claim("step from one distance to the next, largest (they fall)", rise, 0.0, ROUNDING),
-        Claim(
-            f"second difference where alpha + beta <= 1, least of {tried[True]} chains",
-            bend[True][0], 0.0, ROUNDING, ">=", bend[True][1],
-        ),
-        Claim(
-            f"second difference where alpha + beta > 1, least of {tried[False]} chains "
-            f"({bent[False]} not convex)",
-            bend[False][0], 0.0, ROUNDING, ">=", bend[False][1],
-        ),
-        Claim(
-            "second difference of the max-influence at distance 3",
-            float(np.diff(shape[:, 1], 2)[1]), 0.0, ROUNDING, ">=",
-            "alpha = .85, beta = .95: .., 1.5612, 1.2626, .9039, .. bends downwards; the proof "
-            "shows that two different sequences fall and takes them for one",
-        ),
-        Claim(
-            "second difference of the influence on 0 at distance 2",
-            float(np.diff(shape[:, 0], 2)[0]), 0.0, ROUNDING, ">=",
-            "alpha = .85, beta = .95: 1.8458, 1.4744, 1.0261, .. bends downwards",
-        ),
-    )  # fmt: skip
+    yield Claim("influences and Eqs. 13, 14, largest difference", apart, 0.0, ROUNDING, "==")
+    yield Claim("influence on 0 less that on 1, largest", order, 0.0, ROUNDING)
+    yield Claim("step from one distance to the next, largest (they fall)", rise, 0.0, ROUNDING)
+    yield Claim(f"second difference where alpha + beta <= 1, least of {tried[True]} chains",
+                bend[True][0], 0.0, ROUNDING, ">=", bend[True][1])  # fmt: skip
+    yield Claim(f"second difference where alpha + beta > 1, least of {tried[False]} chains "
+                f"({bent[False]} not convex)", bend[False][0], 0.0, ROUNDING, ">=",
+                bend[False][1])  # fmt: skip
+    yield Claim("second difference of the max-influence at distance 3",
+                float(np.diff(shape[:, 1], 2)[1]), 0.0, ROUNDING, ">=",
+                "alpha = .85, beta = .95: .., 1.5612, 1.2626, .9039, .. bends downwards; the proof "
+                "shows that two different sequences fall and takes them for one")  # fmt: skip
+    yield Claim("second difference of the influence on 0 at distance 2",
+                float(np.diff(shape[:, 0], 2)[0]), 0.0, ROUNDING, ">=",
+                "alpha = .85, beta = .95: 1.8458, 1.4744, 1.0261, .. bends downwards")  # fmt: skip
     x = tuple(float(d) for d in range(1, REACH + 1))
     lines = tuple(
         line
@@ -182,13 +156,12 @@ def prop1(setting: Setting) -> Outcome:
     )  # fmt: skip
     panel = Panel("alpha = .85, beta = .95", "distance", "pointwise influence", lines,
                   xlim=(1.0, float(REACH)), ylim=(0.0, 3.0))  # fmt: skip
-    chart = Chart("prop1", "Influences that are not convex", (panel,))
-    notes = ("Theorem 2 rests on the convexity; see thm2 for what becomes of it.",)
-    return Outcome(findings, (chart,), notes)
+    yield Chart("prop1", "Influences that are not convex", (panel,))
+    yield "Theorem 2 rests on the convexity; see thm2 for what becomes of it."
 
 
 @result(KEY, "sec2", "The chain looks the same backwards: two states only")
-def sec2(setting: Setting) -> Outcome:
+def sec2(setting: Setting) -> Parts:
     """Try Section II: transition matrices forwards and backwards of stationary chains."""
     apart = 0.0
     for case in draw_cases(setting.seed + 70, 100):
@@ -196,10 +169,7 @@ def sec2(setting: Setting) -> Outcome:
         apart = max(apart, float(np.abs(chain.reverse().transition - chain.transition).max()))
     turning = MarkovChain([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]])
     back = float(np.abs(turning.reverse().transition - turning.transition).max())
-    claim = Claim("two states: largest difference of an entry", apart, 0.0, ROUNDING, "==")
-    note = (
-        f"The paper has two states. With three this fails: a chain that turns 0 -> 1 -> 2 -> 0 "
-        f"differs from its mirror image by {back:.3g}, and left and right need different windows, "
-        "as they have in the library."
-    )
-    return Outcome((claim,), notes=(note,))
+    yield Claim("two states: largest difference of an entry", apart, 0.0, ROUNDING, "==")
+    yield ("The paper has two states. With three this fails: a chain that turns 0 -> 1 -> 2 -> 0 "
+           f"differs from its mirror image by {back:.3g}, and left and right need different "
+           "windows, as they have in the library.")  # fmt: skip

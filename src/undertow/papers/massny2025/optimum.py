@@ -7,12 +7,11 @@ import numpy as np
 from undertow.bounds.series.redaction import redaction_leakage
 from undertow.channels import Redaction
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
     PAPER,
     ROUNDING,
-    Worst,
     chain_of,
     draw_cases,
     leak_of,
@@ -40,11 +39,11 @@ TWO_SIDED = (
 
 
 @result(KEY, "eq4", "The relaxed leakage bound and its optimum (Appendix A)")
-def eq4(setting: Setting) -> Outcome:
+def eq4(setting: Setting) -> Parts:
     """Try Eq. 4 at random chances of erasure, its proof as printed, and the constant optimum."""
     count = 80 if setting.quick else 2000
     rng = np.random.default_rng(setting.seed)
-    closest = Worst()
+    closest = WorstCase()
     for drawn in draw_cases(setting.seed + 80, count, shortest=3):
         case = Case(drawn.alpha, drawn.beta, drawn.n, 1, drawn.epsilon)
         medium, small = theirs.regions(case, True)
@@ -57,43 +56,34 @@ def eq4(setting: Setting) -> Outcome:
         table[list(small)] = 0.0
         leak = leak_of(case, Redaction(table, 0))
         bound = max(bound, theirs.pointwise(case.alpha, case.beta, medium[0], 0))
-        closest.offer(leak, bound, case)
-    name = f"leakage is at most Eq. 4, closest of {closest.tried} chains"
-    findings: list[Finding] = [Claim(name, closest.ours, closest.theirs, witness=closest.words)]
+        closest.offer(leak, bound, case.words)
+    yield closest.claim(f"leakage is at most Eq. 4, closest of {closest.tried} chains")
     case = Case(0.01, 0.8, 10, 1, 1.0)
     chance = theirs.constant_by_grid(case)
     medium, _ = theirs.regions(case, True)
     last = medium[-1] + 1
     start = theirs.pointwise(case.alpha, case.beta, last, 1)
     left = float(theirs.erased_loss(case, medium, last, 1, np.array([chance]))[0])
-    findings += [
-        Claim(
-            "left side of Eq. 5 is at most influence + log(min / max), as printed",
-            left, start + len(medium) * math.log(chance),
-            witness=f"{case.words}, q = {chance:.4f}: numerator and denominator are exchanged; with"
-            " log(max / min) the bound holds",
-        ),
-        Claim("the same with log(max / min)", left, start - len(medium) * math.log(chance)),
-        Claim(
-            "one chance for all of M is as good as the convex program",
-            theirs.utility(UNEVEN, (1.0, theirs.relaxed_chance(UNEVEN))),
-            shown(UNEVEN, "3r-relaxed"), ROUNDING, ">=",
-            witness=f"{UNEVEN.words}: the program erases a 0 with "
-            + ", ".join(f"{q:.4f}" for q in _zero_chances(UNEVEN)),
-        ),
-        Improved(
-            f"utility of the program itself: {UNEVEN.words}", shown(UNEVEN, "3r-relaxed"),
-            theirs.utility(UNEVEN, (1.0, theirs.relaxed_chance(UNEVEN))), larger_is_better=True,
-        ),
-    ]  # fmt: skip
-    notes = (
-        (
-            "Eq. 4 leaves out the outputs that show the first record of M: their loss is at most "
-            "epsilon by the choice of M (Appendix A), and is added here."
-        ),
-        "In the setting of Figs. 3 and 4 the program's optimum is constant, as the paper says.",
+    yield Claim("left side of Eq. 5 is at most influence + log(min / max), as printed", left,
+                start + len(medium) * math.log(chance),
+                witness=f"{case.words}, q = {chance:.4f}: numerator and denominator are exchanged; "
+                "with log(max / min) the bound holds")  # fmt: skip
+    yield Claim("the same with log(max / min)", left, start - len(medium) * math.log(chance))
+    yield Claim(
+        "one chance for all of M is as good as the convex program",
+        theirs.utility(UNEVEN, (1.0, theirs.relaxed_chance(UNEVEN))),
+        shown(UNEVEN, "3r-relaxed"),
+        ROUNDING,
+        ">=",
+        witness=f"{UNEVEN.words}: the program erases a 0 with "
+        + ", ".join(f"{q:.4f}" for q in _zero_chances(UNEVEN)),
     )
-    return Outcome(tuple(findings), notes=notes)
+    yield Improved(f"utility of the program itself: {UNEVEN.words}", shown(UNEVEN, "3r-relaxed"),
+                   theirs.utility(UNEVEN, (1.0, theirs.relaxed_chance(UNEVEN))),
+                   larger_is_better=True)  # fmt: skip
+    yield ("Eq. 4 leaves out the outputs that show the first record of M: their loss is at most "
+           "epsilon by the choice of M (Appendix A), and is added here.")  # fmt: skip
+    yield "In the setting of Figs. 3 and 4 the program's optimum is constant, as the paper says."
 
 
 def _relaxed_bound(
@@ -118,41 +108,29 @@ def _zero_chances(case: Case) -> list[float]:
 
 
 @result(KEY, "sec5", "The optimum over all local redactions, left open in Section V")
-def sec5(setting: Setting) -> Outcome:
+def sec5(setting: Setting) -> Parts:
     """Compute the best local redaction, two-sided, beside the 3R mechanisms with halves."""
-    findings: list[Finding] = []
     rows = []
     for case in TWO_SIDED:
         chances = (theirs.constant_by_grid(case, False), theirs.constant_by_grid(case))
         paper = theirs.utility(case, chances)
         medium = sum(len(theirs.regions(case, right)[0]) for right in (False, True))
-        findings += [
-            Compared(
-                f"optimised 3R: {case.words}", shown(case, "3r-constant"), paper,
-                theirs.GRID * medium / case.n + ROUNDING, "derived",
-            ),
-            Improved(
-                f"utility of the optimum: {case.words}", shown(case), shown(case, "3r-constant"),
-                larger_is_better=True,
-            ),
-        ]  # fmt: skip
+        yield Compared(f"optimised 3R: {case.words}", shown(case, "3r-constant"), paper,
+                       theirs.GRID * medium / case.n + ROUNDING, "derived")  # fmt: skip
+        yield Improved(f"utility of the optimum: {case.words}", shown(case),
+                       shown(case, "3r-constant"), larger_is_better=True)  # fmt: skip
         methods = ("mq-printed", "mq", *PAPER, "optimal")
         own = tuple(f"{shown(case, method):.6f}" for method in methods)
         rows.append((case.words, *own, f"{shown(case, 'optimal', 'any'):.6f}"))
     count = 25 if setting.quick else 1000
-    short = Worst()
+    short = WorstCase()
     for case in draw_cases(setting.seed + 90, count):
         for method in ("mq", *PAPER):
-            short.offer(shown(case, method), shown(case), case, method)
-    findings.append(
-        Claim(
-            f"no mechanism of the paper shows more, closest of {count} chains",
-            short.ours, short.theirs, witness=short.words,
-        )
-    )  # fmt: skip
+            short.offer(shown(case, method), shown(case), f"{case.words}: {method}")
+    yield short.claim(f"no mechanism of the paper shows more, closest of {count} chains")
     header = ("setting", "Algorithm 1", "best window", "3R relaxed", "3R one chance",
               "3R each", "optimum", "optimum, any")  # fmt: skip
-    table = ("Share of records shown, private record in the middle", header, tuple(rows))
+    yield Listing("Share of records shown, private record in the middle", header, tuple(rows))
     steps = np.linspace(0.1, 4.0, 20 if setting.quick else 118).round(4).tolist()
     base = TWO_SIDED[1]
     moved = [Case(base.alpha, base.beta, base.n, base.p, e) for e in steps]
@@ -167,51 +145,35 @@ def sec5(setting: Setting) -> Outcome:
         ),
         xlim=(0.0, 4.0), ylim=(0.0, 1.0),
     )  # fmt: skip
-    notes = (
-        "The split of the budget is free, and left and right each have an upper and a lower one.",
-        (
-            "That the recursion is the optimum is checked against general solvers on small chains, "
-            "not proved by this computation; that its plans are private is certified."
-        ),
-    )
-    chart = Chart("sec5", "The optimum beside 3R", (panel,))
-    return Outcome(tuple(findings), (chart,), notes, tables=(table,))
+    yield "The split of the budget is free, and left and right each have an upper and a lower one."
+    yield ("That the recursion is the optimum is checked against general solvers on small chains, "
+           "not proved by this computation; that its plans are private is certified.")  # fmt: skip
+    yield Chart("sec5", "The optimum beside 3R", (panel,))
 
 
 @result(KEY, "def1", "What the mechanisms leak to whoever knows other records")
-def def1(setting: Setting) -> Outcome:
+def def1(setting: Setting) -> Parts:
     """Compute the leakage of the mechanisms against any attacker, and the best plan for that."""
     cause = (
         "Definition 1 lets the attacker know nothing; a known record of the rare value speaks "
         "against what is shown, and the two together say more"
     )
-    findings: list[Finding] = []
     small = Case(0.01, 0.8, 8, 1, 0.25)
     for method, name in (("3r-constant", "optimised 3R"), ("optimal", "the ignorant optimum")):
         found = redaction_leakage(plan_of(small, method).mechanism, chain_of(small), "any")
         known = [f"X_{r + 1} = {v}" for r, v in found.witness.known] if found.witness else []
-        findings.append(
-            Compared(
-                f"leakage of {name} to any, promised {small.epsilon:g}, n = {small.n}",
-                float(found.upper), small.epsilon, ROUNDING, "derived",
-                cause=f"{cause}: {', '.join(known)} known",
-            )
-        )  # fmt: skip
+        yield Compared(f"leakage of {name} to any, promised {small.epsilon:g}, n = {small.n}",
+                       float(found.upper), small.epsilon, ROUNDING, "derived",
+                       cause=f"{cause}: {', '.join(known)} known")  # fmt: skip
     rows = []
     for epsilon in (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0):
         case = Case(0.01, 0.8, 10, 1, epsilon)
         leaks = {m: _to_any(case, m) for m in ("mq", "3r-relaxed", "3r-constant", "optimal")}
         own = plan_of(case, "optimal", "any")
-        findings += [
-            Compared(
-                f"leakage of optimised 3R to any, Fig. 3 at epsilon {epsilon:g}",
-                leaks["3r-constant"], epsilon, ROUNDING, "derived", cause=cause,
-            ),
-            Claim(
-                f"leakage of our plan against any, epsilon {epsilon:g}",
-                float(own.leakage.upper), epsilon,
-            ),
-        ]  # fmt: skip
+        yield Compared(f"leakage of optimised 3R to any, Fig. 3 at epsilon {epsilon:g}",
+                       leaks["3r-constant"], epsilon, ROUNDING, "derived", cause=cause)  # fmt: skip
+        yield Claim(f"leakage of our plan against any, epsilon {epsilon:g}",
+                    float(own.leakage.upper), epsilon)  # fmt: skip
         rows.append((
             f"{epsilon:g}", f"{shown(case, '3r-constant'):.6f}", f"{leaks['3r-constant']:.4f}",
             f"{shown(case):.6f}", f"{leaks['optimal']:.4f}",
@@ -219,8 +181,8 @@ def def1(setting: Setting) -> Outcome:
         ))  # fmt: skip
     header = ("epsilon", "optimised 3R", "leaks to any", "optimum, ignorant", "leaks to any",
               "best window, any", "our plan, any")  # fmt: skip
-    table = ("Share of records shown in the setting of Fig. 3, and what it leaks", header,
-             tuple(rows))  # fmt: skip
+    yield Listing("Share of records shown in the setting of Fig. 3, and what it leaks", header,
+                tuple(rows))  # fmt: skip
     steps = np.linspace(0.1, 4.0, 30 if setting.quick else 157).round(4).tolist()
     cases = [Case(0.01, 0.8, 10, 1, e) for e in steps]
     x = tuple(steps)
@@ -236,14 +198,9 @@ def def1(setting: Setting) -> Outcome:
         ),
         xlim=(0.0, 4.0),
     )  # fmt: skip
-    notes = (
-        (
-            "The paper promises Definition 1 only, and keeps it (thm1): this is what the promise "
-            "leaves out, not a mistake in a proof."
-        ),
-    )
-    chart = Chart("def1", "What is promised and what leaks", (panel,))
-    return Outcome(tuple(findings), (chart,), notes, tables=(table,))
+    yield ("The paper promises Definition 1 only, and keeps it (thm1): this is what the promise "
+           "leaves out, not a mistake in a proof.")  # fmt: skip
+    yield Chart("def1", "What is promised and what leaks", (panel,))
 
 
 def _to_any(case: Case, method: str) -> float:
@@ -252,22 +209,17 @@ def _to_any(case: Case, method: str) -> float:
 
 
 @result(KEY, "fn1", "Several private records: the most conservative choice, record by record")
-def fn1(setting: Setting) -> Outcome:
+def fn1(setting: Setting) -> Parts:
     """Try footnote 1: join the 3R mechanisms of two records by the larger chance of erasure."""
     count = 25 if setting.quick else 1000
     rng = np.random.default_rng(setting.seed)
-    worst = Worst()
+    worst = WorstCase()
     for case in draw_cases(setting.seed + 95, count, shortest=4):
         first, second = sorted(rng.choice(case.n, 2, replace=False).tolist())
         joint = _joined(case, (first, second))
         about = f"records {first + 1} and {second + 1}"
-        worst.offer(leak_of(case, joint), case.epsilon, case, about)
-    findings: list[Finding] = [
-        Claim(
-            f"leakage about either record, worst of {count} chains",
-            worst.ours, worst.theirs, witness=worst.words,
-        )
-    ]  # fmt: skip
+        worst.offer(leak_of(case, joint), case.epsilon, f"{case.words}: {about}")
+    yield worst.claim(f"leakage about either record, worst of {count} chains")
     case = Case(0.01, 0.8, 12, 4, 1.0)
     for pair in ((3, 8), (3, 4)):
         joint = _joined(case, pair)
@@ -275,20 +227,11 @@ def fn1(setting: Setting) -> Outcome:
         own = calibrate(asked, chain_of(case), case.epsilon, "ignorant", "optimal")
         law = chain_of(case).law(0)
         share = float((law * (1 - joint.probabilities)).sum() / case.n)
-        findings.append(
-            Improved(
-                f"utility with records {pair[0] + 1} and {pair[1] + 1} of 12 private, epsilon 1",
-                float(own.utility), share, larger_is_better=True,
-            )
-        )  # fmt: skip
-    notes = (
-        (
-            "A larger chance of erasure is post-processing: what is shown is erased again at "
-            "times. So the joined mechanism leaks no more about a record than its own; it shows "
-            "less than it could."
-        ),
-    )
-    return Outcome(tuple(findings), notes=notes)
+        yield Improved(f"utility with records {pair[0] + 1} and {pair[1] + 1} of 12 private, "
+                       "epsilon 1", float(own.utility), share, larger_is_better=True)  # fmt: skip
+    yield ("A larger chance of erasure is post-processing: what is shown is erased again at times. "
+           "So the joined mechanism leaks no more about a record than its own; it shows less than "
+           "it could.")  # fmt: skip
 
 
 def _joined(case: Case, private: tuple[int, int]) -> Redaction:

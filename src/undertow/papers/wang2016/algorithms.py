@@ -19,7 +19,7 @@ from undertow.bounds.chains.quilt import (
 )
 from undertow.bounds.enumeration import chain_joint
 from undertow.numerics import Array
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.registry import Setting, result
 from undertow.papers.wang2016.figures import printed_sigma, random_reversible, sharper_sigma
 
@@ -65,7 +65,7 @@ def _proved_scores(pi: float, gap: float, length: int, epsilon: float) -> list[f
 
 
 @result("wang2016", "lemma4.5", "Two records around another one cut it off from the rest")
-def lemma45(setting: Setting) -> Outcome:
+def lemma45(setting: Setting) -> Parts:
     """Check Lemma 4.5: P(x_R | x_Q, x_i) does not depend on x_i, by enumeration."""
     rng, length, worst = np.random.default_rng(setting.seed), 6, 0.0
     for size in (2, 2, 3):
@@ -75,10 +75,8 @@ def lemma45(setting: Setting) -> Outcome:
             lefts, rights = [None, *range(i)], [None, *range(i + 1, length)]
             for left, right in product(lefts, rights):
                 worst = max(worst, _dependence(joint, i, left, right))
-    findings = (
-        Claim("largest change of P(x_R | x_Q, x_i) with x_i, over all quilts", worst, 0.0, 1e-12),
-    )
-    return Outcome(findings, notes=(f"Three random chains of {length} records, every quilt.",))
+    yield Claim("largest change of P(x_R | x_Q, x_i) with x_i, over all quilts", worst, 0.0, 1e-12)
+    yield f"Three random chains of {length} records, every quilt."
 
 
 def _dependence(joint: Array, i: int, left: int | None, right: int | None) -> float:
@@ -106,7 +104,7 @@ def _random_chain(size: int, rng: np.random.Generator, length: int) -> ut.Markov
 
 
 @result("wang2016", "lemma4.7", "Max-influence from the least probability and the gap")
-def lemma47(setting: Setting) -> Outcome:
+def lemma47(setting: Setting) -> Parts:
     """Check Lemma 4.7 (and A.1-A.3): exact influences never exceed the closed form."""
     rng = np.random.default_rng(setting.seed)
     tries, steps = (40, 40) if setting.quick else (400, 80)
@@ -136,28 +134,21 @@ def lemma47(setting: Setting) -> Outcome:
                 clear = bound.right[here, 0] > 1e-6  # beyond, only rounding is compared
                 ratio = max(ratio, float((shares / bound.right[here, 0])[clear].max(initial=0.0)))
     base = printed_sigma(0.05, 0.1, 5000, math.e)
-    findings = (
-        Claim("right influence above its bound, at most", right, 0.0),
-        Claim("left influence above its bound, any start, at most", left, 0.0),
-        Claim("left influence above half its bound, stationary start, at most", settled, 0.0),
-        Improved("sigma at epsilon e, pi .05, gap .1: (1 - g)^t, any start",
-                 sharper_sigma(0.05, 0.1, 5000, math.e), base),
-        Improved("sigma at epsilon e, pi .05, gap .1: (1 - g)^t, stationary start",
-                 sharper_sigma(0.05, 0.1, 5000, math.e, stationary=True), base),
-    )  # fmt: skip
-    notes = (
-        (
-            f"{tries} random reversible chains of 2 to 5 states. With random starts the left side "
-            f"came to {ratio:.3f} of the bound without its factor 2; with a stationary start that "
-            "factor is not needed."
-        ),
-        "At min(a, b) = ln(1/pi)/g, which the lemma admits, the bound is infinite: read >.",
-    )
-    return Outcome(findings, notes=notes)
+    yield Claim("right influence above its bound, at most", right, 0.0)
+    yield Claim("left influence above its bound, any start, at most", left, 0.0)
+    yield Claim("left influence above half its bound, stationary start, at most", settled, 0.0)
+    yield Improved("sigma at epsilon e, pi .05, gap .1: (1 - g)^t, any start",
+                   sharper_sigma(0.05, 0.1, 5000, math.e), base)  # fmt: skip
+    yield Improved("sigma at epsilon e, pi .05, gap .1: (1 - g)^t, stationary start",
+                   sharper_sigma(0.05, 0.1, 5000, math.e, stationary=True), base)  # fmt: skip
+    yield (f"{tries} random reversible chains of 2 to 5 states. With random starts the left side "
+           f"came to {ratio:.3f} of the bound without its factor 2; with a stationary start that "
+           "factor is not needed.")  # fmt: skip
+    yield "At min(a, b) = ln(1/pi)/g, which the lemma admits, the bound is infinite: read >."
 
 
 @result("wang2016", "cond4.6", "The closed form needs a reversible chain")
-def cond46(setting: Setting) -> Outcome:
+def cond46(setting: Setting) -> Parts:
     """Check Condition 4.6: a chain that is not reversible exceeds the bound of Lemma A.1.
 
     Sixteen states are the last four bits of a fair coin, which starts anew one time in twenty.
@@ -169,54 +160,43 @@ def cond46(setting: Setting) -> Outcome:
     chain = ut.MarkovChain(shift)
     third = np.abs(chain.powers(3)[3] / chain.initial - 1).max()
     gap, reversible = spectral_gap(chain)
-    findings = (
-        Compared("|P^4 - pi| / pi: all other eigenvalues are 0",
-                 float(np.abs(chain.powers(4)[4] / chain.initial - 1).max()), 0.0, 1e-12,
-                 "derived"),
-        Claim("|P^3 / pi - 1| without reversibility, bound of Lemma A.1 with g = 1",
-              float(third), 16 * math.exp(-3.0), relation=">="),
-        Claim("the same with the gap used here for such chains",
-              float(third), 16 * math.exp(-3.0 * gap)),
-    )  # fmt: skip
-    notes = (
-        (
-            "The condition is the paper's own. For other chains the gap used here "
-            f"is (1 - lambda_2(P P*)) / 2, {gap:.3g} in this example (reversible: {reversible})."
-        ),
-    )
-    return Outcome(findings, notes=notes)
+    yield Compared("|P^4 - pi| / pi: all other eigenvalues are 0",
+                   float(np.abs(chain.powers(4)[4] / chain.initial - 1).max()), 0.0, 1e-12,
+                   "derived")  # fmt: skip
+    yield Claim("|P^3 / pi - 1| without reversibility, bound of Lemma A.1 with g = 1", float(third),
+                16 * math.exp(-3.0), relation=">=")  # fmt: skip
+    yield Claim("the same with the gap used here for such chains", float(third),
+                16 * math.exp(-3.0 * gap))  # fmt: skip
+    yield ("The condition is the paper's own. For other chains the gap used here is (1 - "
+           f"lambda_2(P P*)) / 2, {gap:.3g} in this example (reversible: "
+           f"{reversible}).")  # fmt: skip
 
 
 @result("wang2016", "alg1", "The Markov Quilt mechanism for a chain, as printed")
-def alg1(setting: Setting) -> Outcome:
+def alg1(setting: Setting) -> Parts:
     """Recompute Algorithm 1: the largest score of all records, with the loop of Algorithm 2."""
     pi, gap, length, epsilon = 0.5, 0.5, 30, 4.0
     stuck = sum(math.isinf(score) for score in printed_scores(pi, gap, length, epsilon))
     influence = approximate_influence(pi, gap, length - 1)
-    findings: list[Finding] = [
-        Claim("records without a finite score, pi .5, gap .5, 30 records, epsilon 4", stuck, 0.0,
-              witness="X_1 has only a = 1 on its left, below ln(1/pi)/g = 1.386: the loop of "
-              "Algorithm 2 shuts out the imaginary ends, so the noise is infinite"),
-        Compared("with the ends exempt: largest score against the closed form of the middle",
-                 basic_search(influence, length, Scale(epsilon)).value,
-                 printed_sigma(pi, gap, length, epsilon), 1e-9, "derived"),
-    ]  # fmt: skip
+    yield Claim("records without a finite score, pi .5, gap .5, 30 records, epsilon 4", stuck, 0.0,
+                witness="X_1 has only a = 1 on its left, below ln(1/pi)/g = 1.386: the loop of "
+                "Algorithm 2 shuts out the imaginary ends, so the noise is infinite")  # fmt: skip
+    yield Compared("with the ends exempt: largest score against the closed form of the middle",
+                   basic_search(influence, length, Scale(epsilon)).value,
+                   printed_sigma(pi, gap, length, epsilon), 1e-9, "derived")  # fmt: skip
     for q, p in ((0.1, 0.9), (0.1, 0.5), (0.3, 0.8)):
         chain = ut.MarkovChain([[1 - q, q], [1 - p, p]], length=100)
         ours, theirs = (
             ut.calibrate(ut.Count(1), chain, 1.0, "ignorant", method).noise.scale
             for method in ("exact", "quilt-approx")
         )
-        findings.append(
-            Improved(f"scale for a count, T 100, epsilon 1, P(0,1) {q:g}, P(1,1) {p:g}: exact",
-                     ours, theirs)
-        )  # fmt: skip
-    notes = ("sigma is the scale of Laplace noise; the paper also calls it a standard deviation.",)
-    return Outcome(tuple(findings), notes=notes)
+        yield Improved(f"scale for a count, T 100, epsilon 1, P(0,1) {q:g}, P(1,1) {p:g}: exact",
+                       ours, theirs)  # fmt: skip
+    yield "sigma is the scale of Laplace noise; the paper also calls it a standard deviation."
 
 
 @result("wang2016", "alg2", "The search for the best quilt of a record, as printed")
-def alg2(setting: Setting) -> Outcome:
+def alg2(setting: Setting) -> Parts:
     """Check Algorithm 2: no record may get a score below what Lemma 4.7 proves for it."""
     worst, where = 0.0, ""
     lengths = (12, 20, 30) if setting.quick else (12, 16, 20, 24, 30, 40)
@@ -231,30 +211,22 @@ def alg2(setting: Setting) -> Outcome:
             if math.isfinite(low) and high / low - 1 > worst + 1e-12:
                 worst, ours, theirs = high / low - 1, low, high
                 where = f"X_{i} of {length}, pi {pi:g}, gap {gap:g}, epsilon {epsilon:g}"
-    findings = (
-        Claim(f"score by the printed third test ({where or 'nowhere too small'})", ours, theirs,
-              relation=">=",
-              witness=f"{where}: where i + a = n + 1 the printed test forgets the right end of the "
-              "quilt; it must read i + b = n + 1"),
-        Claim("noise of the whole mechanism as printed, 4 records, pi .5, gap .9, epsilon 8",
-              max(printed_scores(*whole)), max(_proved_scores(*whole)), relation=">=",
-              witness="all four records have a finite score, and the largest is less than Lemma "
-              "4.7 proves to be enough"),
-        Claim("the same noise on a count of the chain with that pi and gap: it leaks", leak.upper,
-              8.0),
-    )  # fmt: skip
-    notes = (
-        "The printed test e > epsilon lets e = epsilon pass, and divides by 0: read >=.",
-        (
-            "With i + b = n + 1, and the imaginary ends exempt from the least distance, all three "
-            "searches of the package agree (Algorithm 3)."
-        ),
-    )
-    return Outcome(findings, notes=notes)
+    yield Claim(f"score by the printed third test ({where or 'nowhere too small'})", ours, theirs,
+                relation=">=", witness=f"{where}: where i + a = n + 1 the printed test forgets the "
+                "right end of the quilt; it must read i + b = n + 1")  # fmt: skip
+    yield Claim("noise of the whole mechanism as printed, 4 records, pi .5, gap .9, epsilon 8",
+                max(printed_scores(*whole)), max(_proved_scores(*whole)), relation=">=",
+                witness="all four records have a finite score, and the largest is less than Lemma "
+                "4.7 proves to be enough")  # fmt: skip
+    yield Claim("the same noise on a count of the chain with that pi and gap: it leaks", leak.upper,
+                8.0)  # fmt: skip
+    yield "The printed test e > epsilon lets e = epsilon pass, and divides by 0: read >=."
+    yield ("With i + b = n + 1, and the imaginary ends exempt from the least distance, all three "
+           "searches of the package agree (Algorithm 3).")  # fmt: skip
 
 
 @result("wang2016", "alg3", "The faster search finds the same noise")
-def alg3(setting: Setting) -> Outcome:
+def alg3(setting: Setting) -> Parts:
     """Check Algorithm 3 and Claims B.1 and B.2: from the middle outwards, never less noise."""
     rng, tries = np.random.default_rng(setting.seed), 60 if setting.quick else 600
     above, below, pruned_off = 0.0, 0.0, 0.0
@@ -273,17 +245,10 @@ def alg3(setting: Setting) -> Outcome:
         pruned = pruned_search(table, length, Scale(epsilon)).value
         above, below = max(above, fast / basic - 1), max(below, 1 - fast / basic)
         pruned_off = max(pruned_off, abs(pruned / basic - 1))
-    findings = (
-        Claim("B.1: noise of the fast search above that of the basic one, relative", above, 0.0,
-              1e-12),
-        Claim("B.2: noise of the fast search below that of the basic one, relative", below, 0.0,
-              1e-12),
-        Claim("the pruned search of the package, relative difference", pruned_off, 0.0, 1e-12),
-    )  # fmt: skip
-    notes = (
-        (
-            f"{tries} random chains and classes of chains, to 24 records. Equal noise protects all "
-            "records, because the basic search takes the largest score of all of them."
-        ),
-    )
-    return Outcome(findings, notes=notes)
+    yield Claim("B.1: noise of the fast search above that of the basic one, relative", above, 0.0,
+                1e-12)  # fmt: skip
+    yield Claim("B.2: noise of the fast search below that of the basic one, relative", below, 0.0,
+                1e-12)  # fmt: skip
+    yield Claim("the pruned search of the package, relative difference", pruned_off, 0.0, 1e-12)
+    yield (f"{tries} random chains and classes of chains, to 24 records. Equal noise protects all "
+           "records, because the basic search takes the largest score of all of them.")  # fmt: skip

@@ -6,7 +6,7 @@ import undertow as ut
 from undertow.data.table import Data
 from undertow.models.contagion import Contagion, household
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Origin, Parts
 from undertow.papers.overlaps import merge_equal
 from undertow.papers.registry import Setting, printed, result
 from undertow.papers.wang2016.records import histogram_table
@@ -19,7 +19,7 @@ OUTSIDE = 0.1
 
 
 @result("wang2016", "sec1", "What differential privacy would add to a count and to a histogram")
-def sec1(setting: Setting) -> Outcome:
+def sec1(setting: Setting) -> Parts:
     """Recompute the standard deviations of the introduction: sqrt 2 and 2 sqrt 2 at epsilon 1."""
     values = printed("wang2016")["sec1"]
     coins = ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], length=100)
@@ -27,22 +27,18 @@ def sec1(setting: Setting) -> Outcome:
         np.sqrt(2) * ut.calibrate(query, coins, 1.0).noise.scale
         for query in (ut.Count(1), ut.Histogram())
     ]
-    findings = (
-        Compared("deviation of the noise on a count", float(found[0]), values["flu_deviation"],
-                 1e-6),
-        Compared("deviation of the noise on a histogram", float(found[1]),
-                 values["histogram_deviation"], 1e-6),
-    )  # fmt: skip
-    return Outcome(findings)
+    yield Compared("deviation of the noise on a count", float(found[0]), values["flu_deviation"],
+                   1e-6)  # fmt: skip
+    yield Compared("deviation of the noise on a histogram", float(found[1]),
+                   values["histogram_deviation"], 1e-6)  # fmt: skip
 
 
 @result("wang2016", "ex:flu", "Flu among people who live together")
-def flu(setting: Setting) -> Outcome:
+def flu(setting: Setting) -> Parts:
     """Recompute the flu example of section 2: households, flu passed on with at most .5."""
     passed = printed("wang2016")["flu"]["passed"]
     count = ut.Count("ill")
     sizes = (2, 3, 4) if setting.quick else (2, 3, 4, 5, 6)
-    findings: list[Finding] = []
     rows = []
     lines: dict[str, list[float]] = {
         name: [] for name in ("plain", "Wasserstein", "quilt", "exact")
@@ -50,10 +46,8 @@ def flu(setting: Setting) -> Outcome:
     for size in sizes:
         home = household(size, OUTSIDE, passed)
         plain = ut.leakage(ut.Laplace(count, 1.0), home, "ignorant")
-        findings.append(
-            Claim(f"plain noise at epsilon 1 is not enough for {size} people: it leaks",
-                  plain.lower, 1.0, relation=">=")
-        )  # fmt: skip
+        yield Claim(f"plain noise at epsilon 1 is not enough for {size} people: it leaks",
+                    plain.lower, 1.0, relation=">=")  # fmt: skip
         table = ut.compare(count, home, 1.0, "ignorant", ["exact", "quilt", "wasserstein", "group"])
         best = ut.calibrate(count, home, 1.0, method="exact")
         scales = {row.method: row.scale for row in table if row.scale is not None}
@@ -62,11 +56,9 @@ def flu(setting: Setting) -> Outcome:
             rows.append((str(size), name, f"{scale:.4f}", f"{leak:.4f}", "nobody else"))
         rows.append((str(size), "exact", f"{best.noise.scale:.4f}", f"{best.leakage.upper:.4f}",
                      "anybody else"))  # fmt: skip
-        findings.append(
-            Improved(f"scale for {size} people: exact against Wasserstein, same attacker",
-                     scales["exact"], scales["wasserstein"],
-                     cause="the whole household can fall ill or stay well together")
-        )  # fmt: skip
+        yield Improved(f"scale for {size} people: exact against Wasserstein, same attacker",
+                       scales["exact"], scales["wasserstein"],
+                       cause="the whole household can fall ill or stay well together")  # fmt: skip
         for name, value in zip(
             lines, (1.0, scales["wasserstein"], scales["quilt"], scales["exact"]), strict=True
         ):
@@ -74,10 +66,9 @@ def flu(setting: Setting) -> Outcome:
     largest = Contagion(sizes[-1] if not setting.quick else 3, OUTSIDE, (0.0, passed))
     wide = ut.leakage(ut.Laplace(count, 1.0), largest)
     worst = ut.leakage(ut.Laplace(count, 1.0), largest.network(passed))
-    findings.append(
-        Compared(f"any rate from 0 to {passed:g} against {passed:g} itself, {largest.size} people",
-                 wide.upper, worst.upper, 5e-4, "derived", cause="a smaller rate is worse")
-    )  # fmt: skip
+    yield Compared(f"any rate from 0 to {passed:g} against {passed:g} itself, {largest.size} "
+                   "people", wide.upper, worst.upper, 5e-4, "derived",
+                   cause="a smaller rate is worse")  # fmt: skip
     places = tuple(float(size) for size in sizes)
     panel = Panel(
         "epsilon 1", "people", "noise scale",
@@ -86,20 +77,17 @@ def flu(setting: Setting) -> Outcome:
             for name, values in lines.items()
         ),
     )  # fmt: skip
-    chart = Chart("wang2016-flu", "Noise for a count of the ill, by household", (panel,))
-    notes = (
-        (
-            f"The paper gives the rate {passed:g} and no other number; all catch flu outside "
-            f"with {OUTSIDE:g}, and from each ill person exposed before with at most {passed:g}."
-        ),
-    )
+    yield Chart("wang2016-flu", "Noise for a count of the ill, by household", (panel,))
+    yield (f"The paper gives the rate {passed:g} and no other number; all catch flu outside "
+           f"with {OUTSIDE:g}, and from each ill person exposed before with at most "
+           f"{passed:g}.")  # fmt: skip
     head = ("people", "method", "scale", "leaks", "hides from one who knows")
     title = "Flu in a household, epsilon 1"
-    return Outcome(tuple(findings), (chart,), notes, tables=((title, head, tuple(rows)),))
+    yield Listing(title, head, tuple(rows))
 
 
 @result("wang2016", "ex:activity", "The activity of one person, five minutes apart")
-def activity(setting: Setting) -> Outcome:
+def activity(setting: Setting) -> Parts:
     """Recompute the activity example of section 2 on a chain fitted to one person's steps."""
     chain, real = activity_chain(setting)
     count = ut.Count("active")
@@ -118,9 +106,10 @@ def activity(setting: Setting) -> Outcome:
         ]  # fmt: skip
     epsilons = (1.0,) if setting.quick else (0.5, 1.0, 2.0, 4.0)
     found = histogram_table("Histogram of activity", chain, 15264, epsilons)
-    return Outcome(
-        (*findings, *found.findings), data="real" if real else "stand-in", tables=(found.table,)
-    )
+    yield from findings
+    yield from found.findings
+    yield found.table
+    yield Origin(real)
 
 
 def activity_chain(setting: Setting) -> tuple[ut.MarkovChain, bool]:

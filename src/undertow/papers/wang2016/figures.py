@@ -15,7 +15,7 @@ from undertow.bounds.chains.quilt import (
 )
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.registry import Setting, printed, result
 
 __all__ = ["fig2a", "fig2b", "fig2c", "printed_sigma", "random_reversible", "sharper_sigma"]
@@ -92,45 +92,39 @@ def _error(sigma: float, length: int) -> float:
 
 def _panel(
     item: str, cases: list[tuple[str, float, float, int]], ylim: tuple[float, float]
-) -> tuple[list[Finding], Chart]:
-    """Return the comparison of every curve at three levels, and the figure."""
-    findings: list[Finding] = []
+) -> Parts:
+    """Yield the comparison of every curve at three levels, and the figure."""
     theirs, sharper, highest, falls = [], [], 0.0, -math.inf
     for label, pi, gap, length in cases:
         paper = [_error(printed_sigma(pi, gap, length, math.exp(p)), length) for p in LOGS]
         for power, error in list(zip(LOGS, paper, strict=True))[::4]:
             ours = _error(_sigma(pi, gap, length, math.exp(power)), length)
             name = f"L1 error, {label}, log epsilon {power:g}"
-            findings.append(Compared(name, ours, error, 1e-9 * error, "derived"))
+            yield Compared(name, ours, error, 1e-9 * error, "derived")
         best = [_error(sharper_sigma(pi, gap, length, math.exp(p)), length) for p in LOGS]
         theirs.append(Line(label, LOGS, tuple(paper), "theirs"))
         sharper.append(Line(label, LOGS, tuple(best)))
         highest = max(highest, *paper)
         falls = max(falls, float(np.diff(paper).max()))
     top = printed("wang2016")[item]["top"]
-    findings.append(
-        Compared("the highest curve at its start, by the ticks of the axis", highest, top["value"],
-                 top["reading_error"], "digitised")
-    )  # fmt: skip
-    findings.append(Claim("the error falls as epsilon grows (largest step)", falls, 0.0))
+    yield Compared("the highest curve at its start, by the ticks of the axis", highest,
+                   top["value"], top["reading_error"], "digitised")  # fmt: skip
+    yield Claim("the error falls as epsilon grows (largest step)", falls, 0.0)
     _, pi, gap, length = cases[0]
     for power, stationary in ((1.0, False), (3.0, False), (1.0, True)):
         start = "a stationary start" if stationary else "any start"
-        findings.append(
-            Improved(
-                f"L1 error at log epsilon {power:g}, {cases[0][0]}, by (1 - g)^t, {start}",
-                _error(sharper_sigma(pi, gap, length, math.exp(power), stationary), length),
-                _error(printed_sigma(pi, gap, length, math.exp(power)), length),
-            )
-        )
+        yield Improved(f"L1 error at log epsilon {power:g}, {cases[0][0]}, by (1 - g)^t, {start}",
+                       _error(sharper_sigma(pi, gap, length, math.exp(power), stationary), length),
+                       _error(printed_sigma(pi, gap, length, math.exp(power)), length))  # fmt: skip
     panels = tuple(
         Panel(title, "log(epsilon)", "L1 error", tuple(lines), xlim=(1.0, 3.5), ylim=ylim)
         for title, lines in (("as published", theirs), ("by (1 - g)^t, same promise", sharper))
     )
-    return findings, Chart(f"wang2016-{item}", f"Figure {item[3:]} of wang2016", panels, NO_CURVE)
+    yield Chart(f"wang2016-{item}", f"Figure {item[3:]} of wang2016", panels, NO_CURVE)
+    yield NO_CURVE
 
 
-def _simulated(setting: Setting, length: int) -> list[Finding]:
+def _simulated(setting: Setting, length: int) -> Parts:
     """Return the mean error of repeated releases on drawn data, beside its expectation.
 
     A null of 4 deviations of the mean: a false alarm in 16,000 runs.
@@ -138,7 +132,6 @@ def _simulated(setting: Setting, length: int) -> list[Finding]:
     values, rng = printed("wang2016")["fig2"], np.random.default_rng(setting.seed)
     chain = random_reversible(STATES, values["pi_gen"], values["gap_gen"], rng)
     start = rng.dirichlet(np.ones(STATES))
-    findings: list[Finding] = []
     repeats = values["repeats"]
     for power in (1.0, 3.0):
         sigma = _sigma(values["pi_gen"], values["gap_gen"], length, math.exp(power))
@@ -150,8 +143,7 @@ def _simulated(setting: Setting, length: int) -> list[Finding]:
         expected = _error(sigma, length)
         deviation = expected / math.sqrt(STATES * repeats)
         name = f"mean of {repeats} simulated releases, log epsilon {power:g}"
-        findings.append(Compared(name, float(np.mean(errors)), expected, 4 * deviation, "derived"))
-    return findings
+        yield Compared(name, float(np.mean(errors)), expected, 4 * deviation, "derived")
 
 
 def _frequencies(
@@ -169,49 +161,40 @@ def _frequencies(
 
 
 @result("wang2016", "fig2a", "Error of a histogram by epsilon, for five estimates of pi")
-def fig2a(setting: Setting) -> Outcome:
+def fig2a(setting: Setting) -> Parts:
     """Recompute Figure 2a: 2 k sigma / T for k = 5, g = .1, T = 5000."""
     given = printed("wang2016")["fig2a"]
     cases = [(f"pi {pi:g}", pi, given["gap"], given["length"]) for pi in given["pi"]]
-    findings, chart = _panel("fig2a", cases, (0.0, 0.13))
+    yield from _panel("fig2a", cases, (0.0, 0.13))
     errors = [printed_sigma(pi, given["gap"], given["length"], math.e) for pi in given["pi"]]
-    findings.append(
-        Claim("a larger pi costs less noise (largest step)", -float(np.diff(errors).min()), 0.0)
-    )
-    findings += _simulated(setting, given["length"])
-    notes = (NO_CURVE, "The error is that of the noise alone: it does not depend on the data.")
-    return Outcome(tuple(findings), (chart,), notes)
+    yield Claim("a larger pi costs less noise (largest step)", -float(np.diff(errors).min()), 0.0)
+    yield from _simulated(setting, given["length"])
+    yield "The error is that of the noise alone: it does not depend on the data."
 
 
 @result("wang2016", "fig2b", "Error of a histogram by epsilon, for six estimates of the gap")
-def fig2b(setting: Setting) -> Outcome:
+def fig2b(setting: Setting) -> Parts:
     """Recompute Figure 2b: 2 k sigma / T for k = 5, pi = .05, T = 5000."""
     given = printed("wang2016")["fig2b"]
     cases = [(f"gap {gap:g}", given["pi"], gap, given["length"]) for gap in given["gap"]]
-    findings, chart = _panel("fig2b", cases, (0.0, 0.21))
+    yield from _panel("fig2b", cases, (0.0, 0.21))
     sigma = partial(printed_sigma, length=given["length"], epsilon=math.e)
     errors = [sigma(given["pi"], gap) for gap in given["gap"]]
-    findings += [
-        Claim("a larger gap costs less noise (largest step)", -float(np.diff(errors).min()), 0.0),
-        Claim(
-            "pi matters less than the gap: half of pi against half of the gap (factor of noise)",
-            sigma(0.025, 0.1) / sigma(0.05, 0.1), sigma(0.05, 0.05) / sigma(0.05, 0.1),
-        ),
-    ]  # fmt: skip
-    return Outcome(tuple(findings), (chart,), (NO_CURVE,))
+    yield Claim("a larger gap costs less noise (largest step)", -float(np.diff(errors).min()), 0.0)
+    yield Claim("pi matters less than the gap: half of pi against half of the gap (factor of "
+                "noise)", sigma(0.025, 0.1) / sigma(0.05, 0.1),
+                sigma(0.05, 0.05) / sigma(0.05, 0.1))  # fmt: skip
 
 
 @result("wang2016", "fig2c", "Error of a histogram by epsilon, for five lengths")
-def fig2c(setting: Setting) -> Outcome:
+def fig2c(setting: Setting) -> Parts:
     """Recompute Figure 2c: 2 k sigma / T for k = 5, pi = .05, g = .1."""
     given = printed("wang2016")["fig2c"]
     cases = [(f"T {length}", given["pi"], given["gap"], length) for length in given["length"]]
-    findings, chart = _panel("fig2c", cases, (0.0, 0.5))
+    yield from _panel("fig2c", cases, (0.0, 0.5))
     errors = [
         _error(printed_sigma(given["pi"], given["gap"], length, math.e), length)
         for length in given["length"]
     ]
-    findings.append(
-        Claim("longer series have smaller errors (largest step)", float(np.diff(errors).max()), 0.0)
-    )
-    return Outcome(tuple(findings), (chart,), (NO_CURVE,))
+    yield Claim("longer series have smaller errors (largest step)", float(np.diff(errors).max()),
+                0.0)  # fmt: skip

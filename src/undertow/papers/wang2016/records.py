@@ -13,10 +13,10 @@ import undertow as ut
 from undertow.data.series import read_numbers
 from undertow.errors import NotSupported
 from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Origin, Parts
 from undertow.papers.registry import Setting, result
 
-__all__ = ["Table", "count_table", "histogram_table", "power", "sleep"]
+__all__ = ["Utility", "count_table", "histogram_table", "power", "sleep"]
 
 STAGES = ("W", "N1", "N2", "N3", "REM")
 WAKE = 60
@@ -40,18 +40,18 @@ COUNTED = ("exact", "exchange", "quilt", "quilt-approx", "wasserstein", "group")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Utility:
     """A utility table, what follows from it, and the best scale and error by epsilon."""
 
     findings: tuple[Finding, ...]
-    table: tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]
+    table: Listing
     errors: dict[str, tuple[float, ...]]
     noise: dict[float, tuple[float, float]]
 
 
 def histogram_table(
     title: str, chain: ut.MarkovChain, records: int, epsilons: Sequence[float]
-) -> Table:
+) -> Utility:
     """Return the noise for a histogram by every method, and the L1 error of the frequencies.
 
     The published quilts protect from an attacker who knows no other record, the exchange rate from
@@ -98,8 +98,8 @@ def histogram_table(
                      scales["exchange", "any"], scales["group", "any"])
         )  # fmt: skip
     head = ("epsilon", "method", "protects", "scale", "error of a bin", "L1 error", "leaks")
-    return Table(
-        tuple(findings), (title, head, tuple(rows)),
+    return Utility(
+        tuple(findings), Listing(title, head, tuple(rows)),
         {name: tuple(values) for name, values in errors.items()}, noise,
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def _row(
 
 def count_table(
     title: str, chain: ut.MarkovChain, state: str, epsilon: float, who: Literal["any", "ignorant"]
-) -> Table:
+) -> Utility:
     """Return the noise for a count of one state by every method that hides it from ``who``."""
     rows, scales = [], dict[str, float]()
     for name in COUNTED:
@@ -134,7 +134,7 @@ def count_table(
         for name, scale in scales.items() if name not in ("exact", "exchange")
     )  # fmt: skip
     head = ("epsilon", "method", "protects", "scale", "error", "proved leakage")
-    return Table(findings, (title, head, tuple(rows)), {}, {})
+    return Utility(findings, Listing(title, head, tuple(rows)), {}, {})
 
 
 def _release(
@@ -153,7 +153,7 @@ def _release(
     return Compared(name, float(errors.mean()), expected, 4 * deviation, "derived")
 
 
-def _chart(name: str, title: str, epsilons: Sequence[float], found: Table) -> Chart:
+def _chart(name: str, title: str, epsilons: Sequence[float], found: Utility) -> Chart:
     """Return the errors by epsilon, on the axes of Figure 2 but for a logarithmic scale."""
     logs = tuple(float(np.log(epsilon)) for epsilon in epsilons)
     lines = tuple(
@@ -166,7 +166,7 @@ def _chart(name: str, title: str, epsilons: Sequence[float], found: Table) -> Ch
 
 
 @result("wang2016", "data:sleep", "Histogram of five sleep stages")
-def sleep(setting: Setting) -> Outcome:
+def sleep(setting: Setting) -> Parts:
     """Release the histogram of sleep stages: a chain of five states, one record every 30 s."""
     path = setting.file("sleep", "sleep_edf_hypnograms.csv.gz")
     if path is None:
@@ -180,7 +180,7 @@ def sleep(setting: Setting) -> Outcome:
 
 
 @result("wang2016", "data:power", "Histogram of four levels of household power")
-def power(setting: Setting) -> Outcome:
+def power(setting: Setting) -> Parts:
     """Release the histogram of hourly power in four levels, missing hours left out."""
     path = setting.file("power", "uci_household_hourly.csv.gz")
     if path is None:
@@ -200,7 +200,7 @@ def power(setting: Setting) -> Outcome:
 def _histograms(
     name: str, series: Sequence[Sequence[Hashable]], states: tuple[str, ...], setting: Setting,
     real: bool, counted: tuple[str, ...],
-) -> Outcome:  # fmt: skip
+) -> Parts:  # fmt: skip
     """Return the table, the chart and the findings of one data set."""
     longest = max(len(one) for one in series)
     fitted = ut.MarkovChain.fit(series, states, length=longest, prior=0.0, public=True)
@@ -208,35 +208,23 @@ def _histograms(
     counts = [sum(record == state for one in series for record in one) for state in states]
     epsilons = (1.0,) if setting.quick else (0.5, 1.0, 2.0, 4.0)
     found = histogram_table(f"Histogram, {name}", chain, sum(counts), epsilons)
-    charts = () if setting.quick else (
-        _chart(f"wang2016-{name}", f"Error of a histogram: {name}", epsilons, found),
-    )  # fmt: skip
-    notes = (
-        (
-            f"{len(series)} series, the longest of {longest} records, {sum(counts)} in all; "
-            "the chain is fitted to the same data, which a private release may not do."
-        ),
-        "The paper has no such experiment: the noise is that of its Algorithms 1-3.",
-        *(
-            ("Nights count as independent, two nights of one sleeper too.",)
-            if len(series) > 1
-            else ()
-        ),
-    )
+    if not setting.quick:
+        yield _chart(f"wang2016-{name}", f"Error of a histogram: {name}", epsilons, found)
+    yield (f"{len(series)} series, the longest of {longest} records, {sum(counts)} in all; the "
+           "chain is fitted to the same data, which a private release may not do.")  # fmt: skip
+    yield "The paper has no such experiment: the noise is that of its Algorithms 1-3."
+    if len(series) > 1:
+        yield "Nights count as independent, two nights of one sleeper too."
     numbers = [
         count_table(f"Count of {state}, {name}", chain, state, 1.0, "ignorant") for state in counted
     ]
-    findings = (
-        *found.findings, _release(*found.noise[1.0], counts, 1.0, setting),
-        *(finding for table in numbers for finding in table.findings),
-    )  # fmt: skip
-    return Outcome(
-        findings,
-        charts,
-        notes,
-        data="real" if real else "stand-in",
-        tables=(found.table, *(table.table for table in numbers)),
-    )
+    yield from found.findings
+    yield _release(*found.noise[1.0], counts, 1.0, setting)
+    yield found.table
+    for number in numbers:
+        yield from number.findings
+        yield number.table
+    yield Origin(real)
 
 
 def read_nights(path: Path) -> list[list[Hashable]]:

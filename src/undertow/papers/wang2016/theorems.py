@@ -13,7 +13,7 @@ from undertow.bounds.enumeration import (
 )
 from undertow.models.contagion import household
 from undertow.numerics import Array
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Outcome
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow.papers.registry import Setting, result
 
 __all__ = ["ACTIVITY", "sec32", "thm32", "thm44"]
@@ -64,7 +64,7 @@ def _worst(setting: Setting, method: str, epsilons: tuple[float, ...]) -> tuple[
 
 
 @result("wang2016", "thm3.2", "The Wasserstein mechanism keeps its promise")
-def thm32(setting: Setting) -> Outcome:
+def thm32(setting: Setting) -> Parts:
     """Check Theorem 3.2: Laplace noise of scale W / epsilon leaks at most epsilon."""
     note = (
         "{plans} plans, judged by enumeration against an attacker who knows no other record, which "
@@ -78,20 +78,16 @@ def _kept(
     method: Literal["quilt", "wasserstein"],
     epsilons: tuple[float, ...],
     note: str,
-) -> Outcome:
+) -> Parts:
     """Judge the plans of a method by enumeration, and set its noise beside the least."""
     worst, where, plans = _worst(setting, method, epsilons)
     chain = ut.MarkovChain(ACTIVITY, ("inactive", "active"), length=15264)
-    findings: tuple[Finding, ...] = (
-        Claim("leakage over promise, small chains and networks", worst, 1.0, 1e-9, witness=where),
-        *(
-            Improved(f"scale for the activity count, epsilon {epsilon:g}: exact, same attacker",
-                     *_two_scales(chain, epsilon, method))
-            for epsilon in (1.0, 4.0)
-        ),
-    )  # fmt: skip
-    told = note.format(plans=plans)
-    return Outcome(findings, notes=(told,), tables=(_known_table(chain, method),))
+    yield Claim("leakage over promise, small chains and networks", worst, 1.0, 1e-9, witness=where)
+    for epsilon in (1.0, 4.0):
+        yield Improved(f"scale for the activity count, epsilon {epsilon:g}: exact, same attacker",
+                       *_two_scales(chain, epsilon, method))  # fmt: skip
+    yield note.format(plans=plans)
+    yield _known_table(chain, method)
 
 
 def _two_scales(chain: ut.MarkovChain, epsilon: float, method: str) -> tuple[float, float]:
@@ -104,22 +100,19 @@ def _two_scales(chain: ut.MarkovChain, epsilon: float, method: str) -> tuple[flo
 
 
 @result("wang2016", "sec3.2", "Independent people: the Wasserstein mechanism is plain noise")
-def sec32(setting: Setting) -> Outcome:
+def sec32(setting: Setting) -> Parts:
     """Recompute the reduction to global sensitivity in section 3.2: W = 1 for a count."""
     rng, found = np.random.default_rng(setting.seed), []
     for _ in range(5):
         law = rng.dirichlet(np.ones(2))
         chain = ut.MarkovChain([law, law], length=50)
         found.append(ut.calibrate(ut.Count(1), chain, 1.0, "ignorant", "wasserstein").noise.scale)
-    findings = tuple(
-        Compared(f"W of a count of independent people, {name}", value, 1.0, 1e-12, "derived")
-        for name, value in (("least", min(found)), ("largest", max(found)))
-    )
-    return Outcome(findings)
+    for name, value in (("least", min(found)), ("largest", max(found))):
+        yield Compared(f"W of a count of independent people, {name}", value, 1.0, 1e-12, "derived")
 
 
 @result("wang2016", "thm4.4", "The Markov Quilt mechanism keeps its promise")
-def thm44(setting: Setting) -> Outcome:
+def thm44(setting: Setting) -> Parts:
     """Check Theorem 4.4: noise of the best quilt's score leaks at most epsilon."""
     note = (
         "{plans} plans, judged by enumeration against an attacker who knows no other record. "
@@ -129,9 +122,7 @@ def thm44(setting: Setting) -> Outcome:
     return _kept(setting, "quilt", (1.0, 6.0), note)
 
 
-def _known_table(
-    chain: ut.MarkovChain, method: Literal["quilt", "wasserstein"]
-) -> tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _known_table(chain: ut.MarkovChain, method: Literal["quilt", "wasserstein"]) -> Listing:
     """Return what a published plan leaks to attackers who know nothing, and who know anything."""
     rows = []
     for epsilon in (1.0, 4.0, 8.0, 12.0):
@@ -140,4 +131,4 @@ def _known_table(
         knowing = ut.leakage(plan.mechanism, chain, "any").lower
         rows.append((f"{epsilon:g}", f"{plan.noise.scale:.4f}", f"{alone:.4f}", f"{knowing:.4f}"))
     title = f"Activity count, method {method}: what it leaks, by what the attacker knows"
-    return title, ("epsilon", "scale", "nothing known", "any records known"), tuple(rows)
+    return Listing(title, ("epsilon", "scale", "nothing known", "any records known"), tuple(rows))
