@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from undertow.auditing.attackers import Guess, Scene
+from undertow.auditing.attackers import Guess, Scenario
 from undertow.auditing.attacking import attack
 from undertow.auditing.lstm import Training, lstm_attacker
 from undertow.auditing.posteriors import posteriors
@@ -57,8 +57,8 @@ def report(plan: Any, series: list[str], second: SecondOrderChain, full: bool) -
     """Print how often each attacker is right, and how often the promise lets one be."""
     shown = ut.sanitize(plan, series, insecure_seed=11)
 
-    def order_two(scene: Scene) -> Guess:
-        return Guess(second_order_guess(shown, plan.mechanism, second), scene.prior)
+    def order_two(scenario: Scenario) -> Guess:
+        return Guess(second_order_guess(shown, plan.mechanism, second), scenario.prior)
 
     for verdict in attack(
         shown, plan, series, ["correlation-aware", "viterbi", order_two]

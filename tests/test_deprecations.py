@@ -1,6 +1,7 @@
 """Names that were given up still work, and say what took their place."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ import undertow as ut
 from tests.cli.calls import call
 from undertow.plan_format import checksum
 
+UNTYPED: Any = ut
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=6)
 ASKED = ("--transition", "0.9,0.1;0.2,0.8", "--length", "6", "--count", "1")
 
@@ -15,9 +17,9 @@ ASKED = ("--transition", "0.9,0.1;0.2,0.8", "--length", "6", "--count", "1")
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda name: ut.calibrate(ut.Count(1), CHAIN, **{name: 1.0}),
-        lambda name: ut.dp_budget(CHAIN, **{name: 1.0}),
-        lambda name: ut.compare(ut.Count(1), CHAIN, **{name: 1.0}).best,
+        lambda name: UNTYPED.calibrate(ut.Count(1), CHAIN, **{name: 1.0}),
+        lambda name: UNTYPED.dp_budget(CHAIN, **{name: 1.0}),
+        lambda name: UNTYPED.compare(ut.Count(1), CHAIN, **{name: 1.0}).best,
     ],
     ids=["calibrate", "dp_budget", "compare"],
 )

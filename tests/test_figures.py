@@ -247,7 +247,7 @@ def test_every_method_is_labelled_once_and_those_alike_together(errors_axes):
         "zhao (published)",
         "zhao-multistep (published)",
     ]
-    assert {"ε = 1", "expected absolute error of a released number"} < set(words(errors_axes))
+    assert {"limit 1", "expected absolute error of a released number"} < set(words(errors_axes))
     assert errors_axes.get_title(loc="left") == "A title"
     assert errors_axes.get_legend() is None
 

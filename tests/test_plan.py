@@ -294,9 +294,7 @@ def test_other_versions_are_refused_even_if_whole(version):
         ut.Plan.from_json(signed({**body, "version": version}))
 
 
-@pytest.mark.parametrize(
-    "key", ["query", "noise", "scale", "model", "limit", "method", "leakage"]
-)
+@pytest.mark.parametrize("key", ["query", "noise", "scale", "model", "limit", "method", "leakage"])
 def test_missing_parts_are_refused_even_if_signed(key):
     body = json.loads(PLANS["count"].to_json())
     del body[key]

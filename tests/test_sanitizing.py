@@ -135,7 +135,7 @@ def test_states_of_plan_and_model_must_agree():
             sanitize(plan_for(mechanism, three), [0, 1])
     with pytest.raises(InvalidPlan, match="2 states"):
         redact(replace(ERASE, model=three), [0, 1])
-    with pytest.raises(NotSupported, match="names no states"):
+    with pytest.raises(InvalidPlan, match="nothing to say about independent groups"):
         sanitize(plan_for(FLIPS.mechanism, ut.Groups(3)), [0, 1])
 
 

@@ -116,7 +116,7 @@ def test_nothing_is_reserved_for_what_is_refused(ledger):
 
 def test_flips_hide_records_and_no_person(tmp_path):
     book = ut.Ledger(tmp_path / "p.db", "w25", model=CHAIN, limit=5.0, unit="person")
-    with pytest.raises(InvalidPlan, match="hides no person"):
+    with pytest.raises(InvalidPlan, match="unit belong to a curator's answers"):
         sanitize(plan_for(MILD.mechanism, unit="person"), SERIES, ledger=book)
     with pytest.raises(LedgerConflict, match="unit='person'"):
         sanitize(MILD, SERIES, ledger=book)
@@ -167,7 +167,7 @@ def test_a_redaction_is_charged_what_is_proved(tmp_path):
     tight = ut.Ledger(tmp_path / "tight.db", "w25", model=CHAIN, limit=proved / 2)
     with pytest.raises(BudgetExceeded):
         redact(ERASE, SERIES, ledger=tight)
-    forged = replace(ERASE, epsilon=0.1, leakage=replace(ERASE.leakage, lower=0.0, upper=0.1))
+    forged = replace(ERASE, limit=0.1, leakage=replace(ERASE.leakage, lower=0.0, upper=0.1))
     for ledger in (tight, None):
         with pytest.raises(InvalidPlan, match="edited"):
             redact(forged, SERIES, ledger=ledger)

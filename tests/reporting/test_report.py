@@ -224,7 +224,7 @@ def test_other_methods_are_calibrated_for_the_same_promise():
         == ut.calibrate(ut.Mean(0, 10), TEN, 1.0, method="group").mechanism.scale
     )
     assert rows["lange"].scale is None
-    assert "needs an epsilon above" in str(rows["lange"].reason)
+    assert "needs a limit above" in str(rows["lange"].reason)
 
 
 def test_a_method_that_does_not_cover_the_attacker_is_refused(monkeypatch):

@@ -72,7 +72,7 @@ def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
 
     The lattice on which sums are released is left out: it is finer than a record's range by 2^24.
 
-    >>> from undertow import DiscreteLaplace
+    >>> from undertow import Count, DiscreteLaplace
     >>> totals(DiscreteLaplace(Count("b"), 4.0), ("a", "b"), 9).adds
     (0, 1)
     """
@@ -139,7 +139,7 @@ def answer_posteriors(
     -------
     The array (answers, targets, states).
 
-    >>> from undertow import DiscreteLaplace
+    >>> from undertow import Count, DiscreteLaplace
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=5)
     >>> answer_posteriors(5, DiscreteLaplace(Count(1), 1.0), chain, targets=[2]).round(3)
     array([[[0.027, 0.973]]])

@@ -97,6 +97,7 @@ def empirical_leakage(
     progress
         Is told how many adversaries of how many are done.
 
+    >>> from undertow import Count
     >>> chain = MarkovChain([[.75, .25], [.25, .75]], length=6)
     >>> found = empirical_leakage(Laplace(Count(1), 1.0), chain, adversaries=5, draws=2000, seed=1)
     >>> 0 < found.value < 9

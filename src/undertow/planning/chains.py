@@ -240,7 +240,7 @@ def _by_quilts(question: Question, quilts: _Quilts, prove: Prove) -> Noise:
     if math.isinf(found.value):
         raise MethodRefused(
             f"'{quilts.method}' finds no quilt that a record influences by less than "
-            f"{question.limit:g}; give the chain a length, raise limit, or use "
+            f"{question.limit:g}; give the chain a length, raise the limit, or use "
             "method='exchange'"
         )
     return by_quilts(question, found.value, prove)
@@ -328,7 +328,7 @@ def _published(method: str, constant: Callable[[MarkovChain], float], question: 
     level = question.limit - largest
     if level <= 0:
         raise Infeasible(
-            f"'{method}' adds {largest:.6f} to the DP level, whatever the noise: it needs an "
+            f"'{method}' adds {largest:.6f} to the DP level, whatever the noise: it needs a "
             f"limit above {largest:.6f}, found {question.limit:g}; use method='exchange'",
             largest,
         )

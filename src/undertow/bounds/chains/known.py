@@ -201,7 +201,7 @@ def witnessed(
 ) -> Witness:  # fmt: skip
     """Return an attack in the names of the states: what is known, and the two values compared.
 
-    >>> witnessed(MarkovChain([[.5, .5], [.5, .5]], "ab"), 1, 3, {0: 1}, (0, 1)).known
+    >>> witnessed(MarkovChain([[.5, .5], [.5, .5]], ("a", "b")), 1, 3, {0: 1}, (0, 1)).known
     ((0, 'b'),)
     """
     names = chain.states
