@@ -202,15 +202,15 @@ def carry_out(
     reserved = reserve(asked, ready.table, ledger)
     entry, made = reserved.entry_hash, reserved.made
     if reserved.result is not None:
-        return _told(ready, reserved.result, bits, source, entry, made)
+        return _told(ready, reserved.result, bits, source, entry, made, replayed=True)
     exact = _evaluated(ready) if exact is None else exact
     ledger.begin(asked.release_id)
     drawn = _noisy(plan, exact, bits)
     result = ledger.confirm(asked.release_id, drawn)
-    if result != drawn:  # somebody else was faster: theirs is the answer
-        theirs = ledger.entry(asked.release_id)
-        made = None if theirs is None else theirs.made
-    return _told(ready, result, bits, source, entry, made)
+    kept = ledger.entry(asked.release_id)
+    made = None if kept is None else kept.made  # the time on record, which every replay tells
+    # where somebody else was faster, theirs is the answer
+    return _told(ready, result, bits, source, entry, made, replayed=result != drawn)
 
 
 def _evaluated(ready: Prepared) -> Any:
@@ -233,7 +233,7 @@ def _noisy(plan: Plan, found: Any, randomness: Randomness) -> dict[str, Any]:
 
 def _told(
     ready: Prepared, result: dict[str, Any], bits: Randomness, source: str | None,
-    entry: str | None = None, made: str | None = None,
+    entry: str | None = None, made: str | None = None, *, replayed: bool = False,
 ) -> Release:  # fmt: skip
     """Return the release that a recorded result stands for."""
     plan, shape = ready.plan, ready.shape
@@ -249,7 +249,7 @@ def _told(
         None if groups is None else tuple(groups),
         tuple(result["rows"]),
         made=made or datetime.now(UTC).isoformat(timespec="seconds"),
-        replayed=made is not None,
+        replayed=replayed,
         window=ready.table.bounds(),
         proof=ready.proof,
     )  # fmt: skip
