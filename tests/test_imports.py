@@ -46,16 +46,14 @@ PLACES = {
     "uvicorn": ["studio/"],
 }
 PROBE = """
-import json, sys, time
-start = time.perf_counter()
+import json, sys
 import undertow
-seconds = time.perf_counter() - start
-print(json.dumps([seconds, sorted({name.split(".")[0] for name in sys.modules})]))
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 """
 
 
 def probe():
-    """Return (seconds, top-level packages loaded) of `import undertow` in a fresh interpreter."""
+    """Return the top-level packages loaded by `import undertow` in a fresh interpreter."""
     done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -69,13 +67,19 @@ def imported(path):
             yield node.module.split(".")[0]
 
 
-def test_import_is_quick():
-    # The minimum of five: a busy machine makes one run slow, not all.
-    assert min(probe()[0] for _ in range(5)) < 0.5
+def test_a_leakage_loads_the_bounds_of_its_model_alone():
+    asked = "ut.leakage(ut.PureDP(1.0), ut.MarkovChain([[.9, .1], [.2, .8]]))"
+    code = f"import sys, undertow as ut; {asked}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "undertow.bounds.chains.exchange" in loaded
+    others = ("gaussian", "networks", "trees", "second_order", "dependence", "published")
+    families = tuple(f"undertow.bounds.{name}" for name in others)
+    assert not [name for name in loaded if name.startswith((*families, "undertow.planning"))]
 
 
 def test_import_loads_nothing_heavy():
-    assert not HEAVY & set(probe()[1])
+    assert not HEAVY & set(probe())
 
 
 def test_packages_are_imported_only_in_their_places():

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import time
 from pathlib import Path
 
 import pytest
@@ -53,16 +52,6 @@ def test_version_is_light_and_a_leakage_loads_no_more_than_it_needs():
     assert not loaded("--version") & {"numpy", "matplotlib", "scipy", "opendp", "polars", "jinja2"}
     assert not loaded("--version") & {"sqlalchemy", "narwhals"}
     assert not loaded(*LEAKAGE) & {"matplotlib", "opendp", "polars", "sqlalchemy", "networkx"}
-
-
-def test_first_answer_within_three_seconds():
-    # The minimum of three: a busy machine makes one run slow, not all.
-    seconds = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        assert start(*LEAKAGE).returncode == 0
-        seconds.append(time.perf_counter() - begun)
-    assert min(seconds) < 3.0
 
 
 @pytest.mark.parametrize("command", COMMANDS)
