@@ -38,7 +38,6 @@ __all__ = [
     "carry_out",
     "draw",
     "fingerprint",
-    "output_names",
     "prepare",
     "redact",
     "sanitize",
@@ -186,7 +185,7 @@ def draw(
     """
     if ledger is not None and ready.entry is not None:
         ledger.begin(ready.entry.release_id)
-    read, names = ready.read, output_names(ready.plan)
+    read, names = ready.read, ready.plan.mechanism.names(ready.plan.states)
     numbers, erased = _DRAWS[type(ready.plan.mechanism)](
         ready.plan.mechanism, read, draws(randomness or Secure())
     )
@@ -224,13 +223,6 @@ _DRAWS: dict[type, Callable[..., Drawn]] = {
 }
 """How each local mechanism is carried out on whole series."""
 
-_STATES: dict[type, Callable[[Any], int]] = {
-    RandomizedResponse: lambda mechanism: int(mechanism.matrix.shape[0]),
-    XorNoise: lambda _: 2,
-    Redaction: lambda mechanism: int(mechanism.probabilities.shape[1]),
-}
-"""How many states each local mechanism is for."""
-
 
 class Stream:
     """One series, randomised record by record; made by `stream`."""
@@ -238,7 +230,7 @@ class Stream:
     def __init__(
         self, plan: "Plan[Any]", mechanism: LocalMechanism, rule: Rule, randomness: Randomness
     ) -> None:
-        self._lookup, self._names = Lookup(rule), output_names(plan)
+        self._lookup, self._names = Lookup(rule), mechanism.names(plan.states)
         self._length = plan.length
         self._steps = steps(mechanism, single_draws(randomness))
         self.records = 0
@@ -304,28 +296,10 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
     >>> fingerprint([0, 1], plan) == hashlib.sha256(b"0\\n1\\n\\n").hexdigest()
     True
     """
-    names = output_names(plan)
+    names = _local(plan).names(plan.states)
     missing = len(names) if _erases(plan) else None
     read = coded(sanitised, Rule(names, missing=missing, outputs=True))
     return _digest(names, read, read.codes, read.codes == len(names))
-
-
-def output_names(plan: "Plan[Any]") -> tuple[State, ...]:
-    """Return what the outputs of a local plan are called: by default like the states.
-
-    >>> from undertow import MarkovChain
-    >>> from undertow.certificate import Leakage
-    >>> chain, level = MarkovChain([[.9, .1], [.3, .7]]), Leakage(9.0, 9.0, "exact", "any")
-    >>> output_names(Plan(RandomizedResponse([[1, 0, 0], [0, 0, 1]]), chain, 9.0, level, "exact"))
-    (0, 1, 2)
-    """
-    mechanism = plan.mechanism
-    if not isinstance(mechanism, RandomizedResponse):
-        return plan.states
-    if mechanism.outputs is not None:
-        return mechanism.outputs
-    columns = mechanism.matrix.shape[1]
-    return plan.states if columns == len(plan.states) else tuple(range(columns))
 
 
 def _local(plan: Any) -> LocalMechanism:
@@ -343,7 +317,7 @@ def _local(plan: Any) -> LocalMechanism:
 
 
 def _erases(plan: Any) -> bool:
-    return isinstance(_local(plan), Redaction)
+    return _local(plan).task == "redact"
 
 
 def _checked(plan: "Plan[Any]") -> "Leakage":
@@ -352,11 +326,10 @@ def _checked(plan: "Plan[Any]") -> "Leakage":
     proof = check_proof(plan)
     if not plan.states:
         raise NotSupported("the plan's model names no states; plan with a MarkovChain")
-    rows = _STATES[type(mechanism)](mechanism)
-    if len(plan.states) != rows:
+    if len(plan.states) != mechanism.inputs:
         raise InvalidPlan(
-            f"the plan's mechanism is for {rows} states, its model has {len(plan.states)}; make "
-            "the plan again"
+            f"the plan's mechanism is for {mechanism.inputs} states, its model has "
+            f"{len(plan.states)}; make the plan again"
         )
     return proof
 

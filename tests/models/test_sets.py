@@ -11,7 +11,7 @@ from tests.strategies import models
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
 from undertow.models.chain_classes import ChainBox, MixingClass
-from undertow.models.sets import members, model_from_dict
+from undertow.models.sets import model_from_dict
 
 P, Q = [[0.9, 0.1], [0.3, 0.7]], [[0.7, 0.3], [0.4, 0.6]]
 STILL, LIVELY = ut.MarkovChain(P, ("a", "b")), ut.MarkovChain(Q, ("a", "b"))
@@ -66,7 +66,7 @@ def test_groups_fit_any_chain():
 
 def test_classes_of_chains_fit_their_chains():
     mixed = ut.ModelSet([STILL, BOX, ut.ModelSet([MIXING, ut.Groups(3)])])
-    assert members(mixed) == [STILL, BOX, MIXING, ut.Groups(3)]
+    assert mixed.members() == [STILL, BOX, MIXING, ut.Groups(3)]
     assert model_from_dict(json.loads(json.dumps(mixed.to_dict()))) == mixed
 
 

@@ -141,9 +141,8 @@ class DataText(TableText):
 def people_of(plan: "Plan[Any]") -> tuple[Any, ...]:
     """Return the people of a plan's pedigree, in the order of its records; none without one."""
     from undertow.models.pedigree import Pedigree
-    from undertow.models.sets import members
 
-    found = [model for model in members(plan.model) if isinstance(model, Pedigree)]
+    found = [model for model in plan.model.members() if isinstance(model, Pedigree)]
     return found[0].people if found else ()
 
 

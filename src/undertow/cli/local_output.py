@@ -124,9 +124,7 @@ _SAME = 1e-12
 
 
 def _show_channel(plan: "Plan[Any]", channel: "RandomizedResponse") -> None:
-    from undertow.sanitizing import output_names
-
-    names = [str(name) for name in output_names(plan)]
+    names = [str(name) for name in plan.mechanism.names(plan.states)]
     header = ["", *(f"shown as {name}" for name in names[:_MOST_STATES])]
     rows = [
         [str(state), *map(_chance, row[:_MOST_STATES])]

@@ -258,7 +258,6 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableText, path: Path) -> by
 
 
 def _facts(task: Task, plan: "Plan[Any]", shape: "Shape") -> dict[str, Any]:
-
     counted = task.records.read(plan.states)
     return {
         "question": plan.query.words(),

@@ -14,7 +14,7 @@ from undertow.adversaries import Against
 from undertow.errors import NothingToProtect
 from undertow.mechanisms import MetricDP, PureDP, Unit
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-from undertow.models.sets import AnyModel, members
+from undertow.models.sets import AnyModel
 from undertow.numerics import down, up
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def gradual_spread(model: AnyModel) -> float | None:
     """
     spreads = [
         member.spread if isinstance(member, MultivariateGaussian | GaussianClass) else None
-        for member in members(model)
+        for member in model.members()
     ]
     known = [spread for spread in spreads if spread is not None]
     return max(known) if len(known) == len(spreads) else None

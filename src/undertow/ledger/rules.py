@@ -255,7 +255,7 @@ def check_fits(spent: Fraction, entry: Entry, terms: Terms) -> None:
             f"{entry.scope.words()}, but {fits}: the limit {_brief(terms.limit, below)} allows a "
             f"level of {_brief(terms.budget, below)}, of which {_brief(round_up(spent), above)} is "
             "spent; release with more noise (a plan with method='exchange', or 'group' for "
-            "Gaussian records, and no larger epsilon fits a fresh account), release other records, "
+            "Gaussian records, and no larger limit fits a fresh account), release other records, "
             "or raise the limit with set_limit",
             left=left,
         )

@@ -10,7 +10,7 @@ from undertow.models.base import Model
 from undertow.models.described import fields, text
 from undertow.models.registry import model_from_dict
 
-__all__ = ["AnyModel", "ModelSet", "SingleModel", "members", "model_from_dict"]
+__all__ = ["AnyModel", "ModelSet", "SingleModel", "model_from_dict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +99,3 @@ class ModelSet(Model):
 
 AnyModel = Model
 SingleModel = Model
-
-
-def members(model: Model) -> list[Model]:
-    """Return the single models behind a model, sets inside sets included.
-
-    >>> from undertow.models.groups import Groups
-    >>> len(members(ModelSet([Groups(2), ModelSet([Groups(3), Groups(4)])])))
-    3
-    """
-    return model.members()

@@ -33,7 +33,7 @@ from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToPr
 from undertow.mechanisms import PureDP
 from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
-from undertow.models.sets import AnyModel, members
+from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import aim, largest_level
 from undertow.planning.questions import (
@@ -122,7 +122,7 @@ def worst_of_level(question: Question, noise: Noise, whose: str) -> Leakage:
 
 
 def _more_than_mixing(question: Question) -> None:
-    if any(member.kind == "mixing" for member in members(question.model)):
+    if any(member.kind == "mixing" for member in question.model.members()):
         raise MethodRefused(
             "'exchange' needs the chain, not only how fast it mixes; use method='quilt-approx'"
         )
@@ -176,7 +176,7 @@ def prove_quilt_approx(question: Question, noise: Noise) -> Leakage:
 def _mixing_quilts(question: Question) -> _Quilts:
     classes: list[tuple[float, float]] = []
     notes: list[str] = []
-    for member in members(question.model):
+    for member in question.model.members():
         if isinstance(member, MixingClass):
             classes.append((member.pi_min, member.gap))
         elif isinstance(member, MarkovChain):

@@ -12,7 +12,7 @@ from undertow.bounds.engine import leakage
 from undertow.certificate import Covers, Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
-from undertow.models.sets import AnyModel, members
+from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.planning.groups import contribution
 from undertow.planning.proofs import check_proof
@@ -142,7 +142,7 @@ def _check_groups(model: AnyModel, shape: Shaped) -> None:
     """Refuse series longer than the groups in which a model lets records depend."""
     sizes = [
         size
-        for member in members(model)
+        for member in model.members()
         if member.family == "groups" and (size := member.most_records()) is not None
     ]
     if sizes and shape.series > min(sizes):

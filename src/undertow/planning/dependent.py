@@ -26,7 +26,6 @@ from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork
-from undertow.models.sets import members
 from undertow.numerics import Array, up
 from undertow.planning.budget import aim
 from undertow.planning.groups import dependents, group_noise
@@ -99,7 +98,7 @@ def _proposed(question: Question) -> _Proposal:
     """Return the noise of the coefficients if its leakage keeps the promise, else the reason."""
     wanted: list[float] = []
     certain = 0
-    found = members(question.model)
+    found = question.model.members()
     reason = ""
     for member in found:
         try:

@@ -14,7 +14,6 @@ from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.mechanisms import Laplace
 from undertow.models.gaussian import GaussianClass
-from undertow.models.sets import members
 from undertow.numerics import divide_up
 from undertow.planning.budget import aim
 from undertow.planning.questions import Noise, Question, Remembered, noise_way
@@ -161,7 +160,7 @@ def _statistic(question: Question, method: str) -> Sum | Mean | Linear:
 
 def _gaussians(question: Question) -> list[AnyGaussian]:
     """Return the members of the model; the registry sends no other here."""
-    return list(members(question.model))  # type: ignore[arg-type]
+    return list(question.model.members())  # type: ignore[arg-type]
 
 
 EXACT = noise_way(exact, prove_exact)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from undertow.bounds.groups import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
-from undertow.models.sets import AnyModel, members
+from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up
 from undertow.planning.questions import Noise, Question, noise_way
 
@@ -57,7 +57,7 @@ def contribution(model: AnyModel) -> int:
     >>> contribution(MarkovChain([[.3, .7], [.3, .7]], length=30)), contribution(Groups(4))
     (30, 4)
     """
-    found = members(model)
+    found = model.members()
     if any(member.records_are_persons for member in found):
         raise MethodRefused(
             "unit='person' takes persons to be independent, and in this model every record is a "
@@ -72,7 +72,7 @@ def contribution(model: AnyModel) -> int:
 
 def dependents(question: Question, refusal: str) -> int:
     """Return how many records depend on each other; an informed attacker knows all but one."""
-    size = _largest([member.dependent_records() for member in members(question.model)], refusal)
+    size = _largest([member.dependent_records() for member in question.model.members()], refusal)
     return 1 if question.against == "informed" else size
 
 

@@ -15,7 +15,7 @@ from undertow.channels import Flips, RandomizedResponse, XorNoise, flips_epsilon
 from undertow.errors import InvalidPlan, MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
-from undertow.models.sets import AnyModel, ModelSet, members
+from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import Array
 from undertow.planning.budget import aim, dp_budget
 from undertow.planning.channel_search import Certified, improved_channel
@@ -113,7 +113,7 @@ def _two_states(question: Question[Series], spent: float, method: str) -> _Task:
 
 def _check_uncertain(task: _Task) -> None:
     """Refuse a model under which no record is ever in doubt."""
-    if len(task.chains) < len(members(task.model)):
+    if len(task.chains) < len(task.model.members()):
         return
     if all(chain.visited() is None for chain in task.chains):
         raise NothingToProtect(CERTAIN)

@@ -10,7 +10,7 @@ from typing import Any
 from undertow.certificate import WIDTHS, Leakage
 from undertow.errors import MethodRefused
 from undertow.methods import Method, methods_for
-from undertow.models.sets import ModelSet, SingleModel, members
+from undertow.models.sets import ModelSet, SingleModel
 from undertow.planning.questions import Question, Solution, Way
 
 __all__ = ["named", "prove", "solve"]
@@ -49,7 +49,7 @@ def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[
     if isinstance(ways, str | Way):
         return [(_way(ways), question)]
     found: dict[str, list[SingleModel]] = {}
-    for member in members(question.model):
+    for member in question.model.members():
         found.setdefault(member.family, []).append(member)
     return [
         (

@@ -22,7 +22,6 @@ from undertow.mechanisms import PureDP
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Pedigree
-from undertow.models.sets import members
 from undertow.numerics import up
 from undertow.planning.budget import Search, aim, largest_level
 from undertow.planning.chains import (
@@ -170,7 +169,7 @@ def _distance(question: Question) -> int:
 
 def _models(question: Question) -> list[Structured]:
     """Return the networks of a question; the registry sends no other model here."""
-    return list(members(question.model))  # type: ignore[arg-type]
+    return list(question.model.members())  # type: ignore[arg-type]
 
 
 def _bound(level: float, model: Structured, against: Against) -> Leakage:

@@ -12,7 +12,7 @@ from undertow.certificate import Covers, Leakage
 from undertow.errors import MethodRefused
 from undertow.mechanisms import Noise, Unit, noisy
 from undertow.models.markov import MarkovChain
-from undertow.models.sets import AnyModel, members
+from undertow.models.sets import AnyModel
 from undertow.planning.budget import PRECISE, Search
 from undertow.planning.flip_aims import Objective
 from undertow.queries import AnyQuery, LocalQuery
@@ -42,7 +42,7 @@ Q = TypeVar("Q", bound=AnyQuery | LocalQuery, default=AnyQuery, covariant=True)
 
 def chains_of(model: AnyModel) -> list[MarkovChain]:
     """Return the Markov chains among the models that may be true."""
-    return [member for member in members(model) if isinstance(member, MarkovChain)]
+    return [member for member in model.members() if isinstance(member, MarkovChain)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Question(Generic[Q]):
     @property
     def families(self) -> set[str]:
         """The families of models that may be true."""
-        return {member.family for member in members(self.model)}
+        return {member.family for member in self.model.members()}
 
     @property
     def form(self) -> Literal["any", "ignorant"]:
@@ -86,7 +86,7 @@ class Question(Generic[Q]):
     def chains(self, method: str) -> list[MarkovChain]:
         """Return the chains of the model, or refuse on behalf of a method that needs chains."""
         chains = chains_of(self.model)
-        for other in members(self.model):
+        for other in self.model.members():
             if other in chains:
                 continue
             raise MethodRefused(

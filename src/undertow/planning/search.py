@@ -21,7 +21,7 @@ from undertow.errors import (
 from undertow.mechanisms import Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
-from undertow.models.sets import AnyModel, members
+from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
 from undertow.plan import Plan
 from undertow.planning.flip_aims import Objective
@@ -278,7 +278,7 @@ def check_question(
         if known and state not in known:
             shown = ", ".join(map(repr, known[:12]))
             raise UnknownState(f"the model has no state {state!r}; its states are {shown}")
-    for member in members(model):
+    for member in model.members():
         check_fit(query, member)
     last = max(secrets.records or (0,))
     if question.length is not None and last >= question.length:
