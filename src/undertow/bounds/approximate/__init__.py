@@ -1,0 +1,1 @@
+"""Approximate guarantees, (epsilon, delta) and curves of them, exchanged for leakages."""

@@ -1,0 +1,175 @@
+"""Hockey-stick divergences of counts with Gaussian noise, for many pairs of laws at once.
+
+With p and q the laws of a count under two values of a target and d = p - e^eps q, the divergence is
+the integral of the positive part of s(y) = sum_j d_j phi((y - j) / sigma) / sigma. The line is cut
+into cells. The sum of positive cell masses is attained by an attacker who sees only the cell (a
+lower end). A cell in which s keeps its sign contributes its mass or nothing; in the others the
+positive part is bounded by the values at the ends and the curvature (an upper end). Cells that
+matter are cut again until the ends meet.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from undertow.bounds.chains.known import Ints
+from undertow.numerics import ROUNDOFF, Array
+
+__all__ = ["Divergences", "divergences", "widest"]
+
+_REACH = 10.0
+"""Standard deviations beyond the counts where cells end; normal tails beyond are below 1e-23."""
+
+_TAIL = 2e-23
+"""More than the mass of both tails beyond `_REACH`, for each unit of sum |d|."""
+
+_COARSE = 8.0
+"""Cells for each standard deviation at first."""
+
+_CUT = 16
+"""Pieces into which a cell is cut that matters."""
+
+_ROUNDS = 8
+"""How often cells are cut, at most: what is open then stays in the upper end."""
+
+_BLOCK = 2**22
+"""Entries of the largest table of one block of windows (memory)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divergences:
+    """The largest divergence of several windows: certified ends, and which window attains it.
+
+    ``lower`` is attained in window ``where``. ``near`` are the windows that could be the largest.
+    """
+
+    lower: float
+    upper: float
+    where: int
+    near: Ints
+
+
+def widest(sigma: float, counts: int) -> int:
+    """Return how many cells one pass over windows with so many counts takes."""
+    return int((2 * _REACH * sigma + counts) / sigma * _COARSE) + 2
+
+
+def divergences(
+    weights: Array, sizes: Array, sigma: float, tight: float = 1e-10
+) -> Divergences:
+    """Return the largest divergence over windows.
+
+    ``weights`` (windows, counts) holds d = p - e^eps q of each, ``sizes`` p + e^eps q, to which
+    rounding is relative. Ends meet to a relative ``tight``, as far as the rounds allow; both pay
+    for rounding.
+
+    >>> one = np.array([[-np.e, 1.0]])  # the count moves by one: mu = 1 / sigma at epsilon = 1
+    >>> found = divergences(one, abs(one), 4.22467889)
+    >>> round(found.upper * 1e6, 6), found.upper - found.lower < 1e-15
+    (1.0, True)
+    """
+    counts = weights.shape[1]
+    ends = -_REACH * sigma, counts - 1 + _REACH * sigma
+    edges = np.linspace(*ends, widest(sigma, counts) + 1)
+    alive = np.arange(len(weights))
+    settled = np.zeros((2, len(weights)))  # what cells that need no further look give, lower, upper
+    # rounding, of all that is summed: enough to tell which windows are out of the running
+    slack = _rounding(counts, len(edges)) * sizes.sum(axis=1) + _TAIL * sizes.sum(axis=1)
+    starts, widths = edges[:-1], np.diff(edges)
+    low, high = np.zeros(len(weights)), np.zeros(len(weights))
+    for turn in range(_ROUNDS):
+        parts = _cells(weights[alive], starts, widths, sigma)
+        low[alive] = settled[0, alive] + parts.lower.sum(axis=1)
+        high[alive] = settled[1, alive] + parts.upper.sum(axis=1)
+        best = float((low[alive] - slack[alive]).max())
+        keep = high[alive] + slack[alive] >= best
+        alive, lower, upper = alive[keep], parts.lower[keep], parts.upper[keep]
+        if float((high[alive] - low[alive]).max()) <= tight * max(best, 0.0):
+            break
+        # cells whose open part matters for some window that is still in the running
+        share = 0.1 * tight * max(best, 1e-300) / len(starts)
+        matters = (upper - lower > share).any(axis=0)
+        more = int(matters.sum()) * _CUT
+        if not more or turn == _ROUNDS - 1 or more * len(alive) > 16 * _BLOCK:
+            break
+        settled[0, alive] += lower[:, ~matters].sum(axis=1)
+        settled[1, alive] += upper[:, ~matters].sum(axis=1)
+        wide = widths[matters]
+        starts = (starts[matters][:, None] + wide[:, None] * (np.arange(_CUT) / _CUT)).ravel()
+        widths = np.repeat(wide / _CUT, _CUT)
+    error = _errors(weights[alive], sizes[alive], edges, sigma)
+    where = int(alive[int((low[alive] - error).argmax())])
+    lower_end = float((low[alive] - error).max())
+    upper_end = float((high[alive] + error).max())
+    return Divergences(max(0.0, lower_end), max(0.0, upper_end), where, alive)
+
+
+def _rounding(counts: int, cells: int) -> float:
+    """Return the relative error of a cell's mass, and of the sum of all of them."""
+    return 4 * (counts + cells + 16) * ROUNDOFF
+
+
+def _errors(weights: Array, sizes: Array, edges: Array, sigma: float) -> Array:
+    """Return what rounding can have done to each window's divergence, (windows,).
+
+    Relative to the mass of both laws where the integrand is positive, not to all of it.
+    """
+    starts, widths = edges[:-1], np.diff(edges)
+    counted = _cells(weights, starts, widths, sigma).upper > 0
+    places = np.arange(weights.shape[1])[:, None]
+    left, right = (starts - places) / sigma, (starts + widths - places) / sigma
+    mass = np.where(counted, sizes @ _normal(left, right), 0.0).sum(axis=1)
+    return _rounding(weights.shape[1], len(starts)) * mass + _TAIL * sizes.sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Lower and upper ends of the positive part in each cell, (windows, cells)."""
+
+    lower: Array
+    upper: Array
+
+
+def _cells(weights: Array, starts: Array, widths: Array, sigma: float) -> _Cells:
+    """Return both ends for every window and cell, block by block."""
+    block = max(1, _BLOCK // max(len(starts), 1))
+    if len(weights) > block:
+        parts = [
+            _cells(weights[at : at + block], starts, widths, sigma)
+            for at in range(0, len(weights), block)
+        ]
+        return _Cells(
+            np.concatenate([part.lower for part in parts]),
+            np.concatenate([part.upper for part in parts]),
+        )
+    places = np.arange(weights.shape[1])[:, None]  # (counts, 1)
+    left, right = (starts - places) / sigma, (starts + widths - places) / sigma  # (counts, cells)
+    mass = weights @ _normal(left, right)  # (windows, cells)
+    near = np.where(left * right <= 0, 0.0, np.minimum(abs(left), abs(right)))
+    far = np.maximum(abs(left), abs(right))
+    # |phi''(z)| = |z^2 - 1| phi(z), at most (far^2 + 1) phi(near) in the cell
+    bend = np.abs(weights) @ ((far**2 + 1) * _density(near)) / sigma**3
+    first, last = (weights @ _density(z) / sigma for z in (left, right))
+    # between its ends s departs from the chord by at most (width^2 / 8) max |s''|
+    sag = widths**2 / 8 * bend * (1 + 1e-9) + 1e-16 * (abs(weights) @ _density(near)) / sigma
+    positive = np.minimum(first, last) > sag
+    negative = np.maximum(first, last) < -sag
+    rises = widths * (np.maximum(np.maximum(first, last), 0.0) + sag)
+    falls = mass + widths * (np.maximum(np.maximum(-first, -last), 0.0) + sag)
+    mixed = np.minimum(rises, falls)
+    upper = np.where(positive, mass, np.where(negative, 0.0, mixed))
+    lower = np.maximum(mass, 0.0)
+    return _Cells(lower, np.maximum(upper, lower))
+
+
+def _density(z: Array) -> Array:
+    return np.asarray(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
+
+
+def _normal(left: Array, right: Array) -> Array:
+    """Return Phi(right) - Phi(left), from the nearer tail, where digits are not lost."""
+    from scipy.special import ndtr
+
+    flip = left > 0
+    low, high = np.where(flip, -right, left), np.where(flip, -left, right)
+    return np.asarray(ndtr(high) - ndtr(low))
