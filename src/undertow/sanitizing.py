@@ -23,7 +23,7 @@ from undertow.plan import Plan
 from undertow.planning.proofs import check_proof
 from undertow.queries import State
 from undertow.sampling.bits import Insecure, Randomness, Secure
-from undertow.sampling.flips import Table, erase, flip, noise
+from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
 
@@ -119,7 +119,7 @@ def redact(
 
 @dataclass(frozen=True, slots=True)
 class PreparedSeries:
-    """Series that nothing stands against randomising: what is read, asked and promised.
+    """Series that nothing stands against randomising: what is read, asked and guaranteed.
 
     ``entry`` is what a ledger is asked for, None without one.
     """
@@ -198,7 +198,7 @@ def draw(
 
 
 def _flipped(mechanism: RandomizedResponse, read: Coded, streams: Any) -> Drawn:
-    return flip(Table.of(mechanism), read.codes, streams), None
+    return flip(Thresholds.of(mechanism), read.codes, streams), None
 
 
 def _in_runs(mechanism: XorNoise, read: Coded, streams: Any) -> Drawn:
@@ -210,7 +210,7 @@ def _in_runs(mechanism: XorNoise, read: Coded, streams: Any) -> Drawn:
 
 
 def _redacted(mechanism: Redaction, read: Coded, streams: Any) -> Drawn:
-    erased = erase(Table.of_erasures(mechanism), read.codes, mechanism.length, streams)
+    erased = erase(Thresholds.of_erasures(mechanism), read.codes, mechanism.length, streams)
     # (series, record): a protected record is erased in each
     erased.reshape(-1, mechanism.length)[:, list(mechanism.protect)] = True
     return np.where(erased, 0, read.codes), erased

@@ -28,7 +28,7 @@ TRANSITION = ((0.882, 0.118), (0.305, 0.695))
 
 RECORDS = 14 * 24 * 12
 SEED = 2024
-_PROMISE = 1.0
+_LIMIT = 1.0
 _POINTS = 60
 _HIGHEST = 4.0
 _REPORT = """\
@@ -41,12 +41,12 @@ A fortnight of activity in steps of five minutes: {records} SIMULATED records (s
    records).
 
 2. What may be spent instead?
-   To leak at most {promise}, spend a DP level of {budget}.
+   To leak at most {limit}, spend a DP level of {budget}.
 
 3. The plan for the number of active records
    Discrete Laplace noise of scale {scale}; expected error {error}; leakage at most {proved}.
    For any dependence among {records} records the scale would be {records}; the two other
-   published bounds cannot promise {promise} at all.
+   published bounds cannot guarantee {limit} at all.
 
 4. The release
    Released: {value}, within {bar} of the truth with probability 95%
@@ -108,7 +108,7 @@ class _Story:
     truth: int
 
     def published(self) -> dict[str, Any]:
-        """Return what a curator would make public: the answer and the promise, never the truth."""
+        """Return what a curator publishes: the answer and the guarantee, never the truth."""
         return {
             "question": "number of active records",
             "value": self.release.value,
@@ -137,7 +137,7 @@ class _Story:
         return _REPORT.format(
             records=RECORDS,
             seed=self.seed,
-            promise=f"{_PROMISE:g}",
+            limit=f"{_LIMIT:g}",
             leak=above(self.leak.upper, 5),
             factor=odds(self.leak.upper),
             plain=odds(1.0),
@@ -167,9 +167,9 @@ def _live(seed: int, tick: Callable[[], object]) -> _Story:
     states = ("inactive", "active")
     chain = MarkovChain(TRANSITION, states)
     leak = leakage(PureDP(1.0), chain)
-    budget = dp_budget(chain, _PROMISE)
+    budget = dp_budget(chain, _LIMIT)
     tick()
-    plan = calibrate(Count("active"), MarkovChain(TRANSITION, states, length=RECORDS), _PROMISE)
+    plan = calibrate(Count("active"), MarkovChain(TRANSITION, states, length=RECORDS), _LIMIT)
     tick()
     records = chain.simulate(RECORDS, seed=seed)
     out = release(plan, records)
@@ -197,7 +197,7 @@ def _figures(story: _Story, tick: Callable[[], object]) -> tuple[dict[str, bytes
     leaks, spend = above(story.leak.upper, 5), below(story.budget, 4)
     marks = [
         Mark(1.0, story.leak.upper, f"a DP level of 1 leaks {leaks}"),
-        Mark(story.budget, _PROMISE, f"to leak {_PROMISE:g}, spend {spend}", lift=76),
+        Mark(story.budget, _LIMIT, f"to leak {_LIMIT:g}, spend {spend}", lift=76),
     ]
     try:
         figure = draw_leakage(curves, marks, "What an ε-DP algorithm reveals about activity")

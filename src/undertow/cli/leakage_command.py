@@ -36,7 +36,7 @@ def leakage(
     scale: float | None = option("B", "Laplace scale of a noisy answer."),
     flips: str | None = option(
         "RHO[,RHO]",
-        "The series, each record flipped with this chance, or one for each of two states.",
+        "The series, each record flipped with this probability, or one for each of two states.",
     ),
     effort: int | None = option("N", "For --flips of many states: more narrows the interval."),
     as_json: JsonOption = False,
@@ -108,7 +108,7 @@ def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "
 
     if isinstance(mechanism, RandomizedResponse):
         rates = dict.fromkeys(f"{1 - kept:g}" for kept in mechanism.matrix.diagonal())
-        asked = f"the whole series, each record flipped with chance {' or '.join(rates)}"
+        asked = f"the whole series, each record flipped with probability {' or '.join(rates)}"
     elif isinstance(mechanism, PureDP):
         asked = f"any {mechanism.epsilon:g}-DP algorithm, one {mechanism.unit} replaced"
     else:

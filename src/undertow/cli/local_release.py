@@ -285,7 +285,7 @@ def _rows(task: Task, plan: "Plan[Any]", shape: "Shape") -> list[tuple[str, str]
         ("records", scope.records(shape.rows, shape.persons)),
         ("foreign", counted or "refused by their row, which depends on the records"),
         *measure_rows(plan),
-        ("promise", plan.guarantee()),
+        ("guarantee", plan.guarantee()),
         *uncovered(plan),
     ]
 

@@ -75,11 +75,13 @@ class Unit(StrEnum):
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 ConfidenceOption = Annotated[
-    float, typer.Option("--confidence", metavar="P", help="The chance that an interval holds.")
+    float, typer.Option("--confidence", metavar="P", help="The probability that an interval holds.")
 ]
 DryRunOption = Annotated[
     bool,
-    typer.Option("--dry-run", help="Say what would be promised, spent and written; draw nothing."),
+    typer.Option(
+        "--dry-run", help="Say what would be guaranteed, spent and written; draw nothing."
+    ),
 ]
 ModelOption = Annotated[
     Path | None,

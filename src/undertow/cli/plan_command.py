@@ -1,4 +1,4 @@
-"""``undertow plan``: the least noise for a promise, as a plan that can be stored."""
+"""``undertow plan``: the least noise for a guarantee, as a plan that can be stored."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -123,7 +123,7 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
     from undertow.reporting.scope import proved_for
 
-    promise, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
+    guarantee, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
     local = is_local(plan)
     basis = "" if is_certified(plan) else " (as published; the leakage below is certified)"
     return [
@@ -131,7 +131,7 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
         ("model", plan.model.describe()),
         ("method", plan.method + basis),
         *(local_rows(plan) if local else _noise_rows(plan)),
-        ("promise", promise),
+        ("guarantee", guarantee),
         *([] if local else [("proved for", proved_for(plan.leakage, plan.length))]),
         *uncovered(plan),
         ("assumes", "; ".join(plan.leakage.assumptions) or "nothing"),

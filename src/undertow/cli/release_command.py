@@ -146,7 +146,7 @@ def _tell(told: "Report", places: AnswerFiles, left: float | None) -> None:
         rows += [("answer", "see the table"), ("error bars", f"hold all together {sure}")]
     release = told.facts.release
     rows += [
-        ("promise", said["promise"]["words"]),
+        ("guarantee", said["promise"]["words"]),
         ("protects", said["promise"]["unit_words"].partition(":")[0]),
         ("proved for", said["promise"]["proved_for"]),
         ("records", scope.records(said["records"], said["persons"])),

@@ -75,11 +75,11 @@ class AnswerFiles:
 
 
 def published(told: "Report") -> dict[str, Any]:
-    """Return the answer and its promise, as a program wants them."""
+    """Return the answer and its guarantee, as a program wants them."""
     said = told.to_dict()
-    promise = {"promise": said["promise"]["words"], "unit": said["promise"]["unit"]}
+    guarantee = {"promise": said["promise"]["words"], "unit": said["promise"]["unit"]}
     chosen = {name: said[name] for name in _PUBLISHED}
-    return {"format": "undertow-release", "version": 1} | chosen | promise
+    return {"format": "undertow-release", "version": 1} | chosen | guarantee
 
 
 def _answer(told: "Report", path: Path) -> bytes:

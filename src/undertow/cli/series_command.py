@@ -24,7 +24,7 @@ def sanitize(
     """The series of a table, every record flipped at random as a plan says.
 
     The file has the columns of persons, times and groups as they were, and the outputs. Without
-    --output nothing is drawn: you see what would be promised. The flips of a file that is
+    --output nothing is drawn: you see what would be guaranteed. The flips of a file that is
     published are part of the release: a second run is a second release. A run that was cut off is
     completed by the same command, with --ledger from what was drawn and paid for.
 
