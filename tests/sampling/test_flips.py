@@ -121,9 +121,7 @@ def test_thresholds_and_starts_follow_from_the_mechanism(vector):
     rows = [[int(text, 16) for text in row] for row in vector["thresholds"]]
     mechanism = mechanism_of(vector)
     if isinstance(mechanism, Redaction):
-        flat = [
-            threshold for row in Thresholds.of_erasures(mechanism).thresholds for threshold in row
-        ]
+        flat = [one for row in Thresholds.of_erasures(mechanism).thresholds for one in row]
         assert flat == [threshold for row in rows for threshold in row]
         return
     of = Thresholds.of_noise if isinstance(mechanism, XorNoise) else Thresholds.of

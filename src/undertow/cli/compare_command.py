@@ -18,7 +18,7 @@ from undertow.cli.options import (
     figure_kind,
     misuse,
 )
-from undertow.cli.output import above, query_words, show, strict_json, ticking, waiting
+from undertow.cli.output import above, show, strict_json, ticking, waiting
 from undertow.cli.tables import show_table
 from undertow.cli.wording import in_cli_words
 
@@ -83,7 +83,7 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
 
     best = table.best
     facts = [
-        ("question", query_words(table.query)),
+        ("question", table.query.words()),
         ("model", table.model.describe()),
         ("guarantee", f"a leakage of at most {table.limit:g} to {words(table.against)}"),
         ("least error", "no certified method gives it" if best is None else best.method),
@@ -144,6 +144,6 @@ def _draw(query: "AnyQuery", model: "AnyModel", limit: float, who: "Against", pa
     with ticking("drawing", len(grid)) as tick:
         curves = error_curves(query, model, grid, who, tick=tick)
     whom = f"the {who}" if who in ("ignorant", "informed") else "any" if who == "any" else "one"
-    title = f"{query_words(query)}, protected from {whom} attacker"
+    title = f"{query.words()}, protected from {whom} attacker"
     drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)
     return figure_bytes(drawn, figure_kind(path))

@@ -5,15 +5,7 @@ from typing import TYPE_CHECKING
 from undertow.cli.commands import command, option
 from undertow.cli.local_options import read_flips
 from undertow.cli.options import AgainstText, JsonOption, ModelText, QueryText, Unit, misuse
-from undertow.cli.output import (
-    answer,
-    interval,
-    leakage_fields,
-    meaning,
-    query_words,
-    show,
-    waiting,
-)
+from undertow.cli.output import answer, interval, leakage_fields, meaning, show, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +81,7 @@ def _question(
     if flips is not None:
         return lambda model: read_flips(flips, model)
     if epsilon is not None:
-        return lambda _: PureDP(epsilon, "record" if unit is None else unit.value)
+        return lambda _: PureDP(epsilon, unit or "record")
     if scale is None:
         raise misuse("a noisy answer needs --scale, the scale of its Laplace noise")
     return lambda model: Laplace(query.read(model), scale)
@@ -112,7 +104,7 @@ def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "
     elif isinstance(mechanism, PureDP):
         asked = f"any {mechanism.epsilon:g}-DP algorithm, one {mechanism.unit} replaced"
     else:
-        asked = f"{query_words(mechanism.query)}, Laplace noise of scale {mechanism.scale:g}"
+        asked = f"{mechanism.query.words()}, Laplace noise of scale {mechanism.scale:g}"
     rows = [
         ("question", asked),
         ("model", model.describe()),

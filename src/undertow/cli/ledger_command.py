@@ -94,8 +94,8 @@ def create(
             dataset,
             described,
             limit,
-            against="any" if against is None else against.value,
-            unit="record" if unit is None else unit.value,
+            against=against or "any",
+            unit=unit or "record",
             key=key,
         )
     fields = _terms(book)
@@ -293,14 +293,8 @@ def _refuse_second(where: str, dataset: str) -> None:
 
 
 def _terms(book: "Ledger") -> dict[str, Any]:
-    return {
-        "dataset": book.dataset,
-        "model": book.model.describe(),
-        "against": book.against,
-        "unit": book.unit,
-        "limit": book.limit,
-        "budget": book.budget,
-    }
+    same = {name: getattr(book, name) for name in ("against", "unit", "limit", "budget")}
+    return {"dataset": book.dataset, "model": book.model.describe(), **same}
 
 
 def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
@@ -338,13 +332,6 @@ def _cells(entry: "Entry") -> list[str]:
 
 
 def _entry(entry: "Entry") -> dict[str, Any]:
-    return {
-        "release_id": entry.release_id,
-        **entry.body(),
-        "status": entry.status,
-        "begun": entry.begun,
-        "at": entry.at,
-        "made": entry.made,
-        "why": entry.why,
-        "hash": entry.hash,
-    }
+    became = ("status", "begun", "at", "made", "why", "hash")
+    named = {"release_id": entry.release_id, **entry.body()}
+    return named | {name: getattr(entry, name) for name in became}

@@ -15,17 +15,12 @@ import typer
 
 from undertow.accounting import Foretold, foretell, released, reserve
 from undertow.cli.data_options import TableText
-from undertow.cli.files import check_output, keep_off
+from undertow.cli.files import check_output
 from undertow.cli.local_drafts import Drafts, abandoned, clear, digest, name_of
 from undertow.cli.local_files import FlippedFiles, RedactedFiles, Watch, formulas, table_bytes
 from undertow.cli.local_options import RecordsText
-from undertow.cli.local_output import (
-    counted_words,
-    measure_rows,
-    uncovered,
-    verb_of,
-)
-from undertow.cli.options import AccountText, PlanText, figure_kind
+from undertow.cli.local_output import counted_words, measure_rows, uncovered, verb_of
+from undertow.cli.options import ReleaseText, figure_kind
 from undertow.cli.output import (
     UNACCOUNTED,
     adversary_fields,
@@ -59,20 +54,17 @@ class Task:
     """A series to randomise: what is read, by which plan, and where it goes."""
 
     verb: str
-    data: Path
-    plan: PlanText
     reading: TableText
     records: RecordsText
-    account: AccountText
     places: FlippedFiles | RedactedFiles
-    source: str | None = None
+    told: ReleaseText
 
-    def run(self, *, dry_run: bool, as_json: bool) -> None:
+    def run(self) -> None:
         """Carry the task out, or say what it would do; nothing is half done."""
-        keep_off(self.places.named(), [self.data, self.plan.plan, *self.account.files()])
+        self.told.keep_off(self.places.named())
         plan = self._plan()
         with waiting("reading the data"):
-            watch, book = Watch(self.data), self.account.open()
+            watch, book = Watch(self.told.data), self.told.open()
             with watch:
                 self.places.check(free=book is None)
                 ready = self._prepared(plan, book)
@@ -82,10 +74,10 @@ class Task:
                 asked = foretell(ready.entry, book)
                 if not asked.recorded:
                     self.places.check()
-        if dry_run or self.places.output is None:
+        if self.told.dry_run or self.places.output is None:
             if asked is not None and asked.recorded:
                 self._check_published(asked)
-            _tell_intent(self, plan, shape, asked, dry_run=dry_run, as_json=as_json)
+            _tell_intent(self, plan, shape, asked)
             return
         made = None
         with waiting("randomising the records"):
@@ -100,22 +92,22 @@ class Task:
         if book is None:
             say(f"warning: {UNACCOUNTED}")
         left = None if book is None or self.verb == "redact" else book.left(ready.table.scope())
-        _tell(self, plan, shape, made, result, left, as_json=as_json)
+        _tell(self, plan, shape, made, result, left)
 
     def _plan(self) -> "Plan[Any]":
         """Return the plan, if it is for this command."""
-        plan = self.plan.read()
+        plan = self.told.read_plan()
         if verb_of(plan) != self.verb:
             raise NotSupported(
-                f"the plan file {self.plan.plan} {_DOES[verb_of(plan)]}; use it with 'undertow "
+                f"the plan file {self.told.plan} {_DOES[verb_of(plan)]}; use it with 'undertow "
                 f"{verb_of(plan)}'"
             )
         return plan
 
     def _prepared(self, plan: "Plan[Any]", book: "Ledger | None") -> PreparedSeries:
         return prepare(
-            plan, self.reading.read(self.data), book, foreign=self.records.read(plan.states),
-            strict=self.records.strict, release_id=self.account.release_id,
+            plan, self.reading.read(self.told.data), book, foreign=self.records.read(plan.states),
+            strict=self.records.strict, release_id=self.told.release_id,
         )  # fmt: skip
 
     def _randomise(
@@ -172,7 +164,7 @@ class Task:
         from undertow.reporting.series import SeriesFacts
 
         facts = SeriesFacts(
-            plan, shape.rows, shape.persons, source=self.source,
+            plan, shape.rows, shape.persons, source=self.told.source,
             release_id=None if made is None else made.release_id,
             entry=None if made is None else made.entry_hash,
             foreign=counted_words(self.records.read(plan.states)),
@@ -292,11 +284,11 @@ def _rows(task: Task, plan: "Plan[Any]", shape: "Shape") -> list[tuple[str, str]
 
 def _tell(
     task: Task, plan: "Plan[Any]", shape: "Shape", made: "Reservation | None",
-    result: Mapping[str, Any], left: float | None, *, as_json: bool,
+    result: Mapping[str, Any], left: float | None,
 ) -> None:  # fmt: skip
     again = made is not None and made.result is not None
     when = None if made is None else made.made
-    if as_json:
+    if task.told.as_json:
         recorded = {
             "recorded_earlier": again,
             "made": when,
@@ -319,11 +311,8 @@ def _tell(
     show(_TITLES[task.verb], [*rows, ("written to", written)])
 
 
-def _tell_intent(
-    task: Task, plan: "Plan[Any]", shape: "Shape", asked: Foretold | None, *,
-    dry_run: bool, as_json: bool,
-) -> None:  # fmt: skip
-    if as_json:
+def _tell_intent(task: Task, plan: "Plan[Any]", shape: "Shape", asked: Foretold | None) -> None:
+    if task.told.as_json:
         told = {
             "dry_run": True,
             "release_id": None if asked is None else asked.entry.release_id,
@@ -340,12 +329,8 @@ def _tell_intent(
         spending = spend_rows(
             asked, "nothing more: it was recorded by an earlier run, whose outputs are published"
         )
-    why = "dry run" if dry_run else "no --output"
+    why = "dry run" if task.told.dry_run else "no --output"
     show(
         f"What {task.verb} would do ({why}: nothing was drawn, recorded or written)",
-        [
-            *_rows(task, plan, shape),
-            *spending,
-            ("writes", written),
-        ],
+        [*_rows(task, plan, shape), *spending, ("writes", written)],
     )

@@ -17,6 +17,7 @@ from undertow.cli.options import (
     LimitText,
     ModelText,
     QueryText,
+    Unit,
     find_state,
     misuse,
     read_records,
@@ -53,7 +54,7 @@ def plan(
         "Proved for whole series, for one window of each, or for any windows and groups.",
         "series",
     ),
-    unit: Literal["record", "person"] = option(
+    unit: Unit = option(
         None, "What is protected: one record, or all records of a person.", "record"
     ),
     output: Path | None = option("FILE", "Write the plan there."),
@@ -150,8 +151,8 @@ def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
 
 def _shape(local: LocalText, covers: str, unit: str) -> dict[str, Any]:
     """Return what calibrate is told about the shapes of data and the unit, if it is told."""
-    asked = {"covers": str(covers)} if covers != "series" else {}
-    asked |= {"unit": str(unit)} if unit != "record" else {}
+    told = (("covers", covers, "series"), ("unit", unit, "record"))
+    asked = {name: given for name, given, usual in told if given != usual}
     if local.asked and asked:
         raise misuse(f"--{next(iter(asked))} goes with a curator's question, not with a series")
     return asked
