@@ -100,8 +100,6 @@ class _Story:
     seed: int
     chain: "MarkovChain"
     leak: "Leakage"
-    lange: float
-    zhao: float
     budget: float
     plan: "Plan"
     release: "Release"
@@ -134,6 +132,8 @@ class _Story:
 
     def text(self) -> str:
         """Return the demonstration in words."""
+        from undertow.bounds.published.chains import lange_constant, zhao_constant
+
         return _REPORT.format(
             records=RECORDS,
             seed=self.seed,
@@ -141,8 +141,8 @@ class _Story:
             leak=above(self.leak.upper, 5),
             factor=odds(self.leak.upper),
             plain=odds(1.0),
-            lange=f"{1.0 + self.lange:.2f}",
-            zhao=f"{1.0 + self.zhao:.2f}",
+            lange=f"{1.0 + lange_constant(self.chain):.2f}",
+            zhao=f"{1.0 + zhao_constant(self.chain):.2f}",
             budget=below(self.budget, 4),
             scale=above(self.plan.mechanism.scale, 6),
             error=f"{self.plan.expected_error:.3f}",
@@ -156,7 +156,6 @@ class _Story:
 
 def _live(seed: int, tick: Callable[[], object]) -> _Story:
     from undertow.bounds.engine import leakage
-    from undertow.bounds.published.chains import lange_constant, zhao_constant
     from undertow.mechanisms import PureDP
     from undertow.models.markov import MarkovChain
     from undertow.planning.budget import dp_budget
@@ -174,17 +173,7 @@ def _live(seed: int, tick: Callable[[], object]) -> _Story:
     records = chain.simulate(RECORDS, seed=seed)
     out = release(plan, records)
     tick()
-    return _Story(
-        seed=seed,
-        chain=chain,
-        leak=leak,
-        lange=lange_constant(chain),
-        zhao=zhao_constant(chain),
-        budget=budget,
-        plan=plan,
-        release=out,
-        truth=records.count("active"),
-    )
+    return _Story(seed, chain, leak, budget, plan, out, records.count("active"))
 
 
 def _figures(story: _Story, tick: Callable[[], object]) -> tuple[dict[str, bytes], str]:

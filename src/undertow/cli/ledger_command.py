@@ -29,7 +29,6 @@ from undertow.cli.output import (
 from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
-    from undertow.certificate import Leakage
     from undertow.ledger.book import Ledger
     from undertow.ledger.rules import Entry
 
@@ -124,7 +123,12 @@ def show_ledger(
         listed = {"entries": [_entry(entry) for entry in entries]}
         typer.echo(strict_json(_terms(book) | found | listed))
     else:
-        show("The account", [*_term_rows(book), *_state_rows(book, level, left, leak)])
+        state = [
+            ("spent", f"a DP level of {above(level)} on the most used records"),
+            ("leakage", f"{interval(leak)}, of all releases together"),
+            ("left", f"{level_words(left, book.budget)} for a release that touches every record"),
+        ]
+        show("The account", [*_term_rows(book), *state])
         if entries:
             show_table("Entries", _HEADER, [_cells(entry) for entry in entries])
 
@@ -307,16 +311,6 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
         ("protects", "one record" if book.unit == "record" else "all records of one person"),
         ("limit", f"a leakage of {below(book.limit)}: a factor {odds(book.limit)} in the odds"),
         ("budget", f"a DP level of {above(book.budget)} for every record"),
-    ]
-
-
-def _state_rows(
-    book: "Ledger", level: float, left: float, leak: "Leakage"
-) -> list[tuple[str, str]]:
-    return [
-        ("spent", f"a DP level of {above(level)} on the most used records"),
-        ("leakage", f"{interval(leak)}, of all releases together"),
-        ("left", f"{level_words(left, book.budget)} for a release that touches every record"),
     ]
 
 

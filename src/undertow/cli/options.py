@@ -39,7 +39,6 @@ __all__ = [
     "PlanOption",
     "QueryText",
     "ReleaseText",
-    "ReportOption",
     "Unit",
     "figure_kind",
     "find_state",
@@ -84,10 +83,6 @@ AgainstOption = Annotated[
 ]
 PlanOption = Annotated[
     Path, typer.Option("--plan", metavar="FILE", help="What 'undertow plan --output' wrote.")
-]
-ReportOption = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Write a report (.html, .json or .txt)."),
 ]
 KeyOption = Annotated[
     Path | None,

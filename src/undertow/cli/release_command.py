@@ -53,9 +53,7 @@ def release(reading: DataText, places: AnswerFiles, told: ReleaseText) -> None:
     with waiting("reading the data"):
         book, table = told.open(), reading.read_for(told.data, found)
         ready = prepare(found, table, book, release_id=told.release_id)
-        asked = None
-        if book is not None and ready.entry is not None:
-            asked = foretell(ready.entry, book)
+        asked = foretell(ready.entry, book)
         places.check(recorded=asked is not None and asked.recorded)
     if told.dry_run:
         _tell_intent(ready, asked, places, told.as_json)

@@ -37,7 +37,8 @@ class Thresholds:
     """Rows of thresholds: output j has the numbers U from threshold j - 1 up to threshold j.
 
     ``thresholds[row][j]`` is the probability of the outputs 0 .. j, times 2^64; the last output
-    has the rest. The output is the number of thresholds that are at most U.
+    has the rest. The output is the number of thresholds that are at most U. ``open`` is what
+    `first_bytes` holds where the first byte does not decide.
 
     >>> table = Thresholds.of(RandomizedResponse.binary(.25, .5))
     >>> [threshold / FULL for row in table.thresholds for threshold in row]
@@ -52,7 +53,8 @@ class Thresholds:
         within = all(0 <= one <= FULL for row in self.thresholds for one in row)
         if len(widths) != 1 or not ordered or not within:
             raise InvalidPlan("thresholds are rows of equal length, increasing, within 0 .. 2^64")
-        self.outputs = widths.pop() + 1
+        self.rows, self.outputs = len(self.thresholds), widths.pop() + 1
+        self.open = self.outputs
         flat = [[min(one, FULL - 1) for one in row] for row in self.thresholds]
         shape = (len(flat), self.outputs - 1)
         self._exact = np.array(flat, dtype=np.uint64).reshape(shape)
@@ -82,16 +84,6 @@ class Thresholds:
     def of_noise(cls, mechanism: XorNoise) -> "Thresholds":
         """Return the thresholds of a noise chain, a row for each of its two states."""
         return cls([[FULL - _whole(mechanism.rho0, "rho0")], [_whole(mechanism.rho1, "rho1")]])
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.thresholds)
-
-    @property
-    def open(self) -> int:
-        """What `first_bytes` holds where the first byte does not decide."""
-        return self.outputs
 
     def first_bytes(self) -> Codes:
         """Return the output of every row and first byte, or `open`; one line of 256 per row.
