@@ -63,7 +63,7 @@ def silent_channel(size: int) -> RandomizedResponse:
 
 
 def largest_even_level(
-    judge: Callable[[RandomizedResponse], Leakage],
+    oracle: Callable[[RandomizedResponse], Leakage],
     model: AnyModel,
     limit: float,
     size: int,
@@ -80,5 +80,5 @@ def largest_even_level(
     1.0
     """
     return largest_ratio(
-        lambda level: judge(even_channel(size, level)), model, limit, Search(_PRECISION), guess
+        lambda level: oracle(even_channel(size, level)), model, limit, Search(_PRECISION), guess
     )

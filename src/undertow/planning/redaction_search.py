@@ -17,9 +17,9 @@ from undertow.bounds.chains.known import Bools, Ints, ordered_pairs
 from undertow.bounds.series.erasing import build_side, lone_losses, shown_levels
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
-from undertow.planning.redaction_optimum import Half, erasure_table
+from undertow.planning.redaction_optimum import BothSides, erasure_table
 
-__all__ = ["MANY", "Pattern", "climb", "halves_pattern", "likely_patterns"]
+__all__ = ["MANY", "Pattern", "climb", "likely_patterns", "redaction_pattern"]
 
 DEPTH, MANY = 6, 40
 """Records next to what is always shown in which a pattern shows values at times, and most values
@@ -63,10 +63,11 @@ class Pattern:
     first: Array
 
     @cached_property
-    def flanks(self) -> "tuple[tuple[Flank, Flank], ...]":
+    def sides(self) -> "tuple[tuple[PatternSide, PatternSide], ...]":
         """The two sides of each target."""
         return tuple(
-            (_flank(self, target, False), _flank(self, target, True)) for target in self.targets
+            (_pattern_side(self, target, False), _pattern_side(self, target, True))
+            for target in self.targets
         )
 
     @cached_property
@@ -82,7 +83,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Flank:
+class PatternSide:
     """One side of a target up to the first record that is always shown.
 
     ``shown`` and ``met`` (T, pairs, k) are what the losses of shown, and of met known records,
@@ -97,7 +98,7 @@ class Flank:
     last: Array
 
 
-def _flank(pattern: Pattern, target: int, right: bool) -> Flank:
+def _pattern_side(pattern: Pattern, target: int, right: bool) -> PatternSide:
     chain, size = pattern.chain, pattern.chain.size
     always = ((pattern.fixed == 0) & ~pattern.free).all(axis=1)
     plain = np.where(always[:, None], 0.0, np.ones_like(pattern.fixed))
@@ -113,7 +114,7 @@ def _flank(pattern: Pattern, target: int, right: bool) -> Flank:
     else:
         kernels = [chain.step(int(record)).T for record in records]
     offered = (pattern.free | (pattern.fixed < 1))[records]
-    return Flank(
+    return PatternSide(
         records=records,
         kernels=np.array(kernels).reshape(reach, size, size),
         shown=np.where(offered[:, None, :], shown[:reach], np.nan),
@@ -152,7 +153,7 @@ def _sides(pattern: Pattern, spent: Array) -> list[Losses]:
     index = np.full(pattern.free.shape, -1)
     index[pattern.free] = np.arange(len(spent))
     table = pattern.table(spent)
-    return [_losses(flank, table, index, len(spent)) for both in pattern.flanks for flank in both]
+    return [_losses(side, table, index, len(spent)) for both in pattern.sides for side in both]
 
 
 def _worst(pattern: Pattern, spent: Array, above: float) -> dict[Joint, None]:
@@ -203,9 +204,9 @@ def _program(pattern: Pattern, limit: float, spent: Array, chosen: list[Joint]) 
     return np.asarray(found.x)
 
 
-def _losses(flank: Flank, table: Array, index: Ints, count: int) -> Losses:
+def _losses(side: PatternSide, table: Array, index: Ints, count: int) -> Losses:
     """Return the losses of all options of a side, their pairs, and their gradients in c."""
-    reach, size = len(flank.records), table.shape[1]
+    reach, size = len(side.records), table.shape[1]
     value, other = ordered_pairs(size)
     if not reach:
         return np.zeros(len(value)), np.arange(len(value)), np.zeros((len(value), count))
@@ -214,21 +215,21 @@ def _losses(flank: Flank, table: Array, index: Ints, count: int) -> Losses:
     chance, moved, same = np.eye(size), parts[0], np.eye(size)
     for step in range(reach):
         if step:
-            erased = table[flank.records[step - 1]]
+            erased = table[side.records[step - 1]]
             chance, moved = chance * erased, moved * erased
             # d/dc of a product: the factor of this record, by its state, for each value of the
             # target
             moved[:, step - 1] = chance[:, :, None] * same
-        chance, moved = chance @ flank.kernels[step], moved @ flank.kernels[step]
+        chance, moved = chance @ side.kernels[step], moved @ side.kernels[step]
         top = chance.max()
         chance, moved = chance / top, moved / top
         chances[step], parts[step] = chance, moved
-    erased = table[flank.records[-1]] * flank.last
+    erased = table[side.records[-1]] * side.last
     chance, moved = chance * erased, moved * erased
     moved[:, reach - 1] = chance[:, :, None] * same
     chances[reach, :, 0], parts[reach, ..., 0] = chance.sum(axis=1), moved.sum(axis=3)
     bases = np.full((2, reach + 1, len(value), size), np.nan)
-    bases[0, :reach], bases[1, :reach], bases[0, reach, :, 0] = flank.shown, flank.met, flank.end
+    bases[0, :reach], bases[1, :reach], bases[0, reach, :, 0] = side.shown, side.met, side.end
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(chances)
         loss = logs[:, value] - logs[:, other] - bases
@@ -238,19 +239,23 @@ def _losses(flank: Flank, table: Array, index: Ints, count: int) -> Losses:
         share = parts[place, values, :, :, state] / chances[place, values, state][:, None, None]
         slope += sign * share
     rows = np.zeros((len(pair), count + 1))
-    rows[:, index[flank.records].ravel()] = slope.reshape(len(pair), reach * size)  # -1: the rest
+    rows[:, index[side.records].ravel()] = slope.reshape(len(pair), reach * size)  # -1: the rest
     return loss[kind, place, pair, state], pair, rows[:, :count]
 
 
-def halves_pattern(
-    chain: MarkovChain, target: int, length: int, against: Against, halves: tuple[Half, Half]
+def redaction_pattern(
+    chain: MarkovChain,
+    target: int,
+    length: int,
+    against: Against,
+    redactions: BothSides,
 ) -> Pattern:
     """Return the pattern of a redaction in three stretches, to improve on it."""
-    table = erasure_table(length, target, halves)
+    table = erasure_table(length, target, redactions)
     free = np.zeros(table.shape, dtype=bool)
-    for half, sign in zip(halves, (-1, 1), strict=True):
-        for distance in range(half.begin, half.start):
-            free[target + sign * distance, half.flank.early[distance - 1]] = True
+    for redaction, sign in zip(redactions, (-1, 1), strict=True):
+        for distance in range(redaction.begin, redaction.start):
+            free[target + sign * distance, redaction.side.early[distance - 1]] = True
     spent = np.clip(-np.log(np.maximum(table[free], 1e-12)), 0.0, 4.0)
     return Pattern(chain, (target,), against, np.where(free, 1.0, table), free, spent)
 

@@ -20,7 +20,7 @@ from undertow.papers.chakrabarti2022.common import (
     ratios,
     values,
 )
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 
@@ -141,11 +141,11 @@ def _chart(
     chains = [binary(theta, theta, told["records"]) for theta in grid]
     aware = tuple(scale(success_rate(flips, chain, target)) for chain in chains)
     lines = (
-        Line("correlation-aware", grid, aware),
-        Line("single bit", x, tuple(scale(p.alone) for p in points)),
-        Line("paper: correlation-aware", x, tuple(scale(p.shown_aware) for p in points), "points"),
-        Line("paper: single bit", x, tuple(scale(p.shown_alone) for p in points), "points"),
-        Line("DP bound", (0.0, 0.5), (bound, bound), "bound"),
+        Trace("correlation-aware", grid, aware),
+        Trace("single bit", x, tuple(scale(p.alone) for p in points)),
+        Trace("paper: correlation-aware", x, tuple(scale(p.shown_aware) for p in points), "points"),
+        Trace("paper: single bit", x, tuple(scale(p.shown_alone) for p in points), "points"),
+        Trace("DP bound", (0.0, 0.5), (bound, bound), "bound"),
     )
     panel = Panel("epsilon = .5, X_15 of 30 records", "theta", ylabel, lines, xlim=(0, 0.5))
     return Chart(name, "Attacks on flips of DP level .5", (panel,), "Lower theta: more correlated.")

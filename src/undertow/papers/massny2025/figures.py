@@ -7,11 +7,11 @@ import numpy as np
 from undertow.bounds.series.redaction import influence, regions
 from undertow.bounds.series.regions import influences
 from undertow.channels import Redaction
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import ROUNDING, chain_of, leak_of, plan_of, shown
-from undertow.papers.massny2025.formulas import Case
+from undertow.papers.massny2025.formulas import Setup
 from undertow.papers.registry import Setting, printed, result
 
 __all__ = ["ex1", "fig2", "fig3", "fig4", "tab1"]
@@ -27,18 +27,18 @@ UNREADABLE = (
 )
 
 
-def _case(item: str, epsilon: float | None = None) -> Case:
+def _case(item: str, epsilon: float | None = None) -> Setup:
     """Return the parameters that a caption prints."""
     given = printed(KEY)[item]
     budget = given["epsilon"] if epsilon is None else epsilon
-    return Case(given["alpha"], given["beta"], given["n"], given["p"], budget)
+    return Setup(given["alpha"], given["beta"], given["n"], given["p"], budget)
 
 
 @result(KEY, "tab1", "Likelihood ratios of two neighbours")
 def tab1(setting: Setting) -> Parts:
     """Recompute Table I: Pr(X_2 = x_2 | X_1 = x) over the same for the other x."""
     given = printed(KEY)["tab1"]
-    chain = chain_of(Case(given["alpha"], given["beta"], 2, 1, 1.0))
+    chain = chain_of(Setup(given["alpha"], given["beta"], 2, 1, 1.0))
     table = np.asarray(chain.between(0, 1))
     for x in (0, 1):
         for value in (0, 1):
@@ -89,7 +89,7 @@ def fig2(setting: Setting) -> Parts:
     """Recompute Fig. 2: Eqs. 13 and 14 beside influences from the chain, and the regions."""
     given = printed(KEY)["fig2"]
     reach, budget = 4, 0.15
-    case = Case(given["alpha"], given["beta"], 2 * reach + 1, reach + 1, 2 * budget)
+    case = Setup(given["alpha"], given["beta"], 2 * reach + 1, reach + 1, 2 * budget)
     chain = chain_of(case)
     found = influences(chain, case.p - 1, case.n)
     for distance in range(1, reach + 1):
@@ -117,9 +117,9 @@ def fig2(setting: Setting) -> Parts:
     for value in (0, 1):
         own = tuple(float(found[case.p - 1 + d, value]) for d in spots)
         closed = tuple(theirs.pointwise(case.alpha, case.beta, abs(d), value) for d in spots)
-        lines.append(Line(f"X_t = {value}, ours", x, own))
-        lines.append(Line(f"Eq. {13 + value}", x, closed, "theirs"))
-    lines.append(Line("epsilon'", ends, (budget, budget), "bound"))
+        lines.append(Trace(f"X_t = {value}, ours", x, own))
+        lines.append(Trace(f"Eq. {13 + value}", x, closed, "theirs"))
+    lines.append(Trace("epsilon'", ends, (budget, budget), "bound"))
     panel = Panel("alpha = .25, beta = .5", "t - p", "pointwise influence", tuple(lines), xlim=ends,
                   ylim=(0.0, 0.8))  # fmt: skip
     yield Chart("fig2", "Pointwise influence of the private record", (panel,),
@@ -175,11 +175,11 @@ def fig3(setting: Setting) -> Parts:
                 float(gains[low].mean()), float(gains[high].mean()))  # fmt: skip
     x = tuple(steps)
     lines = (
-        Line("DIM-UB (Theorem 2)", x, bound, "theirs"),
-        Line("3R, relaxed", x, relaxed, "theirs"),
-        Line("3R, optimised", x, curves["3r-constant"], "theirs"),
-        Line("optimum", x, curves["optimal"], "ours"),
-        Line("optimum against any", x, strict, "ours"),
+        Trace("DIM-UB (Theorem 2)", x, bound, "theirs"),
+        Trace("3R, relaxed", x, relaxed, "theirs"),
+        Trace("3R, optimised", x, curves["3r-constant"], "theirs"),
+        Trace("optimum", x, curves["optimal"], "ours"),
+        Trace("optimum against any", x, strict, "ours"),
     )
     panel = Panel(SETTING, "epsilon", "utility", lines, xlim=(0.0, 4.0), ylim=(0.4, 1.0))
     yield Chart("fig3", "Share of records shown", (panel,),
@@ -220,12 +220,12 @@ def fig4(setting: Setting) -> Parts:
     flat = [1.0] + [relaxed if d in medium else 0.0 for d in range(1, case.n)]
     optimised = [1.0] + [constant if d in medium else 0.0 for d in range(1, case.n)]
     lines = (
-        Line("MQ (Algorithm 1)", x, tuple(tables["mq-printed"].tolist()), "theirs"),
-        Line("3R, relaxed", x, tuple(flat), "theirs"),
-        Line("3R, optimised", x, tuple(optimised), "theirs"),
-        Line("MQ, corrected", x, tuple(tables["mq"].tolist())),
-        Line("optimum", x, tuple(tables["optimal"].tolist())),
-        Line("optimum against any", x, tuple(strict.tolist())),
+        Trace("MQ (Algorithm 1)", x, tuple(tables["mq-printed"].tolist()), "theirs"),
+        Trace("3R, relaxed", x, tuple(flat), "theirs"),
+        Trace("3R, optimised", x, tuple(optimised), "theirs"),
+        Trace("MQ, corrected", x, tuple(tables["mq"].tolist())),
+        Trace("optimum", x, tuple(tables["optimal"].tolist())),
+        Trace("optimum against any", x, tuple(strict.tolist())),
     )
     panel = Panel(SETTING, "t", "Pr(erased | X_t = 0)", lines, xlim=(0.5, 10.5), ylim=(0.0, 1.05))
     yield Chart("fig4", "How often a 0 is erased, epsilon = 1", (panel,),

@@ -6,7 +6,7 @@ from undertow.bounds.series.redaction import influence
 from undertow.bounds.series.regions import influences
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
@@ -16,7 +16,7 @@ from undertow.papers.massny2025.cases import (
     leak_of,
     window_of,
 )
-from undertow.papers.massny2025.formulas import Case
+from undertow.papers.massny2025.formulas import Setup
 from undertow.papers.registry import Setting, result
 
 __all__ = ["cor2", "cor3", "lemma1", "prop1", "sec2"]
@@ -124,7 +124,7 @@ def prop1(setting: Setting) -> Parts:
         bent[positive] += least < -ROUNDING
         if least < bend[positive][0]:
             bend[positive] = least, f"alpha = {case.alpha:.6g}, beta = {case.beta:.6g}"
-    witness = Case(0.85, 0.95, REACH + 1, 1, 1.0)
+    witness = Setup(0.85, 0.95, REACH + 1, 1, 1.0)
     shape = influences(chain_of(witness), 0, witness.n)[1:]
     yield Claim("influences and Eqs. 13, 14, largest difference", apart, 0.0, ROUNDING, "==")
     yield Claim("influence on 0 less that on 1, largest", order, 0.0, ROUNDING)
@@ -146,8 +146,8 @@ def prop1(setting: Setting) -> Parts:
         line
         for value in (0, 1)
         for line in (
-            Line(f"X_t = {value}, ours", x, tuple(shape[:, value].tolist())),
-            Line(
+            Trace(f"X_t = {value}, ours", x, tuple(shape[:, value].tolist())),
+            Trace(
                 f"Eq. {13 + value}", x,
                 tuple(theirs.pointwise(witness.alpha, witness.beta, int(d), value) for d in x),
                 "theirs",

@@ -6,7 +6,7 @@ import numpy as np
 
 from undertow.bounds.series.redaction import redaction_leakage
 from undertow.channels import Redaction
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
@@ -18,7 +18,7 @@ from undertow.papers.massny2025.cases import (
     plan_of,
     shown,
 )
-from undertow.papers.massny2025.formulas import Case
+from undertow.papers.massny2025.formulas import Setup
 from undertow.papers.registry import Setting, result
 from undertow.planning.search import calibrate
 from undertow.queries import Redacted
@@ -27,14 +27,14 @@ __all__ = ["def1", "eq4", "fn1", "sec5"]
 
 KEY = "massny2025"
 
-UNEVEN = Case(0.02, 0.2, 3, 1, 1.6)
+UNEVEN = Setup(0.02, 0.2, 3, 1, 1.6)
 """The convex program has no constant optimum here."""
 
 TWO_SIDED = (
-    Case(0.25, 0.5, 12, 6, 1.0),
-    Case(0.01, 0.8, 11, 5, 0.5),
-    Case(0.01, 0.8, 11, 5, 1.0),
-    Case(0.01, 0.8, 11, 5, 2.0),
+    Setup(0.25, 0.5, 12, 6, 1.0),
+    Setup(0.01, 0.8, 11, 5, 0.5),
+    Setup(0.01, 0.8, 11, 5, 1.0),
+    Setup(0.01, 0.8, 11, 5, 2.0),
 )
 
 
@@ -45,7 +45,7 @@ def eq4(setting: Setting) -> Parts:
     rng = np.random.default_rng(setting.seed)
     closest = WorstCase()
     for drawn in draw_cases(setting.seed + 80, count, shortest=3):
-        case = Case(drawn.alpha, drawn.beta, drawn.n, 1, drawn.epsilon)
+        case = Setup(drawn.alpha, drawn.beta, drawn.n, 1, drawn.epsilon)
         medium, small = theirs.regions(case, True)
         if not medium:
             continue
@@ -58,7 +58,7 @@ def eq4(setting: Setting) -> Parts:
         bound = max(bound, theirs.pointwise(case.alpha, case.beta, medium[0], 0))
         closest.offer(leak, bound, case.words)
     yield closest.claim(f"leakage is at most Eq. 4, closest of {closest.tried} chains")
-    case = Case(0.01, 0.8, 10, 1, 1.0)
+    case = Setup(0.01, 0.8, 10, 1, 1.0)
     chance = theirs.constant_by_grid(case)
     medium, _ = theirs.regions(case, True)
     last = medium[-1] + 1
@@ -87,7 +87,7 @@ def eq4(setting: Setting) -> Parts:
 
 
 def _relaxed_bound(
-    case: Case, medium: tuple[int, ...], small: tuple[int, ...], chances: list[float]
+    case: Setup, medium: tuple[int, ...], small: tuple[int, ...], chances: list[float]
 ) -> float:
     """Return the right side of Eq. 4 for a side with these chances of erasure."""
     spent, worst = 0.0, 0.0
@@ -101,7 +101,7 @@ def _relaxed_bound(
     return worst
 
 
-def _zero_chances(case: Case) -> list[float]:
+def _zero_chances(case: Setup) -> list[float]:
     """Return the chances of erasing a 0 besides the private record, by the convex program."""
     found: list[float] = plan_of(case, "3r-relaxed").mechanism.probabilities[1:, 0].tolist()
     return found
@@ -133,15 +133,15 @@ def sec5(setting: Setting) -> Parts:
     yield Listing("Share of records shown, private record in the middle", header, tuple(rows))
     steps = np.linspace(0.1, 4.0, 20 if setting.quick else 118).round(4).tolist()
     base = TWO_SIDED[1]
-    moved = [Case(base.alpha, base.beta, base.n, base.p, e) for e in steps]
+    moved = [Setup(base.alpha, base.beta, base.n, base.p, e) for e in steps]
     x = tuple(steps)
     panel = Panel(
         "p = 5, n = 11, alpha = .01, beta = .8", "epsilon", "utility",
         (
-            Line("best window", x, tuple(shown(c, "mq") for c in moved)),
-            Line("3R, relaxed", x, tuple(shown(c, "3r-relaxed") for c in moved), "theirs"),
-            Line("3R, optimised", x, tuple(shown(c, "3r-constant") for c in moved), "theirs"),
-            Line("optimum", x, tuple(shown(c) for c in moved)),
+            Trace("best window", x, tuple(shown(c, "mq") for c in moved)),
+            Trace("3R, relaxed", x, tuple(shown(c, "3r-relaxed") for c in moved), "theirs"),
+            Trace("3R, optimised", x, tuple(shown(c, "3r-constant") for c in moved), "theirs"),
+            Trace("optimum", x, tuple(shown(c) for c in moved)),
         ),
         xlim=(0.0, 4.0), ylim=(0.0, 1.0),
     )  # fmt: skip
@@ -158,7 +158,7 @@ def def1(setting: Setting) -> Parts:
         "Definition 1 lets the attacker know nothing; a known record of the rare value speaks "
         "against what is shown, and the two together say more"
     )
-    small = Case(0.01, 0.8, 8, 1, 0.25)
+    small = Setup(0.01, 0.8, 8, 1, 0.25)
     for method, name in (("3r-constant", "optimised 3R"), ("optimal", "the ignorant optimum")):
         found = redaction_leakage(plan_of(small, method).mechanism, chain_of(small), "any")
         known = [f"X_{r + 1} = {v}" for r, v in found.witness.known] if found.witness else []
@@ -167,7 +167,7 @@ def def1(setting: Setting) -> Parts:
                        cause=f"{cause}: {', '.join(known)} known")  # fmt: skip
     rows = []
     for epsilon in (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0):
-        case = Case(0.01, 0.8, 10, 1, epsilon)
+        case = Setup(0.01, 0.8, 10, 1, epsilon)
         leaks = {m: _to_any(case, m) for m in ("mq", "3r-relaxed", "3r-constant", "optimal")}
         own = plan_of(case, "optimal", "any")
         yield Compared(f"leakage of optimised 3R to any, Fig. 3 at epsilon {epsilon:g}",
@@ -184,16 +184,16 @@ def def1(setting: Setting) -> Parts:
     yield Listing("Share of records shown in the setting of Fig. 3, and what it leaks", header,
                 tuple(rows))  # fmt: skip
     steps = np.linspace(0.1, 4.0, 30 if setting.quick else 157).round(4).tolist()
-    cases = [Case(0.01, 0.8, 10, 1, e) for e in steps]
+    cases = [Setup(0.01, 0.8, 10, 1, e) for e in steps]
     x = tuple(steps)
     panel = Panel(
         "p = 1, n = 10, alpha = .01, beta = .8", "epsilon promised", "leakage to any",
         (
-            Line("promised", x, x, "bound"),
-            Line("3R, relaxed", x, tuple(_to_any(c, "3r-relaxed") for c in cases), "theirs"),
-            Line("3R, optimised", x, tuple(_to_any(c, "3r-constant") for c in cases), "theirs"),
-            Line("best window", x, tuple(_to_any(c, "mq") for c in cases), "theirs"),
-            Line("our plan", x, tuple(float(plan_of(c, "optimal", "any").leakage.upper)
+            Trace("promised", x, x, "bound"),
+            Trace("3R, relaxed", x, tuple(_to_any(c, "3r-relaxed") for c in cases), "theirs"),
+            Trace("3R, optimised", x, tuple(_to_any(c, "3r-constant") for c in cases), "theirs"),
+            Trace("best window", x, tuple(_to_any(c, "mq") for c in cases), "theirs"),
+            Trace("our plan", x, tuple(float(plan_of(c, "optimal", "any").leakage.upper)
                                       for c in cases)),
         ),
         xlim=(0.0, 4.0),
@@ -203,7 +203,7 @@ def def1(setting: Setting) -> Parts:
     yield Chart("def1", "What is promised and what leaks", (panel,))
 
 
-def _to_any(case: Case, method: str) -> float:
+def _to_any(case: Setup, method: str) -> float:
     """Return what a plan made against an ignorant attacker leaks to any."""
     return leak_of(case, plan_of(case, method).mechanism, "any")
 
@@ -220,7 +220,7 @@ def fn1(setting: Setting) -> Parts:
         about = f"records {first + 1} and {second + 1}"
         worst.offer(leak_of(case, joint), case.epsilon, f"{case.words}: {about}")
     yield worst.claim(f"leakage about either record, worst of {count} chains")
-    case = Case(0.01, 0.8, 12, 4, 1.0)
+    case = Setup(0.01, 0.8, 12, 4, 1.0)
     for pair in ((3, 8), (3, 4)):
         joint = _joined(case, pair)
         asked = Redacted(protect=pair, length=case.n)
@@ -234,7 +234,7 @@ def fn1(setting: Setting) -> Parts:
            "it could.")  # fmt: skip
 
 
-def _joined(case: Case, private: tuple[int, int]) -> Redaction:
+def _joined(case: Setup, private: tuple[int, int]) -> Redaction:
     """Return the larger chance of erasure of two mechanisms, each for one private record."""
     tables = []
     for record in private:

@@ -25,7 +25,7 @@ from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 
-__all__ = ["Curve", "Flank", "build_flank", "has_recursion"]
+__all__ = ["Curve", "TwoStateSide", "has_recursion", "two_state_side"]
 
 DEEPEST = 36.0
 """Largest c on a curve: beyond, a chance of erasure is below `GRAIN`."""
@@ -59,7 +59,7 @@ to there (J, points), c (J, points)."""
 
 
 @dataclass(frozen=True)
-class Flank:
+class TwoStateSide:
     """One side of a target, distance 1 first, with renamed values.
 
     ``kernels`` and ``reached`` (m, 2, 2) are steps outwards and their products. ``early`` (m) is
@@ -87,7 +87,7 @@ class Flank:
         """The number of records."""
         return len(self.early)
 
-    def turned(self, against: Against) -> "Flank":
+    def turned(self, against: Against) -> "TwoStateSide":
         """Return the side with the names of the values exchanged."""
         swapped = replace(
             self,
@@ -187,15 +187,15 @@ def _inwards(step: Array, budget: Array) -> Array:
     return np.asarray(np.log((step[1, 0] * fade + step[1, 1]) / (step[0, 0] * fade + step[0, 1])))
 
 
-def _with_losses(flank: Flank, against: Against) -> Flank:
-    reached = flank.reached
+def _with_losses(side: TwoStateSide, against: Against) -> TwoStateSide:
+    reached = side.reached
     up = np.log(reached[:, 0, 0] / reached[:, 1, 0])
     down = np.log(reached[:, 1, 1] / reached[:, 0, 1])
-    first, other, behind = up.copy(), down.copy(), np.zeros(flank.room)
-    if against != "ignorant" and flank.room:
+    first, other, behind = up.copy(), down.copy(), np.zeros(side.room)
+    if against != "ignorant" and side.room:
         behind[:-1] = up[1:]
         first[:-1] += down[1:]
-    return replace(flank, first=first, other=other + behind, behind=behind)
+    return replace(side, first=first, other=other + behind, behind=behind)
 
 
 def has_recursion(chain: MarkovChain) -> bool:
@@ -208,9 +208,9 @@ def has_recursion(chain: MarkovChain) -> bool:
     return chain.size == 2 and least >= LEAST_STEP
 
 
-def build_flank(
+def two_state_side(
     chain: MarkovChain, target: int, length: int, right: bool, against: Against, met: bool = False
-) -> Flank:
+) -> TwoStateSide:
     """Return one side of a target; refuse chains in which some step is all but impossible."""
     if not has_recursion(chain):
         raise MethodRefused(
@@ -233,7 +233,7 @@ def build_flank(
         reached[distance] = product
     steady = chain.homogeneous and isinstance(chain.start, str)
     none = np.empty(0)
-    flank = Flank(
+    side = TwoStateSide(
         kernels=kernels,
         reached=reached,
         early=early.astype(np.int64),
@@ -242,7 +242,7 @@ def build_flank(
         period=(1 if positive.all() else 2) if steady else 0,
         met=met,
     )  # fmt: skip
-    return _with_losses(flank, against)
+    return _with_losses(side, against)
 
 
 def _steps(chain: MarkovChain, laws: Array, records: Ints, right: bool) -> Array:
