@@ -93,7 +93,7 @@ def test_results_are_deterministic(item):
 
 # --- figures --------------------------------------------------------------------------------------
 
-FIGURE_3 = [  # reference: epsilon, bound, relaxed, one chance, optimum
+FIGURE_3 = [  # reference: epsilon, bound, relaxed, one probability, optimum
     (0.25, 0.6, 0.614406, 0.667795, 0.689060),
     (0.5, 0.7, 0.705424, 0.713422, 0.738369),
     (1, 0.7, 0.747918, 0.789496, 0.795730),
@@ -128,8 +128,8 @@ def test_figure_4():
 
 
 def test_example_1():
-    assert named("ex1", "chance of erasing").ours == pytest.approx(0.119232586, abs=1e-9)
-    assert named("ex1", "least private chance").ours == pytest.approx(0.293589138, abs=1e-9)
+    assert named("ex1", "probability of erasing").ours == pytest.approx(0.119232586, abs=1e-9)
+    assert named("ex1", "least private probability").ours == pytest.approx(0.293589138, abs=1e-9)
 
 
 def test_printed_numbers_are_marked():
@@ -221,11 +221,11 @@ def test_the_grid_search_is_private_and_tight(case):
     """Eqs. 5 and 6, written out, agree with the exact leakage of the mechanism of Eq. 1."""
     one = replace(case, p=1, n=min(case.n, 7))
     medium, _ = formulas.regions(one, True)
-    chance = formulas.constant_by_grid(one)
-    made = guarantees._three_regions(one, (1.0, chance))
+    probability = formulas.constant_by_grid(one)
+    made = guarantees._three_regions(one, (1.0, probability))
     assert judge.truth(made, chain_of(one), "ignorant") <= one.epsilon + 1e-9
-    if medium and chance > 2 * formulas.GRID:
-        less = guarantees._three_regions(one, (1.0, chance - 2 * formulas.GRID))
+    if medium and probability > 2 * formulas.GRID:
+        less = guarantees._three_regions(one, (1.0, probability - 2 * formulas.GRID))
         assert leak_of(one, less) > one.epsilon
 
 

@@ -42,7 +42,7 @@ FLAT = 1e-14
 """Log-ratio below which a record counts as saying nothing in the search for windows."""
 
 ZOOMS, POINTS = 7, 257
-"""Rounds and points of the search for a constant chance: each round narrows it 256-fold."""
+"""Rounds and points of the search for a constant probability: each round narrows it 256-fold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ErasureTask:
 
 
 def grained(table: Array) -> Array:
-    """Return chances of erasure rounded up to whole multiples of `GRAIN`.
+    """Return probabilities of erasure rounded up to whole multiples of `GRAIN`.
 
     >>> bool(grained(np.array([0.3]))[0] >= 0.3), grained(np.array([0.0, 1e-30, 1.0])).tolist()
     (True, [0.0, 1.1102230246251565e-16, 1.0])
@@ -229,10 +229,11 @@ def three_regions(task: ErasureTask, how: How) -> Array:
 
     Each side gets half of limit (all of it where the other side is empty). Records of which
     both values have a pointwise influence of at most that are shown, those of which one value has
-    are shown at times when they have it, all others never. The chance of erasure at those times:
-    ``relaxed`` solves the convex program of Appendix A exactly (its optimum is the greatest
-    convex minorant of the budgets, constant only if that is a line), ``constant`` is the smallest
-    one chance for all that is private, ``individual`` the best chance for each record.
+    are shown at times when they have it, all others never. The probability of erasure at those
+    times: ``relaxed`` solves the convex program of Appendix A exactly (its optimum is the
+    greatest convex minorant of the budgets, constant only if that is a line), ``constant`` is the
+    smallest one probability for all that is private, ``individual`` the best one
+    for each record.
     """
     name = f"3r-{how}"
     chain, target = task.one(name)
@@ -251,8 +252,8 @@ def three_regions(task: ErasureTask, how: How) -> Array:
         begin = _first(near[:, value] <= budget)
         start = max(_first(near.max(axis=1) <= budget), begin)
         region = _Region(chain, value, begin, start, room, budget, near)
-        chances = _CHOICES[how](region) if begin < start else np.empty(0)
-        table[records[begin - 1 : start - 1], value] = chances
+        tried = _CHOICES[how](region) if begin < start else np.empty(0)
+        table[records[begin - 1 : start - 1], value] = tried
         table[records[start - 1 :]] = 0.0
     return table
 
@@ -303,26 +304,26 @@ def _relaxed(region: _Region) -> Array:
 
 
 def _constant(region: _Region) -> Array:
-    """Return the smallest chance that, used throughout, keeps the loss within the budget."""
+    """Return the smallest probability that, used throughout, keeps the loss within the budget."""
     low, high = 0.0, 1.0
     for _ in range(ZOOMS):
-        chances = np.linspace(low, high, POINTS)
-        fits = _constant_loss(region, chances) <= region.budget
+        tried = np.linspace(low, high, POINTS)
+        fits = _constant_loss(region, tried) <= region.budget
         place = int(fits.argmax()) if fits.any() else POINTS - 1
-        high = float(chances[place])
-        low = float(chances[max(place - 1, 0)])
+        high = float(tried[place])
+        low = float(tried[max(place - 1, 0)])
         if low == high:
             break
     return np.full(region.start - region.begin, high)
 
 
-def _constant_loss(region: _Region, chances: Array) -> Array:
-    """Return the loss of one side, for each of several constant chances of erasure."""
+def _constant_loss(region: _Region, tried: Array) -> Array:
+    """Return the loss of one side, for each of several constant probabilities of erasure."""
     step, value = region.chain.transition, region.value
-    factor = np.ones((len(chances), 1, 2))
-    factor[:, 0, value] = chances
-    reached = np.broadcast_to(np.linalg.matrix_power(step, region.begin), (len(chances), 2, 2))
-    worst = np.zeros(len(chances))
+    factor = np.ones((len(tried), 1, 2))
+    factor[:, 0, value] = tried
+    reached = np.broadcast_to(np.linalg.matrix_power(step, region.begin), (len(tried), 2, 2))
+    worst = np.zeros(len(tried))
     for distance in range(region.begin, min(region.start, region.room) + 1):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.abs(np.log(reached[:, 0] / reached[:, 1]))
@@ -337,7 +338,7 @@ def _constant_loss(region: _Region, chances: Array) -> Array:
 
 
 def _individual(region: _Region) -> Array:
-    """Return the best chance for each record of the region."""
+    """Return the best probability for each record of the region."""
     chain, begin, start = region.chain, region.begin, region.start
     if chain.transition[0, 1] + chain.transition[1, 0] <= 1:
         side = two_state_side(chain, 0, region.room + 1, True, "ignorant")

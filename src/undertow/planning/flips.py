@@ -43,8 +43,8 @@ LARGEST = -math.log(GRAIN) + 1e-12
 """The largest log-ratio that a planned channel can have: no flip is rarer than one grain."""
 
 _FAINT = 2.0**-200
-"""The chance of the one output that a one-sided channel has beside the usual one; so small that
-the usual output says nothing, to the last bit."""
+"""The probability of the one output that a one-sided channel has beside the usual one; so small
+that the usual output says nothing, to the last bit."""
 
 _LEAST = 1e-8
 """The log-ratio, in units of limit, below which an output counts as saying nothing."""

@@ -1,7 +1,7 @@
 """Which records of a series to erase, and how often.
 
-Protected records are always erased, others as often as a method says; chances of erasure are whole
-multiples of `GRAIN`, and the leakage is certified for them as they are.
+Protected records are always erased, others as often as a method says; probabilities of erasure are
+whole multiples of `GRAIN`, and the leakage is certified for them as they are.
 """
 
 import math

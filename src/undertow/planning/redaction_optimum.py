@@ -152,7 +152,7 @@ def _crossing(
 
 
 def erasure_table(length: int, target: int, redactions: BothSides) -> Array:
-    """Return the chances of erasure of two sides, a row for each record."""
+    """Return the probabilities of erasure of two sides, a row for each record."""
     table = np.ones((length, 2))
     for redaction, sign in zip(redactions, (-1, 1), strict=True):
         side = redaction.side

@@ -1,7 +1,7 @@
-"""Chances of erasure found by a local search, where no recursion gives the best ones.
+"""Probabilities of erasure found by a local search, where no recursion gives the best ones.
 
 A *pattern* says which values of which records may be shown at all. Inside a pattern the losses
-of all options are smooth in c = -ln(chance of erasure), and a sequential quadratic program
+of all options are smooth in c = -ln(probability of erasure), and a sequential quadratic program
 climbs to a local optimum. What it finds is a proposal; `redaction_leakage` certifies it.
 """
 
@@ -45,7 +45,7 @@ Joint = tuple[int, int, int]
 """A target, an option on its left, an option on its right."""
 
 STEEPEST = 40.0
-"""Largest c of a search: a chance of erasure of e^-40 is 0 for all purposes."""
+"""Largest c of a search: a probability of erasure of e^-40 is 0 for all purposes."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class Pattern:
 
     @cached_property
     def weights(self) -> Array:
-        """The chances of the free values."""
+        """The probabilities of the free values."""
         return np.asarray(self.chain.marginals(len(self.fixed))[self.free])
 
     def table(self, spent: Array) -> Array:
-        """Return the chances of erasure for the c of the free values."""
+        """Return the probabilities of erasure for the c of the free values."""
         table = self.fixed.copy()
         table[self.free] = np.exp(-spent)
         return table
@@ -210,33 +210,33 @@ def _losses(side: PatternSide, table: Array, index: Ints, count: int) -> Losses:
     value, other = ordered_pairs(size)
     if not reach:
         return np.zeros(len(value)), np.arange(len(value)), np.zeros((len(value), count))
-    chances = np.zeros((reach + 1, size, size))
+    laws = np.zeros((reach + 1, size, size))
     parts = np.zeros((reach + 1, size, reach, size, size))  # value, record, its state, state here
-    chance, moved, same = np.eye(size), parts[0], np.eye(size)
+    law, moved, same = np.eye(size), parts[0], np.eye(size)
     for step in range(reach):
         if step:
             erased = table[side.records[step - 1]]
-            chance, moved = chance * erased, moved * erased
+            law, moved = law * erased, moved * erased
             # d/dc of a product: the factor of this record, by its state, for each value of the
             # target
-            moved[:, step - 1] = chance[:, :, None] * same
-        chance, moved = chance @ side.kernels[step], moved @ side.kernels[step]
-        top = chance.max()
-        chance, moved = chance / top, moved / top
-        chances[step], parts[step] = chance, moved
+            moved[:, step - 1] = law[:, :, None] * same
+        law, moved = law @ side.kernels[step], moved @ side.kernels[step]
+        top = law.max()
+        law, moved = law / top, moved / top
+        laws[step], parts[step] = law, moved
     erased = table[side.records[-1]] * side.last
-    chance, moved = chance * erased, moved * erased
-    moved[:, reach - 1] = chance[:, :, None] * same
-    chances[reach, :, 0], parts[reach, ..., 0] = chance.sum(axis=1), moved.sum(axis=3)
+    law, moved = law * erased, moved * erased
+    moved[:, reach - 1] = law[:, :, None] * same
+    laws[reach, :, 0], parts[reach, ..., 0] = law.sum(axis=1), moved.sum(axis=3)
     bases = np.full((2, reach + 1, len(value), size), np.nan)
     bases[0, :reach], bases[1, :reach], bases[0, reach, :, 0] = side.shown, side.met, side.end
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(chances)
+        logs = np.log(laws)
         loss = logs[:, value] - logs[:, other] - bases
     kind, place, pair, state = np.nonzero(np.isfinite(loss))
     slope = np.zeros((len(pair), reach, size))
     for sign, values in ((-1.0, value[pair]), (1.0, other[pair])):
-        share = parts[place, values, :, :, state] / chances[place, values, state][:, None, None]
+        share = parts[place, values, :, :, state] / laws[place, values, state][:, None, None]
         slope += sign * share
     rows = np.zeros((len(pair), count + 1))
     rows[:, index[side.records].ravel()] = slope.reshape(len(pair), reach * size)  # -1: the rest

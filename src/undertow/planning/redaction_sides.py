@@ -5,7 +5,7 @@ first value of the target. Then the best redaction of a side has three stretches
 shown; only one of the two renamed values is shown, at times; everything is shown. (Once both
 values may be shown at a record, showing all of it and of what lies beyond costs nothing more.)
 
-With c = -ln(chance of erasure) of the values shown at times, let b be the log-odds against the
+With c = -ln(probability of erasure) of the values shown at times, let b be the log-odds against the
 shown value that erasures and everything beyond may still build up. Going inwards one record,
 
     x = ln (K10 e^-b + K11) / (K00 e^-b + K01),      b = x + c at that record,
@@ -28,11 +28,11 @@ from undertow.numerics import Array
 __all__ = ["Curve", "TwoStateSide", "has_recursion", "two_state_side"]
 
 DEEPEST = 36.0
-"""Largest c on a curve: beyond, a chance of erasure is below `GRAIN`."""
+"""Largest c on a curve: beyond, a probability of erasure is below `GRAIN`."""
 
 LEAST_STEP = 1e-15
-"""Least chance of a step or a first record for which the recursion keeps its digits (lower side):
-below, 1 less the chance of the other value is rounding."""
+"""Least probability of a step or a first record for which the recursion keeps its digits (lower
+side): below, 1 less the probability of the other value is rounding."""
 
 FINE, COARSE = 140, 40
 """Points of a curve where c is moderate, and beyond."""
@@ -63,7 +63,7 @@ class TwoStateSide:
     """One side of a target, distance 1 first, with renamed values.
 
     ``kernels`` and ``reached`` (m, 2, 2) are steps outwards and their products. ``early`` (m) is
-    the state that is shown at times and ``weights`` its chance. ``first`` (m) is the loss of
+    the state that is shown at times and ``weights`` its probability. ``first`` (m) is the loss of
     showing it at each distance, ``other`` (m) that of showing everything from there on while all
     nearer records are erased, and ``behind`` the part of it that a known record further out adds.
     ``period`` counts after how many records the steps repeat, 0 for never. ``met`` asks for the
@@ -215,7 +215,7 @@ def two_state_side(
     if not has_recursion(chain):
         raise MethodRefused(
             "the recursion for the best erasures needs two states and a chain in which every "
-            f"step and first record has a chance of at least {LEAST_STEP:g}"
+            f"step and first record has a probability of at least {LEAST_STEP:g}"
         )
     room = length - 1 - target if right else target
     laws = chain.marginals(length)

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 PAPER = ("3r-relaxed", "3r-constant", "3r-individual")
-"""The 3R mechanisms: the convex program, one chance by search, a chance for each record."""
+"""The 3R mechanisms: the convex program, one probability by search, one for each record."""
 
 ROUNDING = 1e-9
 """By how much an inequality may be missed before it counts as broken: floats, no more."""

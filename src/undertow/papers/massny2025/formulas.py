@@ -1,7 +1,7 @@
 """The formulas of [massny2025] as printed, evaluated with nothing of the library.
 
 They are what our numbers stand beside where a figure has no readable values. Records are counted
-from 1, ``alpha`` and ``beta`` are the chances 0 -> 1 and 1 -> 0, and alpha <= beta.
+from 1, ``alpha`` and ``beta`` are the probabilities 0 -> 1 and 1 -> 0, and alpha <= beta.
 """
 
 import math
@@ -22,13 +22,13 @@ __all__ = [
     "least_radius",
     "pointwise",
     "regions",
-    "relaxed_chance",
+    "relaxed_probability",
     "theorem_two",
     "utility",
 ]
 
 GRID = 1e-4
-"""Step of the grid search for one chance of erasure; the paper does not say which it used."""
+"""Step of the grid search for one probability of erasure; the paper does not say which it used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,27 +140,27 @@ def regions(case: Setup, right: bool) -> tuple[tuple[int, ...], tuple[int, ...]]
     return tuple(d for d in low if d not in high), tuple(high)
 
 
-def relaxed_chance(case: Setup, right: bool = True) -> float:
-    """Return the one chance of erasure of the relaxed mechanism, Section IV-B; 1 without M.
+def relaxed_probability(case: Setup, right: bool = True) -> float:
+    """Return the one probability of erasure of the relaxed mechanism, Section IV-B; 1 without M.
 
-    >>> round(relaxed_chance(Setup(.01, .8, 10, 1, 1.0)), 6)
+    >>> round(relaxed_probability(Setup(.01, .8, 10, 1, 1.0)), 6)
     0.757415
     """
     medium, small = regions(case, right)
     budget = budgets(case)[right]
-    chance = 0.0 if medium else 1.0
+    probability = 0.0 if medium else 1.0
     for place, distance in enumerate(medium, 1):
         beyond = 0.0
         if distance + 1 in medium:
             beyond = pointwise(case.alpha, case.beta, distance + 1, 0)
         elif distance + 1 in small:
             beyond = pointwise(case.alpha, case.beta, distance + 1, 1)
-        chance = max(chance, math.exp(-(budget - beyond) / place))
-    return chance
+        probability = max(probability, math.exp(-(budget - beyond) / place))
+    return probability
 
 
 def constant_by_grid(case: Setup, right: bool = True) -> float:
-    """Return the least chance on a grid that satisfies Eqs. 5 and 6, Section V; 1 without M.
+    """Return the least probability on a grid that satisfies Eqs. 5 and 6, Section V; 1 without M.
 
     The sums over all values of the records in M are written out.
 
@@ -170,24 +170,24 @@ def constant_by_grid(case: Setup, right: bool = True) -> float:
     medium, small = regions(case, right)
     if not medium:
         return 1.0
-    chances: Array = np.arange(1, round(1 / GRID) + 1, dtype=np.float64) * GRID
+    probabilities: Array = np.arange(1, round(1 / GRID) + 1, dtype=np.float64) * GRID
     budget = budgets(case)[right]
     room = case.n - case.p if right else case.p - 1
-    allowed = np.ones(len(chances), dtype=bool)
+    allowed = np.ones(len(probabilities), dtype=bool)
     for count, distance in enumerate(medium, 1):
         seen = medium[:count]
         if distance == room:
-            allowed &= erased_loss(case, seen, None, 0, chances) <= budget
+            allowed &= erased_loss(case, seen, None, 0, probabilities) <= budget
             continue
         for value in (0, 1) if distance + 1 in small else (0,):
-            allowed &= erased_loss(case, seen, distance + 1, value, chances) <= budget
-    return float(chances[allowed.argmax()])
+            allowed &= erased_loss(case, seen, distance + 1, value, probabilities) <= budget
+    return float(probabilities[allowed.argmax()])
 
 
 def erased_loss(
-    case: Setup, erased: tuple[int, ...], shown: int | None, value: int, chances: Array
+    case: Setup, erased: tuple[int, ...], shown: int | None, value: int, probabilities: Array
 ) -> Array:
-    """Return the left side of Eq. 5 (or of Eq. 6 without a shown record) for each chance.
+    """Return the left side of Eq. 5 (or of Eq. 6 without a shown record) for each probability.
 
     The records of M at distances ``erased`` are seen erased, and then ``value`` at ``shown``.
 
@@ -209,19 +209,19 @@ def erased_loss(
             ahead = np.linalg.matrix_power(step, there - here)
             weights = weights * ahead[walk[:, spot], walk[:, spot + 1]]
         terms = np.bincount(zeros, weights, len(erased) + 1)
-        totals.append(np.polynomial.polynomial.polyval(chances, terms))
+        totals.append(np.polynomial.polynomial.polyval(probabilities, terms))
     return np.abs(np.log(totals[0] / totals[1]))
 
 
-def utility(case: Setup, chances: tuple[float, float]) -> float:
-    """Return the utility of Eq. 3 for one chance of erasure left and one right.
+def utility(case: Setup, probabilities: tuple[float, float]) -> float:
+    """Return the utility of Eq. 3 for one probability of erasure left and one right.
 
     >>> round(utility(Setup(.01, .8, 10, 1, 1.0), (1.0, .546926)), 6)
     0.789496
     """
     shown = 0.0
-    for right, chance in zip((False, True), chances, strict=True):
+    for right, probability in zip((False, True), probabilities, strict=True):
         medium, small = regions(case, right)
         weight = case.beta / (case.alpha + case.beta)
-        shown += len(small) + weight * len(medium) * (1 - chance)
+        shown += len(small) + weight * len(medium) * (1 - probability)
     return shown / case.n

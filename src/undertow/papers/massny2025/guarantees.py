@@ -45,19 +45,19 @@ def thm1(setting: Setting) -> Parts:
     """Try Theorem 1 on random chains: exact leakage and utility of the mechanisms as printed."""
     count = 60 if setting.quick else 1500
     designs: dict[str, Callable[[Setup, bool], float]] = {
-        "relaxed 3R (Section IV-B)": theirs.relaxed_chance,
+        "relaxed 3R (Section IV-B)": theirs.relaxed_probability,
         "optimised 3R (Section V)": theirs.constant_by_grid,
     }
     leaks = {name: WorstCase() for name in designs}
     apart = 0.0
     for case in draw_cases(setting.seed, count):
         for name, design in designs.items():
-            chances = design(case, False), design(case, True)
-            made = _three_regions(case, chances)
+            probabilities = design(case, False), design(case, True)
+            made = _three_regions(case, probabilities)
             leaks[name].offer(leak_of(case, made), case.epsilon, case.words)
             law = chain_of(case).law(0)
             share = float((law * (1 - made.probabilities)).sum() / case.n)
-            apart = max(apart, abs(theirs.utility(case, chances) - share))
+            apart = max(apart, abs(theirs.utility(case, probabilities) - share))
     for name, worst in leaks.items():
         yield worst.claim(f"leakage of {name}, worst of {count} chains")
     case = Setup(0.01, 0.8, 10, 1, 1.0)
@@ -68,20 +68,20 @@ def thm1(setting: Setting) -> Parts:
                 shown(case, "3r-constant"), counted + 1 / case.n, theirs.GRID, ">=",
                 witness=f"{case.words}: |S| counts the private record itself, which is never "
                 "shown; without it Eq. 3 is exact")  # fmt: skip
-    yield ("Chances of erasure are the paper's, evaluated apart from the library; their leakage is "
-           "the library's exact one, against an attacker who knows no other record, as in "
+    yield ("Erasure is as probable as in the paper, evaluated apart from the library; its leakage "
+           "is the library's exact one, against an attacker who knows no other record, as in "
            "Definition 1. For one who knows others see def1.")  # fmt: skip
     yield ("Random chains: rates .01 to .97, of either sign of correlation; 2 to 15 records; "
            "epsilon .1 to 4, half of it for each side.")  # fmt: skip
 
 
-def _three_regions(case: Setup, chances: tuple[float, float]) -> Redaction:
-    """Return the mechanism of Eq. 1 with one chance of erasure left and one right."""
+def _three_regions(case: Setup, probabilities: tuple[float, float]) -> Redaction:
+    """Return the mechanism of Eq. 1 with one probability of erasure left and one right."""
     table = np.ones((case.n, 2))
-    for right, chance in zip((False, True), chances, strict=True):
+    for right, probability in zip((False, True), probabilities, strict=True):
         medium, small = theirs.regions(case, right)
         sign = 1 if right else -1
-        table[[case.p - 1 + sign * d for d in medium], 0] = chance
+        table[[case.p - 1 + sign * d for d in medium], 0] = probability
         table[[case.p - 1 + sign * d for d in small]] = 0.0
     return Redaction(table, case.p - 1)
 
@@ -244,8 +244,8 @@ def cor1(setting: Setting) -> Parts:
     yield Improved(f"utility of the optimum beside 3R with halves: {HALVED.words}", shown(HALVED),
                    shown(HALVED, "3r-individual"), larger_is_better=True)  # fmt: skip
     yield ("Appendix B lets 3R spend the budget as Algorithm 1 does, all on one side if need be; "
-           "Theorem 1 and the figures spend half on each side. 3R has a chance for each record "
-           "here, which is at least as good as one for all.")  # fmt: skip
+           "Theorem 1 and the figures spend half on each side. 3R has a probability for each "
+           "record here, which is at least as good as one for all.")  # fmt: skip
 
 
 def _one_sided(case: Setup) -> float:

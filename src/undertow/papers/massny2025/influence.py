@@ -43,7 +43,7 @@ def lemma1(setting: Setting) -> Parts:
                 worst.offer(found, leak, case.words)
     yield worst.claim("influence of values that can be shown is at most the leakage, closest of "
                       f"{worst.tried}")  # fmt: skip
-    yield "Tables with chances of erasure 0, 1 and between, by value."
+    yield "Tables with probabilities of erasure 0, 1 and between, by value."
 
 
 @result(KEY, "cor2", "What a window leaks: the influences of the records at its ends")
@@ -79,15 +79,15 @@ def cor2(setting: Setting) -> Parts:
 
 @result(KEY, "cor3", "Data-independent redaction leaks the influence of its quilt")
 def cor3(setting: Setting) -> Parts:
-    """Try Corollary 3 on random chances of erasure that do not depend on the values."""
+    """Try Corollary 3 on random probabilities of erasure that do not depend on the values."""
     count = 60 if setting.quick else 2000
     rng = np.random.default_rng(setting.seed)
     below, apart = WorstCase(), 0.0
     for case in draw_cases(setting.seed + 50, count):
-        chances = rng.choice([0.0, 0.5, 1.0], size=case.n)
-        chances[case.p - 1] = 1.0
-        leak = leak_of(case, Redaction(np.tile(chances[:, None], 2), case.p - 1))
-        seen = np.flatnonzero(chances < 1)
+        probabilities = rng.choice([0.0, 0.5, 1.0], size=case.n)
+        probabilities[case.p - 1] = 1.0
+        leak = leak_of(case, Redaction(np.tile(probabilities[:, None], 2), case.p - 1))
+        seen = np.flatnonzero(probabilities < 1)
         if not seen.size:
             continue
         some = [int(t) for t in seen if rng.random() < 0.5] or [int(seen[0])]

@@ -40,7 +40,7 @@ TWO_SIDED = (
 
 @result(KEY, "eq4", "The relaxed leakage bound and its optimum (Appendix A)")
 def eq4(setting: Setting) -> Parts:
-    """Try Eq. 4 at random chances of erasure, its proof as printed, and the constant optimum."""
+    """Try Eq. 4 at random probabilities of erasure, its printed proof, and the constant optimum."""
     count = 80 if setting.quick else 2000
     rng = np.random.default_rng(setting.seed)
     closest = WorstCase()
@@ -49,37 +49,37 @@ def eq4(setting: Setting) -> Parts:
         medium, small = theirs.regions(case, True)
         if not medium:
             continue
-        chances = rng.uniform(0.05, 1.0, len(medium))
-        bound = _relaxed_bound(case, medium, small, chances.tolist())
+        probabilities = rng.uniform(0.05, 1.0, len(medium))
+        bound = _relaxed_bound(case, medium, small, probabilities.tolist())
         table = np.ones((case.n, 2))
-        table[list(medium), 0] = chances
+        table[list(medium), 0] = probabilities
         table[list(small)] = 0.0
         leak = leak_of(case, Redaction(table, 0))
         bound = max(bound, theirs.pointwise(case.alpha, case.beta, medium[0], 0))
         closest.offer(leak, bound, case.words)
     yield closest.claim(f"leakage is at most Eq. 4, closest of {closest.tried} chains")
     case = Setup(0.01, 0.8, 10, 1, 1.0)
-    chance = theirs.constant_by_grid(case)
+    probability = theirs.constant_by_grid(case)
     medium, _ = theirs.regions(case, True)
     last = medium[-1] + 1
     start = theirs.pointwise(case.alpha, case.beta, last, 1)
-    left = float(theirs.erased_loss(case, medium, last, 1, np.array([chance]))[0])
+    left = float(theirs.erased_loss(case, medium, last, 1, np.array([probability]))[0])
     yield Claim("left side of Eq. 5 is at most influence + log(min / max), as printed", left,
-                start + len(medium) * math.log(chance),
-                witness=f"{case.words}, q = {chance:.4f}: numerator and denominator are exchanged; "
-                "with log(max / min) the bound holds")  # fmt: skip
-    yield Claim("the same with log(max / min)", left, start - len(medium) * math.log(chance))
+                start + len(medium) * math.log(probability),
+                witness=f"{case.words}, q = {probability:.4f}: numerator and denominator are "
+                "exchanged; with log(max / min) the bound holds")  # fmt: skip
+    yield Claim("the same with log(max / min)", left, start - len(medium) * math.log(probability))
     yield Claim(
-        "one chance for all of M is as good as the convex program",
-        theirs.utility(UNEVEN, (1.0, theirs.relaxed_chance(UNEVEN))),
+        "one probability for all of M is as good as the convex program",
+        theirs.utility(UNEVEN, (1.0, theirs.relaxed_probability(UNEVEN))),
         shown(UNEVEN, "3r-relaxed"),
         ROUNDING,
         ">=",
         witness=f"{UNEVEN.words}: the program erases a 0 with "
-        + ", ".join(f"{q:.4f}" for q in _zero_chances(UNEVEN)),
+        + ", ".join(f"{q:.4f}" for q in _zero_probabilities(UNEVEN)),
     )
     yield Improved(f"utility of the program itself: {UNEVEN.words}", shown(UNEVEN, "3r-relaxed"),
-                   theirs.utility(UNEVEN, (1.0, theirs.relaxed_chance(UNEVEN))),
+                   theirs.utility(UNEVEN, (1.0, theirs.relaxed_probability(UNEVEN))),
                    larger_is_better=True)  # fmt: skip
     yield ("Eq. 4 leaves out the outputs that show the first record of M: their loss is at most "
            "epsilon by the choice of M (Appendix A), and is added here.")  # fmt: skip
@@ -87,12 +87,12 @@ def eq4(setting: Setting) -> Parts:
 
 
 def _relaxed_bound(
-    case: Setup, medium: tuple[int, ...], small: tuple[int, ...], chances: list[float]
+    case: Setup, medium: tuple[int, ...], small: tuple[int, ...], probabilities: list[float]
 ) -> float:
-    """Return the right side of Eq. 4 for a side with these chances of erasure."""
+    """Return the right side of Eq. 4 for a side with these probabilities of erasure."""
     spent, worst = 0.0, 0.0
-    for distance, chance in zip(medium, chances, strict=True):
-        spent -= math.log(chance)
+    for distance, probability in zip(medium, probabilities, strict=True):
+        spent -= math.log(probability)
         beyond = 0.0
         if distance + 1 in medium or distance + 1 in small:
             value = int(distance + 1 in small)
@@ -101,8 +101,8 @@ def _relaxed_bound(
     return worst
 
 
-def _zero_chances(case: Setup) -> list[float]:
-    """Return the chances of erasing a 0 besides the private record, by the convex program."""
+def _zero_probabilities(case: Setup) -> list[float]:
+    """Return the probabilities of erasing a 0 besides the private record, by the convex program."""
     found: list[float] = plan_of(case, "3r-relaxed").mechanism.probabilities[1:, 0].tolist()
     return found
 
@@ -112,8 +112,8 @@ def sec5(setting: Setting) -> Parts:
     """Compute the best local redaction, two-sided, beside the 3R mechanisms with halves."""
     rows = []
     for case in TWO_SIDED:
-        chances = (theirs.constant_by_grid(case, False), theirs.constant_by_grid(case))
-        paper = theirs.utility(case, chances)
+        probabilities = (theirs.constant_by_grid(case, False), theirs.constant_by_grid(case))
+        paper = theirs.utility(case, probabilities)
         medium = sum(len(theirs.regions(case, right)[0]) for right in (False, True))
         yield Compared(f"optimised 3R: {case.words}", shown(case, "3r-constant"), paper,
                        theirs.GRID * medium / case.n + ROUNDING, "derived")  # fmt: skip
@@ -128,7 +128,7 @@ def sec5(setting: Setting) -> Parts:
         for method in ("mq", *PAPER):
             short.offer(shown(case, method), shown(case), f"{case.words}: {method}")
     yield short.claim(f"no mechanism of the paper shows more, closest of {count} chains")
-    header = ("setting", "Algorithm 1", "best window", "3R relaxed", "3R one chance",
+    header = ("setting", "Algorithm 1", "best window", "3R relaxed", "3R one probability",
               "3R each", "optimum", "optimum, any")  # fmt: skip
     yield Listing("Share of records shown, private record in the middle", header, tuple(rows))
     steps = np.linspace(0.1, 4.0, 20 if setting.quick else 118).round(4).tolist()
@@ -210,7 +210,7 @@ def _to_any(case: Setup, method: str) -> float:
 
 @result(KEY, "fn1", "Several private records: the most conservative choice, record by record")
 def fn1(setting: Setting) -> Parts:
-    """Try footnote 1: join the 3R mechanisms of two records by the larger chance of erasure."""
+    """Try footnote 1: 3R for two records at once, each erased with the larger probability."""
     count = 25 if setting.quick else 1000
     rng = np.random.default_rng(setting.seed)
     worst = WorstCase()
@@ -229,13 +229,13 @@ def fn1(setting: Setting) -> Parts:
         share = float((law * (1 - joint.probabilities)).sum() / case.n)
         yield Improved(f"utility with records {pair[0] + 1} and {pair[1] + 1} of 12 private, "
                        "epsilon 1", float(own.utility), share, larger_is_better=True)  # fmt: skip
-    yield ("A larger chance of erasure is post-processing: what is shown is erased again at times. "
-           "So the joined mechanism leaks no more about a record than its own; it shows less than "
-           "it could.")  # fmt: skip
+    yield ("A larger probability of erasure is post-processing: what is shown is erased again at "
+           "times. So the joined mechanism leaks no more about a record than its own; it shows "
+           "less than it could.")  # fmt: skip
 
 
 def _joined(case: Setup, private: tuple[int, int]) -> Redaction:
-    """Return the larger chance of erasure of two mechanisms, each for one private record."""
+    """Return the larger probability of erasure of two mechanisms, each for one private record."""
     tables = []
     for record in private:
         asked = Redacted(protect=record, length=case.n)
