@@ -22,7 +22,7 @@ from undertow.bounds.enumeration import (
     independent_releases,
     mechanism_leakage,
 )
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.liu2016.composition import ACTIVITY, COPIES, PAIR, XOR
 from undertow.papers.registry import Setting, result
@@ -96,7 +96,7 @@ def coefficient(setting: Setting) -> Parts:
         for agree in (0.6, 0.8, 0.95)
     }
     lines = tuple(
-        Line(name, scales, tuple(discrete_coefficient(joint, scale) for scale in scales))
+        Trace(name, scales, tuple(discrete_coefficient(joint, scale) for scale in scales))
         for name, joint in mixtures.items()
     )
     yield Claim("largest coefficient of random pairs", max(found), 1.0)
