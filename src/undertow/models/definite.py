@@ -65,7 +65,7 @@ def exponents(variances: Array) -> Array:
 
 
 def blocks(matrix: Array) -> list[list[int]]:
-    """Return the records that hang together through entries other than 0, block by block.
+    """Return the connected components of the records, linked by entries other than 0.
 
     >>> blocks(np.array([[1.0, 0.0, 0.2], [0.0, 1.0, 0.0], [0.2, 0.0, 1.0]]))
     [[0, 2], [1]]

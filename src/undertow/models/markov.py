@@ -197,7 +197,7 @@ class MarkovChain(Keyed, Model):
     def bridge(self, first: State, last: State, length: int) -> "MarkovChain":
         """Return the law of ``length`` records of which the first and the last are known.
 
-        Each step is reweighted by the chance of still reaching ``last`` in time:
+        Each step is reweighted by the probability of still reaching ``last`` in time:
         K_t(x, y) = P(x, y) P^d(y, last) / P^{d+1}(x, last) with d steps left after it.
 
         >>> MarkovChain([[.9, .1], [.2, .8]]).bridge(0, 1, length=3).marginals(3).round(3)

@@ -128,7 +128,7 @@ class BayesianNetwork(Keyed, Model):
             raise InvalidInput(f"the network has no node {node!r}") from error
 
     def components(self) -> list[tuple[int, ...]]:
-        """Return the places of the nodes that hang together, part by part.
+        """Return the connected components, each as the places of its nodes.
 
         >>> BayesianNetwork([], {"ann": [.9, .1], "bob": [.8, .2]}).components()
         [(0,), (1,)]
@@ -167,7 +167,7 @@ class BayesianNetwork(Keyed, Model):
         return BayesianNetwork(edges, cpds, self.states, latent)
 
     def parts(self) -> list["BayesianNetwork"]:
-        """Return the parts that do not hang together, those without a record left out.
+        """Return the connected components as networks, those without a record left out.
 
         >>> [part.records for part in BayesianNetwork([], {0: [.9, .1], 1: [.8, .2]}).parts()]
         [(0,), (1,)]

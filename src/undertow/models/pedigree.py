@@ -26,7 +26,7 @@ RAREST_ALLELE = 1e-40
 
 
 def _inheritance() -> Array:
-    passed = np.array([1.0, 0.5, 0.0])  # the chance that a parent passes B on
+    passed = np.array([1.0, 0.5, 0.0])  # the probability that a parent passes B on
     father, mother = passed[:, None], passed[None, :]
     both, none = father * mother, (1 - father) * (1 - mother)
     return freeze(np.stack([both, 1 - both - none, none], axis=-1))

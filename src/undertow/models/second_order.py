@@ -169,7 +169,7 @@ class SecondOrderChain:
         return SecondOrderChain(joint / sums, self.states, self.length)
 
     def joint(self, records: int) -> Array:
-        """Return the law of the first records, shape (k,) * records: for judges of small sizes.
+        """Return the law of the first records, shape (k,) * records: for oracles of small sizes.
 
         >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).joint(3)[0, 0, 1].round(4)
         np.float64(0.0675)
