@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.contracts import network_oracles as oracle
 from tests.grids import law, pairwise
 from undertow.adversaries import Adversary
-from undertow.bounds.networks.intervals import WIDTH, _Search
+from undertow.bounds.networks.intervals import WIDTH, _FrequencySearch
 from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.networks.pedigrees import _Question
 from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
@@ -198,7 +198,7 @@ def test_the_bound_of_a_piece_holds_all_over_it(name, genotype, against):
     for centre in (0.1, 0.5, 0.8):
         odds = math.log(centre / (1 - centre))
         for reach in (0.05, 0.5, 1.5):
-            search = _Search(family, tally, 1.0, against)
+            search = _FrequencySearch(family, tally, 1.0, against)
             bound = max(search.look(centre, reach, search.targets()).values())
             for share in (-1.0, -0.7, -0.3, 0.4, 1.0):
                 p = 1 / (1 + math.exp(-odds - share * reach))
@@ -210,7 +210,7 @@ def test_curvature_matters():
     """At p = .5 the slope of some attack vanishes while others grow to both sides."""
     family = Pedigree({"kim": ("bob", "ann")}).families()[0]
     tally = tally_of(Count("Bb"), family.network(0.5), 3)
-    search = _Search(family, tally, 1.0, "any")
+    search = _FrequencySearch(family, tally, 1.0, "any")
     flat = max(search.look(0.5, 1e-9, search.targets()).values())
     wide = max(search.look(0.5, 0.5, search.targets()).values())
     assert wide >= flat + 0.05

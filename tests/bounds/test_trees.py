@@ -15,7 +15,7 @@ from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.trees import leakages as trees
 from undertow.bounds.trees.leakages import tree_leakage
 from undertow.bounds.trees.pairs import pair_messages
-from undertow.bounds.trees.steps import RAYS, evidence_step, step
+from undertow.bounds.trees.steps import LISTED, evidence_step, step
 from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork
@@ -172,7 +172,7 @@ def test_quick_ends_are_close_to_the_exact_value(kind, epsilon, seed, monkeypatc
 
 def test_many_states_use_the_largest_bound_only():
     rng = np.random.default_rng(0)
-    tree = path(rng.dirichlet(np.ones(RAYS + 1), size=RAYS + 1), np.full(RAYS + 1, 1 / 6), 3)
+    tree = path(rng.dirichlet(np.ones(LISTED + 1), size=LISTED + 1), np.full(LISTED + 1, 1 / 6), 3)
     few = path(rng.dirichlet(np.ones(4), size=4), np.full(4, 0.25), 3)
     for model in (tree, few):
         leak = tree_leakage(0.5, model, "ignorant")

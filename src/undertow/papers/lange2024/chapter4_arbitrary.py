@@ -124,8 +124,8 @@ def thm4_5(setting: Setting) -> Parts:
             if target is None:
                 continue
             joint = np.zeros((2,) * records)
-            for values, chance in law.items():
-                joint[values] = chance
+            for values, weight in law.items():
+                joint[values] = weight
             table = generator.dirichlet(np.ones(4), (2,) * records)
             leaks = mechanism_leakage(joint, table).leakage
             one, two = (table[values] for values in law)
@@ -174,7 +174,7 @@ def _failure(table: Array, truths: tuple[float, ...]) -> float:
 
 @result(KEY, "cor4.7", "Free-lunch private algorithms err by half the range")
 def cor4_7(setting: Setting) -> Parts:
-    """Search free-lunch private counts, and judge 'greater than' in the text after it."""
+    """Search free-lunch private counts, and check "greater than" in the text after it."""
     generator = np.random.default_rng(setting.seed)
     for n, epsilon in itertools.product((2, 6), (1.0, 2.0)):
         truths = tuple(float(count) for count in range(n + 1))
@@ -214,8 +214,8 @@ def cor4_8(setting: Setting) -> Parts:
     for n, epsilon in itertools.product((2, 5), (1.0, 4.0)):
         law, _ = free_lunch_law((0,) * n, (1,) * n)
         joint = np.zeros((2,) * n)
-        for values, chance in law.items():
-            joint[values] = chance
+        for values, weight in law.items():
+            joint[values] = weight
         floor = failure_floor(epsilon)
         table = np.full((*(2,) * n, 2), 0.5)
         table[(0,) * n], table[(1,) * n] = (1 - floor, floor), (floor, 1 - floor)

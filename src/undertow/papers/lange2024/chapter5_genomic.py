@@ -115,7 +115,7 @@ def fig7(setting: Setting) -> Parts:
 
 @result(KEY, "sec5.3", "Small core families in a long line of generations")
 def sec5_3(setting: Setting) -> Parts:
-    """Judge the hypothesis of section 5.3: core families of l people leak about l epsilon."""
+    """Test the hypothesis of section 5.3: core families of l people leak about l epsilon."""
     rows: list[tuple[str, ...]] = []
     found = [0.0]
     for generations in (1, 2) if setting.quick else (1, 2, 3):

@@ -24,7 +24,7 @@ _SUM = ut.Laplace(ut.Linear([1.0, 1.0, 1.0], 1.0), 1.0)
 
 _VARIANCES = (
     "Equal variances are needed, and the experiments apply the factor where they differ: see "
-    "data:kidiq, where it promises too much."
+    "data:kidiq, where it guarantees too much."
 )
 
 

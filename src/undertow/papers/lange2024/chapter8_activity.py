@@ -85,7 +85,7 @@ def _shifted(name: str, epsilons: tuple[float, ...], constant: float) -> Trace:
 
 @result(KEY, "data:activity", "53 observed days of five-minute intervals")
 def activity_data(setting: Setting) -> Parts:
-    """Fit the chain, judge the printed lengths, and compare all methods by day and in all."""
+    """Fit the chain, check the printed lengths, and compare all methods by day and in all."""
     given = shown_values("activity")
     found = activity(setting)
     seen = found.observed

@@ -123,7 +123,7 @@ def galton_families(setting: Setting) -> Parts:
     yield Origin(found.real)
 
 
-@result(KEY, "data:kidiq", "Test scores of mothers and children: a promise that is not kept")
+@result(KEY, "data:kidiq", "Test scores of mothers and children: a guarantee that is not kept")
 def kidiq(setting: Setting) -> Parts:
     """Show that the published factor under-protects where variances differ, and what is enough."""
     low, high = shown_values("followup")["kidiq_clip"]

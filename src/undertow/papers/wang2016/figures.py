@@ -118,7 +118,7 @@ def _panel(
                        _error(printed_sigma(pi, gap, length, math.exp(power)), length))  # fmt: skip
     panels = tuple(
         Panel(title, "log(epsilon)", "L1 error", tuple(lines), xlim=(1.0, 3.5), ylim=ylim)
-        for title, lines in (("as published", theirs), ("by (1 - g)^t, same promise", sharper))
+        for title, lines in (("as published", theirs), ("by (1 - g)^t, same guarantee", sharper))
     )
     yield Chart(f"wang2016-{item}", f"Figure {item[3:]} of wang2016", panels, NO_CURVE)
     yield NO_CURVE
