@@ -2,7 +2,6 @@
 
 import math
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.contracts import network_oracles as oracle
 from tests.grids import law, pairwise
+from tests.work import calls
 from undertow.adversaries import Adversary
 from undertow.bounds.networks.intervals import WIDTH, _FrequencySearch
 from undertow.bounds.networks.leakages import tally_of
@@ -298,19 +298,13 @@ def test_bad_questions():
         pedigree_leakage(COUNT, nuclear(3), Adversary(9))
 
 
-@pytest.mark.parametrize(("pedigree", "seconds"), [(nuclear(12), 1.0), (core_families(3), 3.0)])
-def test_speed(pedigree, seconds):
-    """Best of three; a busy machine is given three times as long."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        pedigree_leakage(COUNT, pedigree)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 3 * seconds
+@pytest.mark.parametrize("pedigree", [nuclear(12), core_families(3)])
+def test_a_large_family_is_little_work(pedigree):
+    assert calls(pedigree_leakage, COUNT, pedigree) < 60_000
 
 
 def test_a_thousand_families():
-    """Five shapes two hundred times each, over an interval of frequencies: well under a minute."""
+    """Five shapes two hundred times each, over an interval of frequencies: each shape once."""
     parents = {}
     for number in range(200):
         shapes = [nuclear(3), nuclear(5), core_families(1), core_families(2), nuclear(4)]
@@ -319,9 +313,7 @@ def test_a_thousand_families():
                 parents[child, kind, number] = tuple((p, kind, number) for p in pair)
     pedigree = Pedigree(parents, (0.1, 0.5))
     assert len(pedigree.families()) == 1000
-    start = time.perf_counter()
     leak = pedigree_leakage(COUNT, pedigree)
-    assert time.perf_counter() - start < 60
     assert leak.upper == pytest.approx(4.0, abs=1e-5)
 
 
