@@ -24,7 +24,7 @@ from undertow.estimation import estimate, estimate_transitions
 from undertow.numerics import GRAIN
 from undertow.plan import Plan
 from undertow.sampling import streams
-from undertow.sampling.flips import Table, erase, flip, noise
+from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.integers import discrete_laplace
 from undertow.sanitizing import redact, sanitize, stream
 
@@ -81,8 +81,8 @@ def ours(count: int) -> None:
     chances = grained(rng.random((SERIES, 2)))
     chances[SERIES // 2] = 1.0
     chain = XorNoise(float(grained(0.1)), float(grained(0.3)))
-    tables = {"binary": Table.of(binary), "eight": Table.of(even(8, 0.3))}
-    erasures = Table.of_erasures(Redaction(chances))
+    tables = {"binary": Thresholds.of(binary), "eight": Thresholds.of(even(8, 0.3))}
+    erasures = Thresholds.of_erasures(Redaction(chances))
     whole = count // SERIES * SERIES
     calls: dict[str, tuple[int, Callable[[], Any]]] = {
         "binary flips": (count, lambda: flip(tables["binary"], two, streams.draws())),

@@ -14,7 +14,7 @@ import numpy as np
 
 from undertow.bounds.gaussian.branch_and_bound import branch_and_bound
 from undertow.bounds.gaussian.laws import Law
-from undertow.bounds.gaussian.numbers import Block, Form
+from undertow.bounds.gaussian.numbers import Form, GaussianBlock
 from undertow.bounds.gaussian.search import gaussian_factor
 from undertow.bounds.gaussian.sets import all_known_sets
 from undertow.models.gaussian import MultivariateGaussian
@@ -54,12 +54,12 @@ def covariance_of(name: str, size: int) -> Array:
     }[name]
 
 
-def block_of(name: str, size: int) -> Block:
+def block_of(name: str, size: int) -> GaussianBlock:
     law = Law.of(covariance_of(name, size), range(size))
-    return Block.of(law, Form.linear(np.ones(size)))
+    return GaussianBlock.of(law, Form.linear(np.ones(size)))
 
 
-def _branched(block: Block) -> object:
+def _branched(block: GaussianBlock) -> object:
     """Return what branch and bound finds, beginning with the attacker who knows nothing."""
     return branch_and_bound(block, block.evaluate(0, ()))
 

@@ -2,7 +2,7 @@
 
 Blocks of a page run in order, in one directory. Python blocks share one namespace, and the comment
 after a statement that prints, on its line or right below it, is what it must print. In console
-blocks every ``$ undertow`` line runs through the installed entry point, must exit with 0 (or with
+blocks every ``$ undertow`` line runs in a process of its own, must exit with 0 (or with
 the code of a trailing ``# exit N``), and must print the lines below it, if there are any. ``...``
 stands for anything.
 """
@@ -14,13 +14,13 @@ import io
 import os
 import re
 import shlex
-import subprocess
-import sysconfig
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.processes import program
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -131,16 +131,7 @@ def run_console(block, directory, page):
     for line, arguments, code, wanted in commands(block):
         where = f"{page}:{line}: {shlex.join(arguments)}"
         assert arguments[0] == "undertow", f"{where}: only undertow commands are run"
-        entry = Path(sysconfig.get_path("scripts"), "undertow")
-        done = subprocess.run(
-            [entry, *arguments[1:]],
-            cwd=directory,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = program(*arguments[1:], cwd=directory, env=environment)
         assert done.returncode == code, f"{where}: exit {done.returncode}\n{done.stderr}"
         got = done.stdout if code == 0 else done.stdout + done.stderr
         assert not wanted or matches(wanted, got), f"{where} prints\n{got}"
@@ -160,9 +151,9 @@ def test_page_runs(page, tmp_path, monkeypatch):
             run_console(block, tmp_path, page)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_block_is_run_or_exempt_for_a_reason(page):
-    for block in blocks((ROOT / page).read_text("utf-8")):
+def test_every_block_is_run_or_exempt_for_a_reason():
+    every = [(page, block) for page in PAGES for block in blocks((ROOT / page).read_text("utf-8"))]
+    for page, block in every:
         where = f"{page}:{block.line}"
         if block.exempt:
             assert block.language == "console", f"{where}: only console blocks may be exempt"

@@ -1,4 +1,4 @@
-"""Rules about the files themselves."""
+"""Rules about the files themselves: one test of the files, one of the public names."""
 
 import ast
 import inspect
@@ -18,6 +18,9 @@ LINES_AT_MOST = 500
 ABSOLUTE = re.compile(
     r"(?<![\w.}>)~-])/(?:" + "|".join(("home", "work", "root", "tmp", "Users")) + r")/"
 )
+ENTRY = re.compile(r"^@\w+\{([^,\s]+),", re.MULTILINE)
+KEY = r"[a-z]+(?:19|20)\d\d[a-z]?"
+CITATION = re.compile(rf"\[({KEY}(?:[,;] *{KEY})*)\]")
 PUBLIC = [name for name in undertow.__all__ if not name.startswith("_")]
 
 
@@ -30,38 +33,14 @@ def text_files():
         check=False,
     )
     if listed.returncode:
-        pytest.skip("not a version-controlled checkout")
-    for name in sorted(set(filter(None, listed.stdout.decode().split("\0")))):
-        path = ROOT / name
-        if path.is_file() and b"\0" not in path.read_bytes():
-            yield path
+        return []
+    paths = (ROOT / name for name in listed.stdout.decode().split("\0") if name)
+    return sorted(p for p in paths if p.is_file() and b"\0" not in p.read_bytes())
 
 
 def by_kind(name):
     """Return the key that puts CONSTANTS before Classes before functions, each by name."""
     return not name.isupper(), not name[0].isupper(), name
-
-
-def test_modules_are_short():
-    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in MODULES}
-    assert lengths
-    assert not [str(path) for path, lines in lengths.items() if lines > LINES_AT_MOST]
-
-
-def test_no_absolute_path_is_written_down():
-    found = [
-        f"{path.relative_to(ROOT)}:{number}"
-        for path in text_files()
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
-        if ABSOLUTE.search(line)
-    ]
-    assert not found
-
-
-def test_absolute_paths_would_be_found():
-    for folder in ("home/someone", "tmp/x", "root/.cache"):
-        assert ABSOLUTE.search(f'open("/{folder}/y")')
-    assert not ABSOLUTE.search("a fraction such as root/total, or docs/tmp/x")
 
 
 def exported(path):
@@ -72,44 +51,32 @@ def exported(path):
     return []
 
 
-def test_every_all_is_sorted():
-    lists = {path: exported(path) for path in MODULES}
-    assert any(lists.values())
-    assert not [
-        str(path) for path, names in lists.items() if names != sorted(set(names), key=by_kind)
-    ]
+def long_modules():
+    for path in MODULES:
+        lines = len(path.read_text("utf-8").splitlines())
+        if lines > LINES_AT_MOST:
+            yield f"{path}: {lines} lines"
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_public_name_is_documented_with_an_example(name):
-    value = getattr(undertow, name)
-    text = inspect.getdoc(value) or ""
-    assert text.strip(), f"{name} has no docstring"
-    is_error = inspect.isclass(value) and issubclass(value, Exception)
-    if not inspect.ismodule(value) and not is_error:
-        assert ">>>" in text, f"the docstring of {name} shows no example"
+def absolute_paths():
+    for path in text_files():
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            if ABSOLUTE.search(line):
+                yield f"{path.relative_to(ROOT)}:{number}: an absolute path"
 
 
-def test_dir_lists_the_public_names():
-    assert set(undertow.__all__) <= set(dir(undertow))
+def unsorted_names():
+    for path in MODULES:
+        names = exported(path)
+        if names != sorted(set(names), key=by_kind):
+            yield f"{path}: __all__ is not sorted"
 
 
-def test_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no_such_name"):
-        undertow.no_such_name  # noqa: B018
-
-
-def test_no_module_bears_the_name_of_a_public_function():
-    functions = {name for name in PUBLIC if inspect.isfunction(getattr(undertow, name))}
-    modules = {path.parent.name if path.stem == "__init__" else path.stem for path in MODULES}
-    assert not functions & modules
-
-
-def test_every_path_of_the_map_exists():
+def missing_places():
+    """Paths that the map in ARCHITECTURE.md names, and that are not there."""
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     tree = text.partition("```text\nsrc/undertow/\n")[2].partition("```")[0]
     places: list[tuple[int, Path]] = [(0, SOURCE)]
-    missing = []
     for line in tree.splitlines():
         indent = len(line) - len(line.lstrip())
         first = line.split()[0] if line.split() else ""
@@ -119,9 +86,56 @@ def test_every_path_of_the_map_exists():
                 places.pop()
         if first.endswith("/"):
             places.append((indent, places[-1][1] / first))
-        missing += [f"{places[-1][1].name}/{name}" for name in named
-                    if not (places[-1][1] / name).is_file()]  # fmt: skip
-    assert not missing
+        yield from (f"the map names {places[-1][1].name}/{name}" for name in named
+                    if not (places[-1][1] / name).is_file())  # fmt: skip
     for name in re.findall(r"`([\w/]+(?:\.py|\.md|/))`", text.partition("```\n")[2]):
-        homes = (ROOT, SOURCE, ROOT / "docs")
-        assert any((home / name).exists() for home in homes), name
+        if not any((home / name).exists() for home in (ROOT, SOURCE, ROOT / "docs")):
+            yield f"ARCHITECTURE.md names {name}"
+
+
+def wrong_citations():
+    """Keys that are cited and unknown, listed and never cited, or out of order."""
+    entries = ENTRY.findall((ROOT / "docs/references.bib").read_text("utf-8"))
+    cited = {
+        key: page.relative_to(ROOT).as_posix()
+        for pattern in ("*.md", "docs/**/*.md", "src/**/*.py")
+        for page in ROOT.glob(pattern)
+        if "_build" not in page.parts
+        for found in CITATION.finditer(page.read_text("utf-8"))
+        for key in re.findall(KEY, found[1])
+    }
+    yield from (f"{cited[key]} cites {key}" for key in sorted(set(cited) - set(entries)))
+    yield from (f"nobody cites {key}" for key in sorted(set(entries) - set(cited)))
+    if entries != sorted(set(entries)):
+        yield "docs/references.bib is not sorted"
+
+
+def undocumented():
+    for name in PUBLIC:
+        value = getattr(undertow, name)
+        text = inspect.getdoc(value) or ""
+        is_error = inspect.isclass(value) and issubclass(value, Exception)
+        if not text.strip():
+            yield f"{name} has no docstring"
+        elif not inspect.ismodule(value) and not is_error and ">>>" not in text:
+            yield f"the docstring of {name} shows no example"
+
+
+def test_the_files_keep_the_rules():
+    found = [*long_modules(), *unsorted_names(), *missing_places(), *wrong_citations()]
+    assert not [*found, *absolute_paths()]
+    assert MODULES
+    assert any(map(exported, MODULES))
+    for folder in ("home/someone", "tmp/x", "root/.cache"):  # would be found
+        assert ABSOLUTE.search(f'open("/{folder}/y")')
+    assert not ABSOLUTE.search("a fraction such as root/total, or docs/tmp/x")
+
+
+def test_public_names_are_listed_and_documented():
+    assert not list(undocumented())
+    assert set(undertow.__all__) <= set(dir(undertow))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        undertow.no_such_name  # noqa: B018
+    functions = {name for name in PUBLIC if inspect.isfunction(getattr(undertow, name))}
+    modules = {path.parent.name if path.stem == "__init__" else path.stem for path in MODULES}
+    assert not functions & modules

@@ -124,8 +124,13 @@ class Foretold:
         return None if self.left is None else max(self.left - self.spends, 0.0)
 
 
-def foretell(entry: Entry, ledger: "Ledger") -> Foretold:
-    """Return what would be spent, or refuse what the ledger would refuse; nothing is written."""
+def foretell(entry: Entry | None, ledger: "Ledger | None") -> Foretold | None:
+    """Return what would be spent, or refuse what the ledger would refuse; nothing is written.
+
+    None where nothing is accounted.
+    """
+    if entry is None or ledger is None:
+        return None
     left = None if entry.level is None else ledger.left(entry.scope)
     found = ledger.entry(entry.release_id)
     if found is None:

@@ -111,18 +111,18 @@ class RandomizedResponse(Keyed, Channel):
 
     @classmethod
     def binary(cls, rho0: float, rho1: float) -> "RandomizedResponse":
-        """Return the channel of two states that flips 0 with chance rho0 and 1 with rho1."""
-        rates = _chance(rho0, "rho0"), _chance(rho1, "rho1")
+        """Return the channel of two states that flips 0 with probability rho0 and 1 with rho1."""
+        rates = _probability(rho0, "rho0"), _probability(rho1, "rho1")
         return cls([[1 - rates[0], rates[0]], [rates[1], 1 - rates[1]]])
 
     @classmethod
     def symmetric(cls, states: int, rho: float) -> "RandomizedResponse":
-        """Return k-ary randomised response: flipped with chance rho, all other states alike.
+        """Return k-ary randomised response: flipped with probability rho, all other states alike.
 
         >>> RandomizedResponse.symmetric(3, .25).matrix.tolist()[0]
         [0.75, 0.125, 0.125]
         """
-        states, rho = check_count(states, "states", 2), _chance(rho, "rho")
+        states, rho = check_count(states, "states", 2), _probability(rho, "rho")
         channel = np.full((states, states), rho / (states - 1))
         np.fill_diagonal(channel, 1 - rho)
         return cls(channel)
@@ -165,9 +165,9 @@ class RandomizedResponse(Keyed, Channel):
 class XorNoise(Channel):
     """A two-state noise chain is added to the series modulo two, by one party who holds all of it.
 
-    The noise is stationary: from 0 (keep) it goes to 1 (flip) with chance rho0, back with rho1,
-    so a record is flipped with chance rho0 / (rho0 + rho1). Independent flips are the case
-    rho0 + rho1 = 1. Section 3.3 of [chakrabarti2022].
+    The noise is stationary: from 0 (keep) it goes to 1 (flip) with probability rho0, back with
+    rho1, so a record is flipped with probability rho0 / (rho0 + rho1). Independent flips are
+    the case rho0 + rho1 = 1. Section 3.3 of [chakrabarti2022].
 
     >>> XorNoise(.1, .3).flip_rate
     0.25
@@ -179,9 +179,9 @@ class XorNoise(Channel):
     rho1: float
 
     def __post_init__(self) -> None:
-        """Check the chances."""
-        object.__setattr__(self, "rho0", _chance(self.rho0, "rho0"))
-        object.__setattr__(self, "rho1", _chance(self.rho1, "rho1"))
+        """Check the probabilities."""
+        object.__setattr__(self, "rho0", _probability(self.rho0, "rho0"))
+        object.__setattr__(self, "rho1", _probability(self.rho1, "rho1"))
         if not self.rho0 + self.rho1:
             raise InvalidInput("rho0 and rho1 are both 0: the noise would never move; raise one")
 
@@ -196,7 +196,7 @@ class XorNoise(Channel):
 
     @property
     def flip_rate(self) -> float:
-        """The chance that a record is flipped."""
+        """The probability that a record is flipped."""
         return self.rho0 / (self.rho0 + self.rho1)
 
 
@@ -295,16 +295,16 @@ def flips_epsilon_upper(channel: RandomizedResponse) -> float:
     """
     largest = Fraction(1)
     for column in channel.matrix.T.tolist():
-        chances = [Fraction(chance) for chance in column]
-        if min(chances):
-            largest = max(largest, max(chances) / min(chances))
-        elif max(chances):
+        entries = [Fraction(entry) for entry in column]
+        if min(entries):
+            largest = max(largest, max(entries) / min(entries))
+        elif max(entries):
             return math.inf
     ratio = float(largest)
     return up(math.log(ratio if Fraction(ratio) >= largest else math.nextafter(ratio, math.inf)))
 
 
-def _chance(value: float, name: str) -> float:
+def _probability(value: float, name: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:

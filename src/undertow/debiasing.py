@@ -39,22 +39,22 @@ def undo(channel: Array) -> Array:
     """Return weights W (a row per output, a column per state) with channel @ W = 1.
 
     The inverse of a square channel. With more outputs than states, the weights of least squares,
-    each output weighed by its chance where all states are alike; every row sums to one.
+    each output weighed by its probability where all states are alike; every row sums to one.
 
     >>> undo(np.array([[.75, .25], [.25, .75]])).tolist()
     [[1.5, -0.5], [-0.5, 1.5]]
     """
-    chance = channel.mean(axis=0)
-    scaled = channel / np.sqrt(np.where(chance > 0, chance, 1.0))
-    if np.linalg.svd(scaled, compute_uv=False)[-1] < SINGULAR or len(channel) > len(chance):
+    mean = channel.mean(axis=0)
+    scaled = channel / np.sqrt(np.where(mean > 0, mean, 1.0))
+    if np.linalg.svd(scaled, compute_uv=False)[-1] < SINGULAR or len(channel) > len(mean):
         raise NotSupported(
             "the outputs do not tell all states apart: different series give the same outputs "
-            "with the same chances, so their counts cannot be estimated"
+            "with the same probabilities, so their counts cannot be estimated"
         )
     if channel.shape[0] == channel.shape[1]:
         return np.asarray(np.linalg.inv(channel))
     inverse = np.linalg.solve(scaled @ scaled.T, channel)
-    return np.asarray((inverse / np.where(chance > 0, chance, 1.0)).T)
+    return np.asarray((inverse / np.where(mean > 0, mean, 1.0)).T)
 
 
 @dataclass(frozen=True, slots=True)

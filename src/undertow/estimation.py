@@ -230,15 +230,15 @@ def _channel(mechanism: RandomizedResponse | XorNoise) -> npt.NDArray[np.float64
 
 def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
     """Return the places whose state can be told on average, and their channels, erased last."""
-    chances = np.asarray(mechanism.probabilities)
-    places = np.flatnonzero((chances == 1).sum(axis=1) <= 1)
+    erased = np.asarray(mechanism.probabilities)
+    places = np.flatnonzero((erased == 1).sum(axis=1) <= 1)
     if not places.size:
         raise NotSupported(
             "every record is always erased in two or more states, so nothing can be estimated "
             "from what is shown"
         )
-    kept = np.einsum("tx,xy->txy", 1 - chances[places], np.eye(chances.shape[1]))
-    return places, np.concatenate([kept, chances[places][:, :, None]], axis=2)
+    kept = np.einsum("tx,xy->txy", 1 - erased[places], np.eye(erased.shape[1]))
+    return places, np.concatenate([kept, erased[places][:, :, None]], axis=2)
 
 
 def _neighbours(read: Coded) -> npt.NDArray[np.bool_]:

@@ -67,7 +67,7 @@ class Release:
     proof: Leakage | None = None
 
     def __str__(self) -> str:
-        """Return the answer and its promise for people."""
+        """Return the answer and its guarantee for people."""
         return brief(self)
 
     def error_bar(self, beta: float = 0.05) -> float:
@@ -90,7 +90,7 @@ class Release:
         return tuple(alpha * self.plan.length / max(size, 1) for size in sizes)
 
     def report(self) -> Report:
-        """Return what was released, how far off it may be, and what it promises."""
+        """Return what was released, how far off it may be, and what it guarantees."""
         return Report.of(self)
 
 

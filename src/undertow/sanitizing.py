@@ -16,6 +16,7 @@ import numpy as np
 from undertow.accounting import asking, check_ledger, local_terms, released, reserve
 from undertow.channels import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, coded
+from undertow.data.grid import Shape
 from undertow.data.listed import Listed
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UnknownState
 from undertow.ledger.rules import Entry
@@ -23,7 +24,7 @@ from undertow.plan import Plan
 from undertow.planning.proofs import check_proof
 from undertow.queries import State
 from undertow.sampling.bits import Insecure, Randomness, Secure
-from undertow.sampling.flips import Table, erase, flip, noise
+from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
 
@@ -119,13 +120,14 @@ def redact(
 
 @dataclass(frozen=True, slots=True)
 class PreparedSeries:
-    """Series that nothing stands against randomising: what is read, asked and promised.
+    """Series that nothing stands against randomising: what is read, asked and guaranteed.
 
     ``entry`` is what a ledger is asked for, None without one.
     """
 
     plan: "Plan[Any]"
     table: Any
+    shape: Shape
     read: Coded
     entry: Entry | None
 
@@ -151,14 +153,15 @@ def prepare(
     proof = _checked(plan)
     read = coded(data, _rule(plan, foreign, strict))
     table: Any = data if hasattr(type(data), "answers") else Listed(read.lengths.tolist())
-    check = _check_whole if _erases(plan) else _check_lengths
-    check(plan, read, table)
-    if ledger is None:
-        return PreparedSeries(plan, table, read, None)
     shape = table.shape()
-    check_ledger(plan, ledger, shape.series)
-    terms = local_terms(plan, ledger, proof)
-    return PreparedSeries(plan, table, read, asking(plan, table, shape, release_id, **terms))
+    check = _check_whole if _erases(plan) else _check_lengths
+    # records that are not shown depend on those that are: the proof must be about all of them
+    check(plan, read, max(int(read.spans.max()), int(shape.series)))
+    entry = None
+    if ledger is not None:
+        check_ledger(plan, ledger, shape.series)
+        entry = asking(plan, table, shape, release_id, **local_terms(plan, ledger, proof))
+    return PreparedSeries(plan, table, shape, read, entry)
 
 
 def carry_out(
@@ -198,7 +201,7 @@ def draw(
 
 
 def _flipped(mechanism: RandomizedResponse, read: Coded, streams: Any) -> Drawn:
-    return flip(Table.of(mechanism), read.codes, streams), None
+    return flip(Thresholds.of(mechanism), read.codes, streams), None
 
 
 def _in_runs(mechanism: XorNoise, read: Coded, streams: Any) -> Drawn:
@@ -210,7 +213,7 @@ def _in_runs(mechanism: XorNoise, read: Coded, streams: Any) -> Drawn:
 
 
 def _redacted(mechanism: Redaction, read: Coded, streams: Any) -> Drawn:
-    erased = erase(Table.of_erasures(mechanism), read.codes, mechanism.length, streams)
+    erased = erase(Thresholds.of_erasures(mechanism), read.codes, mechanism.length, streams)
     # (series, record): a protected record is erased in each
     erased.reshape(-1, mechanism.length)[:, list(mechanism.protect)] = True
     return np.where(erased, 0, read.codes), erased
@@ -359,20 +362,12 @@ def _rule(plan: "Plan[Any]", foreign: State | None, strict: bool) -> Rule:
     return Rule(plan.states, foreign=0 if foreign is None else plan.states.index(foreign))
 
 
-def _longest(read: Coded, table: Any) -> int:
-    """Return the steps of the longest whole series, of which a window or groups may be shown.
+def _check_lengths(plan: "Plan[Any]", _read: Coded, longest: int) -> None:
+    """Refuse series beyond the plan; flips of a window are part of flips of the whole series.
 
-    Records that are not shown depend on those that are, so the proof must be about all of them.
+    ``longest`` counts the steps of the longest whole series, of which a part may be shown.
     """
-    return max(int(read.spans.max()), int(table.shape().series))
-
-
-def _check_lengths(plan: "Plan[Any]", read: Coded, table: Any) -> None:
-    """Refuse series beyond the plan; flips of a window are part of flips of the whole series."""
-    if plan.length is None:
-        return
-    longest = _longest(read, table)
-    if longest > plan.length:
+    if plan.length is not None and longest > plan.length:
         raise InvalidInput(
             f"the plan is for at most {plan.length} records of a series, and one has {longest}, "
             "absent steps and records outside a window or its groups included; plan for that "
@@ -380,7 +375,7 @@ def _check_lengths(plan: "Plan[Any]", read: Coded, table: Any) -> None:
         )
 
 
-def _check_whole(plan: "Plan[Any]", read: Coded, table: Any) -> None:
+def _check_whole(plan: "Plan[Any]", read: Coded, longest: int) -> None:
     """Refuse series that do not have exactly the plan's records: erasures go by place."""
     length = plan.mechanism.length
     wrong = np.flatnonzero((read.spans != length) | (read.lengths != read.spans))
@@ -392,7 +387,6 @@ def _check_whole(plan: "Plan[Any]", read: Coded, table: Any) -> None:
             f"the plan is for exactly {length} records, and series {series} (counting from 0) has "
             f"{int(read.lengths[series])}{absent}; plan for this length"
         )
-    longest = _longest(read, table)
     if longest > length:
         raise InvalidInput(
             f"the plan is for exactly {length} records, and a series has {longest}, of which a "

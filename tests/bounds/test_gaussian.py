@@ -14,7 +14,7 @@ from undertow.bounds.gaussian import branch_and_bound as searching
 from undertow.bounds.gaussian import search as gaussian_search
 from undertow.bounds.gaussian.branch_and_bound import branch_and_bound
 from undertow.bounds.gaussian.laws import Law
-from undertow.bounds.gaussian.numbers import Block, Form
+from undertow.bounds.gaussian.numbers import Form, GaussianBlock
 from undertow.bounds.gaussian.search import gaussian_factor
 from undertow.bounds.gaussian.sets import all_known_sets
 from undertow.models.definite import least_eigenvalue_lower
@@ -57,7 +57,7 @@ FAMILIES = (
 
 
 def block_of(covariance, form):
-    return Block.of(Law.of(np.asarray(covariance, float), range(len(covariance))), form)
+    return GaussianBlock.of(Law.of(np.asarray(covariance, float), range(len(covariance))), form)
 
 
 def forms(size, seed=0):

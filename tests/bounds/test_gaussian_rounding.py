@@ -21,7 +21,7 @@ from tests.contracts.gaussian_oracles import linear_factor, solve
 from undertow.adversaries import Adversary
 from undertow.bounds.gaussian import laws as gaussian_laws
 from undertow.bounds.gaussian.laws import Law
-from undertow.bounds.gaussian.numbers import Block, Form
+from undertow.bounds.gaussian.numbers import Form, GaussianBlock
 from undertow.bounds.gaussian.search import gaussian_factor
 from undertow.bounds.gaussian.sets import all_known_sets
 from undertow.models.gaussian import MultivariateGaussian
@@ -136,14 +136,14 @@ def test_everything_within_the_margin_of_the_worst_is_evaluated(monkeypatch):
     block = block_of(family("tight", 4), Form.linear(np.ones(4)))
     best, upper = all_known_sets(block)
     seen = []
-    plain = Block.evaluate
+    plain = GaussianBlock.evaluate
 
     def counted(self, target, known):
         seen.append((target, tuple(known)))
         return plain(self, target, known)
 
-    monkeypatch.setattr(Block, "evaluate", counted)
-    monkeypatch.setattr(Block, "margin", lambda *_: np.full(4, 1e3))
+    monkeypatch.setattr(GaussianBlock, "evaluate", counted)
+    monkeypatch.setattr(GaussianBlock, "margin", lambda *_: np.full(4, 1e3))
     assert all_known_sets(block) == (best, upper)
     assert len(set(seen)) == 4 * 2**3  # every adversary
 

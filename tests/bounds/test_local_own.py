@@ -14,7 +14,7 @@ from undertow.adversaries import Adversary
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.series import local
 from undertow.bounds.series.local import channel_leakage, local_leakage
-from undertow.bounds.series.observed import Attack, Option, replayed, watch
+from undertow.bounds.series.observed import Option, SeriesAttack, observe, replayed
 from undertow.channels import RandomizedResponse, XorNoise
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
@@ -291,8 +291,8 @@ def test_a_witness_attains_the_lower_end(size, length):
 
 
 def test_an_attack_that_cannot_occur_attains_nothing():
-    observed = watch(two(1.0, 0.5, 3), [[0.5, 0.5], [0.2, 0.8]])
-    attack = Attack(1, 3, Option(1, 0), Option(1), 0, 1)  # 0 is always followed by 1
+    observed = observe(two(1.0, 0.5, 3), [[0.5, 0.5], [0.2, 0.8]])
+    attack = SeriesAttack(1, 3, Option(1, 0), Option(1), 0, 1)  # 0 is always followed by 1
     assert replayed(observed, attack, {1: 0}) == (-math.inf, 0.0)
 
 

@@ -11,11 +11,11 @@ from undertow.adversaries import Adversary
 from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.series import local
 from undertow.bounds.series.few import FewStates
-from undertow.bounds.series.hulls import Family, contraction, prune, thin
+from undertow.bounds.series.hulls import MessageHull, contraction, prune, thin
 from undertow.bounds.series.joined import join
 from undertow.bounds.series.local import channel_leakage, local_leakage
 from undertow.bounds.series.messages import intervals, rung
-from undertow.bounds.series.observed import watch
+from undertow.bounds.series.observed import observe
 from undertow.bounds.series.pairwise import Bounded, Strides, next_bounds
 from undertow.bounds.series.readers import Products, TwoStates, climb
 from undertow.channels import RandomizedResponse, XorNoise
@@ -49,7 +49,7 @@ def check(found, value, digits=9):
 @pytest.mark.parametrize(("q", "r"), [(0.2, 0.1), (0.9, 0.8), (0.5, 0.5)])
 @pytest.mark.parametrize("side", [-1, 1])
 def test_products_are_the_extreme_messages(q, r, side):
-    observed = watch(two(q, r, 40, start=[0.2, 0.8]), [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
+    observed = observe(two(q, r, 40, start=[0.2, 0.8]), [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
     products = Products(observed, side)
     products.grow(30)
     fast = products.rung()
@@ -66,7 +66,7 @@ def test_products_are_the_extreme_messages(q, r, side):
 def test_climbing_is_the_same_for_each_target(side):
     rng = np.random.default_rng(3)
     chain = MarkovChain([rows(rng, 2, 2) for _ in range(9)], start=[0.2, 0.8])
-    observed = watch(chain, [rows(rng, 2, 3) for _ in range(10)])
+    observed = observe(chain, [rows(rng, 2, 3) for _ in range(10)])
     targets = np.array([2, 4, 5])
     read = zip(climb(observed, side, targets, 2), intervals(observed, side, 2), strict=True)
     for fast, extremes in read:
@@ -76,7 +76,7 @@ def test_climbing_is_the_same_for_each_target(side):
 
 
 def test_hulls_and_maps_agree_on_two_states():
-    observed = watch(two(0.2, 0.1, 20, start=[0.1, 0.9]), [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
+    observed = observe(two(0.2, 0.1, 20, start=[0.1, 0.9]), [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
     for who in ("any", "ignorant", Adversary(9, [3, 15])):
         one = join(observed, TwoStates(observed), who, None)
         for strides in (None, Strides.of(1, True)):
@@ -161,7 +161,7 @@ def test_a_beam_that_leaves_messages_out_is_still_bounded():
     kernel, channel = rows(rng, 3, 3), rows(rng, 3, 3)
     value, other = ordered_pairs(3)
     some = Bounded.single(np.ones(3), Strides(beam=4, budget=4096, alike=True))
-    every = Family.single(np.ones(3))
+    every = MessageHull.single(np.ones(3))
     for _ in range(8):
         some = some.step(kernel, channel, 1.0)
         every = every.step(kernel, channel, 1.0)

@@ -2,7 +2,6 @@
 
 import math
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.contracts import network_oracles as oracle
 from tests.grids import law, pairwise
+from tests.work import calls
 from undertow.adversaries import Adversary
-from undertow.bounds.networks.intervals import WIDTH, _Search
+from undertow.bounds.networks.intervals import WIDTH, _FrequencySearch
 from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.networks.pedigrees import _Question
 from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
@@ -198,7 +198,7 @@ def test_the_bound_of_a_piece_holds_all_over_it(name, genotype, against):
     for centre in (0.1, 0.5, 0.8):
         odds = math.log(centre / (1 - centre))
         for reach in (0.05, 0.5, 1.5):
-            search = _Search(family, tally, 1.0, against)
+            search = _FrequencySearch(family, tally, 1.0, against)
             bound = max(search.look(centre, reach, search.targets()).values())
             for share in (-1.0, -0.7, -0.3, 0.4, 1.0):
                 p = 1 / (1 + math.exp(-odds - share * reach))
@@ -210,7 +210,7 @@ def test_curvature_matters():
     """At p = .5 the slope of some attack vanishes while others grow to both sides."""
     family = Pedigree({"kim": ("bob", "ann")}).families()[0]
     tally = tally_of(Count("Bb"), family.network(0.5), 3)
-    search = _Search(family, tally, 1.0, "any")
+    search = _FrequencySearch(family, tally, 1.0, "any")
     flat = max(search.look(0.5, 1e-9, search.targets()).values())
     wide = max(search.look(0.5, 0.5, search.targets()).values())
     assert wide >= flat + 0.05
@@ -298,19 +298,13 @@ def test_bad_questions():
         pedigree_leakage(COUNT, nuclear(3), Adversary(9))
 
 
-@pytest.mark.parametrize(("pedigree", "seconds"), [(nuclear(12), 1.0), (core_families(3), 3.0)])
-def test_speed(pedigree, seconds):
-    """Best of three; a busy machine is given three times as long."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        pedigree_leakage(COUNT, pedigree)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 3 * seconds
+@pytest.mark.parametrize("pedigree", [nuclear(12), core_families(3)])
+def test_a_large_family_is_little_work(pedigree):
+    assert calls(pedigree_leakage, COUNT, pedigree) < 60_000
 
 
 def test_a_thousand_families():
-    """Five shapes two hundred times each, over an interval of frequencies: well under a minute."""
+    """Five shapes two hundred times each, over an interval of frequencies: each shape once."""
     parents = {}
     for number in range(200):
         shapes = [nuclear(3), nuclear(5), core_families(1), core_families(2), nuclear(4)]
@@ -319,9 +313,7 @@ def test_a_thousand_families():
                 parents[child, kind, number] = tuple((p, kind, number) for p in pair)
     pedigree = Pedigree(parents, (0.1, 0.5))
     assert len(pedigree.families()) == 1000
-    start = time.perf_counter()
     leak = pedigree_leakage(COUNT, pedigree)
-    assert time.perf_counter() - start < 60
     assert leak.upper == pytest.approx(4.0, abs=1e-5)
 
 

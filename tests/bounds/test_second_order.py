@@ -20,7 +20,7 @@ from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
 from undertow.bounds.second_order.leakages import second_order_leakage
-from undertow.bounds.second_order.spreads import Side, spread_upper
+from undertow.bounds.second_order.spreads import PairSide, spread_upper
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.second_order import SecondOrderChain
 
@@ -80,7 +80,7 @@ def test_the_spread_is_monotone_and_never_more_than_either():
 
 def test_the_limit_is_left_unchanged_or_lowered_by_a_step():
     own = np.array([[0.0, 0.7], [0.6, 0.0]])
-    side = Side(LONG.transition)
+    side = PairSide(LONG.transition)
     limit = side.limit(own)
     assert (side.step(limit, limit, own, own) <= limit).all()
     short = side.recursion(lambda _: own, 5, np.zeros((2,) * 4))[0]

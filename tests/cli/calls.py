@@ -8,6 +8,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from tests.processes import program
 from undertow.cli.app import app
 
 ROWS = "0.882,0.118;0.305,0.695"
@@ -33,8 +34,13 @@ def call_json(*arguments):
     return strict(result.stdout)
 
 
+def apart(*arguments, **options):
+    """Run a command in a process of its own."""
+    return program(*arguments, env=os.environ | PLAIN, **options)
+
+
 def start(*arguments, **options):
-    """Run the installed entry point in a process of its own."""
+    """Run the installed entry point in a fresh process."""
     entry = Path(sysconfig.get_path("scripts"), "undertow")
     return subprocess.run(
         [entry, *arguments],

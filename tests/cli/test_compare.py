@@ -1,4 +1,4 @@
-"""`undertow compare`: one row per method, the promise kept or not, and the figure."""
+"""`undertow compare`: one row per method, the guarantee kept or not, and the figure."""
 
 import json
 
@@ -16,7 +16,7 @@ ASKED = ("compare", *SHORT, "--count", "active", "--limit", 1)
 CHAIN_30 = ut.MarkovChain(
     [[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"), length=30
 )
-SECTIONS = ("These make the promise", "These DO NOT make the promise", "These do not apply")
+SECTIONS = ("These keep the guarantee", "These DO NOT keep the guarantee", "These do not apply")
 
 
 def sections(text):
@@ -109,11 +109,11 @@ def test_queries(arguments):
     assert "exchange" in sections(result.stdout)[SECTIONS[0]]
 
 
-def test_no_method_may_keep_the_promise():
+def test_no_method_may_keep_the_guarantee():
     copies = ("--transition", "0,1;1,0", "--count", 1, "--limit", 1)
     result = call("compare", *copies)
     assert result.exit_code == 0
-    assert "no certified method keeps this promise" in result.stdout
+    assert "no certified method gives it" in result.stdout
     assert sections(result.stdout).keys() == {"What each method costs", SECTIONS[2]}
     assert call_json("compare", *copies)["best"] is None
 

@@ -31,8 +31,8 @@ def test_words():
     assert "1 is allowed" in said["leakage"]
     assert said["expected error"].startswith("3.953")
     assert said["error bar"].strip() == "within 12 with probability 95%"
-    assert "an attacker who knows any other records" in said["promise"]
-    assert "factor 2.72" in said["promise"]
+    assert "an attacker who knows any other records" in said["guarantee"]
+    assert "factor 2.72" in said["guarantee"]
     assert said["method"].strip() in METHODS
 
 
@@ -92,7 +92,7 @@ def test_pairs_and_protected_records():
     )  # fmt: skip
     assert found["scale"] == plan.mechanism.scale
     assert found["scale"] < call_json(*asked)["scale"]
-    said = rows(call(*asked, "--pairs", " active : inactive ", "--protect", "1"))["promise"]
+    said = rows(call(*asked, "--pairs", " active : inactive ", "--protect", "1"))["guarantee"]
     assert "between 'active' and 'inactive' of record 1 by at most" in said
     numbered = ("plan", *CHAIN, "--length", 20, "--count", 1, "--limit", 1)
     found = call_json(*numbered, "--method", "quilt", "--pairs", "0:1")
@@ -109,15 +109,15 @@ def test_one_attacker():
     found = call_json(*ASKED, "--target", 5, "--known", "2,9")
     assert found["leakage"]["against"] == {"target": 5, "known": [2, 9]}
     words = rows(call(*ASKED, "--target", 5, "--known", "2,9"))
-    assert "wants record 5 and knows 2, 9" in words["promise"]
+    assert "wants record 5 and knows 2, 9" in words["guarantee"]
 
 
-def test_the_promise_of_a_person_is_about_histories():
+def test_the_guarantee_of_a_person_is_about_histories():
     asked = ("plan", *NAMED, "--length", 20, "--count", "active", "--limit", 1)
     plan = ut.calibrate(ut.Count("active"), SHORT, 1.0, unit="person")
     assert ut.Plan.from_json(call(*asked, "--unit", "person", "--json").stdout) == plan
     said = rows(call(*asked, "--unit", "person"))
-    assert "between any two histories of one person" in said["promise"]
+    assert "between any two histories of one person" in said["guarantee"]
 
 
 def test_which_shapes_of_data_are_covered_is_asked_for_and_told(monkeypatch):
@@ -147,10 +147,10 @@ def test_a_series_has_neither_shape_nor_unit(option):
     assert f"{option[0]} goes with a curator's question" in result.output
 
 
-def test_large_promises_do_not_overflow_the_words():
+def test_large_guarantees_do_not_overflow_the_words():
     asked = ("plan", *CHAIN, "--length", 5, "--count", "1", "--limit", 800)
     said = rows(call(*asked, "--method", "group"))
-    assert "factor 10^348" in said["promise"]
+    assert "factor 10^348" in said["guarantee"]
 
 
 def test_output_is_the_plan(tmp_path):

@@ -52,7 +52,7 @@ def test_words():
     assert found["information"].endswith(" bits in an output about its record")
     assert float(found["DP level"]) >= plan.dp_epsilon
     assert found["leakage"].endswith("; 2 is allowed")
-    assert "an attacker who knows any other records" in found["promise"]
+    assert "an attacker who knows any other records" in found["guarantee"]
     assert "NOT covered" not in found
 
 
@@ -66,7 +66,7 @@ def test_a_reference_number():
 
 def test_the_ignorant_attacker_is_named_and_so_is_who_is_left_out():
     found = said(*SERIES, "--against", "ignorant")
-    assert "an attacker who knows no other record" in found["promise"]
+    assert "an attacker who knows no other record" in found["guarantee"]
     assert found["NOT covered"].startswith("an attacker who knows some or all other records")
     one = said(*SERIES, "--length", 9, "--target", 3, "--known", "1,5")
     assert one["NOT covered"].startswith("every attacker who wants another record")
@@ -188,7 +188,7 @@ def test_erasures_in_words(capsys):
     assert found["windows, printed"].startswith("at most 70% ")
     assert found["windows"].startswith("at most 80% ")
     assert found["optimum"].startswith("95% ")
-    assert "of record 30" in found["promise"]
+    assert "of record 30" in found["guarantee"]
     assert "DP level" not in found
     show_chances(plan)
     lines = capsys.readouterr().out.splitlines()
@@ -233,7 +233,7 @@ def test_redactions_are_planned(tmp_path):
     assert plan.leakage.proves(1.0)
     assert found["always erased"].startswith("record")
     assert "utility" in found
-    assert "of record 30" in found["promise"]
+    assert "of record 30" in found["guarantee"]
     assert found["method"] == "optimal"
 
 
@@ -327,7 +327,7 @@ def test_leakage_of_flips(text, mechanism):
     found = call_json(*asked)
     leak = ut.leakage(mechanism, ut.MarkovChain(ACTIVITY.transition, ACTIVITY.states, length=40))
     assert (found["lower"], found["upper"]) == (leak.lower, leak.upper)
-    assert "each record flipped with chance 0." in rows(call(*asked))["question"]
+    assert "each record flipped with probability 0." in rows(call(*asked))["question"]
     assert call_json(*asked, "--effort", 3)["upper"] == leak.upper
 
 

@@ -63,7 +63,7 @@ def test_a_table_keeps_its_columns_and_says_what_is_erased():
     assert said["records"].strip() == f"{4 * HOURS}, of 4 persons"
     assert "of the records are shown on average" in said["utility"]
     assert "95% by the best erasures" in said["optimum"]
-    assert f"of record {SECRET}" in said["promise"]
+    assert f"of record {SECRET}" in said["guarantee"]
 
 
 @pytest.mark.parametrize("data", [f"{name}.csv" for name in TABLES])
@@ -98,7 +98,7 @@ def test_rows_in_any_order_come_back_in_that_order():
 
 def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
     said = rows(done(redact(plan="unseen.plan")))
-    assert "knows no other record" in said["promise"]
+    assert "knows no other record" in said["guarantee"]
     assert "knows some or all other records" in said["NOT covered"]
     assert "nothing is promised" in said["NOT covered"]
 

@@ -48,7 +48,7 @@ def test_an_answer_in_words():
     assert said["question"].strip() == "number of records in 'active'"
     assert re.fullmatch(r" *-?\d+", said["answer"])
     assert "with probability 95%" in said["error bar"]
-    assert "factor 1.65" in said["promise"]
+    assert "factor 1.65" in said["guarantee"]
     assert said["protects"].strip() == "one record"
     assert said["records"].strip() == f"{4 * HOURS}, of 4 persons"
     assert said["written to"].strip() == "answer.json, report.html"

@@ -3,14 +3,13 @@
 import json
 import re
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
 
 import undertow as ut
-from tests.cli.calls import call, start, strict
+from tests.cli.calls import apart, call, strict
 from tests.cli.scene import (
     ACTIVE,
     LEDGER,
@@ -22,6 +21,7 @@ from tests.cli.scene import (
     ut_ledger,
 )
 from tests.cli.test_release import FILES
+from tests.processes import die_in
 from undertow import accounting
 
 __all__ = ["scene"]
@@ -245,34 +245,18 @@ KILLED = {
     "between the two files": ("undertow.reporting.files", "_beside", 4, "confirmed"),
     "in the second file": ("undertow.reporting.files", "_beside", 5, "confirmed"),
 }
-PROBE = """
-import importlib, os, sys
-from undertow.cli import main
-module, name, spared = sys.argv[1], sys.argv[2], int(sys.argv[3])
-module = importlib.import_module(module)
-real, calls = getattr(module, name), []
-def die(*arguments):
-    calls.append(1)
-    if len(calls) > spared:
-        os._exit(9)
-    return real(*arguments)
-setattr(module, name, die)
-sys.argv = ["undertow", *sys.argv[4:]]
-main()
-"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("module", "name", "spared", "status"), KILLED.values(), ids=KILLED)
 def test_a_killed_process_is_repaired_by_the_same_command(module, name, spared, status):
     """Two places are probed before anything is spent, and each again before it is written."""
-    command = [sys.executable, "-c", PROBE, module, name, str(spared), *ASKED, *FILES]
-    killed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    killed = apart(*ASKED, *FILES, prepare=(die_in, module, name, spared))
     assert killed.returncode == 9, killed.stderr
     assert not killed.stdout
     (entry,) = ledger().entries()
     assert entry.status == status
-    done = start(*ASKED, *FILES)
+    done = apart(*ASKED, *FILES)
     assert done.returncode == 0, done.stderr
     (after,) = ledger().entries()
     assert after.hash == entry.hash

@@ -52,16 +52,16 @@ def test_a_table_keeps_its_columns_and_shows_states():
     assert said["question"].strip() == "the whole series, each record flipped at random"
     assert said["records"].strip() == f"{4 * HOURS}, of 4 persons"
     assert said["expected flips"].strip() == "46.8117% of the records are false on average"
-    assert "an attacker who knows any other records" in said["promise"]
+    assert "an attacker who knows any other records" in said["guarantee"]
     assert said["written to"].strip() == "out.csv"
     assert "NOT covered" not in said
 
 
 def test_flips_are_those_of_the_plan():
-    """192 flips of known chances: outside 6 deviations with probability below 1e-8."""
+    """192 flips of known probabilities: outside 6 deviations with probability below 1e-8."""
     done(sanitize(*OUT, plan="few.plan"))
-    chances = dict(zip(CHAIN.states, 1 - LOCAL["few"].mechanism.matrix.diagonal(), strict=True))
-    expected = [chances[state] for state in truth()]
+    rates = dict(zip(CHAIN.states, 1 - LOCAL["few"].mechanism.matrix.diagonal(), strict=True))
+    expected = [rates[state] for state in truth()]
     shown = [row["steps"] for row in table("out.csv")]
     flipped = sum(output != state for output, state in zip(shown, truth(), strict=True))
     spread = sum(p * (1 - p) for p in expected) ** 0.5
@@ -164,7 +164,7 @@ def test_json():
 
 def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
     said = rows(done(sanitize(*OUT, plan="ignorant.plan")))
-    assert "an attacker who knows no other record" in said["promise"]
+    assert "an attacker who knows no other record" in said["guarantee"]
     assert "knows some or all other records" in said["NOT covered"]
     told = strict(done(sanitize("--json", plan="ignorant.plan")).stdout)
     assert told["against"] == "ignorant"

@@ -8,17 +8,16 @@ one published.
 import hashlib
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import undertow as ut
-from tests.cli.calls import rows, strict
+from tests.cli.calls import apart, rows, strict
 from tests.cli.local_scene import ACCOUNT, LOCAL, WIDE, names, refused, run, scene, studio
 from tests.cli.scene import ACTIVE, ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
+from tests.processes import die_at_checkpoint
 from undertow.cli.local_drafts import FOLDER
 from undertow.sanitizing import fingerprint
 
@@ -29,21 +28,6 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX"),
 ]
 
-KILLER = """
-import os, sys
-from undertow import ledger
-from undertow.cli import main
-point, count, umask = sys.argv[1], int(sys.argv[2]), int(sys.argv[3], 8)
-seen = []
-def reached(checkpoint):
-    seen.append(checkpoint)
-    if seen.count(point) == count:
-        os._exit(9)
-ledger.reached = reached
-os.umask(umask)
-sys.argv = ["undertow", *sys.argv[4:]]
-main()
-"""
 BEFORE = (
     "reserve-begun", "reserve-written", "reserve-committed", "draft-begun", "draft-written",
     "confirm-begun", "confirm-written",
@@ -53,13 +37,10 @@ REPORTED = (*OUT, "--report", "r.txt")
 PUBLIC = stat.S_IROTH | stat.S_IRGRP
 
 
-def killed(point, *arguments, count=1, umask="000", account=ACCOUNT, files=REPORTED):
+def killed(point, *arguments, count=1, umask=0o000, account=ACCOUNT, files=REPORTED):
     """Kill a run at a checkpoint, when it is passed for the ``count``-th time."""
     asked = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *account, *files)
-    done = subprocess.run(
-        [sys.executable, "-c", KILLER, point, str(count), umask, *asked, *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = apart(*asked, *arguments, prepare=(die_at_checkpoint, point, count, umask))
     assert done.returncode == 9, (done.returncode, done.stderr)
     assert not done.stdout
 
@@ -156,11 +137,11 @@ def test_drafts_without_a_ledger_go_with_the_next_run():
     assert names() == ["other.csv", "out.csv"]
 
 
-@pytest.mark.parametrize("umask", ["000", "077", "277"])
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o277], ids=oct)
 def test_drafts_are_private_and_outputs_have_the_rights_of_new_files(umask):
     killed("confirm-committed", umask=umask, files=OUT)
     assert len(private()) == 1
-    before = os.umask(int("027", 8))
+    before = os.umask(0o027)
     try:
         done(sanitize(*OUT, account=ACCOUNT))
     finally:
@@ -263,8 +244,7 @@ def test_a_folder_of_drafts_that_is_no_folder_of_ours_is_refused_first():
 def test_redactions_too(point):
     files = (*OUT, "--figure", "f.svg")
     asked = ("redact", "steps.csv", "--plan", "erasures.plan", *ACTIVE, *WIDE, *files)
-    command = [sys.executable, "-c", KILLER, point, "1", "000", *asked]
-    assert subprocess.run(command, timeout=120, check=False).returncode == 9
+    assert apart(*asked, prepare=(die_at_checkpoint, point, 1, 0o000)).returncode == 9
     if point != "publish-named":
         assert len(private()) == 1 + (point != "draft-written")
     done(run("redact", *files, plan="erasures.plan", account=WIDE))

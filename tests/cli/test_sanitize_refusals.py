@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import undertow as ut
-from tests.cli.calls import call, start, strict
+from tests.cli.calls import apart, call, strict
 from tests.cli.local_scene import (
     ACCOUNT,
     LOCAL,
@@ -23,6 +23,7 @@ from tests.cli.local_scene import (
 )
 from tests.cli.scene import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
+from tests.processes import die_in
 from undertow.sanitizing import fingerprint
 
 __all__ = ["scene", "studio"]
@@ -221,17 +222,6 @@ def test_tables_of_one_shape_are_told_with_the_same_bytes(arguments, options):
 
 # --- the program ----------------------------------------------------------------------------------
 
-PROBE = """
-import importlib, os, sys
-from undertow.cli import main
-module, name = importlib.import_module(sys.argv[1]), sys.argv[2]
-def die(*_, **__):
-    os._exit(9)
-holder = getattr(module, name.split(".")[0]) if "." in name else module
-setattr(holder, name.split(".")[-1], die)
-sys.argv = ["undertow", *sys.argv[3:]]
-main()
-"""
 ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OUT)
 
 
@@ -246,14 +236,13 @@ ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OU
 )
 def test_a_killed_process_is_repaired_by_the_same_command(module, name):
     """Wherever it is killed before the release is recorded, its level is spent once."""
-    command = [sys.executable, "-c", PROBE, module, name, *ASKED]
-    killed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    killed = apart(*ASKED, prepare=(die_in, module, name))
     assert killed.returncode == 9, killed.stderr
     assert not killed.stdout
     assert not Path("out.csv").exists()
     (entry,) = ledger().entries()
     assert entry.status == "reserved"
-    again = start(*ASKED)
+    again = apart(*ASKED)
     assert again.returncode == 0, again.stderr
     (after,) = ledger().entries()
     assert after.hash == entry.hash

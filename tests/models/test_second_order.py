@@ -73,7 +73,7 @@ def test_description_round():
     [
         ([[0.5, 0.5], [0.5, 0.5]], "shape"),
         ([[[0.9, 0.2], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]], r"row \(0, 0\)"),
-        ([[[1.5, -0.5], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]], "no probability"),
+        ([[[1.5, -0.5], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]], "probabilities lie in"),
     ],
 )
 def test_bad_tables_are_refused(table, words):

@@ -8,7 +8,7 @@ import pytest
 
 from undertow.errors import InvalidInput
 from undertow.papers import registry, store
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import (
     VERDICTS,
     Claim,
@@ -16,7 +16,7 @@ from undertow.papers.findings import (
     Improved,
     Listing,
     Origin,
-    Outcome,
+    Recomputed,
     WorstCase,
 )
 from undertow.papers.pages import manifest
@@ -49,10 +49,10 @@ def test_verdicts_follow_from_numbers(finding, verdict, why):
 
 def test_an_outcome_needs_numbers():
     with pytest.raises(InvalidInput, match="at least one finding"):
-        Outcome(())
+        Recomputed(())
     with pytest.raises(InvalidInput, match="not a number"):
-        Outcome((Compared("a", math.nan, 1.0, 0.1),))
-    two = Outcome((Compared("a", 1.0, 1.0, 0.1), Claim("b", 5.0, 4.0)))
+        Recomputed((Compared("a", math.nan, 1.0, 0.1),))
+    two = Recomputed((Compared("a", 1.0, 1.0, 0.1), Claim("b", 5.0, 4.0)))
     assert two.verdicts == {"reproduced": 1, "corrected": 1}
 
 
@@ -60,9 +60,11 @@ def test_an_outcome_is_the_sum_of_its_parts():
     table = Listing("Errors", ("method",), (("exact",),))
     chart = Chart("chart", "A chart", ())
     claims = [Claim("a", 1.0, 2.0), Claim("b", 1.0, 2.0)]
-    made = Outcome.of(iter(["one", claims[0], chart, table, Origin(real=False), claims[1], "two"]))
-    assert made == Outcome(tuple(claims), (chart,), ("one", "two"), "stand-in", tables=(table,))
-    assert Outcome.of(iter(claims)).data == "none"
+    made = Recomputed.of(
+        iter(["one", claims[0], chart, table, Origin(real=False), claims[1], "two"])
+    )
+    assert made == Recomputed(tuple(claims), (chart,), ("one", "two"), "stand-in", tables=(table,))
+    assert Recomputed.of(iter(claims)).data == "none"
 
 
 @pytest.mark.parametrize(("relation", "found"), [("<=", "c"), (">=", "a"), ("==", "a")])
@@ -80,19 +82,19 @@ CALLS: list[int] = []
 def computed(setting):
     """A result of no paper."""
     CALLS.append(1)
-    line = Line("exact", (1.0, 2.0), (1.0, 0.5))
-    band = Line("range", (1.0, 2.0), (0.9, 0.4), "band", (1.1, 0.6))
+    line = Trace("exact", (1.0, 2.0), (1.0, 0.5))
+    band = Trace("range", (1.0, 2.0), (0.9, 0.4), "band", (1.1, 0.6))
     panel = Panel("a", "epsilon", "error", (line, band), ("linear", "log"), (0.0, 3.0))
     bars = Panel(
         "b",
         "",
         "error",
-        (Line("x", (0.0, 1.0), (1.0, 2.0), "bars"),),
+        (Trace("x", (0.0, 1.0), (1.0, 2.0), "bars"),),
         ticks=("one", "a longer one"),
     )
-    points = Panel("c", "x", "y", (Line("read off", (1.0,), (2.0,), "points"),
-                                   Line("theirs", (1.0,), (2.0,), "theirs")))  # fmt: skip
-    return Outcome(
+    points = Panel("c", "x", "y", (Trace("read off", (1.0,), (2.0,), "points"),
+                                   Trace("theirs", (1.0,), (2.0,), "theirs")))  # fmt: skip
+    return Recomputed(
         (Compared("a | b", 1.0, 1.0, 0.1), Claim("<claim>", 5.0, math.inf)),
         (Chart("chart", "A chart", (panel, bars, points), "caption"),),
         ("a note",),
@@ -171,7 +173,7 @@ def test_files_are_found_or_not(tmp_path):
 
 def test_a_line_has_as_many_places_as_values():
     with pytest.raises(InvalidInput, match="2 places"):
-        Line("odd", (1.0, 2.0), (1.0,))
+        Trace("odd", (1.0, 2.0), (1.0,))
 
 
 def test_recompute_takes_time():

@@ -10,7 +10,7 @@ import pytest
 
 from tests.grids import thinned
 from undertow.papers import lange2024
-from undertow.papers.findings import Finding, Outcome
+from undertow.papers.findings import Finding, Recomputed
 from undertow.papers.lange2024 import (
     chapter4_arbitrary,
     chapter5_genomic,
@@ -38,11 +38,11 @@ CORRECTED = {"cor4.7": 1, "sec3.1.2": 1, "data:kidiq": 4}
 
 
 @cache
-def outcome(item: str, *, real: bool = False) -> Outcome:
+def outcome(item: str, *, real: bool = False) -> Recomputed:
     return recompute(RESULTS[item], Setting(data=FOLDER if real else None)).outcome
 
 
-def on_real_data(item: str, *parts: str) -> Outcome:
+def on_real_data(item: str, *parts: str) -> Recomputed:
     if not FOLDER.joinpath(*parts).is_file():
         pytest.skip(f"no {'/'.join(parts)}: set UNDERTOW_DATA to the folder that holds it")
     found = outcome(item, real=True)
@@ -50,7 +50,7 @@ def on_real_data(item: str, *parts: str) -> Outcome:
     return found
 
 
-def named(found: Outcome, start: str) -> Finding:
+def named(found: Recomputed, start: str) -> Finding:
     (finding,) = (f for f in found.findings if f.name.startswith(start))
     return finding
 

@@ -14,7 +14,7 @@ from tests.contracts import local_oracles as judge
 from undertow.bounds.series.redaction import redaction_leakage
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
-from undertow.papers.findings import Compared, Improved, Outcome, WorstCase
+from undertow.papers.findings import Compared, Improved, Recomputed, WorstCase
 from undertow.papers.massny2025 import formulas, guarantees
 from undertow.papers.massny2025.cases import (
     best_window,
@@ -23,12 +23,12 @@ from undertow.papers.massny2025.cases import (
     leak_of,
     window_of,
 )
-from undertow.papers.massny2025.formulas import Case
+from undertow.papers.massny2025.formulas import Setup
 from undertow.papers.registry import Setting, find_results, printed
 
 RESULTS = {found.item: found for found in find_results(["massny2025"])}
 QUICK = Setting(quick=True, data=None, seed=1)
-FOUND: dict[str, Outcome] = {}
+FOUND: dict[str, Recomputed] = {}
 
 WANTED: dict[str, dict[str, int]] = {
     "tab1": {"reproduced": 4},
@@ -52,7 +52,7 @@ WANTED: dict[str, dict[str, int]] = {
 }
 
 
-def outcome(item: str) -> Outcome:
+def outcome(item: str) -> Recomputed:
     if item not in FOUND:
         FOUND[item] = RESULTS[item].compute(QUICK)
     return FOUND[item]
@@ -93,7 +93,7 @@ def test_results_are_deterministic(item):
 
 # --- figures --------------------------------------------------------------------------------------
 
-FIGURE_3 = [  # reference: epsilon, bound, relaxed, one chance, optimum
+FIGURE_3 = [  # reference: epsilon, bound, relaxed, one probability, optimum
     (0.25, 0.6, 0.614406, 0.667795, 0.689060),
     (0.5, 0.7, 0.705424, 0.713422, 0.738369),
     (1, 0.7, 0.747918, 0.789496, 0.795730),
@@ -128,8 +128,8 @@ def test_figure_4():
 
 
 def test_example_1():
-    assert named("ex1", "chance of erasing").ours == pytest.approx(0.119232586, abs=1e-9)
-    assert named("ex1", "least private chance").ours == pytest.approx(0.293589138, abs=1e-9)
+    assert named("ex1", "probability of erasing").ours == pytest.approx(0.119232586, abs=1e-9)
+    assert named("ex1", "least private probability").ours == pytest.approx(0.293589138, abs=1e-9)
 
 
 def test_printed_numbers_are_marked():
@@ -145,7 +145,7 @@ def test_printed_numbers_are_marked():
 
 def test_theorem_2_is_refuted_by_enumeration():
     """The window (1, 2) is private by brute force, and shows more than the printed bound."""
-    case = Case(0.2, 0.3, 8, 4, 0.9116)  # shorter than the witness, same windows
+    case = Setup(0.2, 0.3, 8, 4, 0.9116)  # shorter than the witness, same windows
     window = window_of(case, 1, 2)
     leak = judge.truth(window, chain_of(case), "ignorant")
     assert leak <= case.epsilon
@@ -221,18 +221,18 @@ def test_the_grid_search_is_private_and_tight(case):
     """Eqs. 5 and 6, written out, agree with the exact leakage of the mechanism of Eq. 1."""
     one = replace(case, p=1, n=min(case.n, 7))
     medium, _ = formulas.regions(one, True)
-    chance = formulas.constant_by_grid(one)
-    made = guarantees._three_regions(one, (1.0, chance))
+    probability = formulas.constant_by_grid(one)
+    made = guarantees._three_regions(one, (1.0, probability))
     assert judge.truth(made, chain_of(one), "ignorant") <= one.epsilon + 1e-9
-    if medium and chance > 2 * formulas.GRID:
-        less = guarantees._three_regions(one, (1.0, chance - 2 * formulas.GRID))
+    if medium and probability > 2 * formulas.GRID:
+        less = guarantees._three_regions(one, (1.0, probability - 2 * formulas.GRID))
         assert leak_of(one, less) > one.epsilon
 
 
 def test_a_broken_inequality_is_seen():
     """The claims could fail: an attacker's table that leaks more than epsilon is reported."""
     tried = WorstCase()
-    case = Case(0.2, 0.3, 4, 1, 0.1)
+    case = Setup(0.2, 0.3, 4, 1, 0.1)
     open_table = Redaction([[1, 1], [0, 0], [0, 0], [0, 0]], 0)
     leak = redaction_leakage(open_table, MarkovChain(case.transition, length=4), "ignorant").upper
     tried.offer(leak, case.epsilon, case.words)

@@ -17,7 +17,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.figures.canvas import figure_bytes
 from undertow.figures.robustness import draw_robustness
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.robustness import Case, Robustness, robustness
+from undertow.planning.robustness import ModelCase, Robustness, robustness
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
@@ -60,10 +60,10 @@ def test_verdicts(table):
     assert table.verdicts["second order"] == "broken"
     assert table.worst.name == "odds of leaving x 0.5, x 0.5"
     closed, wide = Leakage(1, 1, "exact", "any"), Leakage(0.5, 3, "exact", "any")
-    assert Case("one", "other", closed).verdict(1.0) == "kept"
-    assert Case("one", "other", closed, whole=False).verdict(1.0) == "open"
-    assert Case("one", "other", wide).verdict(1.0) == "open"
-    assert Case("one", "other", None, "not known").verdict(1.0) == "open"
+    assert ModelCase("one", "other", closed).verdict(1.0) == "kept"
+    assert ModelCase("one", "other", closed, whole=False).verdict(1.0) == "open"
+    assert ModelCase("one", "other", wide).verdict(1.0) == "open"
+    assert ModelCase("one", "other", None, "not known").verdict(1.0) == "open"
 
 
 def test_the_region_is_bounded_and_its_corners_attain_the_lower_end(fit, table):
@@ -161,7 +161,7 @@ def test_the_table_in_words_and_as_json(table):
     assert described["promise"] == 4.0
     assert described["cases"][0]["verdict"] == "kept"
     assert described["cases"][-1]["witness"].startswith("target record")
-    unbounded = replace(table, cases=(Case("x", "other", Leakage(1, math.inf, "e", "any")),))
+    unbounded = replace(table, cases=(ModelCase("x", "other", Leakage(1, math.inf, "e", "any")),))
     assert unbounded.to_dict()["cases"][0]["upper"] is None
     assert "not known" in str(unbounded)
 
@@ -209,17 +209,17 @@ def test_the_map_shows_every_cell_and_the_intervals_every_model(table):
 def test_no_bound_is_an_arrow_and_a_line_serves_more_states():
     leak = Leakage(1.0, math.inf, "corners", "any")
     grid = [
-        Case(f"x {f}", "grid", Leakage(1 / f, 1 / f, "exact", "any"), factors=(f,))
+        ModelCase(f"x {f}", "grid", Leakage(1 / f, 1 / f, "exact", "any"), factors=(f,))
         for f in (0.5, 1.0, 2.0)
     ]
-    table = Robustness((Case("far", "other", leak), *grid), 1.0, "any", (0, 1, 2))
+    table = Robustness((ModelCase("far", "other", leak), *grid), 1.0, "any", (0, 1, 2))
     line, models = draw_robustness(table).axes
     assert "far: no bound" in lines(models)
     assert np.asarray(lines(line)["grid"].get_ydata()).tolist() == [2.0, 1.0, 0.5]
     (alone,) = draw_robustness(replace(table, cases=table.cases[:1])).axes
     assert "far: attack" in lines(alone)
     with pytest.raises(InvalidInput, match="nothing to draw"):
-        draw_robustness(replace(table, cases=(Case("far", "other", None, "why"),)))
+        draw_robustness(replace(table, cases=(ModelCase("far", "other", None, "why"),)))
 
 
 # --- real records ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, InvalidPlan
 from undertow.sampling import flips, streams
 from undertow.sampling.bits import Insecure, Secure
-from undertow.sampling.flips import FULL, Start, Table, erase, flip, noise
+from undertow.sampling.flips import FULL, Start, Thresholds, erase, flip, noise
 from undertow.sampling.streaming import steps
 
 VECTORS = port.load()
@@ -77,12 +77,12 @@ def bulk(mechanism, series, draws):
     """The outputs of the code for many records."""
     records = codes(series)
     if isinstance(mechanism, Redaction):
-        erased = erase(Table.of_erasures(mechanism), records, mechanism.length, draws)
+        erased = erase(Thresholds.of_erasures(mechanism), records, mechanism.length, draws)
         shown = np.where(erased, None, records.astype(object))
         return split(shown, series)
     if isinstance(mechanism, XorNoise):
         return split(records ^ noise(mechanism, [len(s) for s in series], draws), series)
-    return split(flip(Table.of(mechanism), records, draws), series)
+    return split(flip(Thresholds.of(mechanism), records, draws), series)
 
 
 # --- published vectors ----------------------------------------------------------------------------
@@ -121,10 +121,10 @@ def test_thresholds_and_starts_follow_from_the_mechanism(vector):
     rows = [[int(text, 16) for text in row] for row in vector["thresholds"]]
     mechanism = mechanism_of(vector)
     if isinstance(mechanism, Redaction):
-        flat = [threshold for row in Table.of_erasures(mechanism).thresholds for threshold in row]
+        flat = [one for row in Thresholds.of_erasures(mechanism).thresholds for one in row]
         assert flat == [threshold for row in rows for threshold in row]
         return
-    of = Table.of_noise if isinstance(mechanism, XorNoise) else Table.of
+    of = Thresholds.of_noise if isinstance(mechanism, XorNoise) else Thresholds.of
     assert [list(row) for row in of(mechanism).thresholds] == rows
     if isinstance(mechanism, XorNoise):
         share = Start.of_noise(mechanism)
@@ -168,7 +168,7 @@ def test_bulk_agrees_with_the_port_for_any_thresholds(data):
               "first": first.hex(), "further": further.hex(), "records": [records]}  # fmt: skip
     outputs, rest = port.replay(vector)
     draws = streams.given(first, further)
-    assert flip(Table(rows), np.array(records, dtype=np.uint8), draws).tolist() == outputs[0]
+    assert flip(Thresholds(rows), np.array(records, dtype=np.uint8), draws).tolist() == outputs[0]
     assert left(draws) == rest
 
 
@@ -181,7 +181,7 @@ def test_noise_agrees_with_the_port_for_any_chances(data, piece):
         return
     mechanism = XorNoise(rho0, rho1)
     lengths = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=4))
-    rows, share = Table.of_noise(mechanism).thresholds, Start.of_noise(mechanism)
+    rows, share = Thresholds.of_noise(mechanism).thresholds, Start.of_noise(mechanism)
     first = bytes(near(rows, data.draw) for _ in range(sum(lengths)))
     further = data.draw(st.binary(min_size=300, max_size=300))
     vector = {"kind": "noise", "thresholds": [[f"{one:x}" for one in row] for row in rows],
@@ -209,7 +209,7 @@ def test_erasures_agree_with_the_port_for_any_chances(data, piece):
               "protect": [], "first": first.hex(), "further": further.hex(),
               "records": series}  # fmt: skip
     outputs, rest = port.replay(vector)
-    table = Table([one] for row in rows for one in row)
+    table = Thresholds([one] for row in rows for one in row)
     draws = streams.given(first, further)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flips, "PIECE", piece)
@@ -224,35 +224,35 @@ def test_an_output_has_the_numbers_between_its_thresholds(rows, number):
     content = number.to_bytes(8, "big")
     for row, thresholds in enumerate(rows):
         draws = streams.given(content[:1], content[1:])
-        (found,) = flip(Table(rows), np.array([row], dtype=np.uint8), draws).tolist()
+        (found,) = flip(Thresholds(rows), np.array([row], dtype=np.uint8), draws).tolist()
         assert found == sum(one <= number for one in thresholds)
 
 
 def test_large_channels():
     """More states and outputs than a byte can number."""
-    table = Table.of(RandomizedResponse(np.eye(300)))
+    table = Thresholds.of(RandomizedResponse(np.eye(300)))
     records = np.arange(300, dtype=np.uint16)
     assert flip(table, records, streams.draws()).tolist() == records.tolist()
-    shifted = Table.of(RandomizedResponse(np.roll(np.eye(256), 1, axis=1)))
+    shifted = Thresholds.of(RandomizedResponse(np.roll(np.eye(256), 1, axis=1)))
     records = np.arange(256, dtype=np.uint8)
     assert flip(shifted, records, streams.draws()).tolist() == [*range(1, 256), 0]
 
 
 def test_a_single_output_is_always_shown():
-    table = Table.of(RandomizedResponse([[1.0], [1.0]]))
+    table = Thresholds.of(RandomizedResponse([[1.0], [1.0]]))
     assert flip(table, np.array([0, 1, 1], dtype=np.uint8), streams.draws()).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("matrix", [[[0.9, 0.1], [0.5, 0.5]], [[1 - 1e-30, 1e-30], [0.5, 0.5]]])
 def test_probabilities_without_bits_are_refused(matrix):
     with pytest.raises(InvalidPlan, match=r"2\^-53"):
-        Table.of(RandomizedResponse(matrix))
+        Thresholds.of(RandomizedResponse(matrix))
 
 
 @pytest.mark.parametrize("rows", [[[5, 3]], [[1], [1, 2]], [[-1]], [[FULL + 1]], []])
 def test_bad_thresholds_are_refused(rows):
     with pytest.raises(InvalidPlan):
-        Table(rows)
+        Thresholds(rows)
 
 
 # --- where bytes come from ------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def test_flips_have_the_planned_probabilities(channel, source):
     records = np.arange(400_000, dtype=np.uint8) % states
 
     def p_value(used):
-        outputs = flip(Table.of(used), records, streams.draws(source))
+        outputs = flip(Thresholds.of(used), records, streams.draws(source))
         seen = pairs_seen(records, outputs, states)
         return chi_square(seen, law_of_flips(matrix, records))
 
@@ -406,7 +406,7 @@ def test_rare_flips_have_the_planned_probability():
     records = np.zeros(20_000_000, dtype=np.uint8)
 
     def p_value(rho):
-        table = Table.of(RandomizedResponse.binary(rho, rho))
+        table = Thresholds.of(RandomizedResponse.binary(rho, rho))
         found = int(flip(table, records, streams.draws(Insecure(5))).sum())
         return chi_square([found, records.size - found], [rate, 1 - rate])
 
@@ -423,7 +423,7 @@ def test_erasures_have_the_planned_probabilities(source):
     records = rng.integers(0, 2, (100_000, 4)).astype(np.uint8)
 
     def p_values(used):
-        table = Table.of_erasures(Redaction(used))
+        table = Thresholds.of_erasures(Redaction(used))
         erased = erase(table, records.ravel(), 4, streams.draws(source)).reshape(-1, 4)
         assert erased[:, 2].all()
         for place, state in np.argwhere(chances < 1).tolist():
@@ -463,7 +463,7 @@ def test_noise_chains_have_the_planned_steps_and_starts(source, chances):
 @pytest.mark.statistical
 def test_neighbouring_flips_are_independent():
     """200,000 pairs of neighbours; the broken twin uses each byte twice."""
-    table = Table.of(RandomizedResponse.binary(0.25, 0.25))
+    table = Thresholds.of(RandomizedResponse.binary(0.25, 0.25))
     zeros = np.zeros(400_000, dtype=np.uint8)
     law = np.outer([0.75, 0.25], [0.75, 0.25]).ravel()
 

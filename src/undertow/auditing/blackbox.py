@@ -18,7 +18,7 @@ from undertow.plan import Plan
 from undertow.queries import AnyQuery, Lattice, State
 from undertow.sampling.apply import lattice_scale, randomise
 from undertow.sampling.bits import Insecure, Randomness, Secure
-from undertow.sampling.flips import Table, erase, flip, noise
+from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.streams import draws
 
 __all__ = ["Batch", "BlackBox", "checked", "release_code"]
@@ -48,7 +48,7 @@ def release_code(
     mechanism = plan.mechanism
     match mechanism:
         case RandomizedResponse():
-            return _flips(Table.of(mechanism), randomness)
+            return _flips(Thresholds.of(mechanism), randomness)
         case XorNoise():
             return _xor(mechanism, randomness)
         case Redaction():
@@ -64,7 +64,7 @@ def _bits(seed: np.random.SeedSequence | None) -> Callable[[], Randomness]:
     return lambda: Insecure(int(numbers.integers(2**62)))
 
 
-def _flips(table: Table, randomness: Callable[[], Randomness]) -> BlackBox:
+def _flips(table: Thresholds, randomness: Callable[[], Randomness]) -> BlackBox:
     def run(series: Batch) -> Batch:
         # records are flipped one by one, so any order of them will do: here, as they lie
         lying = np.ascontiguousarray(series.T)
@@ -85,7 +85,7 @@ def _xor(mechanism: XorNoise, randomness: Callable[[], Randomness]) -> BlackBox:
 def _erasures(
     mechanism: Redaction, states: int, randomness: Callable[[], Randomness]
 ) -> BlackBox:  # fmt: skip
-    table = Table.of_erasures(mechanism)
+    table = Thresholds.of_erasures(mechanism)
 
     def run(series: Batch) -> Batch:
         flat = np.ascontiguousarray(series).ravel()

@@ -1,15 +1,15 @@
 """The oracle: leakage by enumerating every record, adversary and output.
 
-Brute force on the joint table of the records, sharing no code with the algorithms that it judges.
+Brute force on the joint table of the records, sharing no code with the algorithms that it checks.
 The table `joint` has shape (k,) * n: entry (x_0, ..., x_{n-1}) is the probability of those n
-records, each with k states, so chains, pedigrees and networks are judged alike. An adversary is a
+records, each with k states, so chains, pedigrees and networks are treated alike. An adversary is a
 target i and a set K of known records; the leakage of a mechanism is
 
     sup  ln Pr[s | x_K, x_i = x] / Pr[s | x_K, x_i = x']
 
 over outputs s, adversaries, and values x_K, x != x' with Pr(x_K, x) > 0 and Pr(x_K, x') > 0.
 Sums of non-negative floats are rounded to nearest: results are right to about 1e-13, on neither
-side, which is enough for a judge and not for a guarantee. Tables beyond a named limit are refused.
+side, which is enough for an oracle, not for a guarantee. Tables beyond a named limit are refused.
 """
 
 import math
@@ -40,7 +40,7 @@ CERTIFIED_GAP = 1e-9  # largest accepted distance, in leakage, from a likelihood
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
+class WorstCase:
     """The largest leakage found and where: adversary, the two values of the target, the output.
 
     `known` pairs each known record with its value, `value` and `other` are x and x' (the
@@ -57,7 +57,7 @@ class Worst:
     output: int | None = None
 
 
-class Case(NamedTuple):
+class AdversaryCase(NamedTuple):
     """One adversary with what it knows, and the ordered pairs (x, x') of possible target values."""
 
     target: int
@@ -174,7 +174,7 @@ def independent_releases(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatAr
     return both.reshape((*one.shape[:-1], -1))
 
 
-def adversaries(joint: npt.ArrayLike, against: Against = "any") -> Iterator[Case]:
+def adversaries(joint: npt.ArrayLike, against: Against = "any") -> Iterator[AdversaryCase]:
     """Yield every adversary (target, known records, their values) that leaves the target open.
 
     `against` is "any" (all known sets), "ignorant" (nothing known), "informed" (all others known)
@@ -196,12 +196,12 @@ def adversaries(joint: npt.ArrayLike, against: Against = "any") -> Iterator[Case
         for values in product(range(k), repeat=len(known)):
             pairs = tuple(permutations((x for x in range(k) if prior[(x, *values)] > 0), 2))
             if pairs:
-                yield Case(target, known, values, pairs)
+                yield AdversaryCase(target, known, values, pairs)
 
 
 def mechanism_leakage(
     joint: npt.ArrayLike, likelihood: npt.ArrayLike, against: Against = "any"
-) -> Worst:
+) -> WorstCase:
     """Return the leakage of one mechanism and the case that attains it.
 
     likelihood[x_0, ..., x_{n-1}, s] is Pr[s | x], up to a factor that may depend on s alone. A
@@ -226,7 +226,7 @@ def mechanism_leakage(
     weighted = law[..., None] * table
     if np.any((weighted == 0) & (law > 0)[..., None] & (table > 0)):
         raise InvalidInput("joint times likelihood underflows to 0; raise the noise or shorten n")
-    worst = Worst(-math.inf)
+    worst = WorstCase(-math.inf)
     for target, known in _known_sets(n, against):
         order = (target, *known, *_unknown(n, target, known))
         shape = (k, k ** len(known), -1)
@@ -241,8 +241,8 @@ def mechanism_leakage(
             if loss[row, output] > worst.leakage:
                 values = np.unravel_index(int(row), (k,) * len(known))
                 facts = tuple((record, int(v)) for record, v in zip(known, values, strict=True))
-                worst = Worst(float(loss[row, output]), target, facts, x, other, int(output))
-    return worst if worst.target is not None else Worst(0.0)
+                worst = WorstCase(float(loss[row, output]), target, facts, x, other, int(output))
+    return worst if worst.target is not None else WorstCase(0.0)
 
 
 def pure_dp_adversary(
@@ -322,7 +322,7 @@ def pure_dp_adversary(
     return attained
 
 
-def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "any") -> Worst:
+def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "any") -> WorstCase:
     """Return the most that any epsilon-DP algorithm leaks, by one linear program per case.
 
     The sup of `pure_dp_adversary` over all `adversaries` and their pairs; 0 when no target has two
@@ -332,13 +332,13 @@ def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "an
     >>> round(pure_dp_leakage(independent, 0.5).leakage, 9)
     0.5
     """
-    worst = Worst(0.0)
+    worst = WorstCase(0.0)
     for target, known, values, pairs in adversaries(joint, against):
         for x, other in pairs:
             leakage = pure_dp_adversary(joint, epsilon, target, known, values, x, other)
             if worst.target is None or leakage > worst.leakage:
                 facts = tuple(zip(known, values, strict=True))
-                worst = Worst(leakage, target, facts, x, other)
+                worst = WorstCase(leakage, target, facts, x, other)
     return worst
 
 

@@ -205,7 +205,7 @@ def _children(network: BayesianNetwork) -> list[list[int]]:
 
 
 def uncertain_records(network: BayesianNetwork) -> list[int]:
-    """Return the records that may have two values, judged by which parents allow which values.
+    """Return the records that may have two values, going by which parents allow which values.
 
     Some of them may be certain all the same, where causes exclude each other.
 

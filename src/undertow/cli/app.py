@@ -52,7 +52,7 @@ def undertow(
       undertow leakage --transition '0.882,0.118;0.305,0.695' --epsilon 1
     What is the least noise for a count that may reveal 1?
       undertow plan --transition '0.882,0.118;0.305,0.695' --count 1 --limit 1
-    What does each method cost for that promise, and whom does it protect?
+    What does each method cost for that guarantee, and whom does it protect?
       undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --limit 1
     Which chain do my records follow?
       undertow fit activity.csv.gz --column steps --state 'steps > 0'
@@ -69,7 +69,7 @@ def undertow(
     What would attackers make of it? (needs the truth)
       undertow attack flipped.csv --plan flips.json --truth activity.csv.gz --value steps \\
         --state 'steps > 0'
-    Does the code that carries out my plan keep its promise?
+    Does the code that carries out my plan keep its guarantee?
       undertow audit plan.json
     How is one record hidden, and the rest of the series shown?
       undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
@@ -88,7 +88,7 @@ def undertow(
 
 
 app.command(short_help="What an algorithm reveals about one record.")(leakage)
-app.command(short_help="The least noise for a promise.")(plan)
+app.command(short_help="The least noise for a guarantee.")(plan)
 app.command(short_help="What every method costs, side by side.")(compare)
 app.command(short_help="A model from a file of records.")(fit)
 app.command(short_help="What is odd about a table.")(validate)
@@ -97,7 +97,7 @@ app.command(short_help="A series, every record flipped.")(sanitize)
 app.command(short_help="A series, records erased.")(redact)
 app.command(short_help="What a randomised series says of the true one.")(estimate)
 app.command(short_help="What attackers make of a release.")(attack)
-app.command(short_help="Does the code keep a plan's promise?")(audit)
+app.command(short_help="Does the code keep a plan's guarantee?")(audit)
 app.add_typer(ledger_app, short_help="What was released, and what is left.")
 app.add_typer(keys_app, name="keys", short_help="Keys that sign plans.")
 app.command(short_help="The papers, recomputed and judged.")(reproduce)

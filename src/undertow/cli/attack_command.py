@@ -98,8 +98,7 @@ def attack(
         true = reading.read(truth)
         if is_local(read):
             column = shown or reading.value or "state"
-            outputs = SeriesText(column, reading.person, reading.time, None, reading.every)
-            released: Any = outputs.read(data)
+            released: Any = reading.outputs(column).read(data)
         else:
             released = _answers(data)
     with counting("attacking") as tell:

@@ -8,7 +8,7 @@ import typer
 from undertow.cli.commands import command, option
 from undertow.cli.files import read_plan
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import above, answer, below, counting, query_words, show
+from undertow.cli.output import above, answer, below, counting, show
 
 if TYPE_CHECKING:
     from undertow.auditing.auditor import Audit
@@ -80,7 +80,7 @@ def _tell(plan: "Plan", found: "Audit") -> None:
     show(
         f"The promise is {'REFUTED' if found.refuted else 'consistent with the audit'}",
         [
-            ("question", query_words(plan.query)),
+            ("question", plan.query.words()),
             ("promise", f"a leakage of at most {above(found.promise)} to {words(plan.against)}"),
             ("found", f"at least {below(found.lower, 4)}, {sure}"),
             ("attack", found.attack_words()),

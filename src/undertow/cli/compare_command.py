@@ -18,7 +18,7 @@ from undertow.cli.options import (
     figure_kind,
     misuse,
 )
-from undertow.cli.output import above, query_words, show, strict_json, ticking, waiting
+from undertow.cli.output import above, show, strict_json, ticking, waiting
 from undertow.cli.tables import show_table
 from undertow.cli.wording import in_cli_words
 
@@ -35,7 +35,7 @@ _POINTS = 25
 _LOWEST, _HIGHEST = 0.1, 20.0
 """The figure's limits, as multiples of the one asked for."""
 
-_MADE, _NOT_MADE = "These make the promise", "These DO NOT make the promise"
+_MADE, _NOT_MADE = "These keep the guarantee", "These DO NOT keep the guarantee"
 _OUT = "These do not apply"
 _HEADER = ("method", "scale", "error", "95% within", "leaks", "protects from", "basis", "time")
 
@@ -50,7 +50,7 @@ def compare(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """What every method costs for a promise, whom it protects, and what it really leaks.
+    """What every method costs for a guarantee, whom it protects, and what it really leaks.
 
     Certified methods are proved here. Published ones are bounds as printed in papers: shown to
     compare with, never chosen by 'undertow plan'.
@@ -83,10 +83,10 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
 
     best = table.best
     facts = [
-        ("question", query_words(table.query)),
+        ("question", table.query.words()),
         ("model", table.model.describe()),
-        ("promise", f"a leakage of at most {table.limit:g} to {words(table.against)}"),
-        ("least error", "no certified method keeps this promise" if best is None else best.method),
+        ("guarantee", f"a leakage of at most {table.limit:g} to {words(table.against)}"),
+        ("least error", "no certified method gives it" if best is None else best.method),
     ]
     written = [] if figure is None else [("figure", str(figure))]
     show("What each method costs", [*facts, *written])
@@ -144,6 +144,6 @@ def _draw(query: "AnyQuery", model: "AnyModel", limit: float, who: "Against", pa
     with ticking("drawing", len(grid)) as tick:
         curves = error_curves(query, model, grid, who, tick=tick)
     whom = f"the {who}" if who in ("ignorant", "informed") else "any" if who == "any" else "one"
-    title = f"{query_words(query)}, protected from {whom} attacker"
+    title = f"{query.words()}, protected from {whom} attacker"
     drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)
     return figure_bytes(drawn, figure_kind(path))

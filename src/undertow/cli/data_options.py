@@ -2,9 +2,7 @@
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from undertow.cli.commands import option
 from undertow.cli.options import find_state, misuse, names
@@ -14,54 +12,42 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
 
 __all__ = [
-    "DataArgument",
     "DataText",
-    "EveryOption",
-    "PersonOption",
+    "RowsText",
     "SeriesText",
     "TableText",
-    "TimeOption",
     "people_of",
-]
-
-DataArgument = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A table: .csv, .csv.gz or .parquet.")
-]
-PersonOption = Annotated[
-    str | None,
-    typer.Option("--person", metavar="COLUMN", help="Whose record it is; by default one person's."),
-]
-TimeOption = Annotated[
-    str | None,
-    typer.Option("--time", metavar="COLUMN", help="When; by default rows are in order of time."),
-]
-EveryOption = Annotated[
-    str | None,
-    typer.Option("--every", metavar="STEP", help="The time step: 5m, 1h, 1d, or a number."),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesText:
+class RowsText:
+    """Whose rows those of a table are, and when, as it was typed."""
+
+    person: str | None = option("COLUMN", "Whose record it is; by default one person's.")
+    time: str | None = option("COLUMN", "When; by default rows are in order of time.")
+    every: str | None = option("STEP", "The time step: 5m, 1h, 1d, or a number.")
+
+    def outputs(self, column: str) -> "SeriesText":
+        """Return how to read a randomised table of these rows: its outputs are in a column."""
+        return SeriesText(self.person, self.time, self.every, column)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesText(RowsText):
     """How to read a table of series, as it was typed."""
 
     value: str | None = option("COLUMN", "The column that holds the records.")
-    person: PersonOption = None
-    time: TimeOption = None
     state: str | None = option(
         "SQL|CUTS", "What makes a state of a record: 'steps > 0', or cut points 0.5,1,2."
     )
-    every: EveryOption = None
     window: str | None = option("FROM,TO", "Only records from FROM on and before TO (not at TO).")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
-        for name, text, companion, needed in (
-            ("--every", self.every, "--time", self.time),
-            ("--window", self.window, "--time", self.time),
-        ):
-            if text is not None and needed is None:
-                raise misuse(f"{name} goes with {companion}")
+        for name, text in (("--every", self.every), ("--window", self.window)):
+            if text is not None and self.time is None:
+                raise misuse(f"{name} goes with --time")
         if self.value is None and not isinstance(_state(self.state), str):
             raise misuse("say what the records are: --value, or --state with an expression")
 
@@ -75,7 +61,7 @@ class SeriesText:
             person=self.person,
             time=self.time,
             state=_state(self.state),
-            every=None if self.every is None else _step(self.every),
+            every=None if self.every is None else _number(self.every),
             **more,
         )
         return table if self.window is None else table.window(*_ends(self.window))
@@ -151,13 +137,7 @@ def _state(text: str | None) -> str | list[float] | None:
     if text is None:
         return None
     cuts = [_number(part.strip()) for part in text.split(",")]
-    found = [cut for cut in cuts if cut is not None]
-    return found if len(found) == len(cuts) else text
-
-
-def _step(text: str) -> Any:
-    number = _number(text)
-    return text if number is None else number
+    return text if any(isinstance(cut, str) for cut in cuts) else cuts
 
 
 def _ends(text: str) -> list[Any]:
@@ -165,13 +145,14 @@ def _ends(text: str) -> list[Any]:
     ends = [part.strip() for part in text.split(",")]
     if len(ends) != 2 or not any(ends):
         raise misuse(f"--window needs FROM,TO, of which one may be left out; found {text!r}")
-    return [_step(end) if end else None for end in ends]
+    return [_number(end) if end else None for end in ends]
 
 
 def _number(text: str) -> Any:
+    """Return the number that was typed, or the text if it is none."""
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             continue
-    return None
+    return text

@@ -28,7 +28,7 @@ TRANSITION = ((0.882, 0.118), (0.305, 0.695))
 
 RECORDS = 14 * 24 * 12
 SEED = 2024
-_PROMISE = 1.0
+_LIMIT = 1.0
 _POINTS = 60
 _HIGHEST = 4.0
 _REPORT = """\
@@ -41,12 +41,12 @@ A fortnight of activity in steps of five minutes: {records} SIMULATED records (s
    records).
 
 2. What may be spent instead?
-   To leak at most {promise}, spend a DP level of {budget}.
+   To leak at most {limit}, spend a DP level of {budget}.
 
 3. The plan for the number of active records
    Discrete Laplace noise of scale {scale}; expected error {error}; leakage at most {proved}.
    For any dependence among {records} records the scale would be {records}; the two other
-   published bounds cannot promise {promise} at all.
+   published bounds cannot guarantee {limit} at all.
 
 4. The release
    Released: {value}, within {bar} of the truth with probability 95%
@@ -100,15 +100,13 @@ class _Story:
     seed: int
     chain: "MarkovChain"
     leak: "Leakage"
-    lange: float
-    zhao: float
     budget: float
     plan: "Plan"
     release: "Release"
     truth: int
 
     def published(self) -> dict[str, Any]:
-        """Return what a curator would make public: the answer and the promise, never the truth."""
+        """Return what a curator publishes: the answer and the guarantee, never the truth."""
         return {
             "question": "number of active records",
             "value": self.release.value,
@@ -134,15 +132,17 @@ class _Story:
 
     def text(self) -> str:
         """Return the demonstration in words."""
+        from undertow.bounds.published.chains import lange_constant, zhao_constant
+
         return _REPORT.format(
             records=RECORDS,
             seed=self.seed,
-            promise=f"{_PROMISE:g}",
+            limit=f"{_LIMIT:g}",
             leak=above(self.leak.upper, 5),
             factor=odds(self.leak.upper),
             plain=odds(1.0),
-            lange=f"{1.0 + self.lange:.2f}",
-            zhao=f"{1.0 + self.zhao:.2f}",
+            lange=f"{1.0 + lange_constant(self.chain):.2f}",
+            zhao=f"{1.0 + zhao_constant(self.chain):.2f}",
             budget=below(self.budget, 4),
             scale=above(self.plan.mechanism.scale, 6),
             error=f"{self.plan.expected_error:.3f}",
@@ -156,7 +156,6 @@ class _Story:
 
 def _live(seed: int, tick: Callable[[], object]) -> _Story:
     from undertow.bounds.engine import leakage
-    from undertow.bounds.published.chains import lange_constant, zhao_constant
     from undertow.mechanisms import PureDP
     from undertow.models.markov import MarkovChain
     from undertow.planning.budget import dp_budget
@@ -167,24 +166,14 @@ def _live(seed: int, tick: Callable[[], object]) -> _Story:
     states = ("inactive", "active")
     chain = MarkovChain(TRANSITION, states)
     leak = leakage(PureDP(1.0), chain)
-    budget = dp_budget(chain, _PROMISE)
+    budget = dp_budget(chain, _LIMIT)
     tick()
-    plan = calibrate(Count("active"), MarkovChain(TRANSITION, states, length=RECORDS), _PROMISE)
+    plan = calibrate(Count("active"), MarkovChain(TRANSITION, states, length=RECORDS), _LIMIT)
     tick()
     records = chain.simulate(RECORDS, seed=seed)
     out = release(plan, records)
     tick()
-    return _Story(
-        seed=seed,
-        chain=chain,
-        leak=leak,
-        lange=lange_constant(chain),
-        zhao=zhao_constant(chain),
-        budget=budget,
-        plan=plan,
-        release=out,
-        truth=records.count("active"),
-    )
+    return _Story(seed, chain, leak, budget, plan, out, records.count("active"))
 
 
 def _figures(story: _Story, tick: Callable[[], object]) -> tuple[dict[str, bytes], str]:
@@ -197,7 +186,7 @@ def _figures(story: _Story, tick: Callable[[], object]) -> tuple[dict[str, bytes
     leaks, spend = above(story.leak.upper, 5), below(story.budget, 4)
     marks = [
         Mark(1.0, story.leak.upper, f"a DP level of 1 leaks {leaks}"),
-        Mark(story.budget, _PROMISE, f"to leak {_PROMISE:g}, spend {spend}", lift=76),
+        Mark(story.budget, _LIMIT, f"to leak {_LIMIT:g}, spend {spend}", lift=76),
     ]
     try:
         figure = draw_leakage(curves, marks, "What an ε-DP algorithm reveals about activity")

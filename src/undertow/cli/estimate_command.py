@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undertow.cli.commands import command, option
-from undertow.cli.data_options import EveryOption, PersonOption, SeriesText, TimeOption
+from undertow.cli.data_options import RowsText
 from undertow.cli.files import read_plan
 from undertow.cli.local_output import is_local
 from undertow.cli.options import ConfidenceOption, JsonOption, PlanOption, misuse, read_count
@@ -35,10 +35,8 @@ def estimate(
         ),
     ],
     plan: PlanOption,
+    rows: RowsText,
     value: str = option("COLUMN", "The column that holds the outputs.", MISSING),
-    person: PersonOption = None,
-    time: TimeOption = None,
-    every: EveryOption = None,
     count: str | None = option("STATES", "How many records were in these states."),
     histogram: bool = option(None, "How many were in each state (default).", False),
     transitions: bool = option(None, "How often each state followed each other.", False),
@@ -58,7 +56,7 @@ def estimate(
     """
     if (count is not None) + histogram + transitions > 1:
         raise misuse("ask for one of --count, --histogram and --transitions")
-    options = SeriesText(value, person, time, None, every)
+    options = rows.outputs(value)
     read: Plan[Any] = read_plan(plan)
     if not is_local(read):
         raise NotSupported(

@@ -1,10 +1,12 @@
 """Files in and out: a model is read with its faults named, a result is written whole or not."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.cli.options import figure_kind, misuse
+from undertow.cli.commands import option
+from undertow.cli.options import ForceOption, figure_kind, misuse
 from undertow.errors import InvalidInput, InvalidModel, InvalidPlan
 from undertow.reporting.files import check_writable, reason, write_whole
 
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
 
 __all__ = [
+    "ReportFiles",
     "check_figure",
     "check_output",
-    "check_report",
     "check_written",
     "keep_off",
     "read_model",
@@ -91,12 +93,12 @@ def check_output(path: Path, *, force: bool) -> None:
     check_writable(path)
 
 
-def check_written(path: Path | None, *, force: bool, option: str = "--output") -> None:
+def check_written(path: Path | None, *, force: bool, named: str = "--output") -> None:
     """Refuse a file that an option names where it cannot be written, and force without a file."""
     if path is not None:
         check_output(path, force=force)
     elif force:
-        raise misuse(f"--force goes with {option}")
+        raise misuse(f"--force goes with {named}")
 
 
 def check_figure(path: Path | None, *, force: bool) -> None:
@@ -106,7 +108,7 @@ def check_figure(path: Path | None, *, force: bool) -> None:
 
         figure_kind(path)
         check_drawing()
-    check_written(path, force=force, option="--figure")
+    check_written(path, force=force, named="--figure")
 
 
 def keep_off(named: "Sequence[Path]", inputs: "Sequence[Path]") -> None:
@@ -118,16 +120,22 @@ def keep_off(named: "Sequence[Path]", inputs: "Sequence[Path]") -> None:
         seen.append(_real(path))
 
 
-def check_report(path: Path | None) -> None:
-    """Refuse a name of a report that does not say what to write."""
-    if path is None:
-        return
-    from undertow.reporting.report import check_ending
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """Where a report goes, and whether files are replaced."""
 
-    try:
-        check_ending(path)
-    except InvalidInput as error:
-        raise misuse(f"--report: {error}") from None
+    report: Path | None = option("FILE", "Write a report (.html, .json or .txt).")
+    force: ForceOption = False
+
+    def check_report(self) -> None:
+        """Refuse a name of a report that does not say what to write."""
+        from undertow.reporting.report import check_ending
+
+        try:
+            if self.report is not None:
+                check_ending(self.report)
+        except InvalidInput as error:
+            raise misuse(f"--report: {error}") from None
 
 
 def _real(path: Path) -> Path:

@@ -2,15 +2,15 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.cli.commands import command, option
-from undertow.cli.data_options import DataArgument
 from undertow.cli.files import check_written, write_text
 from undertow.cli.fit_gaussian import GaussianFit, fit_gaussian
 from undertow.cli.options import (
+    DataArgument,
     ForceOption,
     JsonOption,
     LengthOption,
@@ -238,9 +238,4 @@ def _order(chain: "FittedChain") -> dict[str, Any]:
         test = chain.order_test()
     except NotSupported as reason:
         return {"statistic": None, "degrees": None, "p_value": None, "words": str(reason)}
-    return {
-        "statistic": test.statistic,
-        "degrees": test.degrees,
-        "p_value": test.p_value,
-        "words": test.words(),
-    }
+    return {**asdict(test), "words": test.words()}

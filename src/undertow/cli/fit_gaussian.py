@@ -1,6 +1,7 @@
 """``undertow fit --columns``: jointly Gaussian records from the rows of a table."""
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["GaussianFit", "fit_gaussian"]
 
 
+@dataclass(frozen=True, slots=True)
 class GaussianFit:
     """A Gaussian model, the columns it came from, and how many rows were used and left out."""
 
-    def __init__(
-        self, model: "MultivariateGaussian", columns: list[str], rows: int, missing: int
-    ) -> None:
-        """Keep what is told."""
-        self.model, self.columns, self.rows, self.missing = model, columns, rows, missing
+    model: "MultivariateGaussian"
+    columns: list[str]
+    rows: int
+    missing: int
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""

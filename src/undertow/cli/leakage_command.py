@@ -5,15 +5,7 @@ from typing import TYPE_CHECKING
 from undertow.cli.commands import command, option
 from undertow.cli.local_options import read_flips
 from undertow.cli.options import AgainstText, JsonOption, ModelText, QueryText, Unit, misuse
-from undertow.cli.output import (
-    answer,
-    interval,
-    leakage_fields,
-    meaning,
-    query_words,
-    show,
-    waiting,
-)
+from undertow.cli.output import answer, interval, leakage_fields, meaning, show, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +28,7 @@ def leakage(
     scale: float | None = option("B", "Laplace scale of a noisy answer."),
     flips: str | None = option(
         "RHO[,RHO]",
-        "The series, each record flipped with this chance, or one for each of two states.",
+        "The series, each record flipped with this probability, or one for each of two states.",
     ),
     effort: int | None = option("N", "For --flips of many states: more narrows the interval."),
     as_json: JsonOption = False,
@@ -89,7 +81,7 @@ def _question(
     if flips is not None:
         return lambda model: read_flips(flips, model)
     if epsilon is not None:
-        return lambda _: PureDP(epsilon, "record" if unit is None else unit.value)
+        return lambda _: PureDP(epsilon, unit or "record")
     if scale is None:
         raise misuse("a noisy answer needs --scale, the scale of its Laplace noise")
     return lambda model: Laplace(query.read(model), scale)
@@ -108,11 +100,11 @@ def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "
 
     if isinstance(mechanism, RandomizedResponse):
         rates = dict.fromkeys(f"{1 - kept:g}" for kept in mechanism.matrix.diagonal())
-        asked = f"the whole series, each record flipped with chance {' or '.join(rates)}"
+        asked = f"the whole series, each record flipped with probability {' or '.join(rates)}"
     elif isinstance(mechanism, PureDP):
         asked = f"any {mechanism.epsilon:g}-DP algorithm, one {mechanism.unit} replaced"
     else:
-        asked = f"{query_words(mechanism.query)}, Laplace noise of scale {mechanism.scale:g}"
+        asked = f"{mechanism.query.words()}, Laplace noise of scale {mechanism.scale:g}"
     rows = [
         ("question", asked),
         ("model", model.describe()),

@@ -29,7 +29,6 @@ from undertow.cli.output import (
 from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
-    from undertow.certificate import Leakage
     from undertow.ledger.book import Ledger
     from undertow.ledger.rules import Entry
 
@@ -94,8 +93,8 @@ def create(
             dataset,
             described,
             limit,
-            against="any" if against is None else against.value,
-            unit="record" if unit is None else unit.value,
+            against=against or "any",
+            unit=unit or "record",
             key=key,
         )
     fields = _terms(book)
@@ -124,7 +123,12 @@ def show_ledger(
         listed = {"entries": [_entry(entry) for entry in entries]}
         typer.echo(strict_json(_terms(book) | found | listed))
     else:
-        show("The account", [*_term_rows(book), *_state_rows(book, level, left, leak)])
+        state = [
+            ("spent", f"a DP level of {above(level)} on the most used records"),
+            ("leakage", f"{interval(leak)}, of all releases together"),
+            ("left", f"{level_words(left, book.budget)} for a release that touches every record"),
+        ]
+        show("The account", [*_term_rows(book), *state])
         if entries:
             show_table("Entries", _HEADER, [_cells(entry) for entry in entries])
 
@@ -293,14 +297,8 @@ def _refuse_second(where: str, dataset: str) -> None:
 
 
 def _terms(book: "Ledger") -> dict[str, Any]:
-    return {
-        "dataset": book.dataset,
-        "model": book.model.describe(),
-        "against": book.against,
-        "unit": book.unit,
-        "limit": book.limit,
-        "budget": book.budget,
-    }
+    same = {name: getattr(book, name) for name in ("against", "unit", "limit", "budget")}
+    return {"dataset": book.dataset, "model": book.model.describe(), **same}
 
 
 def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
@@ -316,16 +314,6 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     ]
 
 
-def _state_rows(
-    book: "Ledger", level: float, left: float, leak: "Leakage"
-) -> list[tuple[str, str]]:
-    return [
-        ("spent", f"a DP level of {above(level)} on the most used records"),
-        ("leakage", f"{interval(leak)}, of all releases together"),
-        ("left", f"{level_words(left, book.budget)} for a release that touches every record"),
-    ]
-
-
 _HEADER = ("release", "level", "records", "status", "reserved (UTC)", "entry")
 
 
@@ -338,13 +326,6 @@ def _cells(entry: "Entry") -> list[str]:
 
 
 def _entry(entry: "Entry") -> dict[str, Any]:
-    return {
-        "release_id": entry.release_id,
-        **entry.body(),
-        "status": entry.status,
-        "begun": entry.begun,
-        "at": entry.at,
-        "made": entry.made,
-        "why": entry.why,
-        "hash": entry.hash,
-    }
+    became = ("status", "begun", "at", "made", "why", "hash")
+    named = {"release_id": entry.release_id, **entry.body()}
+    return named | {name: getattr(entry, name) for name in became}

@@ -3,31 +3,31 @@
 import gzip
 import io
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from undertow.cli.commands import option
-from undertow.cli.files import check_output, check_report
+from undertow.cli.files import ReportFiles, check_output
 from undertow.cli.local_drafts import check_folder
-from undertow.cli.options import ForceOption, ReportOption, figure_kind, misuse
-from undertow.data.watching import seen
-from undertow.errors import InvalidInput, UndertowError
+from undertow.cli.options import figure_kind, misuse
+from undertow.data.watching import Seen
+from undertow.errors import UndertowError
 
-__all__ = ["FlippedFiles", "RedactedFiles", "Watch", "formulas", "table_bytes"]
+__all__ = ["CHANGED", "FlippedFiles", "RedactedFiles", "formulas", "table_bytes", "unchanged"]
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class FlippedFiles:
+class FlippedFiles(ReportFiles):
     """Where a randomised series and its report go."""
 
     output: Path | None = option(
         "FILE", "Write the randomised series there (.csv, .csv.gz or .parquet)."
     )
-    report: ReportOption = None
-    force: ForceOption = False
 
     def __post_init__(self) -> None:
         """Refuse names that do not say what to write."""
@@ -40,7 +40,7 @@ class FlippedFiles:
             raise misuse(
                 f"--output needs a name in {', '.join(TABLES)}; found {self.output.name!r}"
             )
-        check_report(self.report)
+        self.check_report()
 
     def roles(self) -> dict[str, Path]:
         """Return the files that will be written, by what they are and how they are written."""
@@ -89,30 +89,22 @@ class RedactedFiles(FlippedFiles):
             check_drawing()
 
 
-class Watch:
-    """Notices that a file was changed or replaced since it was first looked at.
+CHANGED = (
+    "changed while it was read; nothing was written or spent: run the command again when the file "
+    "is complete"
+)
+"""What is said of a table that is no longer the one that was there."""
 
-    What seems wrong with a table may be the change: inside ``with watch:`` that is said instead.
-    """
 
-    def __init__(self, path: Path) -> None:
-        self._seen = seen(path)
-
-    def __enter__(self) -> "Watch":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Refuse a file that changed, before any other refusal."""
-        if kind is None or issubclass(kind, UndertowError):
-            self.check()
-
-    def check(self) -> None:
-        """Refuse a file that is no longer the one that was there."""
-        if not self._seen.unchanged():
-            raise InvalidInput(
-                f"{self._seen.path} changed while it was read; nothing was written or spent: run "
-                "the command again when the file is complete"
-            )
+@contextmanager
+def unchanged(before: Seen) -> Iterator[None]:
+    """Refuse a file that changed, before any other refusal: what seems wrong may be the change."""
+    try:
+        yield
+    except UndertowError:
+        before.check(CHANGED)
+        raise
+    before.check(CHANGED)
 
 
 _FORMULA, _NUMBER = r"^[=+\-@\t\r]", r"^[+\-]?[0-9.]+([eE][+\-]?[0-9]+)?$"

@@ -94,16 +94,18 @@ class LocalText:
 
 
 def read_flips(text: str, model: "AnyModel") -> "RandomizedResponse":
-    """Return the flips that were typed: one chance for all states, or one for each of two."""
+    """Return the flips that were typed: one probability for all states, or one for each of two."""
     from undertow.channels import RandomizedResponse
     from undertow.errors import NotSupported
 
-    chances = numbers(text, "--flips")
-    if len(chances) == 2:
-        return RandomizedResponse.binary(*chances)
-    if len(chances) != 1:
-        raise misuse(f"--flips needs one chance, or one for each of two states; found {text!r}")
+    probabilities = numbers(text, "--flips")
+    if len(probabilities) == 2:
+        return RandomizedResponse.binary(*probabilities)
+    if len(probabilities) != 1:
+        raise misuse(
+            f"--flips needs one probability, or one for each of two states; found {text!r}"
+        )
     states = len(model.states)
     if not states:
         raise NotSupported("the model names no states, so there is nothing to flip to")
-    return RandomizedResponse.symmetric(states, chances[0])
+    return RandomizedResponse.symmetric(states, probabilities[0])

@@ -15,17 +15,19 @@ import typer
 
 from undertow.accounting import Foretold, foretell, released, reserve
 from undertow.cli.data_options import TableText
-from undertow.cli.files import check_output, keep_off
+from undertow.cli.files import check_output
 from undertow.cli.local_drafts import Drafts, abandoned, clear, digest, name_of
-from undertow.cli.local_files import FlippedFiles, RedactedFiles, Watch, formulas, table_bytes
-from undertow.cli.local_options import RecordsText
-from undertow.cli.local_output import (
-    counted_words,
-    measure_rows,
-    uncovered,
-    verb_of,
+from undertow.cli.local_files import (
+    CHANGED,
+    FlippedFiles,
+    RedactedFiles,
+    formulas,
+    table_bytes,
+    unchanged,
 )
-from undertow.cli.options import AccountText, PlanText, figure_kind
+from undertow.cli.local_options import RecordsText
+from undertow.cli.local_output import counted_words, measure_rows, uncovered, verb_of
+from undertow.cli.options import ReleaseText, figure_kind
 from undertow.cli.output import (
     UNACCOUNTED,
     adversary_fields,
@@ -36,11 +38,11 @@ from undertow.cli.output import (
     strict_json,
     waiting,
 )
+from undertow.data.watching import seen
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.sanitizing import PreparedSeries, draw, prepare
 
 if TYPE_CHECKING:
-    from undertow.data.table import Shape
     from undertow.ledger.book import Ledger, Reservation
     from undertow.plan import Plan
 
@@ -59,69 +61,59 @@ class Task:
     """A series to randomise: what is read, by which plan, and where it goes."""
 
     verb: str
-    data: Path
-    plan: PlanText
     reading: TableText
     records: RecordsText
-    account: AccountText
     places: FlippedFiles | RedactedFiles
-    source: str | None = None
+    told: ReleaseText
 
-    def run(self, *, dry_run: bool, as_json: bool) -> None:
+    def run(self) -> None:
         """Carry the task out, or say what it would do; nothing is half done."""
-        keep_off(self.places.named(), [self.data, self.plan.plan, *self.account.files()])
+        self.told.keep_off(self.places.named())
         plan = self._plan()
         with waiting("reading the data"):
-            watch, book = Watch(self.data), self.account.open()
-            with watch:
+            before, book = seen(self.told.data), self.told.open()
+            with unchanged(before):
                 self.places.check(free=book is None)
-                ready = self._prepared(plan, book)
-                shape = ready.table.shape()
-            asked = None
-            if book is not None and ready.entry is not None:
-                asked = foretell(ready.entry, book)
-                if not asked.recorded:
-                    self.places.check()
-        if dry_run or self.places.output is None:
+                ready = prepare(
+                    plan, self.reading.read(self.told.data), book, strict=self.records.strict,
+                    foreign=self.records.read(plan.states), release_id=self.told.release_id,
+                )  # fmt: skip
+            asked = foretell(ready.entry, book)
+            if asked is not None and not asked.recorded:
+                self.places.check()
+        if self.told.dry_run or self.places.output is None:
             if asked is not None and asked.recorded:
                 self._check_published(asked)
-            _tell_intent(self, plan, shape, asked, dry_run=dry_run, as_json=as_json)
+            _tell_intent(self, ready, asked)
             return
         made = None
         with waiting("randomising the records"):
-            watch.check()
+            before.check(CHANGED)
             if book is not None and ready.entry is not None:
                 made = reserve(ready.entry, ready.table, book)
         if made is not None and made.result is not None:
             with waiting("writing"):
                 result = self._publish_again(made.release_id, made.entry_hash, made.result)
         else:
-            result = self._randomise(ready, shape, book, made)
+            result = self._randomise(ready, book, made)
         if book is None:
             say(f"warning: {UNACCOUNTED}")
         left = None if book is None or self.verb == "redact" else book.left(ready.table.scope())
-        _tell(self, plan, shape, made, result, left, as_json=as_json)
+        _tell(self, ready, made, result, left)
 
     def _plan(self) -> "Plan[Any]":
         """Return the plan, if it is for this command."""
-        plan = self.plan.read()
+        plan = self.told.read_plan()
         if verb_of(plan) != self.verb:
             raise NotSupported(
-                f"the plan file {self.plan.plan} {_DOES[verb_of(plan)]}; use it with 'undertow "
+                f"the plan file {self.told.plan} {_DOES[verb_of(plan)]}; use it with 'undertow "
                 f"{verb_of(plan)}'"
             )
         return plan
 
-    def _prepared(self, plan: "Plan[Any]", book: "Ledger | None") -> PreparedSeries:
-        return prepare(
-            plan, self.reading.read(self.data), book, foreign=self.records.read(plan.states),
-            strict=self.records.strict, release_id=self.account.release_id,
-        )  # fmt: skip
-
     def _randomise(
-        self, ready: PreparedSeries, shape: "Shape", book: "Ledger | None",
-        made: "Reservation | None",
-    ) -> dict[str, Any]:  # fmt: skip
+        self, ready: PreparedSeries, book: "Ledger | None", made: "Reservation | None"
+    ) -> dict[str, Any]:
         """Draw, write everything, record the release, and only then give the files their names.
 
         Drafts of an earlier run that was not recorded are removed before anything is drawn.
@@ -134,7 +126,7 @@ class Task:
         with waiting("writing"), Drafts(name, places.force) as drafts:
             hashes = {}
             try:
-                for role, path, content in self._contents(ready, frame, shape, made):
+                for role, path, content in self._contents(ready, frame, made):
                     hashes[role] = drafts.write(path, content)
                 drafts.settle()
             except InvalidInput as error:
@@ -154,7 +146,7 @@ class Task:
         return result
 
     def _contents(
-        self, ready: PreparedSeries, frame: Any, shape: "Shape", made: "Reservation | None"
+        self, ready: PreparedSeries, frame: Any, made: "Reservation | None"
     ) -> Iterator[tuple[str, Path, bytes]]:
         """Yield the files, by what they are, and what they hold."""
         for role, path in self.places.roles().items():
@@ -163,19 +155,17 @@ class Task:
             elif role.startswith("figure"):
                 yield role, path, _figure(ready.plan, frame, self.reading, path)
             else:
-                yield role, path, self._report(ready.plan, shape, made, path)
+                yield role, path, self._report(ready, made, path)
 
-    def _report(
-        self, plan: "Plan[Any]", shape: "Shape", made: "Reservation | None", path: Path
-    ) -> bytes:
+    def _report(self, ready: PreparedSeries, made: "Reservation | None", path: Path) -> bytes:
         from undertow.reporting.report import SeriesReport
         from undertow.reporting.series import SeriesFacts
 
         facts = SeriesFacts(
-            plan, shape.rows, shape.persons, source=self.source,
+            ready.plan, ready.shape.rows, ready.shape.persons, source=self.told.source,
             release_id=None if made is None else made.release_id,
             entry=None if made is None else made.entry_hash,
-            foreign=counted_words(self.records.read(plan.states)),
+            foreign=counted_words(self.records.read(ready.plan.states)),
         )  # fmt: skip
         return SeriesReport(facts).content(path)
 
@@ -257,12 +247,13 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableText, path: Path) -> by
     return figure_bytes(drawn, figure_kind(path))
 
 
-def _facts(task: Task, plan: "Plan[Any]", shape: "Shape") -> dict[str, Any]:
+def _facts(task: Task, ready: PreparedSeries) -> dict[str, Any]:
+    plan = ready.plan
     counted = task.records.read(plan.states)
     return {
         "question": plan.query.words(),
-        "records": shape.rows,
-        "persons": shape.persons,
+        "records": ready.shape.rows,
+        "persons": ready.shape.persons,
         "foreign": None if task.records.strict else str(counted),
         "foreign_words": counted_words(counted) or None,
         "promise": plan.guarantee(),
@@ -276,27 +267,28 @@ def _facts(task: Task, plan: "Plan[Any]", shape: "Shape") -> dict[str, Any]:
     }
 
 
-def _rows(task: Task, plan: "Plan[Any]", shape: "Shape") -> list[tuple[str, str]]:
+def _rows(task: Task, ready: PreparedSeries) -> list[tuple[str, str]]:
     from undertow.reporting import scope
 
+    plan = ready.plan
     counted = counted_words(task.records.read(plan.states))
     return [
         ("question", plan.query.words()),
-        ("records", scope.records(shape.rows, shape.persons)),
+        ("records", scope.records(ready.shape.rows, ready.shape.persons)),
         ("foreign", counted or "refused by their row, which depends on the records"),
         *measure_rows(plan),
-        ("promise", plan.guarantee()),
+        ("guarantee", plan.guarantee()),
         *uncovered(plan),
     ]
 
 
 def _tell(
-    task: Task, plan: "Plan[Any]", shape: "Shape", made: "Reservation | None",
-    result: Mapping[str, Any], left: float | None, *, as_json: bool,
+    task: Task, ready: PreparedSeries, made: "Reservation | None", result: Mapping[str, Any],
+    left: float | None,
 ) -> None:  # fmt: skip
     again = made is not None and made.result is not None
     when = None if made is None else made.made
-    if as_json:
+    if task.told.as_json:
         recorded = {
             "recorded_earlier": again,
             "made": when,
@@ -305,9 +297,9 @@ def _tell(
             "sha256": None if made is None else result.get("sha256"),
             "left": left,
         }
-        typer.echo(strict_json(_facts(task, plan, shape) | recorded))
+        typer.echo(strict_json(_facts(task, ready) | recorded))
         return
-    rows = _rows(task, plan, shape)
+    rows = _rows(task, ready)
     if made is not None:
         rows += [("release", made.release_id), ("entry", made.entry_hash)]
     if again:
@@ -319,11 +311,8 @@ def _tell(
     show(_TITLES[task.verb], [*rows, ("written to", written)])
 
 
-def _tell_intent(
-    task: Task, plan: "Plan[Any]", shape: "Shape", asked: Foretold | None, *,
-    dry_run: bool, as_json: bool,
-) -> None:  # fmt: skip
-    if as_json:
+def _tell_intent(task: Task, ready: PreparedSeries, asked: Foretold | None) -> None:
+    if task.told.as_json:
         told = {
             "dry_run": True,
             "release_id": None if asked is None else asked.entry.release_id,
@@ -332,7 +321,7 @@ def _tell_intent(
             "left": None if asked is None else asked.left,
             "left_after": None if asked is None else asked.left_after,
         }
-        typer.echo(strict_json(_facts(task, plan, shape) | told))
+        typer.echo(strict_json(_facts(task, ready) | told))
         return
     written = ", ".join(map(str, task.places.named())) or "nothing; name --output"
     spending = [("spends", "there is no ledger: nothing is accounted")]
@@ -340,12 +329,8 @@ def _tell_intent(
         spending = spend_rows(
             asked, "nothing more: it was recorded by an earlier run, whose outputs are published"
         )
-    why = "dry run" if dry_run else "no --output"
+    why = "dry run" if task.told.dry_run else "no --output"
     show(
         f"What {task.verb} would do ({why}: nothing was drawn, recorded or written)",
-        [
-            *_rows(task, plan, shape),
-            *spending,
-            ("writes", written),
-        ],
+        [*_rows(task, ready), *spending, ("writes", written)],
     )

@@ -5,7 +5,6 @@ exit code 2. Text that reads well and says something impossible is refused by th
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +16,7 @@ from undertow.cli.output import say
 from undertow.rounding import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from undertow.adversaries import Against
     from undertow.ledger.book import Ledger
@@ -26,11 +25,10 @@ if TYPE_CHECKING:
     from undertow.queries import AnyQuery, Count, State
 
 __all__ = [
-    "AccountText",
     "AgainstOption",
     "AgainstText",
     "ConfidenceOption",
-    "DryRunOption",
+    "DataArgument",
     "ForceOption",
     "JsonOption",
     "KeyOption",
@@ -38,12 +36,9 @@ __all__ = [
     "LimitText",
     "ModelOption",
     "ModelText",
-    "Named",
     "PlanOption",
-    "PlanText",
     "QueryText",
-    "ReportOption",
-    "SourceOption",
+    "ReleaseText",
     "Unit",
     "figure_kind",
     "find_state",
@@ -57,29 +52,16 @@ __all__ = [
 ]
 
 
-class Named(StrEnum):
-    """The adversaries that have a name."""
+Unit = Literal["record", "person"]
+"""What is protected."""
 
-    any = "any"
-    ignorant = "ignorant"
-    informed = "informed"
-
-
-class Unit(StrEnum):
-    """What is protected."""
-
-    record = "record"
-    person = "person"
-
-
+DataArgument = Annotated[
+    Path, typer.Argument(metavar="DATA", help="A table: .csv, .csv.gz or .parquet.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 ConfidenceOption = Annotated[
-    float, typer.Option("--confidence", metavar="P", help="The chance that an interval holds.")
-]
-DryRunOption = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Say what would be promised, spent and written; draw nothing."),
+    float, typer.Option("--confidence", metavar="P", help="The probability that an interval holds.")
 ]
 ModelOption = Annotated[
     Path | None,
@@ -94,23 +76,13 @@ LengthOption = Annotated[
     typer.Option("--length", metavar="N", help="Records in a series; by default any number."),
 ]
 AgainstOption = Annotated[
-    Named | None,
+    Literal["any", "ignorant", "informed"] | None,
     typer.Option(
-        "--against",
-        help="What the attacker knows: any records (default), none of the others, or all.",
-        show_choices=True,
+        help="What the attacker knows: any records (default), none of the others, or all."
     ),
 ]
 PlanOption = Annotated[
     Path, typer.Option("--plan", metavar="FILE", help="What 'undertow plan --output' wrote.")
-]
-ReportOption = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Write a report (.html, .json or .txt)."),
-]
-SourceOption = Annotated[
-    str | None,
-    typer.Option("--source", metavar="TEXT", help="Where the model came from, for the report."),
 ]
 KeyOption = Annotated[
     Path | None,
@@ -265,38 +237,32 @@ class AgainstText:
         if self.target is None:
             if self.known is not None:
                 raise misuse("--known needs --target, the record that the attacker wants")
-            return "any" if self.against is None else self.against.value
+            return self.against or "any"
         if self.against is not None:
             raise misuse("--target names one attacker; leave --against out")
         return Adversary(self.target, read_records(self.known, "--known") if self.known else [])
 
 
 @dataclass(frozen=True, slots=True)
-class PlanText:
-    """The plan's file, and whose signatures are accepted."""
+class ReleaseText:
+    """What every release is told: the table, the plan, the account to spend from."""
 
+    data: DataArgument
     plan: PlanOption
     trust: list[str] | None = option(
         "KEY", "Accept only a plan that this public key (or file) signed."
     )
-
-    def read(self) -> "Plan[Any]":
-        """Return the plan."""
-        from undertow.cli.files import read_plan, read_trusted
-
-        return read_plan(self.plan, read_trusted(self.trust))
-
-
-@dataclass(frozen=True, slots=True)
-class AccountText:
-    """The ledger as it was typed."""
-
     ledger: str | None = option("LEDGER", "The account to spend from: a file or URL")
     dataset: str | None = option("NAME", "... and the data set in it.")
     key: KeyOption = None
     release_id: str | None = option(
         "ID", "Its name; by default it follows from the asking.", name="--id"
     )
+    source: str | None = option("TEXT", "Where the model came from, for the report.")
+    dry_run: bool = option(
+        None, "Say what would be guaranteed, spent and written; draw nothing.", False
+    )
+    as_json: JsonOption = False
 
     def __post_init__(self) -> None:
         """Refuse half an account."""
@@ -305,9 +271,17 @@ class AccountText:
         if self.release_id is not None and self.ledger is None:
             raise misuse("--id goes with --ledger, where releases have names")
 
-    def files(self) -> list[Path]:
-        """Return the file of the ledger, none without one."""
-        return [] if self.ledger is None else [Path(self.ledger)]
+    def read_plan(self) -> "Plan[Any]":
+        """Return the plan, if somebody who is trusted signed it."""
+        from undertow.cli.files import read_plan, read_trusted
+
+        return read_plan(self.plan, read_trusted(self.trust))
+
+    def keep_off(self, places: "Sequence[Path]") -> None:
+        """Refuse to write over the table, the plan or the ledger."""
+        from undertow.cli.files import keep_off
+
+        keep_off(places, [self.data, self.plan, *([Path(self.ledger)] if self.ledger else [])])
 
     def open(self) -> "Ledger | None":
         """Return the account, None if nothing is accounted."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from undertow.accounting import Foretold
     from undertow.adversaries import Against
     from undertow.certificate import Leakage
-    from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
     "UNACCOUNTED",
@@ -34,7 +33,6 @@ __all__ = [
     "level_words",
     "meaning",
     "odds",
-    "query_words",
     "refusals",
     "say",
     "show",
@@ -138,11 +136,6 @@ def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
     show_table(title, None, rows)
 
 
-def query_words(query: "AnyQuery | LocalQuery") -> str:
-    """Return what is asked, in words."""
-    return query.words()
-
-
 @contextmanager
 def refusals(as_json: bool) -> Iterator[None]:
     """Turn a refusal into one line on stderr, with ``--json`` also an object, and exit code 1.
@@ -170,7 +163,8 @@ def say(message: str) -> None:
 @contextmanager
 def _told_warnings() -> Iterator[None]:
     """Print the library's warnings as lines of their own; those of others stay as they are."""
-    kinds = [kind for kind in vars(errors).values() if _warns(kind)]
+    named = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    kinds = [kind for kind in named if issubclass(kind, Warning)]
     with warnings.catch_warnings():
         shown = warnings.showwarning
 
@@ -186,10 +180,6 @@ def _told_warnings() -> Iterator[None]:
             warnings.simplefilter("always", kind)
         warnings.showwarning = show_warning
         yield
-
-
-def _warns(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Warning)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``undertow plan``: the least noise for a promise, as a plan that can be stored."""
+"""``undertow plan``: the least noise for a guarantee, as a plan that can be stored."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +17,7 @@ from undertow.cli.options import (
     LimitText,
     ModelText,
     QueryText,
+    Unit,
     find_state,
     misuse,
     read_records,
@@ -53,7 +54,7 @@ def plan(
         "Proved for whole series, for one window of each, or for any windows and groups.",
         "series",
     ),
-    unit: Literal["record", "person"] = option(
+    unit: Unit = option(
         None, "What is protected: one record, or all records of a person.", "record"
     ),
     output: Path | None = option("FILE", "Write the plan there."),
@@ -123,7 +124,7 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
     from undertow.reporting.scope import proved_for
 
-    promise, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
+    guarantee, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
     local = is_local(plan)
     basis = "" if is_certified(plan) else " (as published; the leakage below is certified)"
     return [
@@ -131,7 +132,7 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
         ("model", plan.model.describe()),
         ("method", plan.method + basis),
         *(local_rows(plan) if local else _noise_rows(plan)),
-        ("promise", promise),
+        ("guarantee", guarantee),
         *([] if local else [("proved for", proved_for(plan.leakage, plan.length))]),
         *uncovered(plan),
         ("assumes", "; ".join(plan.leakage.assumptions) or "nothing"),
@@ -150,8 +151,8 @@ def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
 
 def _shape(local: LocalText, covers: str, unit: str) -> dict[str, Any]:
     """Return what calibrate is told about the shapes of data and the unit, if it is told."""
-    asked = {"covers": str(covers)} if covers != "series" else {}
-    asked |= {"unit": str(unit)} if unit != "record" else {}
+    told = (("covers", covers, "series"), ("unit", unit, "record"))
+    asked = {name: given for name, given, usual in told if given != usual}
     if local.asked and asked:
         raise misuse(f"--{next(iter(asked))} goes with a curator's question, not with a series")
     return asked

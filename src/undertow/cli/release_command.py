@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from undertow.cli.commands import command
-from undertow.cli.data_options import DataArgument, DataText
-from undertow.cli.files import keep_off
-from undertow.cli.options import AccountText, DryRunOption, JsonOption, PlanText, SourceOption
+from undertow.cli.data_options import DataText
+from undertow.cli.options import ReleaseText
 from undertow.cli.output import (
     UNACCOUNTED,
     above,
     answer,
     level_words,
-    query_words,
     say,
     show,
     spend_rows,
@@ -32,16 +30,7 @@ __all__ = ["release"]
 
 
 @command
-def release(
-    data: DataArgument,
-    plan: PlanText,
-    reading: DataText,
-    account: AccountText,
-    places: AnswerFiles,
-    source: SourceOption = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
+def release(reading: DataText, places: AnswerFiles, told: ReleaseText) -> None:
     """The private answer of a plan on a table, accounted in a ledger.
 
     The DP level is reserved before noise is drawn, and the answer is recorded before it is shown.
@@ -56,31 +45,29 @@ def release(
         --ledger year.db --dataset w25 --dry-run
       undertow release cohort.vcf.gz --plan families.json --locus 22:16050075
     """
-    keep_off(places.named(), [data, plan.plan, *account.files()])
+    told.keep_off(places.named())
     from undertow.accounting import foretell
     from undertow.releasing import carry_out, prepare
 
-    found = plan.read()
+    found = told.read_plan()
     with waiting("reading the data"):
-        book, table = account.open(), reading.read_for(data, found)
-        ready = prepare(found, table, book, release_id=account.release_id)
-        asked = None
-        if book is not None and ready.entry is not None:
-            asked = foretell(ready.entry, book)
+        book, table = told.open(), reading.read_for(told.data, found)
+        ready = prepare(found, table, book, release_id=told.release_id)
+        asked = foretell(ready.entry, book)
         places.check(recorded=asked is not None and asked.recorded)
-    if dry_run:
-        _tell_intent(ready, asked, places, as_json)
+    if told.dry_run:
+        _tell_intent(ready, asked, places, told.as_json)
         return
     with waiting("releasing"):
-        out = carry_out(ready, book, source=source)
-        told = out.report()
+        out = carry_out(ready, book, source=told.source)
+        report = out.report()
     places.write(out, accounted=book is not None)
     if book is None:
         say(f"warning: {UNACCOUNTED}")
     answer(
-        published(told),
-        lambda: _tell(told, places, None if book is None else book.left(table.scope())),
-        as_json=as_json,
+        published(report),
+        lambda: _tell(report, places, None if book is None else book.left(table.scope())),
+        as_json=told.as_json,
     )
 
 
@@ -90,7 +77,7 @@ def _tell_intent(
     from undertow.reporting import scope
 
     files = [str(path) for path in places.named()]
-    question, shape, window = query_words(ready.plan.query), ready.shape, ready.table.bounds()
+    question, shape, window = ready.plan.query.words(), ready.shape, ready.table.bounds()
     if as_json:
         fields = {
             "dry_run": True,
@@ -146,7 +133,7 @@ def _tell(told: "Report", places: AnswerFiles, left: float | None) -> None:
         rows += [("answer", "see the table"), ("error bars", f"hold all together {sure}")]
     release = told.facts.release
     rows += [
-        ("promise", said["promise"]["words"]),
+        ("guarantee", said["promise"]["words"]),
         ("protects", said["promise"]["unit_words"].partition(":")[0]),
         ("proved for", said["promise"]["proved_for"]),
         ("records", scope.records(said["records"], said["persons"])),

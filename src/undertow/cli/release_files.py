@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.cli.commands import option
-from undertow.cli.files import check_output, check_report, write_bytes
-from undertow.cli.options import ForceOption, ReportOption, misuse
+from undertow.cli.files import ReportFiles, check_output, write_bytes
+from undertow.cli.options import misuse
 from undertow.errors import InvalidInput
 from undertow.reporting.files import csv_bytes, strict_json
 
@@ -24,12 +24,10 @@ _PUBLISHED = (
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerFiles:
+class AnswerFiles(ReportFiles):
     """Where the answer and the report go."""
 
     output: Path | None = option("FILE", "Write the answer there (.json or .csv).")
-    report: ReportOption = None
-    force: ForceOption = False
 
     def __post_init__(self) -> None:
         """Refuse names that do not say what to write."""
@@ -37,7 +35,7 @@ class AnswerFiles:
             raise misuse("--force goes with --output or --report")
         if self.output is not None and self.output.suffix.lower() not in (".json", ".csv"):
             raise misuse(f"--output needs a name in .json or .csv; found {self.output.name!r}")
-        check_report(self.report)
+        self.check_report()
 
     def named(self) -> list[Path]:
         """Return the files that will be written."""
@@ -75,11 +73,11 @@ class AnswerFiles:
 
 
 def published(told: "Report") -> dict[str, Any]:
-    """Return the answer and its promise, as a program wants them."""
+    """Return the answer and its guarantee, as a program wants them."""
     said = told.to_dict()
-    promise = {"promise": said["promise"]["words"], "unit": said["promise"]["unit"]}
+    guarantee = {"promise": said["promise"]["words"], "unit": said["promise"]["unit"]}
     chosen = {name: said[name] for name in _PUBLISHED}
-    return {"format": "undertow-release", "version": 1} | chosen | promise
+    return {"format": "undertow-release", "version": 1} | chosen | guarantee
 
 
 def _answer(told: "Report", path: Path) -> bytes:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from undertow.cli.commands import command, option
-from undertow.cli.data_options import DataArgument, DataText
+from undertow.cli.data_options import DataText
 from undertow.cli.local_output import is_local
-from undertow.cli.options import JsonOption
+from undertow.cli.options import DataArgument, JsonOption
 from undertow.cli.output import show, strict_json, waiting
 from undertow.cli.tables import show_table
 from undertow.errors import InvalidInput

@@ -17,7 +17,7 @@ from undertow.queries import State
 if TYPE_CHECKING:
     from undertow.data.table import Data
 
-__all__ = ["Coded", "Erased", "Lookup", "Rule", "coded", "named"]
+__all__ = ["FOREIGN", "MISSING", "Coded", "Erased", "Lookup", "Rule", "coded", "named", "settled"]
 
 Numbers = npt.NDArray[Any]
 Erased = npt.NDArray[np.bool_] | None
@@ -26,7 +26,8 @@ Restore = Callable[[Sequence[State], Numbers, Erased], Any]
 """Puts outputs (their names, the number of each record, which are erased) into the old form."""
 
 _PLAIN = (str, bytes, bool, int, float)
-_FOREIGN, _MISSING = -1, -2
+FOREIGN, MISSING = -1, -2
+"""What stands for the number of a record that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,7 @@ def coded(data: "Data | Any", rule: Rule) -> Coded:
         from undertow.data.rewriting import coded_table
 
         return coded_table(data, rule)
-    if isinstance(data, np.ndarray):
-        return _array(data, rule)
-    if _library(data) in ("pandas", "polars") and hasattr(data, "to_list"):
-        return _column(data, rule)
-    return _listed(data, rule)
+    return _array(data, rule) if isinstance(data, np.ndarray) else _listed(data, rule)
 
 
 def named(names: Sequence[State], numbers: Numbers) -> list[Any]:
@@ -119,7 +116,7 @@ def _array(data: npt.NDArray[Any], rule: Rule) -> Coded:
     flat = np.asarray(np.ma.getdata(data)).reshape(-1)
     numbers = _array_numbers(flat, rule)
     if masked:
-        numbers = np.where(np.ma.getmaskarray(data).reshape(-1), _MISSING, numbers)
+        numbers = np.where(np.ma.getmaskarray(data).reshape(-1), MISSING, numbers)
     rows, width = (1, data.size) if data.ndim == 1 else data.shape
     lengths = np.full(rows, width, dtype=np.int64)
     codes = _settled(numbers, rule, lengths, many=data.ndim == 2)
@@ -144,7 +141,7 @@ def _array_numbers(flat: npt.NDArray[Any], rule: Rule) -> Numbers:
     whole = rule.plainly_numbered and flat.dtype.kind in "ui"
     if whole and flat.min() >= 0 and flat.max() < len(rule.names):
         return flat if flat.dtype == np.uint8 else flat.astype(np.int64)
-    made = np.full(flat.size, _FOREIGN, dtype=np.int64)
+    made = np.full(flat.size, FOREIGN, dtype=np.int64)
     kinds: tuple[type, ...] = {"U": (str,), "S": (bytes,)}.get(flat.dtype.kind, (bool, int, float))
     if flat.dtype.kind not in "USbuif":
         return made
@@ -152,31 +149,13 @@ def _array_numbers(flat: npt.NDArray[Any], rule: Rule) -> Numbers:
         if isinstance(name, kinds):
             made[flat == name] = place
     if flat.dtype.kind == "f":
-        made[np.isnan(flat)] = _MISSING
+        made[np.isnan(flat)] = MISSING
     return made
 
 
-def _column(data: Any, rule: Rule) -> Coded:
-    """Return a column of pandas or Polars; it is given back as one."""
-    values = data.to_list()
-    lengths = np.array([len(values)], dtype=np.int64)
-    if not values:
-        raise InvalidInput("the series has no records")
-    codes = _settled(_numbers(values, rule), rule, lengths, many=False)
-
-    def restore(names: Sequence[State], found: Numbers, erased: Erased) -> Any:
-        outputs = _shown(named(names, found), erased)
-        if _library(data) == "pandas":
-            kind = None if erased is None else object  # else None would make numbers of names
-            return type(data)(outputs, index=data.index, name=data.name, dtype=kind)
-        return type(data)(data.name, outputs)
-
-    return Coded(codes, lengths, lengths, None, restore)
-
-
 def _listed(data: Any, rule: Rule) -> Coded:
-    """Return a list of records, or a list of lists of records."""
-    kind = type(data)
+    """Return a list or a column of records, or a list of lists of records."""
+    kind, column = type(data), _is_column(data)
     if hasattr(kind, "columns") or isinstance(data, Mapping):
         raise InvalidInput(
             "records in order are required, found a table; pass Data(table, value=..., person=..., "
@@ -184,8 +163,8 @@ def _listed(data: Any, rule: Rule) -> Coded:
         )
     if isinstance(data, str | bytes | Set) or not hasattr(kind, "__iter__"):
         raise InvalidInput(f"records in order are required, found {kind.__name__}")
-    items = list(data)
-    many = bool(items) and all(_is_series(item, rule.names) for item in items)
+    items = data.to_list() if column else list(data)
+    many = not column and bool(items) and all(_is_series(item, rule.names) for item in items)
     series = [list(item) for item in items] if many else [items]
     lengths = np.array([len(one) for one in series], dtype=np.int64)
     if not lengths.sum():
@@ -194,22 +173,31 @@ def _listed(data: Any, rule: Rule) -> Coded:
     codes = _settled(_numbers(flat, rule), rule, lengths, many=many)
 
     def restore(names: Sequence[State], found: Numbers, erased: Erased) -> Any:
-        outputs, ends = _shown(named(names, found), erased), np.cumsum(lengths).tolist()
-        parts = [outputs[end - size : end] for size, end in zip(lengths, ends, strict=True)]
+        outputs = named(names, found)
+        if erased is not None:
+            gone = zip(outputs, erased.tolist(), strict=True)
+            outputs = [None if hidden else name for name, hidden in gone]
         if not many:
-            return tuple(outputs) if isinstance(data, tuple) else outputs
+            return _like(data, outputs, erased)
+        ends = np.cumsum(lengths).tolist()
+        parts = [slice(end - size, end) for size, end in zip(lengths, ends, strict=True)]
         return [
-            _like(item, part, None if erased is None else erased[end - len(part) : end])
-            for item, part, end in zip(items, parts, ends, strict=True)
+            _like(item, outputs[part], None if erased is None else erased[part])
+            for item, part in zip(items, parts, strict=True)
         ]
 
     return Coded(codes, lengths, lengths, None, restore)
 
 
 def _like(item: Any, part: list[Any], erased: Erased) -> Any:
-    """Return the outputs of one series in a list in the form that the series had."""
+    """Return the outputs of one series in the form that the series had."""
     if isinstance(item, tuple):
         return tuple(part)
+    if _is_column(item):
+        if not hasattr(item, "index"):
+            return type(item)(item.name, part)
+        kind = None if erased is None else object  # else None would make numbers of names
+        return type(item)(part, index=item.index, name=item.name, dtype=kind)
     if not isinstance(item, np.ndarray):
         return part
     if erased is None:
@@ -251,13 +239,13 @@ class Lookup:
             try:
                 place = self._known.get(record)
             except TypeError:  # it cannot be looked up
-                return _FOREIGN
+                return FOREIGN
             if place is not None:
                 return place
             unequal = isinstance(record, float | np.floating) and record != record
-            return _MISSING if unequal else _FOREIGN
+            return MISSING if unequal else FOREIGN
         none = record is None or record is np.ma.masked
-        return _MISSING if none or type(record).__name__ in ("NAType", "NaTType") else _FOREIGN
+        return MISSING if none or type(record).__name__ in ("NAType", "NaTType") else FOREIGN
 
     def settled(self, record: Any, where: str) -> int:
         """Return the number that a record counts as, or refuse it by its place."""
@@ -270,14 +258,22 @@ class Lookup:
 def _settled(
     numbers: Numbers, rule: Rule, lengths: npt.NDArray[np.int64], *, many: bool
 ) -> Numbers:
-    """Return numbers of states only: what foreign and missing records count as, or an error."""
-    if numbers.dtype == np.uint8:  # checked already
+    """Return numbers of states only: unsigned bytes are such, they were checked already."""
+    if numbers.dtype == np.uint8:
         return numbers
+    return settled(numbers, rule, lambda wrong: _where(int(np.argmax(wrong)), lengths, many))
+
+
+def settled(numbers: Numbers, rule: Rule, where: Callable[[npt.NDArray[np.bool_]], str]) -> Numbers:
+    """Return numbers of states only: what foreign and missing records count as, or an error.
+
+    ``where`` says which is the first of some records, in words.
+    """
     missing = rule.foreign if rule.missing is None else rule.missing
-    for kind, code in ((_FOREIGN, rule.foreign), (_MISSING, missing)):
+    for kind, code in ((FOREIGN, rule.foreign), (MISSING, missing)):
         wrong = numbers == kind
         if code is None and wrong.any():
-            raise rule.refusal(_where(int(np.argmax(wrong)), lengths, many))
+            raise rule.refusal(where(wrong))
         if code is not None:
             numbers = np.where(wrong, code, numbers)
     return numbers.astype(np.uint8 if numbers.max() < 256 else np.uint16)
@@ -288,12 +284,6 @@ def _where(place: int, lengths: npt.NDArray[np.int64], many: bool) -> str:
     series = int(np.searchsorted(ends, place, side="right"))
     record = place - int(ends[series] - lengths[series])
     return f"record {record} of series {series}" if many else f"record {record}"
-
-
-def _shown(outputs: list[Any], erased: Erased) -> list[Any]:
-    if erased is None:
-        return outputs
-    return [None if gone else name for name, gone in zip(outputs, erased.tolist(), strict=True)]
 
 
 def _names_array(names: Sequence[State], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -314,5 +304,7 @@ def _names_array(names: Sequence[State], dtype: np.dtype[Any]) -> npt.NDArray[An
     return cast if cast.tolist() == natural.tolist() else natural
 
 
-def _library(data: Any) -> str:
-    return type(data).__module__.partition(".")[0]
+def _is_column(data: Any) -> bool:
+    """Return whether this is a column of pandas, which has an index, or of Polars."""
+    library = type(data).__module__.partition(".")[0]
+    return library in ("pandas", "polars") and hasattr(data, "to_list")

@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow.data.objects import LARGEST, moment, number_label
-from undertow.data.sql import NUMBER, TEXT, TRUTH, Planes
+from undertow.data.sql import NUMBER, TEXT, TRUTH, Planes, no_value
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MISSING", "Column", "column_of_name", "iso", "kind_of", "part_of"]
+__all__ = ["MISSING", "Column", "column_of_name", "iso", "kind_of", "kind_of_type", "part_of"]
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Fields of a CSV file that hold no value."""
 
 _DAY = 86_400_000_000
+_KINDS = {
+    **dict.fromkeys(("String", "Categorical", "Enum"), "text"),
+    **dict.fromkeys(("Date", "Datetime"), "time"),
+    "Boolean": "truth",
+    "Null": "nothing",
+}
+"""What the values of types are that are no numbers."""
 _FORMS = ("%Y-%m-%d", "%Y-%m-%d{}%H:%M", "%Y-%m-%d{}%H:%M:%S%.f", "%Y-%m-%d{}%H:%M:%S%.f%#z")
 """How a text may write a time; the first row of a column decides for all."""
 
@@ -76,8 +83,7 @@ class Column:
             number = self.part("number")
             return {NUMBER: number, TEXT: self.part("text"), TRUTH: _truth(number, None)}
         if self.kind == "nothing":
-            kinds = {NUMBER: pl.Float64, TEXT: pl.String, TRUTH: pl.Boolean}
-            return {plane: pl.lit(None, dtype=kind) for plane, kind in kinds.items()}
+            return no_value()
         raise InvalidInput(
             f"column {self.name!r} holds values of type {self.type}; records are texts, numbers or "
             "truth values: make another column of it first"
@@ -91,9 +97,8 @@ class Column:
             return self.part("there")
         if self.kind == "nothing":
             return pl.lit(False)
-        return next(iter(self.planes().values())).is_not_null() if self.kind != "csv" else (
-            self.planes()[TEXT].is_not_null()
-        )  # fmt: skip
+        planes = self.planes()
+        return (planes[TEXT] if TEXT in planes else next(iter(planes.values()))).is_not_null()
 
     def key(self) -> "pl.Expr":
         """Return values that are equal where persons or groups are, null where there is none."""
@@ -221,23 +226,19 @@ def kind_of(name: str, dtype: Any) -> Column:
     >>> kind_of("x", pl.Int16()).kind, kind_of("x", pl.List(pl.Int8)).kind
     ('number', 'other')
     """
-    import polars as pl
-
-    kind = "other"
-    if dtype.is_integer() or dtype.is_float() or dtype.is_decimal():
-        kind = "number"
-    elif dtype in (pl.String, pl.Categorical, pl.Enum):
-        kind = "text"
-    elif dtype == pl.Boolean:
-        kind = "truth"
-    elif dtype in (pl.Date, pl.Datetime):
-        kind = "time"
-    elif dtype == pl.Null:
-        kind = "nothing"
     zoned = getattr(dtype, "time_zone", None) is not None
-    return Column(
-        name, kind, str(dtype), whole=dtype.is_integer(), day=dtype == pl.Date, zoned=zoned
-    )
+    day, whole = type(dtype).__name__ == "Date", dtype.is_integer()
+    return Column(name, kind_of_type(dtype), str(dtype), whole=whole, day=day, zoned=zoned)
+
+
+def kind_of_type(dtype: Any) -> str:
+    """Return the kind of a type of Polars or of Narwhals, which call their types alike.
+
+    >>> import polars as pl
+    >>> kind_of_type(pl.Boolean()), kind_of_type(pl.Binary())
+    ('truth', 'other')
+    """
+    return "number" if dtype.is_numeric() else _KINDS.get(type(dtype).__name__, "other")
 
 
 def _truth(number: "pl.Expr", text: "pl.Expr | None") -> "pl.Expr":

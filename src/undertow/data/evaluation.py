@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["Answers", "evaluate", "weighted"]
+__all__ = ["Answers", "domain_of", "evaluate", "weighted"]
 
 _CODE, _STEP, _N, _INSIDE = "\0code", "\0step", "\0n", "\0inside"
 _HIGH, _LOW = "\0high", "\0low"
@@ -55,10 +55,16 @@ def evaluate(data: "Data", query: AnyQuery, states: tuple[State, ...]) -> Answer
     raise NotSupported("a Python function's answer has no declared lattice; ask for a count or sum")
 
 
-def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) -> Answers:
+def domain_of(query: Count | Histogram, states: tuple[State, ...]) -> tuple[State, ...]:
+    """Return the states among which records are counted: those of the plan's model, if any."""
     domain = states or (query.states if isinstance(query, Count) else ())
     if not domain:
         raise InvalidInput("a histogram needs the states of the plan's model")
+    return domain
+
+
+def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) -> Answers:
+    domain = domain_of(query, states)
     wanted = list(range(len(domain)))
     if isinstance(query, Count):
         for state in query.states:

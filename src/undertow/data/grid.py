@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "FIRST",
     "GROUP",
     "PERSON",
     "ROW",
+    "THERE",
     "TIME",
     "WRONG",
     "Grid",
@@ -30,12 +32,14 @@ __all__ = [
 ROW, PERSON, TIME, GROUP, ABSENT = "\0row", "\0person", "\0time", "\0group", "\0absent"
 """Columns of the frame of rows: the row's number, who, when, in which group, and how many steps
 are absent after it."""
+FIRST, THERE = "\0first", "\0there"
+"""Columns of rows in order: the first row of the same person, and whether there is a record."""
 
 WRONG = ("nobody", "untimed", "twice", "off")
 """What can be wrong with a row, in the order in which it is told."""
 
 _TOTAL, _ROWS, _LENGTH, _NAMED, _SPLIT = "\0total", "\0rows", "\0length", "\0named", "\0split"
-_UNTIMED, _TIMES, _FIRST, _LAST = "\0untimed", "\0times", "\0first", "\0last"
+_UNTIMED, _TIMES, _FIRST, _LAST = "\0untimed", "\0times", "\0earliest", "\0last"
 _START, _END, _REACH, _APART = "\0start", "\0end", "\0reach", "\0apart"
 
 _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,

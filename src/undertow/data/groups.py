@@ -6,7 +6,6 @@ the same rows have the same label; what no value of the column's type can be is 
 """
 
 import datetime as dt
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow.data.columns import Column, column_of_name, iso
-from undertow.data.objects import is_missing, moment, number_label, plain, words
+from undertow.data.objects import as_float, is_missing, moment, number_label, plain, words
 from undertow.data.sql import NUMBER
 from undertow.errors import InvalidInput
 
@@ -289,13 +288,7 @@ def _rounded(column: Column) -> Callable[[Any], float]:
 
 def _float(name: Any) -> float | None:
     """Return a number as a float, whether or not it was written as a text; None if it is none."""
-    if not isinstance(name, str | int | float | Decimal | Fraction):
-        return None
-    try:
-        number = float(name)
-    except (ValueError, OverflowError):
-        return None
-    return None if math.isnan(number) else number
+    return as_float(name) if isinstance(name, str | int | float | Decimal | Fraction) else None
 
 
 def _is_whole(number: Any) -> bool:

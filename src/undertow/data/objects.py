@@ -17,6 +17,7 @@ from undertow.errors import InvalidInput
 
 __all__ = [
     "LARGEST",
+    "as_float",
     "instants",
     "is_missing",
     "keys",
@@ -70,7 +71,7 @@ def readings(
     there: list[bool] = []
     for value in values:
         texts.append(words(value) if isinstance(value, str) else None)
-        numbers.append(_float(value) if isinstance(value, _NUMBERS) else None)
+        numbers.append(as_float(value) if isinstance(value, _NUMBERS) else None)
         there.append(not is_missing(value))
     return texts, numbers, there
 
@@ -201,8 +202,12 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, np.datetime64) and bool(np.isnat(value))
 
 
-def _float(value: Any) -> float | None:
-    """Return a number as a float; NaN, and what lies beyond all floats, is none."""
+def as_float(value: Any) -> float | None:
+    """Return a number as a float; NaN, and what lies beyond all floats, is none.
+
+    >>> as_float("1.5"), as_float(math.nan), as_float(10**400)
+    (1.5, None, None)
+    """
     try:
         number = float(value)
     except (OverflowError, ValueError):

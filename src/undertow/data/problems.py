@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from undertow.data.evaluation import domain_of
 from undertow.data.grid import GROUP, ROW, WRONG
 from undertow.data.groups import look_alikes
 from undertow.data.sources import scan
 from undertow.data.sql import TEXT
-from undertow.errors import InvalidInput
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum
 
 if TYPE_CHECKING:
@@ -145,9 +145,7 @@ def _of_values(
     column = data.value
     made: list[tuple[str | None, str, pl.Expr]] = [(column, "is missing", ~record.there)]
     if isinstance(query, Count | Histogram):
-        domain = states or (query.states if isinstance(query, Count) else ())
-        if not domain:
-            raise InvalidInput("a histogram needs the states of the plan's model")
+        domain = domain_of(query, states)
         code = record.positions(domain, named=bool(states))
         foreign = record.there & code.is_null()
         near = foreign & _looks_like(record, domain)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.data.codes import Coded, Erased, Numbers, Rule
+from undertow.data.codes import FOREIGN, MISSING, Coded, Erased, Numbers, Rule, settled
 from undertow.data.columns import Column, column_of_name, part_of
-from undertow.data.grid import GROUP, PERSON, ROW, TIME
+from undertow.data.grid import FIRST, GROUP, PERSON, ROW, THERE, TIME
 from undertow.errors import InvalidInput, NotSupported
 from undertow.queries import State
 
@@ -21,7 +21,7 @@ __all__ = ["ERASED", "coded_table", "column_of", "is_frame"]
 ERASED = "erased"
 """The column that says which records of a redacted table are erased."""
 
-_CODE, _THERE, _FIRST = "\0code", "\0there", "\0first"
+_CODE = "\0code"
 
 
 def is_frame(data: Any) -> bool:
@@ -56,7 +56,7 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
     """
     import polars as pl
 
-    grid, record = data.grid, data.record
+    grid = data.grid
     if grid.fill:
         raise NotSupported(
             "absent steps that count as records have no row to write their output to; add the "
@@ -65,25 +65,18 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
     kept = _kept(data)
     title = _title(data, kept)
     made = [
-        record.positions(rule.names, named=True).alias(_CODE),
-        record.there.alias(_THERE),
+        data.record.positions(rule.names, named=True).alias(_CODE),
         *(
             column_of_name(name).alias(part_of(name, "kept"))
             for name in kept
             if data.source.columns[name].kind != "objects"
         ),
     ]
-    rows = grid.windowed(data.rows(*made, numbered=True)).drop_nulls(GROUP)
-    first = pl.col(ROW).min().over(PERSON).alias(_FIRST)
-    order = [ROW] if grid.time is None else [TIME, ROW]
-    facts, found = data.source.collect(
-        grid.facts(data.rows()), rows.with_columns(first).sort(_FIRST, *order)
-    )
-    data.checked(facts)
+    _, found = data.in_order(*made, grouped=True)
     if not found.height:
         raise InvalidInput("there are no records")
     codes = _codes(data, found, rule)
-    begins = np.flatnonzero(np.diff(found[_FIRST].to_numpy(), prepend=-1))
+    begins = np.flatnonzero(np.diff(found[FIRST].to_numpy(), prepend=-1))
     lengths = np.diff(np.append(begins, found.height))
     spans, places = lengths, None
     if grid.step is not None:
@@ -121,16 +114,11 @@ def _title(data: "Data", kept: Sequence[str]) -> str:
 
 def _codes(data: "Data", found: "pl.DataFrame", rule: Rule) -> Numbers:
     """Return the number of each record, or refuse the first that has none, by its row."""
-    codes = found[_CODE].fill_null(-1).to_numpy().astype(np.int64)
-    without, there = codes < 0, found[_THERE].to_numpy()
-    missing = rule.foreign if rule.missing is None else rule.missing
-    for wrong, code in ((without & there, rule.foreign), (without & ~there, missing)):
-        if code is not None:
-            codes = np.where(wrong, code, codes)
-        elif wrong.any():
-            row = int(found[ROW].to_numpy()[wrong].min())
-            raise rule.refusal(f"row {row} of {data.record.words}")
-    return codes.astype(np.uint8 if codes.max() < 256 else np.uint16)
+    rows, codes = found[ROW].to_numpy(), found[_CODE].fill_null(-1).to_numpy().astype(np.int64)
+    none = np.where(found[THERE].to_numpy(), FOREIGN, MISSING)  # (rows,)
+    numbers = np.where(codes < 0, none, codes)
+    words = data.record.words
+    return settled(numbers, rule, lambda wrong: f"row {int(rows[wrong].min())} of {words}")
 
 
 def _given(column: Column, name: str, found: "pl.DataFrame", data: "Data") -> "pl.Series":

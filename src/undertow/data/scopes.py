@@ -5,11 +5,12 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
+from undertow.data.columns import iso
 from undertow.errors import InvalidInput
 from undertow.numerics import check_count
 
@@ -218,13 +219,8 @@ def _folded(text: str) -> str:
 
 def _dates(moments: list[int]) -> list[str]:
     """Return microseconds since 1970 as days, or as times where one of them is not midnight."""
-    try:
-        times = [datetime(1970, 1, 1) + timedelta(microseconds=moment) for moment in moments]
-    except OverflowError:  # before the year 1 or beyond 9999
-        return [f"{moment} microseconds" for moment in moments]
-    if all(time.time() == datetime.min.time() for time in times):
-        return [time.date().isoformat() for time in times]
-    return [time.isoformat() for time in times]
+    day = not any(moment % 86_400_000_000 for moment in moments)
+    return [iso(moment, day=day) for moment in moments]
 
 
 def _moment(value: int | None, name: str) -> int | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import column_of_name
-from undertow.data.grid import GROUP, PERSON, ROW, TIME
+from undertow.data.grid import FIRST, GROUP, THERE, TIME
 from undertow.data.sources import open_source
 from undertow.data.sql import NUMBER, TEXT, TRUTH
 from undertow.errors import InvalidInput
@@ -21,7 +21,7 @@ __all__ = ["MOST_RECORDS", "read_numbers", "sequences"]
 
 MOST_RECORDS = 10**8
 """Records that are listed one by one; a single wrong time can make any number of absent steps."""
-_CODE, _FIRST, _THERE = "\0code", "\0first", "\0there"
+_CODE = "\0code"
 
 
 def sequences(
@@ -32,8 +32,6 @@ def sequences(
     Persons come in the order of their first row. Fields of a CSV file are numbers if all of them
     read as numbers, else texts. Reads all records.
     """
-    import polars as pl
-
     grid, record = data.grid, data.record
     names = _implied(data) if states is None else states
     if names is None:
@@ -42,13 +40,8 @@ def sequences(
         made = [record.positions(names, named=True).alias(_CODE)]
     if grid.fill and states is not None and data.gaps not in states:
         raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {states}")
-    rows = data.rows(*made, record.there.alias(_THERE), numbered=True)
-    rows = rows if grid.fill else grid.windowed(rows)
-    order = [ROW] if grid.time is None else [TIME, ROW]
-    first = pl.col(ROW).min().over(PERSON).alias(_FIRST)
-    ordered = rows.with_columns(first).sort(_FIRST, *order)
-    facts, found = data.source.collect(grid.facts(data.rows()), ordered)
-    if data.checked(facts).rows > MOST_RECORDS:
+    shape, found = data.in_order(*made)
+    if shape.rows > MOST_RECORDS:
         raise InvalidInput(
             f"with the absent steps there are more than {MOST_RECORDS} records, too many to list; "
             "check the times, take a longer step, or say gaps='split'"
@@ -59,7 +52,7 @@ def sequences(
         records = [None if code is None else names[code] for code in found[_CODE]]
     times = range(found.height) if grid.time is None else found[TIME]
     groups = found[GROUP].rle_id() if apart else repeat(0, found.height)
-    return _runs(data, zip(zip(found[_FIRST], groups, strict=True), times, records, strict=True))
+    return _runs(data, zip(zip(found[FIRST], groups, strict=True), times, records, strict=True))
 
 
 def read_numbers(path: str | Path, columns: Sequence[str]) -> tuple[list[list[float]], int]:
@@ -122,7 +115,7 @@ def _plain(found: "pl.DataFrame") -> list[Any]:
     """Return records as truth values, whole numbers, numbers or texts; None where missing."""
     made = {p: found[f"\0{p}"] for p in (NUMBER, TEXT, TRUTH) if f"\0{p}" in found.columns}
     planes = list(made)
-    there = found[_THERE].to_list()
+    there = found[THERE].to_list()
     if planes == [TRUTH]:
         records = made[TRUTH].to_list()
     elif TEXT not in planes:

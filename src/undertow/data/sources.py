@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.columns import Column, column_of_name, kind_of, part_of
+from undertow.data.columns import Column, column_of_name, kind_of, kind_of_type, part_of
 from undertow.data.files import check_content, fault, quoted, table_name
 from undertow.data.groups import group_labels
 from undertow.data.objects import instants, keys, readings
@@ -216,6 +216,8 @@ def _foreign(source: Any, roles: Roles) -> Source:
 
 def _collected(frame: Any, names: list[str]) -> "pl.LazyFrame":
     """Return a frame of a database in memory."""
+    import polars as pl
+
     try:
         held: pl.DataFrame = frame.select(*names).collect("polars").to_native()
     except ImportError as error:
@@ -223,10 +225,7 @@ def _collected(frame: Any, names: list[str]) -> "pl.LazyFrame":
             f"reading this table needs the package {error.name}; install undertow[arrow]"
         ) from None
     except Exception:  # noqa: BLE001  (whatever a database raises may quote the data)
-        raise InvalidInput(
-            "cannot read the table: the library that holds it failed; pass it in memory, with all "
-            "its steps done"
-        ) from None
+        raise Source("the table", pl.LazyFrame(), {}).unreadable("") from None
     return held.lazy()
 
 
@@ -243,7 +242,7 @@ def _converted(name: str, series: Any, roles: set[str]) -> "tuple[Column, dict[s
         return Column(name, "nothing", given), {name: pl.Series([None] * len(series))}
     if given.startswith("dictionary") and "string" not in given:
         return _parts(name, _listed(series), roles)
-    kind = _kind(series.dtype)
+    kind = kind_of_type(series.dtype)
     if kind == "other" or given.startswith("decimal256"):
         return Column(name, "other", given), {name: pl.Series([None] * len(series))}
     values = (ImportError, TypeError, ValueError, RuntimeError, OverflowError)
@@ -254,19 +253,6 @@ def _converted(name: str, series: Any, roles: set[str]) -> "tuple[Column, dict[s
     except (*values, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         held = _one_by_one(kind, _listed(series))  # a value that the other library cannot hold
     return kind_of(name, held.dtype), {name: held}
-
-
-def _kind(dtype: Any) -> str:
-    import narwhals as nw
-
-    if dtype.is_numeric():
-        return "number"
-    kinds: dict[str, tuple[type, ...]] = {
-        "text": (nw.String, nw.Categorical, nw.Enum),
-        "truth": (nw.Boolean,),
-        "time": (nw.Date, nw.Datetime),
-    }
-    return next((kind for kind, types in kinds.items() if dtype in types), "other")
 
 
 def _listed(series: Any) -> list[Any]:

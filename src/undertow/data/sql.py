@@ -23,7 +23,7 @@ from undertow.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["NUMBER", "TEXT", "TRUTH", "Planes", "evaluate"]
+__all__ = ["NUMBER", "TEXT", "TRUTH", "Planes", "evaluate", "no_value"]
 
 NUMBER, TEXT, TRUTH = "number", "text", "truth"
 Planes = Mapping[str, "pl.Expr"]
@@ -266,7 +266,7 @@ class _Reader:
         if kind == "word" and lowered in ("true", "false"):
             return {TRUTH: pl.lit(lowered == "true")}
         if kind == "word" and lowered == "null":
-            return _null()
+            return no_value()
         called = kind == "word" and self.tokens[self.place] == ("sign", "(")
         if value == "(" or lowered in ("case", "cast") or (called and lowered not in KEYWORDS):
             return self.nested(lowered)
@@ -350,7 +350,7 @@ class _Reader:
             results.append(self.either())
         if not conditions:
             self.stop("CASE needs WHEN ... THEN ...")
-        results.append(self.either() if self.word("else") else _null())
+        results.append(self.either() if self.word("else") else no_value())
         self.expect("end")
         conditions = [self.hold(condition) for condition in conditions]
         made = {}
@@ -432,7 +432,8 @@ def _plain(quoted: str) -> str:
     return quoted[1:-1].replace("''", "'")
 
 
-def _null() -> Planes:
+def no_value() -> Planes:
+    """Return what is missing whatever it is read as."""
     import polars as pl
 
     kinds = {NUMBER: pl.Float64, TEXT: pl.String, TRUTH: pl.Boolean}

@@ -12,7 +12,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import column_of_name, iso
-from undertow.data.grid import GROUP, PERSON, ROW, TIME, Grid, Shape, step_of, step_words
+from undertow.data.grid import (
+    FIRST,
+    GROUP,
+    PERSON,
+    ROW,
+    THERE,
+    TIME,
+    Grid,
+    Shape,
+    step_of,
+    step_words,
+)
 from undertow.data.groups import declared, normalised
 from undertow.data.objects import plain
 from undertow.data.scopes import Scope
@@ -274,6 +285,22 @@ class Data:
         names += [part.meta.output_name() for part in parts]
         return frame.with_columns(parts).select(names)
 
+    def in_order(self, *made: "pl.Expr", grouped: bool = False) -> "tuple[Shape, pl.DataFrame]":
+        """Return the checked facts, and the rows of each person in order of time.
+
+        Persons come in the order of their first rows. Rows outside the window are left out unless
+        absent steps count, rows in no group only if ``grouped``.
+        """
+        import polars as pl
+
+        rows = self.rows(*made, self.record.there.alias(THERE), numbered=True)
+        rows = rows if self.grid.fill else self.grid.windowed(rows)
+        rows = rows.drop_nulls(GROUP) if grouped else rows
+        rows = rows.with_columns(pl.col(ROW).min().over(PERSON).alias(FIRST))
+        order = [ROW] if self.grid.time is None else [TIME, ROW]
+        facts, found = self.source.collect(self.grid.facts(self.rows()), rows.sort(FIRST, *order))
+        return self.checked(facts), found
+
     def checked(self, found: "pl.DataFrame") -> Shape:
         """Return the facts that a query found, or raise an error that names the first bad row."""
         facts, wrong = self.grid.told(found)
@@ -332,7 +359,7 @@ class Data:
 
         empty = pl.LazyFrame(schema=self.source.frame.collect_schema())
         made = [part.alias(f"\0{name}") for name, part in self.record.planes.items()]
-        there = self.record.there.alias("\0there")
+        there = self.record.there.alias(THERE)
         try:
             trial = self.changed(source=replace(self.source, frame=empty))
             trial.rows(*made, there).collect()

@@ -7,6 +7,8 @@ from undertow.errors import InvalidInput
 
 __all__ = ["Seen", "seen"]
 
+_CHANGED = "changed since it was opened; open it again when it is complete"
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -23,12 +25,10 @@ class Seen:
         """Return whether the file is still the same, to all that can be seen without reading it."""
         return seen(self.path) == self
 
-    def check(self) -> None:
+    def check(self, said: str = _CHANGED) -> None:
         """Refuse a file that was changed or replaced."""
         if not self.unchanged():
-            raise InvalidInput(
-                f"{self.path} changed since it was opened; open it again when it is complete"
-            )
+            raise InvalidInput(f"{self.path} {said}")
 
 
 def seen(path: Path) -> Seen:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from undertow.papers.charts import Chart, Line, Panel
+    from undertow.papers.charts import Chart, Panel, Trace
 
 __all__ = ["draw_chart"]
 
@@ -65,7 +65,7 @@ def _draw_panel(axes: "Axes", panel: "Panel") -> None:
         axes.legend(fontsize=8, frameon=False)
 
 
-def _draw_line(axes: "Axes", line: "Line", colour: str, place: int, bars: "list[Line]") -> None:
+def _draw_line(axes: "Axes", line: "Trace", colour: str, place: int, bars: "list[Trace]") -> None:
     mark = _MARKS[place % len(_MARKS)]
     match line.role:
         case "band":

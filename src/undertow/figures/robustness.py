@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from undertow.errors import InvalidInput
 from undertow.figures.canvas import BLUE, GREEN, GREY, INK, RED, canvas, over, plain
-from undertow.planning.robustness import Case, Robustness
+from undertow.planning.robustness import ModelCase, Robustness
 from undertow.rounding import above
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def draw_robustness(table: Robustness, title: str = "") -> "Figure":
     return figure
 
 
-def _draw_map(axes: "Axes", grid: list[Case], table: Robustness) -> None:
+def _draw_map(axes: "Axes", grid: list[ModelCase], table: Robustness) -> None:
     rows = sorted({case.factors[0] for case in grid})
     columns = sorted({case.factors[1] for case in grid})
     values = [[math.nan] * len(columns) for _ in rows]
@@ -69,7 +69,7 @@ def _draw_map(axes: "Axes", grid: list[Case], table: Robustness) -> None:
     over(axes, f"leakage if the chain moves otherwise {bold}", 1.03, 9.5)
 
 
-def _draw_line(axes: "Axes", grid: list[Case], table: Robustness) -> None:
+def _draw_line(axes: "Axes", grid: list[ModelCase], table: Robustness) -> None:
     points = sorted((c.factors[0], c.leakage.upper) for c in grid if c.leakage is not None)
     axes.plot(*zip(*points, strict=True), color=BLUE, lw=2, marker="o", label="grid")
     axes.axhline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), label="promise")
@@ -81,7 +81,7 @@ def _draw_line(axes: "Axes", grid: list[Case], table: Robustness) -> None:
     over(axes, "leakage if the chain moves otherwise", 1.03, 9.5)
 
 
-def _draw_intervals(axes: "Axes", cases: list[Case], table: Robustness) -> None:
+def _draw_intervals(axes: "Axes", cases: list[ModelCase], table: Robustness) -> None:
     ends = [e for case in cases for e in _ends(case) if math.isfinite(e)]
     top = 1.16 * max(*ends, table.promise)
     for place, case in enumerate(reversed(cases)):
@@ -106,7 +106,7 @@ def _draw_intervals(axes: "Axes", cases: list[Case], table: Robustness) -> None:
     over(axes, "under other models", 1.03, 9.5)
 
 
-def _ends(case: Case) -> tuple[float, float]:
+def _ends(case: ModelCase) -> tuple[float, float]:
     if case.leakage is None:
         return 0.0, math.inf
     return case.leakage.lower, case.leakage.upper if case.whole else math.inf

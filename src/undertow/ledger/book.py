@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from undertow.certificate import Leakage
 from undertow.data.scopes import Scope, as_scope, check_name
-from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged, LedgerUnavailable
+from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged
 from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.currency import budget_of, exchanged
 from undertow.ledger.memory import memory_at
@@ -116,9 +116,7 @@ class Ledger:
         wanted = wanted_terms(model, limit, against, unit)
         self._store = Store(where, read_key(key))
         self._checks = Checks(self._store, memory_at(memory))
-        present = self._store.prepare()
-        if not present and not create:
-            raise LedgerUnavailable(f"{self._store.place} does not exist")
+        present = self._store.prepare(needed=not create)
         terms = self._stored() if present else None
         if terms is None:
             terms = self._start(wanted, present, create)
@@ -192,7 +190,7 @@ class Ledger:
         new = replace(self._state(None)[0], limit=check_positive(limit, "the limit"))
         new = replace(new, budget=budget_of(new.limit, self.model, new.against, new.unit))
         with self._checks.writing("limit") as granting:
-            transaction, account = granting.transaction, granting.account(self.dataset)
+            account = granting.account(self.dataset)
             layout = account.layout
             level = round_up(account.spends.most(account.region(Scope())))
             if level > new.budget or (layout.redaction or 0.0) > new.limit:
@@ -200,9 +198,8 @@ class Ledger:
                     f"a limit of {new.limit:.7g} allows a DP level of {below(new.budget)}, but "
                     f"{above(level)} is already spent: what was released cannot be taken back"
                 )
-            body = {"limit": new.limit, "budget": new.budget, "at": _now()}
-            transaction.append(self.dataset, "limit", None, body)
-            transaction.put_dataset(self.dataset, new, layout)
+            self._append(granting, "limit", limit=new.limit, budget=new.budget)
+            granting.transaction.put_dataset(self.dataset, new, layout)
 
     def reserve(
         self,
@@ -244,8 +241,7 @@ class Ledger:
         with self._checks.writing("begin") as granting:
             found = self._held(granting, release_id)
             if not found.begun:
-                body = {"at": _now()}
-                granting.transaction.append(self.dataset, "begin", found.release_id, body)
+                self._append(granting, "begin", found.release_id)
 
     def cancel(self, release_id: str, why: str) -> None:
         """Give back, on record, what was reserved for a release that never began.
@@ -264,8 +260,7 @@ class Ledger:
             transaction, account = granting.transaction, granting.account(self.dataset)
             where, level, layout = account.given_back(found)
             granting.check_region(self.dataset, account, where)
-            body = {"why": reason, "at": _now()}
-            transaction.append(self.dataset, "cancel", found.release_id, body)
+            self._append(granting, "cancel", found.release_id, why=reason)
             if level:
                 transaction.write(self.dataset, account.spends.changes(where, level))
             if layout != account.layout:
@@ -285,9 +280,8 @@ class Ledger:
             found = self._held(granting, key)
             if found.result is not None:
                 return dict(found.result)
-            body = {"result": loads(text), "at": _now()}
-            granting.transaction.append(self.dataset, "confirm", key, body)
-        recorded: dict[str, Any] = loads(text)
+            recorded: dict[str, Any] = loads(text)
+            self._append(granting, "confirm", key, result=recorded)
         return recorded
 
     def bind(self, identity: str) -> list[str]:
@@ -301,8 +295,7 @@ class Ledger:
         with self._checks.writing("shape") as granting:
             account = granting.account(self.dataset)
             if name not in account.shapes:
-                body = {"identity": name, "at": _now()}
-                granting.transaction.append(self.dataset, "shape", None, body)
+                self._append(granting, "shape", identity=name)
             here = [
                 (other, self._store.place)
                 for other, found in sorted(granting.accounts.items())
@@ -314,6 +307,12 @@ class Ledger:
             "accounts of the same records add up"
             for other, place in (*here, *elsewhere)
         ]
+
+    def _append(
+        self, granting: Granting, kind: str, release_id: str | None = None, **body: Any
+    ) -> str:
+        """Append an event with the time of now, and return its hash."""
+        return granting.transaction.append(self.dataset, kind, release_id, {**body, "at": _now()})
 
     def _held(self, granting: Granting, release_id: str) -> Entry:
         """Return the entry of a release that was reserved and not cancelled."""
@@ -351,8 +350,7 @@ class Ledger:
         where = account.region(entry.scope)
         granting.check_region(self.dataset, account, where)
         account.check(entry, where)
-        body = {**entry.body(), "at": _now()}
-        own = transaction.append(self.dataset, "reserve", entry.release_id, body)
+        own = self._append(granting, "reserve", entry.release_id, **entry.body())
         if entry.level is not None:
             changes = account.spends.changes(where, Fraction(entry.level))
             transaction.write(self.dataset, changes)
@@ -393,37 +391,28 @@ class Ledger:
                 f"there is no data set {self.dataset!r} in {self._store.place}"
                 + ("; a new one needs a model and a limit" if create else "")
             )
-        terms = Terms(
-            model=wanted["model"],
-            limit=wanted["limit"],
-            budget=0.0,
-            against=wanted["against"] or "any",
-            unit=wanted["unit"] or "record",
-        )
-        described = model_from_dict(terms.model)
-        budget = budget_of(terms.limit, described, terms.against, terms.unit)
-        terms = replace(terms, budget=budget)
+        against, unit = wanted["against"] or "any", wanted["unit"] or "record"
+        described = model_from_dict(wanted["model"])
+        budget = budget_of(wanted["limit"], described, against, unit)
+        terms = Terms(wanted["model"], wanted["limit"], budget, against, unit)
         if not present:
             self._store.create()
             self._stored(created=True)
         with self._checks.writing("open") as granting:
-            transaction = granting.transaction
-            found = transaction.dataset(self.dataset)
+            found = granting.transaction.dataset(self.dataset)
             if found is not None:
                 return found[0]
             if self.dataset in granting.accounts:  # a second budget for the same records
                 raise LedgerDamaged(f"the terms of the data set {self.dataset!r} are lost")
-            body = {"terms": terms.to_dict(), "at": _now()}
-            transaction.append(self.dataset, "open", None, body)
-            transaction.put_dataset(self.dataset, terms, Layout())
+            self._append(granting, "open", terms=terms.to_dict())
+            granting.transaction.put_dataset(self.dataset, terms, Layout())
         return terms
 
 
 def datasets(where: str | os.PathLike[str]) -> list[str]:
     """Return the names of the data sets in a ledger, sorted."""
     store = Store(where)
-    if not store.prepare():
-        raise LedgerUnavailable(f"{store.place} does not exist")
+    store.prepare(needed=True)
     with store.reading() as transaction:
         return sorted(transaction.datasets())
 
@@ -439,8 +428,7 @@ def forget(
     For a ledger that was restored from an older copy: what was spent since then is not in it.
     """
     store = Store(where, read_key(key))
-    if not store.prepare():
-        raise LedgerUnavailable(f"{store.place} does not exist")
+    store.prepare(needed=True)
     return Checks(store, memory_at(memory)).forget(_now())
 
 

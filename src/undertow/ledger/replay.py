@@ -23,12 +23,12 @@ from undertow.ledger.rules import (
 from undertow.ledger.seals import Seal
 from undertow.ledger.spends import Spends
 
-__all__ = ["Account", "Accounts", "Line", "chained", "entries_of", "replayed"]
+__all__ = ["Account", "Accounts", "Progress", "chained", "entries_of", "replayed"]
 
 Status = Literal["reserved", "begun", "confirmed", "cancelled"]
 
 
-class Line(NamedTuple):
+class Progress(NamedTuple):
     """How far a release has come; its request is kept as long as it can be given back."""
 
     status: Status
@@ -42,7 +42,7 @@ class Account:
 
     terms: Terms
     layout: Layout = field(default_factory=Layout)
-    lines: dict[str, Line] = field(default_factory=dict)
+    lines: dict[str, Progress] = field(default_factory=dict)
     spends: Spends = field(default_factory=Spends)
     shapes: set[str] = field(default_factory=set)
     live: int = 0
@@ -67,7 +67,7 @@ class Account:
         self.check(entry, where)
         self.spends.add(where, None if entry.level is None else Fraction(entry.level))
         self.layout = settled(self.layout, entry, self.terms.unit, where)
-        self.lines[entry.release_id] = Line("reserved", entry.hash, entry)
+        self.lines[entry.release_id] = Progress("reserved", entry.hash, entry)
         self.live += 1
 
     def given_back(self, entry: Entry) -> tuple[Region, Fraction, Layout]:
@@ -86,7 +86,7 @@ class Account:
             raise ValueError("not reserved")
         where, level, self.layout = self.given_back(line.asked)
         self.spends.add(where, level or None)
-        self.lines[release_id] = Line("cancelled", line.hash, None)
+        self.lines[release_id] = Progress("cancelled", line.hash, None)
         self.live -= 1
 
     def advance(self, release_id: str, status: Status, *before: Status) -> None:
@@ -94,7 +94,7 @@ class Account:
         line = self.lines[release_id]
         if line.status not in before:
             raise ValueError("out of order")
-        self.lines[release_id] = Line(status, line.hash, None)
+        self.lines[release_id] = Progress(status, line.hash, None)
 
 
 Accounts = dict[str, Account]

@@ -30,7 +30,7 @@ def wanted_terms(model: Any, limit: Any, against: Any, unit: Any) -> dict[str, A
 
 
 def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
-    """Refuse terms other than the stored ones: two sets of terms would be two promises."""
+    """Refuse terms other than the stored ones: two sets of terms would be two guarantees."""
     reasons = {
         "model": "another model: levels are exchanged once, under one model. Open it without one",
         "limit": f"the limit {terms.limit:.7g}. Open it without one, then use set_limit",

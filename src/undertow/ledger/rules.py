@@ -288,26 +288,25 @@ def check_same(found: Entry, wanted: Entry) -> None:
 
 def _differences(found: Entry, wanted: Entry) -> list[str]:
     """Return in words what two requests differ in; values stay out of it."""
-    scopes = (found.scope.to_dict(), wanted.scope.to_dict())
-    asked = tuple(dict(entry.about.get("asked") or {}) for entry in (found, wanted))
-    shapes = tuple(dict(entry.about.get("shape") or {}) for entry in (found, wanted))
-    source = tuple({"source": about.pop("source", None)} for about in asked)
-    rest = tuple(
-        {k: v for k, v in entry.about.items() if k not in ("asked", "shape")}
-        for entry in (found, wanted)
-    )
-    own = [k for k in ("kind", "level", "leakage") if getattr(found, k) != getattr(wanted, k)]
-    groups = bool({"by", "groups"} & {*_keys(*scopes)})
-    window = bool({"start", "end", "clock"} & {*_keys(*scopes)})
-    return [
-        *own,
-        *(["choice of groups"] if groups else []),
-        *(["window"] if window else []),
-        *_keys(*rest),
-        *_keys(*source),
-        *[f"meaning of the columns ({', '.join(keys)})" for keys in [_keys(*asked)] if keys],
-        *[f"shape of the data ({', '.join(keys)})" for keys in [_keys(*shapes)] if keys],
-    ]
+    (one, read, shape), (other, reread, reshaped) = _parts(found), _parts(wanted)
+    nested = {
+        "meaning of the columns": _keys(read, reread),
+        "shape of the data": _keys(shape, reshaped),
+    }
+    said = [f"{what} ({', '.join(keys)})" for what, keys in nested.items() if keys]
+    return [*_keys(one, other), *said]
+
+
+def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return what is asked under the names of its parts, how it is read, and the public shape."""
+    about, scope = dict(entry.about), entry.scope
+    read, shape = (dict(about.pop(name, None) or {}) for name in ("asked", "shape"))
+    parts = {
+        "kind": entry.kind, "level": entry.level, "leakage": entry.leakage,
+        "choice of groups": (scope.by, scope.groups),
+        "window": (scope.start, scope.end, scope.clock),
+    }  # fmt: skip
+    return {**parts, **about, "source": read.pop("source", None)}, read, shape
 
 
 def _keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

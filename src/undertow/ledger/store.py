@@ -51,12 +51,12 @@ class Store:
         if not isinstance(text, str) or not text.strip() or "\0" in text:
             raise InvalidInput("a ledger is a file name or a postgresql:// address")
         url = _url(text) if "://" in text else None
-        self._path: Path | None = None
+        self.path: Path | None = None  # of a server
         if url is None or url.drivername == "sqlite":
-            self._path = _path(text if url is None else url.database)
-            self.address = str(self._path)
-            self.place = f"the ledger {self._path.name}"
-            self._engine = _sqlite(self._path, "rw")
+            self.path = _path(text if url is None else url.database)
+            self.address = str(self.path)
+            self.place = f"the ledger {self.path.name}"
+            self._engine = _sqlite(self.path, "rw")
         else:  # user, password and options stay out of all messages
             self.place = f"the ledger in PostgreSQL at {url.host or 'this machine'}"
             self.address = url.render_as_string(hide_password=True)
@@ -65,18 +65,22 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({self.place!r})"
 
-    @property
-    def path(self) -> Path | None:
-        """The file, None for a server."""
-        return self._path
+    def prepare(self, *, needed: bool = False) -> bool:
+        """Return whether there is a ledger; migrate an old one, refuse what is none.
 
-    def prepare(self) -> bool:
-        """Return whether there is a ledger; migrate an old one, refuse what is none."""
-        if self._path is not None and not file_exists(self._path, self.place):
+        ``needed`` refuses that there is none.
+        """
+        present = self._found()
+        if needed and not present:
+            raise LedgerUnavailable(f"{self.place} does not exist")
+        return present
+
+    def _found(self) -> bool:
+        if self.path is not None and not file_exists(self.path, self.place):
             return False
         with self._connected() as connection:
             if not sa.inspect(connection).has_table(LEDGER.name):
-                if self._path is not None:
+                if self.path is not None:
                     raise LedgerDamaged(
                         f"{self.place} is a database of something else; name another file"
                     )
@@ -89,19 +93,19 @@ class Store:
 
     def create(self) -> None:
         """Create an empty ledger, whole or not at all; whoever comes second finds the first's."""
-        if self._path is None:
+        if self.path is None:
             with self._connected(writing="create") as connection:
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(7853712236)"))
                 if not sa.inspect(connection).has_table(LEDGER.name):
                     fill(connection, self._key)
             return
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(6)}")
+        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
         try:
             with self._connected(_sqlite(draft, "rwc"), writing="create") as connection:
                 fill(connection, self._key)
             with suppress(FileExistsError):
-                os.link(draft, self._path)
-            sync_directory(self._path.parent)
+                os.link(draft, self.path)
+            sync_directory(self.path.parent)
         except OSError as error:
             raise LedgerUnavailable(
                 f"{self.place} cannot be created ({error.strerror or 'no reason given'}); a "
@@ -131,7 +135,7 @@ class Store:
 
     def restrict(self, role: str, *, only_show: bool = False) -> list[str]:
         """Let a role of PostgreSQL append events and never change them; return the statements."""
-        if self._path is not None:
+        if self.path is not None:
             raise InvalidInput("roles are kept by PostgreSQL; a file belongs to who may write it")
         with self._connected(writing="" if only_show else "roles") as connection:
             self._head(connection)
@@ -146,25 +150,25 @@ class Store:
         The clock of a file system ticks so slowly that two writes may have one time; after this
         the file has a time of its own. ``after``: the mark at the end of the transaction.
         """
-        if self._path is None:
+        if self.path is None:
             return after
         try:
-            found = self._path.stat()
+            found = self.path.stat()
             moment = found.st_mtime_ns + 1 + secrets.randbelow(999)
-            os.utime(self._path, ns=(found.st_atime_ns, moment))
+            os.utime(self.path, ns=(found.st_atime_ns, moment))
             return self._stamp()
         except OSError:  # the file of another user, who alone may set its times
             return None
 
     def _stamp(self) -> object:
-        if self._path is None:
+        if self.path is None:
             return None
-        found = self._path.stat()
+        found = self.path.stat()
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def _mark(self, connection: sa.Connection) -> object:
         """Return what changes whenever a row does: the times of the file, or the rows' versions."""
-        if self._path is not None:
+        if self.path is not None:
             with suppress(OSError):
                 return self._stamp()
             return None
@@ -207,7 +211,7 @@ class Store:
         try:
             with (engine or self._engine).connect() as plain:
                 connection = plain.execution_options(writing=bool(writing))
-                if self._path is None and not writing:
+                if self.path is None and not writing:
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")
                 with connection.begin():
                     if writing:

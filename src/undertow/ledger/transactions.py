@@ -44,20 +44,18 @@ class Snapshot(NamedTuple):
 
 
 class Transaction:
-    """The reads and writes of one transaction; it keeps derived tables in step with the events."""
+    """The reads and writes of one transaction; it keeps derived tables in step with the events.
+
+    ``head`` is the last event, as the ledger's own row has it.
+    """
 
     def __init__(
         self, connection: sa.Connection, head: Head, mark: Callable[[sa.Connection], object]
     ) -> None:
         self._run = connection.execute
-        self._head = head
+        self.head = head
         self._mark = mark
         self._connection = connection
-
-    @property
-    def head(self) -> Head:
-        """The last event, as the ledger's own row has it."""
-        return self._head
 
     def mark(self) -> object:
         """Return what changes whenever anybody writes, None where that cannot be told."""
@@ -69,7 +67,7 @@ class Transaction:
         The end of the chain is compared with the ledger's row first, so that a lost last event
         is noticed by the next writer.
         """
-        seq, previous, name, seal = self._head
+        seq, previous, name, seal = self.head
         last = self._run(
             sa.select(EVENTS.c.seq, EVENTS.c.hash).order_by(EVENTS.c.seq.desc()).limit(1)
         ).first()
@@ -87,7 +85,7 @@ class Transaction:
             )
         )  # fmt: skip
         self._run(sa.update(LEDGER).values(seq=seq + 1, hash=own))
-        self._head = Head(seq + 1, own, name, seal)
+        self.head = Head(seq + 1, own, name, seal)
         return own
 
     def events(
@@ -115,7 +113,7 @@ class Transaction:
         columns = (own.dataset, own.cell, own.start, own.end, own.level, own.exact)
         for row in self._run(sa.select(*columns).order_by(own.dataset, own.cell, own.start)):
             segments.setdefault((row[0], row[1]), []).append(row[2:])
-        return Snapshot(self._head, self.mark(), [*self.events()], self.datasets(), segments)
+        return Snapshot(self.head, self.mark(), [*self.events()], self.datasets(), segments)
 
     def datasets(self) -> dict[str, tuple[Terms, Layout]]:
         """Return the terms and the layout of every data set."""

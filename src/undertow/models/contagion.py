@@ -34,9 +34,9 @@ def household(size: int, outside: float, passed: float) -> BayesianNetwork:
     size = check_count(size, "size of the household", 1)
     if size > LARGEST:
         raise InvalidModel(f"a household has at most {LARGEST} people, found {size}; use Groups")
-    for name, chance in (("outside", outside), ("passed", passed)):
-        if not 0 <= chance <= 1:
-            raise InvalidModel(f"{name} must be a probability, found {chance}")
+    for name, value in (("outside", outside), ("passed", passed)):
+        if not 0 <= value <= 1:
+            raise InvalidModel(f"{name} must be a probability, found {value}")
     cpds = {}
     for person in range(size):
         table = np.zeros((2,) * person + (2,))

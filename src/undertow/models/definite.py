@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from undertow.numerics import ROUNDOFF, Array
 
@@ -54,18 +55,18 @@ def least_eigenvalue_lower(matrix: Array) -> float:
     return 0.0
 
 
-def exponents(variances: Array) -> Array:
+def exponents(variances: Array) -> npt.NDArray[np.int64]:
     """Return whole numbers k with 1/2 <= variance / 4^k < 2: the exact change of units to 2^k.
 
     >>> exponents(np.array([1.0, 400.0, 0.1])).tolist()
-    [0.0, 4.0, -2.0]
+    [0, 4, -2]
     """
     half = np.frexp(variances)[1] - 1  # variance = m 2^half with 1 <= m < 2
-    return np.asarray(np.ceil(half / 2), dtype=np.float64)
+    return np.asarray(np.ceil(half / 2), dtype=np.int64)
 
 
 def blocks(matrix: Array) -> list[list[int]]:
-    """Return the records that hang together through entries other than 0, block by block.
+    """Return the connected components of the records, linked by entries other than 0.
 
     >>> blocks(np.array([[1.0, 0.0, 0.2], [0.0, 1.0, 0.0], [0.2, 0.0, 1.0]]))
     [[0, 2], [1]]

@@ -1,6 +1,7 @@
 """Who is whose child: checks, and an order that does not depend on names."""
 
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from undertow.errors import InvalidModel
@@ -88,25 +89,11 @@ def check_descent(parents: Mapping[Node, tuple[Node | None, Node | None]]) -> No
     Traceback (most recent call last):
     undertow.errors.InvalidModel: person 'kim' is their own ancestor
     """
-    done: set[Node] = set()
-    for start in parents:
-        trail: list[Node] = [start]
-        on_trail = {start}
-        branches = [[p for p in parents[start] if p is not None]]
-        while trail:
-            if branches[-1]:
-                parent = branches[-1].pop()
-                if parent in on_trail:
-                    raise InvalidModel(f"person {parent!r} is their own ancestor")
-                if parent in done or parent not in parents:
-                    continue
-                trail.append(parent)
-                on_trail.add(parent)
-                branches.append([p for p in parents[parent] if p is not None])
-            else:
-                done.add(trail[-1])
-                on_trail.remove(trail.pop())
-                branches.pop()
+    above = {child: [p for p in pair if p is not None] for child, pair in parents.items()}
+    try:
+        TopologicalSorter(above).prepare()
+    except CycleError as error:
+        raise InvalidModel(f"person {error.args[1][0]!r} is their own ancestor") from None
 
 
 def canonical_order(parents: tuple[tuple[int, ...], ...], latent: tuple[bool, ...]) -> list[int]:
@@ -152,18 +139,14 @@ def _refined(
         keys = [
             (
                 colour[member],
-                sorted(colour[parent] for parent in parents[member]),
-                sorted(colour[child] for child in children[member]),
-                sorted((colour[child], colour[mate]) for child, mate in mates[member]),
+                tuple(sorted(colour[parent] for parent in parents[member])),
+                tuple(sorted(colour[child] for child in children[member])),
+                tuple(sorted((colour[child], colour[mate]) for child, mate in mates[member])),
             )
             for member in range(len(colour))
         ]
-        ranks = {key: rank for rank, key in enumerate(sorted({_frozen(key) for key in keys}))}
-        colour = [ranks[_frozen(key)] for key in keys]
+        ranks = {key: rank for rank, key in enumerate(sorted({*keys}))}
+        colour = [ranks[key] for key in keys]
         if len(ranks) == kinds:
             return colour
         kinds = len(ranks)
-
-
-def _frozen(key: tuple[int, list[int], list[int], list[tuple[int, int]]]) -> tuple[Any, ...]:
-    return key[0], tuple(key[1]), tuple(key[2]), tuple(key[3])

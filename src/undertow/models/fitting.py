@@ -4,7 +4,6 @@ Everything here looks at records. A model fitted to private records is itself a 
 no noise protects: fit to public or older data, or say ``public=True`` where that is the case.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,20 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import (
-    DisclosureWarning,
     InvalidInput,
     InvalidModel,
     NotSupported,
 )
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
+from undertow.models.rows import warn_fitted
 from undertow.models.sequences import MISSING, encode
 from undertow.models.sets import ModelSet
 from undertow.models.stationary import stationary_law
 from undertow.numerics import Array, check_count, freeze
 from undertow.queries import State
 
-__all__ = ["FittedChain", "OrderTest", "chain_from_counts", "fit_chain"]
+__all__ = ["FittedChain", "OrderTest", "fit_chain"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -230,36 +229,8 @@ def fit_chain(
         triples = np.bincount(number, minlength=size**3).reshape((size,) * 3)
         triples.setflags(write=False)
     chain = FittedChain(counts, names, prior=prior, length=length, triples=triples)
-    _warn(public)
+    warn_fitted(public, stacklevel=3)
     return chain
-
-
-def chain_from_counts(
-    counts: Any,
-    states: Sequence[State] | None = None,
-    *,
-    prior: float = 0.0,
-    length: int | None = None,
-    public: bool = False,
-) -> FittedChain:
-    """Return the chain with these transition counts; see `MarkovChain.from_counts`.
-
-    >>> chain_from_counts([[3, 1], [0, 4]], prior=.5, public=True).unseen
-    [(1, 0)]
-    """
-    chain = FittedChain(counts, states, prior=prior, length=length)
-    _warn(public)
-    return chain
-
-
-def _warn(public: bool) -> None:
-    if not public:
-        warnings.warn(
-            "a model fitted to private records is itself a disclosure, which no noise protects; "
-            "fit it to public or older records, and say public=True where they are",
-            DisclosureWarning,
-            stacklevel=4,
-        )
 
 
 def _whole(counts: Any) -> Ints:

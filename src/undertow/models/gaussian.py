@@ -1,17 +1,17 @@
 """Gaussian records: real numbers whose dependence is a covariance matrix."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from undertow.base_query import BaseQuery
-from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel, NotSupported
+from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.base import Model
-from undertow.models.definite import exponents, least_eigenvalue_lower
+from undertow.models.definite import blocks, exponents, least_eigenvalue_lower
 from undertow.models.described import fields, number, numbers, whole
+from undertow.models.rows import warn_fitted
 from undertow.numerics import SYMMETRY, Array, Keyed, check_count, check_positive, freeze
 
 __all__ = ["GaussianClass", "MultivariateGaussian", "real_ends"]
@@ -87,17 +87,7 @@ class MultivariateGaussian(Keyed, Model):
 
     def dependent_records(self) -> int:
         """Return the size of the largest connected component of non-zero covariances."""
-        linked = self.covariance != 0
-        left, largest = set(range(len(linked))), 0
-        while left:
-            stack, size = [left.pop()], 1
-            while stack:
-                new = left & set(np.flatnonzero(linked[stack.pop()]).tolist())
-                left -= new
-                size += len(new)
-                stack += new
-            largest = max(largest, size)
-        return largest
+        return max(map(len, blocks(self.covariance)))
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the law itself."""
@@ -174,13 +164,7 @@ class MultivariateGaussian(Keyed, Model):
                 "the columns of the rows determine each other, or nearly so: no covariance of "
                 "independent rows can be inverted; leave a column out, or add rows"
             ) from None
-        if not public:
-            warnings.warn(
-                "a model fitted to private records is itself a disclosure, which no noise "
-                "protects; fit it to public or older records, and say public=True where they are",
-                DisclosureWarning,
-                stacklevel=2,
-            )
+        warn_fitted(public, stacklevel=2)
         return model
 
 
@@ -326,8 +310,8 @@ def _covariance(values: Any) -> Array:
     even = freeze((matrix + matrix.T) / 2)
     for i, j in np.argwhere(np.triu(np.abs(even) >= units, 1)):
         raise InvalidModel(_too_close(even, int(i), int(j)))
-    scaled = np.ldexp(even, -_units(variances))
-    if not least_eigenvalue_lower(scaled):
+    halves = exponents(variances)
+    if not least_eigenvalue_lower(np.ldexp(even, -(halves[:, None] + halves))):
         least = float(np.linalg.eigvalsh(_correlations(even))[0])
         nearly = (
             "it is singular, or closer to singular than rounding can tell: some record is a "
@@ -352,12 +336,6 @@ def _too_close(matrix: Array, i: int, j: int) -> str:
         f"entry ({i}, {j}) of the covariance is a correlation of {rho:.0f}: records {i} and {j} "
         "determine each other; leave one out, or use Groups"
     )
-
-
-def _units(variances: Array) -> Any:
-    """Return the exponents k_i + k_j of the exact change of units."""
-    halves = exponents(variances).astype(np.int64)
-    return halves[:, None] + halves
 
 
 def _correlations(matrix: Array) -> Array:

@@ -10,8 +10,9 @@ from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
+from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, stationary_law
-from undertow.numerics import ROUNDOFF, ROW_SUM, Array, Keyed, check_count, freeze
+from undertow.numerics import Array, Keyed, check_count, freeze
 
 if TYPE_CHECKING:
     from undertow.models.chain_classes import ChainBox, MixingClass
@@ -63,7 +64,7 @@ class MarkovChain(Keyed, Model):
         size = matrix.shape[-1]
         set_ = object.__setattr__
         set_(self, "transition", matrix)
-        set_(self, "states", _names(states, size))
+        set_(self, "states", state_names(states, size))
         if length is not None:
             length = check_count(length, "length (records in a series)", 2)
         if matrix.ndim == 3:
@@ -197,7 +198,7 @@ class MarkovChain(Keyed, Model):
     def bridge(self, first: State, last: State, length: int) -> "MarkovChain":
         """Return the law of ``length`` records of which the first and the last are known.
 
-        Each step is reweighted by the chance of still reaching ``last`` in time:
+        Each step is reweighted by the probability of still reaching ``last`` in time:
         K_t(x, y) = P(x, y) P^d(y, last) / P^{d+1}(x, last) with d steps left after it.
 
         >>> MarkovChain([[.9, .1], [.2, .8]]).bridge(0, 1, length=3).marginals(3).round(3)
@@ -375,9 +376,11 @@ class MarkovChain(Keyed, Model):
         array([[0.773, 0.227],
                [0.25 , 0.75 ]])
         """
-        from undertow.models.fitting import chain_from_counts
+        from undertow.models.fitting import FittedChain
 
-        return chain_from_counts(counts, states, prior=prior, length=length, public=public)
+        chain = FittedChain(counts, states, prior=prior, length=length)
+        warn_fitted(public, stacklevel=2)
+        return chain
 
     @classmethod
     def box(
@@ -427,69 +430,14 @@ def _probabilities(transition: Any) -> Array:
         )
     if matrix.shape[-1] < 2:
         raise InvalidModel("a chain needs at least two states; one state has nothing to protect")
-    bad = np.argwhere(~((matrix >= 0) & (matrix <= 1 + ROW_SUM)))
-    if bad.size:
-        place = tuple(int(axis) for axis in bad[0])
-        raise InvalidModel(
-            f"entry {place} of transition is {matrix[place]}; probabilities lie in [0, 1]"
-        )
-    sums = matrix.sum(axis=-1)
-    off = np.argwhere(np.abs(sums - 1) > ROW_SUM)
-    if off.size:
-        place = tuple(int(axis) for axis in off[0])
-        row = place[0] if len(place) == 1 else f"{place[1]} of step {place[0]}"
-        raise InvalidModel(
-            f"row {row} of transition sums to {sums[place]:.15g}; rows must sum to 1 within "
-            f"{ROW_SUM:g}; renormalise the row"
-        )
-    return _rescaled(matrix, sums[..., None])
-
-
-def _rescaled(law: Array, sums: Array) -> Array:
-    """Return the law divided by its sums, left alone where they are 1 up to rounding.
-
-    So a chain written to a file and read again is the same chain, to the last bit.
-    """
-    exact = np.abs(sums - 1) <= 2 * law.shape[-1] * ROUNDOFF
-    return freeze(np.where(exact, law, law / sums))
+    return probability_rows(matrix, "transition", stacked=matrix.ndim == 3)
 
 
 def _distribution(start: Any, size: int) -> Array:
     law = freeze(start)
     if law.shape != (size,):
         raise InvalidModel(f"start must have {size} entries, found shape {law.shape}")
-    if not ((law >= 0) & (law <= 1 + ROW_SUM)).all():
-        raise InvalidModel("start has an entry outside [0, 1]; pass probabilities")
-    if abs(float(law.sum()) - 1) > ROW_SUM:
-        raise InvalidModel(
-            f"start sums to {float(law.sum()):.12g}; it must sum to 1 within {ROW_SUM:g}"
-        )
-    return _rescaled(law, law.sum())
-
-
-def _names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:
-    if states is None:
-        return tuple(range(size))
-    if isinstance(states, str | set | frozenset | dict):
-        raise InvalidModel(
-            "states must be a list of names in the order of the rows, found "
-            f"{'one string' if type(states) is str else type(states).__name__}"
-        )
-    try:
-        names = tuple(states)
-    except TypeError as error:
-        raise InvalidModel(
-            f"states must be a list of names, found {type(states).__name__}"
-        ) from error
-    if len(names) != size:
-        raise InvalidModel(f"{size} states need {size} names, found {len(names)}")
-    try:
-        distinct = len(set(names))
-    except TypeError as error:
-        raise InvalidModel("state names must be strings, numbers or other hashables") from error
-    if distinct != size:
-        raise InvalidModel("two states bear the same name; names must differ")
-    return names
+    return probability_rows(law, "start")
 
 
 def _reversed(matrix: Array, before: Array, after: Array) -> Array:

@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,8 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, read_name
 from undertow.models.elimination import Factor, eliminate
-from undertow.numerics import RAREST, ROUNDOFF, ROW_SUM, Array, Keyed, check_count, freeze
+from undertow.models.rows import connected, probability_rows, state_names
+from undertow.numerics import RAREST, Array, Keyed, check_count, freeze
 
 __all__ = ["BayesianNetwork", "Node", "plain_name"]
 
@@ -88,7 +90,7 @@ class BayesianNetwork(Keyed, Model):
                 )
         set_ = object.__setattr__
         set_(self, "edges", tuple(listed))
-        set_(self, "states", _names(states, size))
+        set_(self, "states", state_names(states, size))
         set_(self, "latent", tuple(node for node in order if node in hidden))
         set_(self, "nodes", order)
         set_(self, "tables", tables)
@@ -128,26 +130,13 @@ class BayesianNetwork(Keyed, Model):
             raise InvalidInput(f"the network has no node {node!r}") from error
 
     def components(self) -> list[tuple[int, ...]]:
-        """Return the places of the nodes that hang together, part by part.
+        """Return the connected components, each as the places of its nodes.
 
         >>> BayesianNetwork([], {"ann": [.9, .1], "bob": [.8, .2]}).components()
         [(0,), (1,)]
         """
-        leader = list(range(len(self.nodes)))
-
-        def find(place: int) -> int:
-            while leader[place] != place:
-                leader[place] = leader[leader[place]]
-                place = leader[place]
-            return place
-
-        for child, parents in enumerate(self.parents):
-            for parent in parents:
-                leader[find(parent)] = find(child)
-        parts: dict[int, list[int]] = {}
-        for place in range(len(self.nodes)):
-            parts.setdefault(find(place), []).append(place)
-        return [tuple(part) for part in parts.values()]
+        links = ((parent, child) for child, above in enumerate(self.parents) for parent in above)
+        return connected(len(self.nodes), links)
 
     def part(self, places: Sequence[int]) -> "BayesianNetwork":
         """Return the network of some nodes whose parents are all among them.
@@ -167,7 +156,7 @@ class BayesianNetwork(Keyed, Model):
         return BayesianNetwork(edges, cpds, self.states, latent)
 
     def parts(self) -> list["BayesianNetwork"]:
-        """Return the parts that do not hang together, those without a record left out.
+        """Return the connected components as networks, those without a record left out.
 
         >>> [part.records for part in BayesianNetwork([], {0: [.9, .1], 1: [.8, .2]}).parts()]
         [(0,), (1,)]
@@ -370,6 +359,12 @@ def _ordered(
     for parent, child in edges:
         above[child].append(parent)
         below[parent].append(child)
+    try:
+        TopologicalSorter(above).prepare()
+    except CycleError as error:
+        circle = error.args[1]  # each a parent of the next
+        shown = " -> ".join(map(repr, circle[:8])) + (" -> ..." if len(circle) > 8 else "")
+        raise InvalidModel(f"the edges run in a circle, {shown}; a network has no cycles") from None
     missing = {node: len(parents) for node, parents in above.items()}
     names = list(appear)
     ready = [appear[node] for node, left in missing.items() if not left]
@@ -382,25 +377,9 @@ def _ordered(
             missing[child] -= 1
             if not missing[child]:
                 heapq.heappush(ready, appear[child])
-    if len(order) < len(names):
-        raise InvalidModel(
-            f"the edges run in a circle, {_circle(above, missing)}; a network has no cycles"
-        )
     numbers = {node: place for place, node in enumerate(order)}
     parents = tuple(tuple(numbers[parent] for parent in above[node]) for node in order)
     return tuple(order), parents
-
-
-def _circle(above: Mapping[Node, list[Node]], missing: Mapping[Node, int]) -> str:
-    """Return a circle of edges in words: walk up from a node left over until one repeats."""
-    here = next(node for node, left in missing.items() if left)
-    trail: list[Node] = []
-    while here not in trail:
-        trail.append(here)
-        here = next(parent for parent in above[here] if missing[parent])
-    circle = [here, *reversed(trail[trail.index(here) :])]
-    more = " -> ..." if len(circle) > 8 else ""
-    return " -> ".join(repr(node) for node in circle[:8]) + more
 
 
 def _latent(latent: Any, numbers: Mapping[Node, int]) -> set[Node]:
@@ -447,13 +426,6 @@ def _table(values: Any, node: Node) -> Array:
         raise InvalidModel(
             f"the table of node {node!r} has shape {table.shape}; a node has at least two states"
         )
-    bad = np.argwhere(~((table >= 0) & (table <= 1 + ROW_SUM)))
-    if bad.size:
-        place = tuple(int(axis) for axis in bad[0])
-        raise InvalidModel(
-            f"entry {place} of the table of node {node!r} is {table[place]}; probabilities lie in "
-            "[0, 1]"
-        )
     rare = np.argwhere((table > 0) & (table < RAREST))
     if rare.size:
         place = tuple(int(axis) for axis in rare[0])
@@ -461,30 +433,4 @@ def _table(values: Any, node: Node) -> Array:
             f"entry {place} of the table of node {node!r} is {table[place]:g}, rarer than "
             f"{RAREST:g}: write 0 for what is impossible, or a larger number for what is not"
         )
-    sums = table.sum(axis=-1, keepdims=True)
-    if (np.abs(sums - 1) > ROW_SUM).any():
-        place = tuple(int(axis) for axis in np.argwhere(np.abs(sums - 1) > ROW_SUM)[0][:-1])
-        row = f"row {place} of the table" if place else "the table"
-        raise InvalidModel(
-            f"{row} of node {node!r} sums to {sums[place][0]:.15g}; rows must sum to 1 within "
-            f"{ROW_SUM:g}; renormalise"
-        )
-    exact = np.abs(sums - 1) <= 2 * table.shape[-1] * ROUNDOFF
-    if exact.all():
-        return table
-    return freeze(np.where(exact, table, table / sums))
-
-
-def _names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:
-    if states is None:
-        return tuple(range(size))
-    if isinstance(states, str | set | frozenset | dict):
-        raise InvalidModel("states must be a list of names in the order of the tables' last axis")
-    try:
-        names = tuple(states)
-        distinct = len(set(names))
-    except TypeError as error:
-        raise InvalidModel("states must be a list of names or numbers") from error
-    if len(names) != size or distinct != size:
-        raise InvalidModel(f"{size} states need {size} different names, found {len(names)}")
-    return names
+    return probability_rows(table, f"the table of node {node!r}")

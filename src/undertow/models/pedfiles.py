@@ -99,18 +99,14 @@ def _rows(lines: list[str]) -> Iterable[tuple[int, str, str, str, str, str]]:
             places = {column: place for place, column in enumerate(_ORDER)}
         if text.lstrip().startswith("#"):
             continue
-        found = [cells[place] if place < len(cells) else "" for place in _picked(places)]
+        here = dict(enumerate(cells))
+        found = [here.get(places.get(column, -1), "") for column in _ORDER]
         if len(cells) < least or not found[1]:
             raise InvalidInput(
                 f"line {number} of the pedigree file has {len(cells)} columns; family, person, "
                 "father and mother are required (sex may be blank)"
             )
         yield number, found[0], found[1], found[2], found[3], found[4]
-
-
-def _picked(places: dict[str, int]) -> list[int]:
-    far = 10**6  # a column that no line has
-    return [places.get(column, far) for column in _ORDER]
 
 
 def _cells(text: str) -> list[str]:

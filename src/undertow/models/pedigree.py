@@ -13,6 +13,7 @@ from undertow.models.base import Model
 from undertow.models.descent import canonical_order, check_descent, check_parents, check_sexes
 from undertow.models.described import fields, numbers, read_name
 from undertow.models.network import BayesianNetwork, Node, plain_name
+from undertow.models.rows import connected
 from undertow.numerics import Array, Keyed, freeze
 
 __all__ = ["GENOTYPES", "MENDEL", "Family", "Pedigree", "hardy_weinberg"]
@@ -26,7 +27,7 @@ RAREST_ALLELE = 1e-40
 
 
 def _inheritance() -> Array:
-    passed = np.array([1.0, 0.5, 0.0])  # the chance that a parent passes B on
+    passed = np.array([1.0, 0.5, 0.0])  # the probability that a parent passes B on
     father, mother = passed[:, None], passed[None, :]
     both, none = father * mother, (1 - father) * (1 - mother)
     return freeze(np.stack([both, 1 - both - none, none], axis=-1))
@@ -233,24 +234,13 @@ class Pedigree(Keyed, Model):
         2
         """
         everyone, parents = self._completed()
-        leader = {person: person for person in everyone}
-
-        def find(person: Node) -> Node:
-            while leader[person] != person:
-                leader[person] = leader[leader[person]]
-                person = leader[person]
-            return person
-
-        for child, pair in parents.items():
-            for parent in pair:
-                leader[find(parent)] = find(child)
-        groups: dict[Node, list[Node]] = {}
-        for person in everyone:
-            groups.setdefault(find(person), []).append(person)
+        at = {person: place for place, person in enumerate(everyone)}
+        links = ((at[parent], at[child]) for child, pair in parents.items() for parent in pair)
         number = {person: place for place, person in enumerate(self.people)}
+        groups = ([everyone[place] for place in part] for part in connected(len(at), links))
         return [
             _family(members, parents, number)
-            for members in groups.values()
+            for members in groups
             if any(member in number for member in members)
         ]
 

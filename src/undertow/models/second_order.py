@@ -13,8 +13,9 @@ import numpy as np
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.fitting import FittedChain, fit_chain
 from undertow.models.markov import MarkovChain
+from undertow.models.rows import probability_rows
 from undertow.models.stationary import stationary_law
-from undertow.numerics import ROW_SUM, Array, check_count, freeze
+from undertow.numerics import Array, check_count, freeze
 from undertow.queries import State
 
 __all__ = ["SecondOrderChain"]
@@ -55,19 +56,9 @@ class SecondOrderChain:
                 "transition must have shape (k, k, k), entry (x, y, z) for z after y after x; "
                 f"found shape {table.shape}"
             )
-        if not (np.isfinite(table).all() and (table >= 0).all()):
-            raise InvalidModel("transition has an entry that is no probability")
-        sums = table.sum(axis=2)
-        off = np.argwhere(np.abs(sums - 1) > ROW_SUM)
-        if off.size:
-            x, y = map(int, off[0])
-            raise InvalidModel(
-                f"row ({x}, {y}) of transition sums to {sums[x, y]:.15g}; rows must sum to 1 "
-                f"within {ROW_SUM:g}; renormalise the row"
-            )
         frame = MarkovChain(np.full(table.shape[:2], 1 / len(table)), states, length=length)
         set_ = object.__setattr__
-        set_(self, "transition", freeze(table / sums[..., None]))
+        set_(self, "transition", probability_rows(table, "transition"))
         set_(self, "states", frame.states)
         set_(self, "length", frame.length)
         set_(self, "pair_law", freeze(stationary_law(self._on_pairs()).reshape(table.shape[:2])))
@@ -169,7 +160,7 @@ class SecondOrderChain:
         return SecondOrderChain(joint / sums, self.states, self.length)
 
     def joint(self, records: int) -> Array:
-        """Return the law of the first records, shape (k,) * records: for judges of small sizes.
+        """Return the law of the first records, shape (k,) * records: for oracles of small sizes.
 
         >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).joint(3)[0, 0, 1].round(4)
         np.float64(0.0675)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
-from undertow.models.markov import MarkovChain
+from undertow.models.rows import state_names
 from undertow.queries import State
 
 __all__ = ["MISSING", "encode"]
@@ -130,7 +130,7 @@ def _given(states: Sequence[State]) -> tuple[State, ...]:
     names = [_plain(name) for name in states]
     if len(names) < 2:
         raise InvalidModel(f"a chain needs at least two states, found {len(names)} names")
-    return MarkovChain(np.full((len(names), len(names)), 1 / len(names)), names).states
+    return state_names(names, len(names))
 
 
 def _new(record: Any, known: dict[Any, int], states: Sequence[State] | None, where: str) -> int:

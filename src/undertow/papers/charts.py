@@ -5,18 +5,18 @@ from typing import Literal
 
 from undertow.errors import InvalidInput
 
-__all__ = ["Chart", "Line", "Panel"]
+__all__ = ["Chart", "Panel", "Trace"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Trace:
     """One series of a panel. ``role``: what it is, which decides how it looks.
 
     ``ours`` is a solid line, ``theirs`` (recomputed from the paper's formulas) a dashed one,
     ``points`` are values read off the paper, ``bound`` a thick line, ``band`` runs between ``y``
     and ``y2``, ``bars`` are bars.
 
-    >>> Line("exact", (1.0, 2.0), (3.5, 5.4)).role
+    >>> Trace("exact", (1.0, 2.0), (3.5, 5.4)).role
     'ours'
     """
 
@@ -36,14 +36,14 @@ class Line:
 class Panel:
     """One pair of axes, the same as in the paper.
 
-    >>> Panel("a", "epsilon", "error", (Line("exact", (1.0,), (2.0,)),)).scale
+    >>> Panel("a", "epsilon", "error", (Trace("exact", (1.0,), (2.0,)),)).scale
     ('linear', 'linear')
     """
 
     title: str
     xlabel: str
     ylabel: str
-    lines: tuple[Line, ...]
+    lines: tuple[Trace, ...]
     scale: tuple[Literal["linear", "log"], Literal["linear", "log"]] = ("linear", "linear")
     xlim: tuple[float, float] | None = None
     ylim: tuple[float, float] | None = None
@@ -54,7 +54,7 @@ class Panel:
 class Chart:
     """A figure: panels side by side, with a title and a caption.
 
-    >>> Chart("fig1", "Flips", (Panel("", "x", "y", (Line("a", (1.0,), (1.0,)),)),)).name
+    >>> Chart("fig1", "Flips", (Panel("", "x", "y", (Trace("a", (1.0,), (1.0,)),)),)).name
     'fig1'
     """
 

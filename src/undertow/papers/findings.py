@@ -12,8 +12,17 @@ from undertow.errors import InvalidInput
 from undertow.papers.charts import Chart
 
 __all__ = [
-    "VERDICTS", "Claim", "Compared", "Finding", "Improved", "Listing", "Origin", "Outcome", "Parts",
-    "Verdict", "WorstCase",
+    "VERDICTS",
+    "Claim",
+    "Compared",
+    "Finding",
+    "Improved",
+    "Listing",
+    "Origin",
+    "Parts",
+    "Recomputed",
+    "Verdict",
+    "WorstCase",
 ]  # fmt: skip
 
 Verdict = Literal["reproduced", "differs", "corrected", "improved", "not improved"]
@@ -213,7 +222,7 @@ Parts = Iterator[Finding | Chart | Listing | Origin | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Recomputed:
     """What the recomputation of one result gave: findings, charts, and remarks.
 
     ``data`` says what it was computed on: the real data set, a synthetic stand-in, or nothing.
@@ -229,7 +238,7 @@ class Outcome:
     def of(cls, parts: Parts) -> Self:
         """Return the outcome of all that a result yields, each kind in its order.
 
-        >>> Outcome.of(iter(["a note", Claim("leakage", 1.0, 2.0), Origin(real=True)])).data
+        >>> Recomputed.of(iter(["a note", Claim("leakage", 1.0, 2.0), Origin(real=True)])).data
         'real'
         """
         findings, charts, tables, notes = (

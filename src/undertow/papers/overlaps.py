@@ -3,19 +3,19 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from undertow.papers.charts import Line
+from undertow.papers.charts import Trace
 
 __all__ = ["merge_equal"]
 
 
-def merge_equal(lines: Iterable[Line], tolerance: float = 1e-6) -> tuple[Line, ...]:
+def merge_equal(lines: Iterable[Trace], tolerance: float = 1e-6) -> tuple[Trace, ...]:
     """Return the lines, those that agree to a relative tolerance joined under one label.
 
-    >>> same = Line("a", (1.0,), (2.0,)), Line("b", (1.0,), (2.0,)), Line("c", (1.0,), (3.0,))
+    >>> same = Trace("a", (1.0,), (2.0,)), Trace("b", (1.0,), (2.0,)), Trace("c", (1.0,), (3.0,))
     >>> [line.label for line in merge_equal(same)]
     ['a = b', 'c']
     """
-    kept: list[Line] = []
+    kept: list[Trace] = []
     for line in lines:
         for place, other in enumerate(kept):
             if line.x == other.x and all(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from undertow.errors import InvalidInput
-from undertow.papers.findings import Outcome, Parts
+from undertow.papers.findings import Parts, Recomputed
 
 __all__ = ["PAPERS", "Result", "Run", "Setting", "find_results", "printed", "recompute", "result"]
 
@@ -43,7 +43,7 @@ class Setting:
         return found if found is not None and found.is_file() else None
 
 
-Compute = Callable[[Setting], Outcome]
+Compute = Callable[[Setting], Recomputed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Run:
     """A recomputed result and how long it took."""
 
     result: Result
-    outcome: Outcome
+    outcome: Recomputed
     seconds: float
 
 
@@ -91,8 +91,8 @@ def result(paper: str, item: str, title: str) -> Callable[[Callable[[Setting], P
     """
 
     def register(parts: Callable[[Setting], Parts]) -> Compute:
-        def compute(setting: Setting) -> Outcome:
-            return Outcome.of(parts(setting))
+        def compute(setting: Setting) -> Recomputed:
+            return Recomputed.of(parts(setting))
 
         made = Result(paper, item, title, compute)
         if paper not in PAPERS or made.id in _FOUND:

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from undertow.papers.charts import Chart, Line, Panel
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Outcome
+from undertow.papers.charts import Chart, Panel, Trace
+from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Recomputed
 from undertow.papers.registry import Result, Run, Setting, recompute
 
 __all__ = ["reproduce"]
@@ -50,7 +50,7 @@ _KINDS: dict[str, type[Compared] | type[Claim] | type[Improved]] = {
 }
 
 
-def _written(outcome: Outcome) -> dict[str, Any]:
+def _written(outcome: Recomputed) -> dict[str, Any]:
     """Return an outcome as JSON-ready values."""
     return {
         "findings": [{"kind": type(f).__name__, **asdict(f)} for f in outcome.findings],
@@ -65,7 +65,7 @@ def _stored(path: Path, found: Result) -> Run | None:
     """Return a stored run, None where there is none or it cannot be read."""
     try:
         body = json.loads(path.read_text())
-        outcome = Outcome(
+        outcome = Recomputed(
             tuple(_finding(one) for one in body["findings"]),
             tuple(_chart(one) for one in body["charts"]),
             tuple(body["notes"]),
@@ -89,7 +89,7 @@ def _chart(body: dict[str, Any]) -> Chart:
     panels = []
     for panel in body.pop("panels"):
         lines = tuple(
-            Line(line["label"], tuple(line["x"]), tuple(line["y"]), line["role"],
+            Trace(line["label"], tuple(line["x"]), tuple(line["y"]), line["role"],
                  tuple(line["y2"]))
             for line in panel.pop("lines")
         )  # fmt: skip

@@ -315,7 +315,9 @@ def _distance(query: AnyQuery, model: AnyModel, secrets: Secrets) -> float:
         if isinstance(query, Count):
             counted = np.isin(np.arange(chain.size), [chain.index(s) for s in query.states])
             found = count_distance(chain, counted, *hidden)
-            if found.lower == found.upper or not enumerable(chain):  # else two chances may tie
+            if found.lower == found.upper or not enumerable(
+                chain
+            ):  # else two probabilities may tie
                 return float(found.upper)
         return query_distance(chain, query, *hidden)
 

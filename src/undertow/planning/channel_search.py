@@ -2,8 +2,8 @@
 
 Each attack (an adversary, two values, a series of outputs) bounds a channel B by
 ln Pr[z | x, known] / Pr[z | x', known] <= limit, a smooth function of B. The search collects the
-attacks that the judge reports, moves B by a linear program within a small box around it, and
-brings the result back by noise until the judge certifies it. What it returns is certified, never
+attacks that the oracle reports, moves B by a linear program within a small box around it, and
+brings the result back by noise until the oracle certifies it. What it returns is certified, never
 worse than where it began, and not proved to be the best.
 """
 
@@ -41,7 +41,7 @@ _FIRST_BOX, _HINTED_BOX, _LARGEST_BOX, _SMALLEST_BOX = 0.3, 0.05, 0.7, 3e-3
 the search ends."""
 
 _CLOSE = 1e-11
-"""How near to the promise a share of noise is found (either side; the judge decides)."""
+"""How near to the promise a share of noise is found (either side; the oracle decides)."""
 
 _GAIN = 1e-5
 """Relative gain below which steps get smaller."""
@@ -138,7 +138,7 @@ class Cut:
 
 
 def improved_channel(
-    judge: Callable[[RandomizedResponse], Leakage],
+    oracle: Callable[[RandomizedResponse], Leakage],
     chains: list[MarkovChain],
     limit: float,
     aim: Aim,
@@ -158,7 +158,7 @@ def improved_channel(
     >>> aim.flips(better.matrix) < 0.48, proof.proves(told.upper)
     (True, True)
     """
-    search = _Search(judge, chains, limit, aim, [], time.process_time() + _SECONDS)
+    search = _CuttingPlanes(oracle, chains, limit, aim, [], time.process_time() + _SECONDS)
     if not search.learn(*start):
         return start
     best, box = start, _FIRST_BOX
@@ -183,10 +183,10 @@ def improved_channel(
 
 
 @dataclass(slots=True)
-class _Search:
-    """The judge, and the attacks that it has reported so far."""
+class _CuttingPlanes:
+    """The oracle, and the attacks that it has reported so far."""
 
-    judge: Callable[[RandomizedResponse], Leakage]
+    oracle: Callable[[RandomizedResponse], Leakage]
     chains: list[MarkovChain]
     limit: float
     aim: Aim
@@ -258,7 +258,7 @@ class _Search:
 
         The noise replaces an output by a fresh draw: from the law of outputs where information
         matters, of all states alike where the truth must stay the likeliest. That never leaks
-        more. Its share is found on the attacks known; the judge reports those still missing.
+        more. Its share is found on the attacks known; the oracle reports those still missing.
         """
         law = np.full(len(channel), 1 / len(channel))
         if self.aim.weights is None:
@@ -270,7 +270,7 @@ class _Search:
                 break
             share = self._share(channel, fresh, goal)
             mechanism = grained_channel((1 - share) * channel + share * fresh)
-            leak = self.judge(mechanism)
+            leak = self.oracle(mechanism)
             if leak.proves(self.limit):
                 return mechanism, leak
             loss = self.learn(mechanism, leak)

@@ -22,12 +22,12 @@ from undertow.bounds.series.regions import (
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GRAIN, ROUNDOFF, Array
-from undertow.planning.redaction_flanks import build_flank
 from undertow.planning.redaction_optimum import one_side
 from undertow.planning.redaction_search import Pattern, climb
+from undertow.planning.redaction_sides import two_state_side
 
 __all__ = [
-    "Setting",
+    "ErasureTask",
     "grained",
     "printed_windows",
     "shown_share",
@@ -42,11 +42,11 @@ FLAT = 1e-14
 """Log-ratio below which a record counts as saying nothing in the search for windows."""
 
 ZOOMS, POINTS = 7, 257
-"""Rounds and points of the search for a constant chance: each round narrows it 256-fold."""
+"""Rounds and points of the search for a constant probability: each round narrows it 256-fold."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ErasureTask:
     """What is to be planned: a series, its protected records, a leakage, and an adversary.
 
     ``chains`` are all models that may be true; most methods want one.
@@ -83,7 +83,7 @@ class Setting:
 
 
 def grained(table: Array) -> Array:
-    """Return chances of erasure rounded up to whole multiples of `GRAIN`.
+    """Return probabilities of erasure rounded up to whole multiples of `GRAIN`.
 
     >>> bool(grained(np.array([0.3]))[0] >= 0.3), grained(np.array([0.0, 1e-30, 1.0])).tolist()
     (True, [0.0, 1.1102230246251565e-16, 1.0])
@@ -113,17 +113,17 @@ class _Windows:
         return float((self.left[left] + self.right[right]).max(initial=0.0))
 
 
-def _window_costs(chain: MarkovChain, setting: Setting, target: int) -> _Windows:
+def _window_costs(chain: MarkovChain, task: ErasureTask, target: int) -> _Windows:
     """Return the rounded-up losses of all windows around a target."""
-    near = (None, None) if setting.against == "any" else nearest_known(setting.against)
+    near = (None, None) if task.against == "any" else nearest_known(task.against)
     tables = []
     for right in (False, True):
-        room = setting.length - 1 - target if right else target
+        room = task.length - 1 - target if right else target
         shown, error = lone_losses(
-            chain, target, right, setting.length, setting.against, near[right], FLAT
+            chain, target, right, task.length, task.against, near[right], FLAT
         )
         table = np.zeros((room + 1, shown.shape[1]))
-        if room and setting.against != "informed":
+        if room and task.against != "informed":
             best, error = shown.max(axis=2), error + start_error(chain)
             table[: len(best)] = best + np.where(best > 0, error + 64 * ROUNDOFF * best, 0.0)
             if not near[right]:
@@ -133,7 +133,7 @@ def _window_costs(chain: MarkovChain, setting: Setting, target: int) -> _Windows
     return _Windows(*tables)
 
 
-def window_table(setting: Setting) -> Array:
+def window_table(task: ErasureTask) -> Array:
     """Return the windows that erase fewest records, whatever the values: 1 inside, 0 outside.
 
     For one protected record all pairs of windows are compared, left against right, by their
@@ -141,30 +141,30 @@ def window_table(setting: Setting) -> Array:
     knows only two splits of the budget.) For several the windows of each are joined, and then
     records are shown again as long as every leakage allows it.
     """
-    table = np.zeros((setting.length, setting.chains[0].size))
-    table[window_choices(setting)[0]] = 1.0
+    table = np.zeros((task.length, task.chains[0].size))
+    table[window_choices(task)[0]] = 1.0
     return table
 
 
-def window_choices(setting: Setting, more: int = 0) -> list[Bools]:
+def window_choices(task: ErasureTask, more: int = 0) -> list[Bools]:
     """Return which records the best windows erase, and up to ``more`` that erase little more."""
     costs = {
-        target: [_window_costs(chain, setting, target) for chain in setting.chains]
-        for target in setting.targets
+        target: [_window_costs(chain, task, target) for chain in task.chains]
+        for target in task.targets
     }
-    ranked = {target: _narrowest(found, setting.limit) for target, found in costs.items()}
+    ranked = {target: _narrowest(found, task.limit) for target, found in costs.items()}
     several = len(costs) > 1
     choices: list[Bools] = []
     for place in range(1 if several else 1 + more):
-        erased: Bools = np.zeros(setting.length, dtype=np.bool_)
-        erased[list(setting.protect)] = True
+        erased: Bools = np.zeros(task.length, dtype=np.bool_)
+        erased[list(task.protect)] = True
         for target, windows in ranked.items():
             if place < len(windows):
                 left, right = windows[place]
                 erased[target - left : target + right + 1] = True
                 choices.append(erased)
     if several:
-        _shrink(erased, setting, costs)
+        _shrink(erased, task, costs)
     return choices
 
 
@@ -183,10 +183,10 @@ def _narrowest(windows: list[_Windows], limit: float) -> list[tuple[int, int]]:
     return [(left, right) for _, _, left, right in sorted(found)]
 
 
-def _shrink(erased: Bools, setting: Setting, costs: dict[int, list[_Windows]]) -> None:
+def _shrink(erased: Bools, task: ErasureTask, costs: dict[int, list[_Windows]]) -> None:
     """Show records again, those farthest from a target first, while all leakages allow it."""
-    targets = np.array(setting.targets)
-    again = [r for r in np.flatnonzero(erased).tolist() if r not in setting.protect]
+    targets = np.array(task.targets)
+    again = [r for r in np.flatnonzero(erased).tolist() if r not in task.protect]
     again.sort(key=lambda record: -int(np.abs(targets - record).min()))
     for record in again:
         erased[record] = False
@@ -194,23 +194,23 @@ def _shrink(erased: Bools, setting: Setting, costs: dict[int, list[_Windows]]) -
         for target, windows in costs.items():
             below, above = shown[shown < target], shown[shown > target]
             left = target - 1 - int(below[-1]) if below.size else target
-            right = int(above[0]) - target - 1 if above.size else setting.length - 1 - target
-            if max(window.cost(left, right) for window in windows) > setting.limit:
+            right = int(above[0]) - target - 1 if above.size else task.length - 1 - target
+            if max(window.cost(left, right) for window in windows) > task.limit:
                 erased[record] = True
                 break
 
 
-def printed_windows(setting: Setting) -> Array:
+def printed_windows(task: ErasureTask) -> Array:
     """Return the windows of Algorithm 1 of [massny2025], as printed.
 
     >>> chain = MarkovChain([[.8, .2], [.3, .7]], length=12)
-    >>> table = printed_windows(Setting((chain,), 12, (5,), .92, "ignorant"))
+    >>> table = printed_windows(ErasureTask((chain,), 12, (5,), .92, "ignorant"))
     >>> table[:, 0].astype(int).tolist()
     [0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0]
     """
-    chain, target = setting.one("mq-printed")
+    chain, target = task.one("mq-printed")
     alpha, beta = binary_rates(chain, "'mq-printed'")
-    length, limit = setting.length, setting.limit
+    length, limit = task.length, task.limit
     mirrored = target + 1 > length / 2  # the paper counts from the nearer end
     place = length - target if mirrored else target + 1
     whole, half = (least_distance(alpha, beta, share) for share in (limit, limit / 2))
@@ -224,35 +224,36 @@ def printed_windows(setting: Setting) -> Array:
     return np.ascontiguousarray(table[::-1]) if mirrored else table
 
 
-def three_regions(setting: Setting, how: How) -> Array:
+def three_regions(task: ErasureTask, how: How) -> Array:
     """Return the 3R mechanisms of [massny2025]: large, medium and small influence.
 
     Each side gets half of limit (all of it where the other side is empty). Records of which
     both values have a pointwise influence of at most that are shown, those of which one value has
-    are shown at times when they have it, all others never. The chance of erasure at those times:
-    ``relaxed`` solves the convex program of Appendix A exactly (its optimum is the greatest
-    convex minorant of the budgets, constant only if that is a line), ``constant`` is the smallest
-    one chance for all that is private, ``individual`` the best chance for each record.
+    are shown at times when they have it, all others never. The probability of erasure at those
+    times: ``relaxed`` solves the convex program of Appendix A exactly (its optimum is the
+    greatest convex minorant of the budgets, constant only if that is a line), ``constant`` is the
+    smallest one probability for all that is private, ``individual`` the best one
+    for each record.
     """
     name = f"3r-{how}"
-    chain, target = setting.one(name)
+    chain, target = task.one(name)
     alpha, beta = binary_rates(chain, f"'{name}'")
     value = 0 if alpha <= beta else 1
-    weights = influences(chain, target, setting.length)
-    table = np.ones((setting.length, 2))
-    rooms = target, setting.length - 1 - target
+    weights = influences(chain, target, task.length)
+    table = np.ones((task.length, 2))
+    rooms = target, task.length - 1 - target
     for right in (False, True):
         room = rooms[right]
         if not room:
             continue
-        budget = setting.limit if not rooms[not right] else setting.limit / 2
+        budget = task.limit if not rooms[not right] else task.limit / 2
         records = target + np.arange(1, room + 1) * (1 if right else -1)
         near = weights[records]
         begin = _first(near[:, value] <= budget)
         start = max(_first(near.max(axis=1) <= budget), begin)
         region = _Region(chain, value, begin, start, room, budget, near)
-        chances = _CHOICES[how](region) if begin < start else np.empty(0)
-        table[records[begin - 1 : start - 1], value] = chances
+        tried = _CHOICES[how](region) if begin < start else np.empty(0)
+        table[records[begin - 1 : start - 1], value] = tried
         table[records[start - 1 :]] = 0.0
     return table
 
@@ -303,26 +304,26 @@ def _relaxed(region: _Region) -> Array:
 
 
 def _constant(region: _Region) -> Array:
-    """Return the smallest chance that, used throughout, keeps the loss within the budget."""
+    """Return the smallest probability that, used throughout, keeps the loss within the budget."""
     low, high = 0.0, 1.0
     for _ in range(ZOOMS):
-        chances = np.linspace(low, high, POINTS)
-        fits = _constant_loss(region, chances) <= region.budget
+        tried = np.linspace(low, high, POINTS)
+        fits = _constant_loss(region, tried) <= region.budget
         place = int(fits.argmax()) if fits.any() else POINTS - 1
-        high = float(chances[place])
-        low = float(chances[max(place - 1, 0)])
+        high = float(tried[place])
+        low = float(tried[max(place - 1, 0)])
         if low == high:
             break
     return np.full(region.start - region.begin, high)
 
 
-def _constant_loss(region: _Region, chances: Array) -> Array:
-    """Return the loss of one side, for each of several constant chances of erasure."""
+def _constant_loss(region: _Region, tried: Array) -> Array:
+    """Return the loss of one side, for each of several constant probabilities of erasure."""
     step, value = region.chain.transition, region.value
-    factor = np.ones((len(chances), 1, 2))
-    factor[:, 0, value] = chances
-    reached = np.broadcast_to(np.linalg.matrix_power(step, region.begin), (len(chances), 2, 2))
-    worst = np.zeros(len(chances))
+    factor = np.ones((len(tried), 1, 2))
+    factor[:, 0, value] = tried
+    reached = np.broadcast_to(np.linalg.matrix_power(step, region.begin), (len(tried), 2, 2))
+    worst = np.zeros(len(tried))
     for distance in range(region.begin, min(region.start, region.room) + 1):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.abs(np.log(reached[:, 0] / reached[:, 1]))
@@ -337,13 +338,13 @@ def _constant_loss(region: _Region, chances: Array) -> Array:
 
 
 def _individual(region: _Region) -> Array:
-    """Return the best chance for each record of the region."""
+    """Return the best probability for each record of the region."""
     chain, begin, start = region.chain, region.begin, region.start
     if chain.transition[0, 1] + chain.transition[1, 0] <= 1:
-        flank = build_flank(chain, 0, region.room + 1, True, "ignorant")
-        flank = flank.turned("ignorant") if region.value else flank
-        half = one_side(flank, begin, start, region.budget)
-        spent = np.zeros(start - begin) if half is None else flank.spent(begin, start, half.theta)
+        side = two_state_side(chain, 0, region.room + 1, True, "ignorant")
+        side = side.turned("ignorant") if region.value else side
+        best = one_side(side, begin, start, region.budget)
+        spent = np.zeros(start - begin) if best is None else side.spent(begin, start, best.theta)
         return np.exp(-spent)
     fixed = np.ones((region.room + 1, 2))
     fixed[start:] = 0.0

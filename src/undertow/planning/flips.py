@@ -25,7 +25,7 @@ from undertow.planning.budget import PRECISE, Search, largest_level
 from undertow.planning.flip_aims import Aim
 
 __all__ = [
-    "Judge",
+    "Oracle",
     "best_flips",
     "corner",
     "frontier",
@@ -36,15 +36,15 @@ __all__ = [
     "positively_correlated",
 ]
 
-Judge = Callable[[RandomizedResponse], Leakage]
+Oracle = Callable[[RandomizedResponse], Leakage]
 """What a channel leaks on the model at hand, to the adversary at hand."""
 
 LARGEST = -math.log(GRAIN) + 1e-12
 """The largest log-ratio that a planned channel can have: no flip is rarer than one grain."""
 
 _FAINT = 2.0**-200
-"""The chance of the one output that a one-sided channel has beside the usual one; so small that
-the usual output says nothing, to the last bit."""
+"""The probability of the one output that a one-sided channel has beside the usual one; so small
+that the usual output says nothing, to the last bit."""
 
 _LEAST = 1e-8
 """The log-ratio, in units of limit, below which an output counts as saying nothing."""
@@ -152,7 +152,7 @@ def one_sided(a: float, state: int) -> RandomizedResponse:
 
 
 def half_planes(
-    judge: Judge, model: AnyModel, limit: float, guess: tuple[float, float] | None = None
+    oracle: Oracle, model: AnyModel, limit: float, guess: tuple[float, float] | None = None
 ) -> tuple[float, float]:
     """Return the largest ln S and ln T that leak at most limit, each by one bisection.
 
@@ -167,7 +167,7 @@ def half_planes(
     """
     found = [
         largest_ratio(
-            lambda a, state=state: judge(one_sided(a, state)),  # type: ignore[misc]
+            lambda a, state=state: oracle(one_sided(a, state)),  # type: ignore[misc]
             model, limit, PRECISE, None if guess is None else guess[state],
         )
         for state in (0, 1)
@@ -206,7 +206,7 @@ def largest_ratio(
     return min(found, LARGEST)
 
 
-def frontier(judge: Judge, model: AnyModel, limit: float, aim: Aim) -> tuple[float, float]:
+def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[float, float]:
     """Return the ln S and ln T on the edge of the promise that serve an aim best, by search.
 
     For models on which both ratios matter in either direction. A larger ratio never leaks less,
@@ -222,7 +222,7 @@ def frontier(judge: Judge, model: AnyModel, limit: float, aim: Aim) -> tuple[flo
     >>> round(leakage(RandomizedResponse.binary(*corner(a, b)), chain).upper, 8)
     2.0
     """
-    edge = _Edge(judge, model, limit)
+    edge = _Edge(oracle, model, limit)
     low, high = 0.0, math.pi / 2
     found: list[tuple[float, float]] = []
     if aim.weights is not None:
@@ -257,7 +257,7 @@ def _least(function: Callable[[float], float], inside: tuple[float, float]) -> f
 class _Edge:
     """The largest ratios that keep a promise, in one direction after another."""
 
-    judge: Judge
+    oracle: Oracle
     model: AnyModel
     limit: float
     near: float | None = None
@@ -267,7 +267,7 @@ class _Edge:
         right, above = math.cos(angle), math.sin(angle)
 
         def measure(step: float) -> Leakage:
-            return self.judge(RandomizedResponse.binary(*corner(step * right, step * above)))
+            return self.oracle(RandomizedResponse.binary(*corner(step * right, step * above)))
 
         step = largest_ratio(measure, self.model, self.limit, Search(precision), self.near)
         self.near = step or None
@@ -281,7 +281,7 @@ class _Edge:
             return (0.5, other) if state == 0 else (other, 0.5)
 
         def measure(level: float) -> Leakage:
-            return self.judge(RandomizedResponse.binary(*rates(level)))
+            return self.oracle(RandomizedResponse.binary(*rates(level)))
 
         level = largest_ratio(measure, self.model, self.limit)
         found = level, math.log(2 - math.exp(-level))

@@ -21,8 +21,8 @@ __all__ = ["even_channel", "grained_channel", "largest_even_level", "silent_chan
 def even_channel(size: int, level: float) -> RandomizedResponse:
     """Return k-ary randomised response of a DP level, its flips rounded up to the grain.
 
-    Every other state is shown with chance 1 / (k - 1 + e^level). More noise is the same channel
-    followed by more flips, so a lower level never leaks more, whatever the model.
+    Every other state is shown with probability 1 / (k - 1 + e^level). More noise is the same
+    channel followed by more flips, so a lower level never leaks more, whatever the model.
 
     >>> channel = even_channel(3, 1.0)
     >>> channel.matrix.sum(axis=1).tolist(), round(channel.dp_epsilon(), 12)
@@ -52,7 +52,7 @@ def grained_channel(matrix: Array) -> RandomizedResponse:
 
 
 def silent_channel(size: int) -> RandomizedResponse:
-    """Return the channel that shows every state with the same chance, whatever the record is.
+    """Return the channel that shows every state with the same probability, whatever the record is.
 
     >>> silent_channel(2).matrix.tolist()
     [[0.5, 0.5], [0.5, 0.5]]
@@ -63,7 +63,7 @@ def silent_channel(size: int) -> RandomizedResponse:
 
 
 def largest_even_level(
-    judge: Callable[[RandomizedResponse], Leakage],
+    oracle: Callable[[RandomizedResponse], Leakage],
     model: AnyModel,
     limit: float,
     size: int,
@@ -80,5 +80,5 @@ def largest_even_level(
     1.0
     """
     return largest_ratio(
-        lambda level: judge(even_channel(size, level)), model, limit, Search(_PRECISION), guess
+        lambda level: oracle(even_channel(size, level)), model, limit, Search(_PRECISION), guess
     )

@@ -62,7 +62,7 @@ _NUDGES = 24
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class _FlipTask:
     """What is asked: a promise on a model against an adversary, and what the flips are for."""
 
     model: AnyModel
@@ -75,15 +75,15 @@ class _Task:
     def chains(self) -> list[MarkovChain]:
         return chains_of(self.model)
 
-    def judge(self, mechanism: Flips) -> Leakage:
+    def oracle(self, mechanism: Flips) -> Leakage:
         return leakage(mechanism, self.model, self.against)
 
     def improved(self, start: Certified, hint: Array | None = None) -> Certified:
         """Return the best channel that a search finds, from one that keeps the promise."""
-        return improved_channel(self.judge, self.chains, self.limit, self.aim, start, hint)
+        return improved_channel(self.oracle, self.chains, self.limit, self.aim, start, hint)
 
 
-def _task(question: Question[Series], spent: float) -> _Task:
+def _task(question: Question[Series], spent: float) -> _FlipTask:
     """Return the question for flips that leak at most ``spent``, or refuse one without states."""
     model = question.model
     size = len(model.states)
@@ -95,12 +95,12 @@ def _task(question: Question[Series], spent: float) -> _Task:
     laws = [long_run_law(chain) for chain in chains_of(model)]
     table = np.array(laws) if laws else np.full((1, size), 1 / size)
     aim = Aim(table, check_objective(question.objective, size))
-    task = _Task(model, size, spent, question.against, aim)
+    task = _FlipTask(model, size, spent, question.against, aim)
     _check_uncertain(task)
     return task
 
 
-def _two_states(question: Question[Series], spent: float, method: str) -> _Task:
+def _two_states(question: Question[Series], spent: float, method: str) -> _FlipTask:
     """Return the question about chains of two states, or refuse others."""
     question.chains(method)
     task = _task(question, spent)
@@ -111,17 +111,17 @@ def _two_states(question: Question[Series], spent: float, method: str) -> _Task:
     return task
 
 
-def _check_uncertain(task: _Task) -> None:
+def _check_uncertain(task: _FlipTask) -> None:
     """Refuse a model under which no record is ever in doubt."""
     if len(task.chains) < len(task.model.members()):
         return
     if all(chain.visited() is None for chain in task.chains):
         raise NothingToProtect(CERTAIN)
-    if task.judge(RandomizedResponse(np.eye(task.size))).upper == 0:
+    if task.oracle(RandomizedResponse(np.eye(task.size))).upper == 0:
         raise NothingToProtect(CERTAIN)
 
 
-def _found(task: _Task, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
+def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
     """Return flips with what they keep of the series, and what is to be said about them."""
     channel = (
         mechanism.matrix
@@ -134,7 +134,7 @@ def _found(task: _Task, mechanism: Flips, leak: Leakage, *notes: str) -> Solutio
     return Solution(mechanism, leak, (*notes, *_constant(task, channel)), tuple(measures))
 
 
-def _constant(task: _Task, channel: Array) -> list[str]:
+def _constant(task: _FlipTask, channel: Array) -> list[str]:
     """Say so where always showing one state would cost less than these flips."""
     aim = task.aim
     if aim.weights is None or not task.chains:
@@ -165,9 +165,9 @@ def _exact(question: Question[Series]) -> Solution:
         return _exact_many(task)
     straight = task.against == "informed" or all(map(positively_correlated, task.chains))
     if straight:
-        a, b = half_planes(task.judge, task.model, task.limit, _guess(task))
+        a, b = half_planes(task.oracle, task.model, task.limit, _guess(task))
     else:
-        a, b = frontier(task.judge, task.model, task.limit, task.aim)
+        a, b = frontier(task.oracle, task.model, task.limit, task.aim)
     notes = () if straight else (SEARCHED,)
     if min(a, b) <= 0:
         return _silent(task, "exact")
@@ -178,7 +178,7 @@ def _exact(question: Question[Series]) -> Solution:
     return _found(task, *_certified(task, make), *notes)
 
 
-def _guess(task: _Task) -> tuple[float, float] | None:
+def _guess(task: _FlipTask) -> tuple[float, float] | None:
     """Return the ratios of the closed form, the least over the chains it knows; None if none."""
     if task.against == "informed":
         return task.limit, task.limit
@@ -190,20 +190,20 @@ def _guess(task: _Task) -> tuple[float, float] | None:
     return (min(a for a, _ in found), min(b for _, b in found)) if found else None
 
 
-def _exact_many(task: _Task) -> Solution:
+def _exact_many(task: _FlipTask) -> Solution:
     brief, guess, hint = _brief(task), None, None
     if brief is not None:
-        guess = largest_even_level(brief.judge, brief.model, task.limit, task.size)
-    level = largest_even_level(task.judge, task.model, task.limit, task.size, guess)
+        guess = largest_even_level(brief.oracle, brief.model, task.limit, task.size)
+    level = largest_even_level(task.oracle, task.model, task.limit, task.size, guess)
     if level <= 0:
         return _silent(task, "exact")
     even = _certified(task, partial(_even, task.size, level))
     if brief is not None:
-        hint = brief.improved((even[0], brief.judge(even[0])))[0].matrix
+        hint = brief.improved((even[0], brief.oracle(even[0])))[0].matrix
     return _found(task, *task.improved(even, hint), SEARCHED)
 
 
-def _brief(task: _Task) -> _Task | None:
+def _brief(task: _FlipTask) -> _FlipTask | None:
     """Return the same task on short series, None where that is nothing new."""
     if isinstance(task.against, Adversary) or task.against == "informed":
         return None
@@ -236,13 +236,13 @@ def _chakrabarti(question: Question[Series]) -> Solution:
             "method='exact'"
         )
     mechanism = grained(best_flips(*ignorant_ratios(q, r, task.limit), task.aim))
-    return _found(task, mechanism, task.judge(mechanism), PUBLISHED)
+    return _found(task, mechanism, task.oracle(mechanism), PUBLISHED)
 
 
 def _xor(question: Question[Series]) -> Solution:
     """Return correlated noise, where one party holds the whole series."""
     task = _two_states(question, aim(question.limit), "xor")
-    level, total = least_xor_noise(task.judge, task.model, task.limit)
+    level, total = least_xor_noise(task.oracle, task.model, task.limit)
     if level <= 0:
         return _silent(task, "xor", XorNoise(0.5, 0.5))
 
@@ -278,7 +278,7 @@ def _even(size: int, level: float, share: float) -> RandomizedResponse:
     return even_channel(size, level * share)
 
 
-def _silent(task: _Task, method: str, mechanism: Flips | None = None) -> Solution:
+def _silent(task: _FlipTask, method: str, mechanism: Flips | None = None) -> Solution:
     """Return the channel whose rows are all the same, to the last bit: it leaks exactly nothing."""
     leak = replace(_nothing(method, task.against), covers="series")
     return _found(task, mechanism or silent_channel(task.size), leak)
@@ -289,16 +289,16 @@ def _nothing(method: str, against: Against) -> Leakage:
 
 
 def _certified(
-    task: _Task,
+    task: _FlipTask,
     make: Callable[[float], M],
     prove: Callable[[M], Leakage] | None = None,
 ) -> tuple[M, Leakage]:
     """Return the first channel whose leakage is proved, at ever so slightly smaller levels."""
-    judge = prove or task.judge
+    oracle = prove or task.oracle
     less = 0.0
     for nudge in range(_NUDGES):
         mechanism = make(1.0 - less)
-        leak = judge(mechanism)
+        leak = oracle(mechanism)
         if leak.proves(task.limit):
             return mechanism, leak
         less = 2.0**-52 * 4.0**nudge

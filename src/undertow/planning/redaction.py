@@ -1,7 +1,7 @@
 """Which records of a series to erase, and how often.
 
-Protected records are always erased, others as often as a method says; chances of erasure are whole
-multiples of `GRAIN`, and the leakage is certified for them as they are.
+Protected records are always erased, others as often as a method says; probabilities of erasure are
+whole multiples of `GRAIN`, and the leakage is certified for them as they are.
 """
 
 import math
@@ -21,7 +21,7 @@ from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 from undertow.planning.erasures import (
-    Setting,
+    ErasureTask,
     grained,
     printed_windows,
     shown_share,
@@ -30,15 +30,15 @@ from undertow.planning.erasures import (
     window_table,
 )
 from undertow.planning.questions import Question, Solution, Way
-from undertow.planning.redaction_flanks import has_recursion
-from undertow.planning.redaction_optimum import Half, best_halves, erasure_table
+from undertow.planning.redaction_optimum import BothSides, best_redactions, erasure_table
 from undertow.planning.redaction_search import (
     MANY,
     Pattern,
     climb,
-    halves_pattern,
     likely_patterns,
+    redaction_pattern,
 )
+from undertow.planning.redaction_sides import has_recursion
 from undertow.queries import Redacted
 
 __all__ = ["CONSTANT", "INDIVIDUAL", "OPTIMAL", "PRINTED", "RELAXED", "WINDOWS"]
@@ -74,7 +74,7 @@ class Proposal:
     optimal: bool = False
 
 
-def _setting(question: Question[Redacted]) -> Setting:
+def _task(question: Question[Redacted]) -> ErasureTask:
     """Return what is to be planned, or refuse records that are not there."""
     query, model, against = question.query, question.model, question.against
     chains = tuple(question.chains("redaction"))
@@ -106,109 +106,109 @@ def _setting(question: Question[Redacted]) -> Setting:
                 f"the adversary wants record {against.target}, which the query does not protect; "
                 "add it to protect"
             )
-    return Setting(chains, length, query.protect, question.limit, against)
+    return ErasureTask(chains, length, query.protect, question.limit, against)
 
 
-def _way(propose: Callable[[Setting], Proposal], margins: Sequence[float] = MARGINS) -> Way:
+def _way(propose: Callable[[ErasureTask], Proposal], margins: Sequence[float] = MARGINS) -> Way:
     """Return the way of a method that proposes erasures, and certifies what it proposes."""
 
     def solve(question: Question[Redacted]) -> Solution:
-        setting = _setting(question)
-        proposal, leak = _proved(setting, propose, margins)
-        mechanism = Redaction(proposal.table, setting.protect)
-        measures = tuple(_measures(setting, proposal))
+        task = _task(question)
+        proposal, leak = _proved(task, propose, margins)
+        mechanism = Redaction(proposal.table, task.protect)
+        measures = tuple(_measures(task, proposal))
         return Solution(mechanism, leak, proposal.notes, measures, proposal.optimal)
 
     return Way(solve, lambda asked, found: leakage(found, asked.model, asked.against))
 
 
 def _proved(
-    setting: Setting, propose: Callable[[Setting], Proposal], margins: Sequence[float]
+    task: ErasureTask, propose: Callable[[ErasureTask], Proposal], margins: Sequence[float]
 ) -> tuple[Proposal, Leakage]:
     """Return what a method proposes, rounded, at the first margin at which it keeps the promise.
 
     Where it does at none, what it proposes at the last.
     """
-    scale = max(1.0, setting.limit)
-    allowed = [less for margin in margins if (less := setting.limit - margin * scale) > 0]
+    scale = max(1.0, task.limit)
+    allowed = [less for margin in margins if (less := task.limit - margin * scale) > 0]
     if not allowed:
-        raise NotSupported(f"a leakage of {setting.limit:g} is too small to tell from rounding")
+        raise NotSupported(f"a leakage of {task.limit:g} is too small to tell from rounding")
     for less in allowed:
-        proposal = propose(replace(setting, limit=less))
+        proposal = propose(replace(task, limit=less))
         proposal = replace(proposal, table=grained(proposal.table))
-        leak = _certified(setting, proposal.table)
-        if leak.proves(setting.limit):
+        leak = _certified(task, proposal.table)
+        if leak.proves(task.limit):
             break
     return proposal, leak
 
 
-def _certified(setting: Setting, table: Array) -> Leakage:
+def _certified(task: ErasureTask, table: Array) -> Leakage:
     """Return the certified leakage of a table, the worst case over the chains."""
-    mechanism = Redaction(table, setting.protect)
-    found = [leakage(mechanism, chain, setting.against) for chain in setting.chains]
+    mechanism = Redaction(table, task.protect)
+    found = [leakage(mechanism, chain, task.against) for chain in task.chains]
     worst = max(found, key=lambda leak: leak.lower)
     return replace(worst, upper=max(leak.upper for leak in found))
 
 
-def _measures(setting: Setting, proposal: Proposal) -> Iterator[tuple[str, float]]:
+def _measures(task: ErasureTask, proposal: Proposal) -> Iterator[tuple[str, float]]:
     """Yield how much is shown, and how much could be."""
-    chain = setting.chains[0]
-    utility = min(shown_share(member, proposal.table) for member in setting.chains)
+    chain = task.chains[0]
+    utility = min(shown_share(member, proposal.table) for member in task.chains)
     yield "utility", utility
-    if len(setting.chains) > 1:
+    if len(task.chains) > 1:
         return
     with suppress(MethodRefused):
-        one, target = setting.one("the window bound")
-        asked = (one, target, setting.length, setting.limit)
+        one, target = task.one("the window bound")
+        asked = (one, target, task.length, task.limit)
         yield "window bound printed", window_bound(*asked, printed=True)
         yield "window bound", window_bound(*asked)
     if proposal.optimal:
         yield "optimum", utility
         return
-    if len(setting.protect) == 1 and chain.size == 2:
-        best = _optimal(setting)
+    if len(task.protect) == 1 and chain.size == 2:
+        best = _optimal(task)
         if best.optimal:
             yield "optimum", shown_share(chain, best.table)
 
 
-def _optimal(setting: Setting) -> Proposal:
+def _optimal(task: ErasureTask) -> Proposal:
     """Return the erasures that show most, or the best that are found."""
-    chain = setting.chain("optimal")
-    if setting.against == "informed":
+    chain = task.chain("optimal")
+    if task.against == "informed":
         note = "whoever knows the neighbours of a record learns nothing from a redaction"
-        return Proposal(window_table(setting), (note, MOST), optimal=True)
-    if isinstance(setting.against, Adversary):
-        named: Literal["any", "ignorant"] = "any" if setting.against.known else "ignorant"
-        wider = _optimal(replace(setting, against=named))
+        return Proposal(window_table(task), (note, MOST), optimal=True)
+    if isinstance(task.against, Adversary):
+        named: Literal["any", "ignorant"] = "any" if task.against.known else "ignorant"
+        wider = _optimal(replace(task, against=named))
         if named == "ignorant":
             return wider
         return replace(
             wider, optimal=False,
             notes=("planned against an attacker who knows any other records", FOUND),
         )  # fmt: skip
-    if len(setting.protect) == 1 and has_recursion(chain):
-        return _nearby(setting, chain, setting.protect[0])
-    best = window_table(setting)
-    windows = window_choices(setting, CHOICES)
-    for pattern in likely_patterns(chain, setting.protect, setting.against, setting.limit, windows):
-        best = _better(setting, chain, best, pattern)
+    if len(task.protect) == 1 and has_recursion(chain):
+        return _nearby(task, chain, task.protect[0])
+    best = window_table(task)
+    windows = window_choices(task, CHOICES)
+    for pattern in likely_patterns(chain, task.protect, task.against, task.limit, windows):
+        best = _better(task, chain, best, pattern)
     return Proposal(best, (FOUND,))
 
 
-def _nearby(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
+def _nearby(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
     """Return the optimum, planned for the records that can say anything; the rest are shown."""
-    length = setting.length
+    length = task.length
     if not chain.homogeneous or not isinstance(chain.start, str):
-        return _two_states(setting, chain, target)
+        return _two_states(task, chain, target)
     fading = abs(1 - chain.transition[0, 1] - chain.transition[1, 0])
     if fading >= 1:  # as a float: it never forgets, or not within any series
-        return _two_states(setting, chain, target)
+        return _two_states(task, chain, target)
     reach = 2 + math.ceil(math.log(SILENT) / math.log(max(fading, SILENT)))
     first, last = max(0, target - reach), min(length, target + reach + 1)
     if last - first == length:
-        return _two_states(setting, chain, target)
+        return _two_states(task, chain, target)
     inner = replace(
-        setting, chains=(MarkovChain(chain.transition, chain.states),),
+        task, chains=(MarkovChain(chain.transition, chain.states),),
         length=last - first, protect=(target - first,),
     )  # fmt: skip
     found = _two_states(inner, inner.chains[0], target - first)
@@ -217,60 +217,60 @@ def _nearby(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
     return replace(found, table=table)
 
 
-def _two_states(setting: Setting, chain: MarkovChain, target: int) -> Proposal:
+def _two_states(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
     """Return the optimum against an ignorant attacker, and the best that is found against any.
 
     Against any attacker the recursion leaves out those who know the very record at which the
     erasures end, and redactions in which a value is always shown before everything is.
     """
-    against, length = setting.against, setting.length
-    ideal = best_halves(chain, target, length, setting.limit, against, most=3)
+    against, length = task.against, task.length
+    ideal = best_redactions(chain, target, length, task.limit, against, most=3)
     table = erasure_table(length, target, ideal[0])
-    allowed = setting.limit + NEAR * max(1.0, setting.limit)
+    allowed = task.limit + NEAR * max(1.0, task.limit)
     if against == "ignorant":
         return Proposal(table, (MOST,), optimal=True)
-    if _certified(setting, grained(table)).proves(allowed):
+    if _certified(task, grained(table)).proves(allowed):
         return Proposal(table, (CLOSE,))
-    safe = best_halves(chain, target, length, setting.limit, against, met=True)
+    safe = best_redactions(chain, target, length, task.limit, against, met=True)
     best = erasure_table(length, target, safe[0])
-    if not _certified(setting, grained(best)).proves(allowed):
-        best = window_table(setting)
-    for halves in ideal:
-        pattern = halves_pattern(chain, target, length, against, halves)
-        if pattern.free.sum() <= MANY and _shown(halves) > length * shown_share(chain, best):
-            best = _better(setting, chain, best, pattern)
+    if not _certified(task, grained(best)).proves(allowed):
+        best = window_table(task)
+    for redactions in ideal:
+        pattern = redaction_pattern(chain, target, length, against, redactions)
+        if pattern.free.sum() <= MANY and _shown(redactions) > length * shown_share(chain, best):
+            best = _better(task, chain, best, pattern)
     return Proposal(best, (CLOSE,))
 
 
-def _shown(halves: tuple[Half, Half]) -> float:
-    return halves[0].shown + halves[1].shown
+def _shown(redactions: BothSides) -> float:
+    return redactions[0].shown + redactions[1].shown
 
 
-def _better(setting: Setting, chain: MarkovChain, best: Array, pattern: Pattern) -> Array:
+def _better(task: ErasureTask, chain: MarkovChain, best: Array, pattern: Pattern) -> Array:
     """Return what a local search makes of a pattern, if it is private and shows more."""
     shown = shown_share(chain, best)
-    less = setting.limit
+    less = task.limit
     if shown_share(chain, np.where(pattern.free, 0.0, pattern.fixed)) <= shown:
         return best
     for _ in range(3):
         table = pattern.table(climb(pattern, less))
-        leak = _certified(setting, grained(table))
-        if leak.proves(setting.limit + MARGINS[0] * max(1.0, setting.limit)):
+        leak = _certified(task, grained(table))
+        if leak.proves(task.limit + MARGINS[0] * max(1.0, task.limit)):
             return table if shown_share(chain, table) > shown else best
-        less -= 2 * (leak.upper - setting.limit)
+        less -= 2 * (leak.upper - task.limit)
         if less <= 0:
             break
     return best
 
 
 def _three(how: Literal["relaxed", "constant", "individual"]) -> Way:
-    return _way(lambda setting: Proposal(three_regions(setting, how)))
+    return _way(lambda task: Proposal(three_regions(task, how)))
 
 
 OPTIMAL = _way(_optimal)
-WINDOWS = _way(lambda setting: Proposal(window_table(setting)))
+WINDOWS = _way(lambda task: Proposal(window_table(task)))
 INDIVIDUAL, CONSTANT, RELAXED = _three("individual"), _three("constant"), _three("relaxed")
 PRINTED = _way(
-    lambda setting: Proposal(printed_windows(setting), ("windows as printed in Algorithm 1",)),
+    lambda task: Proposal(printed_windows(task), ("windows as printed in Algorithm 1",)),
     MARGINS[:1],  # as printed, whatever it leaks
 )

@@ -1,6 +1,6 @@
 """The most that a redaction can show of a chain on two states, one record protected.
 
-Both sides of the target are cut into three stretches (see `redaction_flanks`), and their losses
+Both sides of the target are cut into three stretches (see `redaction_sides`), and their losses
 add up, once for each of the two values of the target. Which stretches, and how the losses are
 shared between the sides, is searched: coarsely over all, then finely where it may matter.
 """
@@ -13,9 +13,9 @@ from undertow.adversaries import Against
 from undertow.bounds.chains.known import Ints
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
-from undertow.planning.redaction_flanks import Curve, Flank, build_flank
+from undertow.planning.redaction_sides import Curve, TwoStateSide, two_state_side
 
-__all__ = ["Half", "best_halves", "erasure_table", "one_side"]
+__all__ = ["BothSides", "SideRedaction", "best_redactions", "erasure_table", "one_side"]
 
 IDLE = 4
 """Starts of the last stretch that must bring nothing, one after the other, to end their scan."""
@@ -42,10 +42,10 @@ LEVELS, LOOKS = 256, 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class SideRedaction:
     """A redaction of one side: nothing before ``begin``, everything from ``start`` on."""
 
-    flank: Flank
+    side: TwoStateSide
     begin: int
     start: int
     theta: float
@@ -53,7 +53,11 @@ class Half:
     shown: float
 
 
-def best_halves(
+BothSides = tuple[SideRedaction, SideRedaction]
+"""A redaction of a series: what it does to the left of the target, and to the right."""
+
+
+def best_redactions(
     chain: MarkovChain,
     target: int,
     length: int,
@@ -61,15 +65,15 @@ def best_halves(
     against: Against,
     met: bool = False,
     most: int = 1,
-) -> list[tuple[Half, Half]]:
+) -> list[BothSides]:
     """Return the redactions of the two sides that show most, best first, at most ``most``.
 
-    ``met`` as in `Flank`. Without it the result bounds what any redaction shows, and is the best
-    one where its leakage proves to be at most limit.
+    ``met`` as in `TwoStateSide`. Without it the result bounds what any redaction shows, and is the
+    best one where its leakage proves to be at most limit.
     """
-    sides = [build_flank(chain, target, length, right, against, met) for right in (False, True)]
+    sides = [two_state_side(chain, target, length, right, against, met) for right in (False, True)]
     kinds = [(side, side.turned(against)) for side in sides]
-    tables = [[_Frontiers(flank, limit) for flank in both] for both in kinds]
+    tables = [[_Frontiers(side, limit) for side in both] for both in kinds]
     steady = all(side.period == 1 for side in sides)
     floor, *windows = _windows(sides, limit)
     common = int(chain.initial[1] > chain.initial[0])
@@ -90,7 +94,7 @@ def best_halves(
             for shown, one, two in _mixed(tables[0][kind], tables[1][1 - kind], limit, floor)
         ]
     found.sort(key=lambda candidate: -candidate[0])
-    pairs: dict[tuple[int, ...], tuple[Half, Half]] = {}
+    pairs: dict[tuple[int, ...], BothSides] = {}
     walked = 0
     for shown, a, b, one, two in found:
         if shown < found[0][0] - CLOSE or len(pairs) >= REFINED or walked > DEEP:
@@ -100,65 +104,65 @@ def best_halves(
         if key not in pairs:
             refine = _refine_same if a == b else _refine_mixed
             walked += one.start - one.begin + two.start - two.begin
-            halves = refine((kinds[0][a], kinds[1][b]), (one, two), limit)
-            if halves is not None:
-                pairs[key] = halves
+            redactions = refine((kinds[0][a], kinds[1][b]), (one, two), limit)
+            if redactions is not None:
+                pairs[key] = redactions
     ranked = sorted(pairs.values(), key=lambda both: -(both[0].shown + both[1].shown))
     return ranked[:most]
 
 
-def one_side(flank: Flank, begin: int, start: int, budget: float) -> Half | None:
+def one_side(side: TwoStateSide, begin: int, start: int, budget: float) -> SideRedaction | None:
     """Return the most that one side shows within a loss, for given stretches.
 
     None where even erasing every value that is shown at times costs more.
     """
     if begin == start:
-        curve = flank.curve(begin, start, np.empty(0))
+        curve = side.curve(begin, start, np.empty(0))
         fits = curve.cost[0] <= budget
-        return Half(flank, begin, start, 0.0, *_ends(curve, 0)) if fits else None
-    theta = flank.grid(max(budget, 0.0))
-    curve = flank.curve(begin, start, theta)
+        return SideRedaction(side, begin, start, 0.0, *_ends(curve, 0)) if fits else None
+    theta = side.grid(max(budget, 0.0))
+    curve = side.curve(begin, start, theta)
     inside = curve.cost <= budget
     if not inside.any():
         return None
     best = int(np.where(inside, curve.shown, -np.inf).argmax())
-    found = [Half(flank, begin, start, float(theta[best]), *_ends(curve, best))]
+    found = [SideRedaction(side, begin, start, float(theta[best]), *_ends(curve, best))]
     for cell in np.flatnonzero(inside[:-1] != inside[1:]):
         near, far = (cell, cell + 1) if inside[cell] else (cell + 1, cell)
         if max(curve.shown[near], curve.shown[far]) > found[0].shown:
             ends = float(theta[near]), float(theta[far])
-            found.append(_crossing(flank, begin, start, budget, ends))
-    return max(found, key=lambda half: half.shown)
+            found.append(_crossing(side, begin, start, budget, ends))
+    return max(found, key=lambda redaction: redaction.shown)
 
 
 def _crossing(
-    flank: Flank, begin: int, start: int, budget: float, ends: tuple[float, float]
-) -> Half:
+    side: TwoStateSide, begin: int, start: int, budget: float, ends: tuple[float, float]
+) -> SideRedaction:
     """Return the point of a curve at which its loss reaches the budget, from inside."""
     last = 0
     for _ in range(ROUNDS):
         theta = np.linspace(*ends, POINTS)
-        curve = flank.curve(begin, start, theta)
+        curve = side.curve(begin, start, theta)
         beyond = np.flatnonzero(curve.cost > budget)
         last = max(int(beyond[0]) - 1, 0) if beyond.size else POINTS - 1
         if last == POINTS - 1:
             break
         ends = float(theta[last]), float(theta[last + 1])
-    return Half(flank, begin, start, float(theta[last]), *_ends(curve, last))
+    return SideRedaction(side, begin, start, float(theta[last]), *_ends(curve, last))
 
 
-def erasure_table(length: int, target: int, halves: tuple[Half, Half]) -> Array:
-    """Return the chances of erasure of two sides, a row for each record."""
+def erasure_table(length: int, target: int, redactions: BothSides) -> Array:
+    """Return the probabilities of erasure of two sides, a row for each record."""
     table = np.ones((length, 2))
-    for half, sign in zip(halves, (-1, 1), strict=True):
-        flank = half.flank
-        spent = flank.spent(half.begin, half.start, half.theta)
-        for distance in range(half.begin, flank.room + 1):
+    for redaction, sign in zip(redactions, (-1, 1), strict=True):
+        side = redaction.side
+        spent = side.spent(redaction.begin, redaction.start, redaction.theta)
+        for distance in range(redaction.begin, side.room + 1):
             row = table[target + sign * distance]
-            if distance >= half.start:
+            if distance >= redaction.start:
                 row[:] = 0.0
             else:
-                row[flank.early[distance - 1]] = np.exp(-spent[distance - half.begin])
+                row[side.early[distance - 1]] = np.exp(-spent[distance - redaction.begin])
     return table
 
 
@@ -166,7 +170,7 @@ def _ends(curve: Curve, place: int) -> tuple[float, float]:
     return float(curve.cost[place]), float(curve.shown[place])
 
 
-def _windows(sides: list[Flank], limit: float) -> tuple[float, Curve, Curve]:
+def _windows(sides: list[TwoStateSide], limit: float) -> tuple[float, Curve, Curve]:
     """Return how many records two windows can show, and the windows."""
     left, right = sides
     best, ends = -1, (left.room + 1, right.room + 1)
@@ -188,26 +192,26 @@ def _windows(sides: list[Flank], limit: float) -> tuple[float, Curve, Curve]:
 class _Frontiers:
     """The curves of one side by where its first stretch ends, each scanned once."""
 
-    def __init__(self, flank: Flank, limit: float) -> None:
-        self.flank, self.limit = flank, limit
+    def __init__(self, side: TwoStateSide, limit: float) -> None:
+        self.side, self.limit = side, limit
         self.focus: Curve | None = None
-        self.theta = flank.grid(limit) if flank.room else np.empty(0)
+        self.theta = side.grid(limit) if side.room else np.empty(0)
         self.levels = np.linspace(0.0, limit, LEVELS + 1)
         self.known: dict[int, tuple[list[Curve], Array, Ints]] = {}
-        fits = flank.other <= limit
-        self.safe = int(fits.argmax()) + 1 if fits.any() else flank.room + 1
-        self.sums = np.concatenate([[0.0], np.cumsum(flank.weights)])
-        self.stride = max(1, min(self.safe, flank.room) // SCANNED)
+        fits = side.other <= limit
+        self.safe = int(fits.argmax()) + 1 if fits.any() else side.room + 1
+        self.sums = np.concatenate([[0.0], np.cumsum(side.weights)])
+        self.stride = max(1, min(self.safe, side.room) // SCANNED)
 
     def near(self, curve: Curve) -> "_Frontiers":
         """Return the same, for a closer look around one curve."""
-        closer = _Frontiers(self.flank, self.limit)
+        closer = _Frontiers(self.side, self.limit)
         closer.focus, closer.stride = curve, self.stride
         return closer
 
     def begins(self) -> list[int]:
         """Return the ends of the first stretch to look at."""
-        last = self.flank.room + 1
+        last = self.side.room + 1
         if self.focus is not None:
             around = range(self.focus.begin - self.stride, self.focus.begin + self.stride + 1)
             return [begin for begin in around if self.nearest(self.limit) <= begin <= last]
@@ -215,7 +219,7 @@ class _Frontiers:
 
     def starts(self, begin: int) -> list[int]:
         """Return the starts of the last stretch to look at."""
-        least, last = max(begin, self.safe), max(begin, self.flank.room + 1)
+        least, last = max(begin, self.safe), max(begin, self.side.room + 1)
         if self.focus is not None:
             around = range(self.focus.start - self.stride, self.focus.start + self.stride + 1)
             return [start for start in around if least <= start <= last]
@@ -224,17 +228,17 @@ class _Frontiers:
 
     def first(self, begin: int) -> float:
         """Return what showing the early value from a distance on costs, 0 for never."""
-        return float(self.flank.first[begin - 1]) if begin <= self.flank.room else 0.0
+        return float(self.side.first[begin - 1]) if begin <= self.side.room else 0.0
 
     def nearest(self, budget: float) -> int:
         """Return the least distance from which the early value fits a budget."""
-        inside = self.flank.first <= budget
-        return int(inside.argmax()) + 1 if inside.any() else self.flank.room + 1
+        inside = self.side.first <= budget
+        return int(inside.argmax()) + 1 if inside.any() else self.side.room + 1
 
     def most(self, begin: int) -> float:
         """Return a bound on what can be shown from a distance on."""
         safe = max(self.safe, begin)
-        return float(self.sums[safe - 1] - self.sums[begin - 1]) + self.flank.room - safe + 1
+        return float(self.sums[safe - 1] - self.sums[begin - 1]) + self.side.room - safe + 1
 
     def scan(self, begin: int) -> tuple[list[Curve], Array, Ints]:
         """Return curves that may be best for some loss, the most shown by level, and by which."""
@@ -242,11 +246,11 @@ class _Frontiers:
             curves: list[Curve] = []
             best = np.full(LEVELS + 1, -np.inf)
             which = np.zeros(LEVELS + 1, dtype=np.int64)
-            idle, room = 0, self.flank.room
+            idle, room = 0, self.side.room
             for start in self.starts(begin):
                 if start <= room and idle >= IDLE:
                     continue
-                curve = _cut(self.flank.curve(begin, start, self.theta), self.limit)
+                curve = _cut(self.side.curve(begin, start, self.theta), self.limit)
                 if curve.cost.size:
                     found = _at(curve, self.levels)
                     better = found > best + 1e-12
@@ -325,7 +329,7 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
     sides = left, right
     lists = []
     for side, beyond in ((left, right), (right, left)):
-        need = floor - CLOSE - beyond.most(beyond.nearest(limit)) if beyond.flank.room else 0.0
+        need = floor - CLOSE - beyond.most(beyond.nearest(limit)) if beyond.side.room else 0.0
         lists.append([begin for begin in side.begins()[:-1] if side.most(begin) >= need])
     if not lists[0] or not lists[1]:
         return []
@@ -348,39 +352,39 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
 
 
 def _refine_mixed(
-    flanks: tuple[Flank, Flank], curves: tuple[Curve, Curve], limit: float
-) -> tuple[Half, Half] | None:
+    sides: tuple[TwoStateSide, TwoStateSide], curves: tuple[Curve, Curve], limit: float
+) -> BothSides | None:
     """Return both sides at the losses that the first values of the other side leave them."""
-    halves = []
-    for side in (0, 1):
-        begin = curves[1 - side].begin
-        budget = limit - float(flanks[1 - side].first[begin - 1])
-        half = one_side(flanks[side], curves[side].begin, curves[side].start, budget)
-        if half is None:
+    redactions = []
+    for which in (0, 1):
+        begin = curves[1 - which].begin
+        budget = limit - float(sides[1 - which].first[begin - 1])
+        redaction = one_side(sides[which], curves[which].begin, curves[which].start, budget)
+        if redaction is None:
             return None
-        halves.append(half)
-    return halves[0], halves[1]
+        redactions.append(redaction)
+    return redactions[0], redactions[1]
 
 
 def _refine_same(
-    flanks: tuple[Flank, Flank], curves: tuple[Curve, Curve], limit: float
-) -> tuple[Half, Half] | None:
+    sides: tuple[TwoStateSide, TwoStateSide], curves: tuple[Curve, Curve], limit: float
+) -> BothSides | None:
     """Return both sides at the best split of the loss between them."""
     left, right = curves
     if not left.theta.size or not right.theta.size:
         fixed = 0 if not left.theta.size else 1
         window, free = curves[fixed], curves[1 - fixed]
-        one = one_side(flanks[fixed], window.begin, window.start, limit)
+        one = one_side(sides[fixed], window.begin, window.start, limit)
         left_over = limit - float(window.cost[0])
-        two = one_side(flanks[1 - fixed], free.begin, free.start, left_over)
+        two = one_side(sides[1 - fixed], free.begin, free.start, left_over)
         if one is None or two is None:
             return None
         return (one, two) if fixed == 0 else (two, one)
     ends = [(curve.theta.min(), curve.theta.max()) for curve in curves]
     for _ in range(SPLITS):
         first, second = (
-            flank.curve(curve.begin, curve.start, np.linspace(*end, CELLS + 1))
-            for flank, curve, end in zip(flanks, curves, ends, strict=True)
+            side.curve(curve.begin, curve.start, np.linspace(*end, CELLS + 1))
+            for side, curve, end in zip(sides, curves, ends, strict=True)
         )
         ranked = _cut(second, np.inf)
         best = int((first.shown + _at(ranked, limit - first.cost)).argmax())
@@ -388,6 +392,8 @@ def _refine_same(
         rooms = np.searchsorted(ranked.cost, limit - first.cost[[low, best, high]])
         near = ranked.theta[max(rooms.min() - NARROW, 0) : rooms.max() + NARROW]
         ends = [(first.theta[low], first.theta[high]), (near.min(), near.max())]
-    half = Half(flanks[0], left.begin, left.start, float(first.theta[best]), *_ends(first, best))
-    rest = one_side(flanks[1], right.begin, right.start, limit - half.cost)
-    return None if rest is None else (half, rest)
+    redaction = SideRedaction(
+        sides[0], left.begin, left.start, float(first.theta[best]), *_ends(first, best)
+    )
+    rest = one_side(sides[1], right.begin, right.start, limit - redaction.cost)
+    return None if rest is None else (redaction, rest)

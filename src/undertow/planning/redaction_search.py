@@ -1,7 +1,7 @@
-"""Chances of erasure found by a local search, where no recursion gives the best ones.
+"""Probabilities of erasure found by a local search, where no recursion gives the best ones.
 
 A *pattern* says which values of which records may be shown at all. Inside a pattern the losses
-of all options are smooth in c = -ln(chance of erasure), and a sequential quadratic program
+of all options are smooth in c = -ln(probability of erasure), and a sequential quadratic program
 climbs to a local optimum. What it finds is a proposal; `redaction_leakage` certifies it.
 """
 
@@ -17,9 +17,9 @@ from undertow.bounds.chains.known import Bools, Ints, ordered_pairs
 from undertow.bounds.series.erasing import build_side, lone_losses, shown_levels
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
-from undertow.planning.redaction_optimum import Half, erasure_table
+from undertow.planning.redaction_optimum import BothSides, erasure_table
 
-__all__ = ["MANY", "Pattern", "climb", "halves_pattern", "likely_patterns"]
+__all__ = ["MANY", "Pattern", "climb", "likely_patterns", "redaction_pattern"]
 
 DEPTH, MANY = 6, 40
 """Records next to what is always shown in which a pattern shows values at times, and most values
@@ -45,7 +45,7 @@ Joint = tuple[int, int, int]
 """A target, an option on its left, an option on its right."""
 
 STEEPEST = 40.0
-"""Largest c of a search: a chance of erasure of e^-40 is 0 for all purposes."""
+"""Largest c of a search: a probability of erasure of e^-40 is 0 for all purposes."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +63,27 @@ class Pattern:
     first: Array
 
     @cached_property
-    def flanks(self) -> "tuple[tuple[Flank, Flank], ...]":
+    def sides(self) -> "tuple[tuple[PatternSide, PatternSide], ...]":
         """The two sides of each target."""
         return tuple(
-            (_flank(self, target, False), _flank(self, target, True)) for target in self.targets
+            (_pattern_side(self, target, False), _pattern_side(self, target, True))
+            for target in self.targets
         )
 
     @cached_property
     def weights(self) -> Array:
-        """The chances of the free values."""
+        """The probabilities of the free values."""
         return np.asarray(self.chain.marginals(len(self.fixed))[self.free])
 
     def table(self, spent: Array) -> Array:
-        """Return the chances of erasure for the c of the free values."""
+        """Return the probabilities of erasure for the c of the free values."""
         table = self.fixed.copy()
         table[self.free] = np.exp(-spent)
         return table
 
 
 @dataclass(frozen=True, slots=True)
-class Flank:
+class PatternSide:
     """One side of a target up to the first record that is always shown.
 
     ``shown`` and ``met`` (T, pairs, k) are what the losses of shown, and of met known records,
@@ -97,7 +98,7 @@ class Flank:
     last: Array
 
 
-def _flank(pattern: Pattern, target: int, right: bool) -> Flank:
+def _pattern_side(pattern: Pattern, target: int, right: bool) -> PatternSide:
     chain, size = pattern.chain, pattern.chain.size
     always = ((pattern.fixed == 0) & ~pattern.free).all(axis=1)
     plain = np.where(always[:, None], 0.0, np.ones_like(pattern.fixed))
@@ -113,7 +114,7 @@ def _flank(pattern: Pattern, target: int, right: bool) -> Flank:
     else:
         kernels = [chain.step(int(record)).T for record in records]
     offered = (pattern.free | (pattern.fixed < 1))[records]
-    return Flank(
+    return PatternSide(
         records=records,
         kernels=np.array(kernels).reshape(reach, size, size),
         shown=np.where(offered[:, None, :], shown[:reach], np.nan),
@@ -152,7 +153,7 @@ def _sides(pattern: Pattern, spent: Array) -> list[Losses]:
     index = np.full(pattern.free.shape, -1)
     index[pattern.free] = np.arange(len(spent))
     table = pattern.table(spent)
-    return [_losses(flank, table, index, len(spent)) for both in pattern.flanks for flank in both]
+    return [_losses(side, table, index, len(spent)) for both in pattern.sides for side in both]
 
 
 def _worst(pattern: Pattern, spent: Array, above: float) -> dict[Joint, None]:
@@ -203,54 +204,58 @@ def _program(pattern: Pattern, limit: float, spent: Array, chosen: list[Joint]) 
     return np.asarray(found.x)
 
 
-def _losses(flank: Flank, table: Array, index: Ints, count: int) -> Losses:
+def _losses(side: PatternSide, table: Array, index: Ints, count: int) -> Losses:
     """Return the losses of all options of a side, their pairs, and their gradients in c."""
-    reach, size = len(flank.records), table.shape[1]
+    reach, size = len(side.records), table.shape[1]
     value, other = ordered_pairs(size)
     if not reach:
         return np.zeros(len(value)), np.arange(len(value)), np.zeros((len(value), count))
-    chances = np.zeros((reach + 1, size, size))
+    laws = np.zeros((reach + 1, size, size))
     parts = np.zeros((reach + 1, size, reach, size, size))  # value, record, its state, state here
-    chance, moved, same = np.eye(size), parts[0], np.eye(size)
+    law, moved, same = np.eye(size), parts[0], np.eye(size)
     for step in range(reach):
         if step:
-            erased = table[flank.records[step - 1]]
-            chance, moved = chance * erased, moved * erased
+            erased = table[side.records[step - 1]]
+            law, moved = law * erased, moved * erased
             # d/dc of a product: the factor of this record, by its state, for each value of the
             # target
-            moved[:, step - 1] = chance[:, :, None] * same
-        chance, moved = chance @ flank.kernels[step], moved @ flank.kernels[step]
-        top = chance.max()
-        chance, moved = chance / top, moved / top
-        chances[step], parts[step] = chance, moved
-    erased = table[flank.records[-1]] * flank.last
-    chance, moved = chance * erased, moved * erased
-    moved[:, reach - 1] = chance[:, :, None] * same
-    chances[reach, :, 0], parts[reach, ..., 0] = chance.sum(axis=1), moved.sum(axis=3)
+            moved[:, step - 1] = law[:, :, None] * same
+        law, moved = law @ side.kernels[step], moved @ side.kernels[step]
+        top = law.max()
+        law, moved = law / top, moved / top
+        laws[step], parts[step] = law, moved
+    erased = table[side.records[-1]] * side.last
+    law, moved = law * erased, moved * erased
+    moved[:, reach - 1] = law[:, :, None] * same
+    laws[reach, :, 0], parts[reach, ..., 0] = law.sum(axis=1), moved.sum(axis=3)
     bases = np.full((2, reach + 1, len(value), size), np.nan)
-    bases[0, :reach], bases[1, :reach], bases[0, reach, :, 0] = flank.shown, flank.met, flank.end
+    bases[0, :reach], bases[1, :reach], bases[0, reach, :, 0] = side.shown, side.met, side.end
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(chances)
+        logs = np.log(laws)
         loss = logs[:, value] - logs[:, other] - bases
     kind, place, pair, state = np.nonzero(np.isfinite(loss))
     slope = np.zeros((len(pair), reach, size))
     for sign, values in ((-1.0, value[pair]), (1.0, other[pair])):
-        share = parts[place, values, :, :, state] / chances[place, values, state][:, None, None]
+        share = parts[place, values, :, :, state] / laws[place, values, state][:, None, None]
         slope += sign * share
     rows = np.zeros((len(pair), count + 1))
-    rows[:, index[flank.records].ravel()] = slope.reshape(len(pair), reach * size)  # -1: the rest
+    rows[:, index[side.records].ravel()] = slope.reshape(len(pair), reach * size)  # -1: the rest
     return loss[kind, place, pair, state], pair, rows[:, :count]
 
 
-def halves_pattern(
-    chain: MarkovChain, target: int, length: int, against: Against, halves: tuple[Half, Half]
+def redaction_pattern(
+    chain: MarkovChain,
+    target: int,
+    length: int,
+    against: Against,
+    redactions: BothSides,
 ) -> Pattern:
     """Return the pattern of a redaction in three stretches, to improve on it."""
-    table = erasure_table(length, target, halves)
+    table = erasure_table(length, target, redactions)
     free = np.zeros(table.shape, dtype=bool)
-    for half, sign in zip(halves, (-1, 1), strict=True):
-        for distance in range(half.begin, half.start):
-            free[target + sign * distance, half.flank.early[distance - 1]] = True
+    for redaction, sign in zip(redactions, (-1, 1), strict=True):
+        for distance in range(redaction.begin, redaction.start):
+            free[target + sign * distance, redaction.side.early[distance - 1]] = True
     spent = np.clip(-np.log(np.maximum(table[free], 1e-12)), 0.0, 4.0)
     return Pattern(chain, (target,), against, np.where(free, 1.0, table), free, spent)
 

@@ -27,7 +27,7 @@ from undertow.numerics import check_positive
 from undertow.plan import Plan
 from undertow.rounding import above, below
 
-__all__ = ["FACTORS", "Case", "Robustness", "robustness"]
+__all__ = ["FACTORS", "ModelCase", "Robustness", "robustness"]
 
 FACTORS = (0.5, 0.8, 1.0, 1.25, 2.0)
 """Factors of the odds of leaving a state, for the grid."""
@@ -37,7 +37,7 @@ Verdict = Literal["kept", "broken", "open"]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ModelCase:
     """One model and what the plan's mechanism leaks under it, or the reason why that is unknown.
 
     ``factors`` are the odds of leaving each state, relative to the plan's chain (grid only).
@@ -55,7 +55,7 @@ class Case:
     def verdict(self, promise: float) -> Verdict:
         """Return whether the promise holds under this model.
 
-        >>> Case("a day", "other", Leakage(1.2, 1.3, "exact", "any")).verdict(1.0)
+        >>> ModelCase("a day", "other", Leakage(1.2, 1.3, "exact", "any")).verdict(1.0)
         'broken'
         """
         if self.leakage is not None and self.leakage.lower > promise:
@@ -90,16 +90,16 @@ class Robustness:
     ('odds of leaving x 0.5, x 0.5', 'kept')
     """
 
-    cases: tuple[Case, ...]
+    cases: tuple[ModelCase, ...]
     promise: float
     against: Against
     states: tuple[Any, ...]
 
-    def __iter__(self) -> Iterator[Case]:
+    def __iter__(self) -> Iterator[ModelCase]:
         """Iterate over the cases."""
         return iter(self.cases)
 
-    def __getitem__(self, name: str) -> Case:
+    def __getitem__(self, name: str) -> ModelCase:
         """Return the case of a name."""
         for case in self.cases:
             if case.name == name:
@@ -114,7 +114,7 @@ class Robustness:
         return {case.name: case.verdict(self.promise) for case in self.cases}
 
     @property
-    def worst(self) -> Case:
+    def worst(self) -> ModelCase:
         """The case with the largest leakage that is attained."""
         return max(self.cases, key=lambda c: -math.inf if c.leakage is None else c.leakage.lower)
 
@@ -199,8 +199,8 @@ def robustness(
 def _cases(
     plan: "Plan[Any]", factors: Sequence[float], fitted: FittedChain | None, confidence: float,
     second_order: SecondOrderChain | None, others: Mapping[str, AnyModel | SecondOrderChain],
-) -> Iterator[Case]:  # fmt: skip
-    yield Case("planned", "planned", plan.leakage)
+) -> Iterator[ModelCase]:  # fmt: skip
+    yield ModelCase("planned", "planned", plan.leakage)
     if factors and isinstance(plan.model, MarkovChain):
         yield from _grid(plan, plan.model, [check_positive(f, "factor") for f in factors])
     if fitted is not None:
@@ -215,12 +215,12 @@ def _cases(
         yield _guarded(name, "other", lambda model=model: _under(plan, model))  # type: ignore[misc]
 
 
-def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any) -> Case:
+def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any) -> ModelCase:
     """Return the case, with the reason where no leakage is known."""
     try:
-        return Case(name, kind, compute(), **more)
+        return ModelCase(name, kind, compute(), **more)
     except (NotSupported, InvalidModel) as refusal:
-        return Case(name, kind, None, str(refusal), **more)
+        return ModelCase(name, kind, None, str(refusal), **more)
 
 
 def _under(plan: "Plan[Any]", model: AnyModel | SecondOrderChain) -> Leakage:
@@ -233,10 +233,10 @@ def _long(plan: "Plan[Any]", chain: SecondOrderChain) -> Leakage:
     return second_order_leakage(plan.mechanism, chain, plan.against)
 
 
-def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> Iterator[Case]:
+def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> Iterator[ModelCase]:
     if not chain.homogeneous or not isinstance(chain.start, str):
         reason = "a grid needs one transition matrix and a stationary start"
-        yield Case("grid", "grid", None, reason)
+        yield ModelCase("grid", "grid", None, reason)
         return
     repeat = 2 if chain.size == 2 else 1
     for chosen in product(factors, repeat=repeat):
@@ -266,7 +266,7 @@ def _moved(chain: MarkovChain, factors: Sequence[float]) -> MarkovChain:
     return MarkovChain(matrix, chain.states, length=chain.length)
 
 
-def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> Case:
+def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelCase:
     """Return the worst plausible chain: a bound over the box of two states, samples of more."""
     region = fitted.region(confidence)
     name = f"{confidence:.6g} region of the fit"
@@ -281,12 +281,12 @@ def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> Case:
         bound = _under(plan, region)
     except NotSupported:
         if best is None:
-            return Case(name, "region", None, "no corner of the region has a known leakage")
+            return ModelCase(name, "region", None, "no corner of the region has a known leakage")
         reason = "the four corners of the region; no bound over all of it is known"
-        return Case(name, "region", best, reason, whole=False)
+        return ModelCase(name, "region", best, reason, whole=False)
     if best is not None:
         bound = replace(bound, lower=min(best.lower, bound.upper), witness=best.witness)
-    return Case(name, "region", bound)
+    return ModelCase(name, "region", bound)
 
 
 def _check(plan: Any) -> None:

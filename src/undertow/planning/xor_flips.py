@@ -47,7 +47,7 @@ def xor_noise(level: float, total: float) -> XorNoise:
 
 
 def least_xor_noise(
-    judge: Callable[[XorNoise], Leakage], model: AnyModel, limit: float
+    oracle: Callable[[XorNoise], Leakage], model: AnyModel, limit: float
 ) -> tuple[float, float]:
     """Return level and sum of the noise with the fewest flips, by search.
 
@@ -70,7 +70,7 @@ def least_xor_noise(
         nonlocal near
 
         def measure(wanted: float) -> Leakage:
-            return judge(xor_noise(wanted, total))
+            return oracle(xor_noise(wanted, total))
 
         most = math.inf if total <= 1 else -math.log(total - 1)  # beyond it rho1 would exceed 1
         if precision == _COARSE and not measure(min(_TINY, most)).proves(limit):

@@ -19,7 +19,7 @@ from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidPlan
 from undertow.sampling.streams import ByteArray, Draws
 
-__all__ = ["FULL", "Codes", "Start", "Table", "erase", "flip", "noise"]
+__all__ = ["FULL", "Codes", "Start", "Thresholds", "erase", "flip", "noise"]
 
 Codes = npt.NDArray[np.uint8 | np.uint16]
 """Numbers of states or outputs."""
@@ -33,13 +33,14 @@ PIECE = 2**18
 _REST = 2**56 - 1
 
 
-class Table:
+class Thresholds:
     """Rows of thresholds: output j has the numbers U from threshold j - 1 up to threshold j.
 
     ``thresholds[row][j]`` is the probability of the outputs 0 .. j, times 2^64; the last output
-    has the rest. The output is the number of thresholds that are at most U.
+    has the rest. The output is the number of thresholds that are at most U. ``open`` is what
+    `first_bytes` holds where the first byte does not decide.
 
-    >>> table = Table.of(RandomizedResponse.binary(.25, .5))
+    >>> table = Thresholds.of(RandomizedResponse.binary(.25, .5))
     >>> [threshold / FULL for row in table.thresholds for threshold in row]
     [0.75, 0.5]
     """
@@ -52,7 +53,8 @@ class Table:
         within = all(0 <= one <= FULL for row in self.thresholds for one in row)
         if len(widths) != 1 or not ordered or not within:
             raise InvalidPlan("thresholds are rows of equal length, increasing, within 0 .. 2^64")
-        self.outputs = widths.pop() + 1
+        self.rows, self.outputs = len(self.thresholds), widths.pop() + 1
+        self.open = self.outputs
         flat = [[min(one, FULL - 1) for one in row] for row in self.thresholds]
         shape = (len(flat), self.outputs - 1)
         self._exact = np.array(flat, dtype=np.uint64).reshape(shape)
@@ -63,40 +65,30 @@ class Table:
         self._inside = ((self._exact & np.uint64(_REST)) > 0) & ~self._full
 
     @classmethod
-    def of(cls, channel: RandomizedResponse) -> "Table":
+    def of(cls, channel: RandomizedResponse) -> "Thresholds":
         """Return the thresholds of a channel, a row for each state."""
         return cls(_cumulative(row, f"row {x} of the channel") for x, row in enumerate(
             channel.matrix.tolist()
         ))  # fmt: skip
 
     @classmethod
-    def of_erasures(cls, mechanism: Redaction) -> "Table":
+    def of_erasures(cls, mechanism: Redaction) -> "Thresholds":
         """Return the thresholds of erasures, a row for each record and state; 0 is erased."""
         states = mechanism.probabilities.shape[1]
         return cls(
-            [_whole(chance, f"the chance of erasing record {n // states}")]
-            for n, chance in enumerate(mechanism.probabilities.ravel().tolist())
+            [_whole(probability, f"the probability of erasing record {n // states}")]
+            for n, probability in enumerate(mechanism.probabilities.ravel().tolist())
         )
 
     @classmethod
-    def of_noise(cls, mechanism: XorNoise) -> "Table":
+    def of_noise(cls, mechanism: XorNoise) -> "Thresholds":
         """Return the thresholds of a noise chain, a row for each of its two states."""
         return cls([[FULL - _whole(mechanism.rho0, "rho0")], [_whole(mechanism.rho1, "rho1")]])
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.thresholds)
-
-    @property
-    def open(self) -> int:
-        """What `first_bytes` holds where the first byte does not decide."""
-        return self.outputs
 
     def first_bytes(self) -> Codes:
         """Return the output of every row and first byte, or `open`; one line of 256 per row.
 
-        >>> Table([[FULL // 2 + 1]]).first_bytes()[126:130].tolist()
+        >>> Thresholds([[FULL // 2 + 1]]).first_bytes()[126:130].tolist()
         [0, 0, 2, 1]
         """
         table = np.empty((self.rows, 256), dtype=_dtype(self.outputs + 1))
@@ -121,14 +113,14 @@ class Table:
         return self._byte[:, 0], self._inside[:, 0]
 
 
-def flip(table: Table, records: Codes, draws: Draws) -> Codes:
+def flip(table: Thresholds, records: Codes, draws: Draws) -> Codes:
     """Return an output for every record (the number of its state), independently.
 
     Takes one byte of ``draws.first`` per record, and seven of ``draws.further`` per undecided
     record. Linear; memory for the outputs and one piece.
 
     >>> from undertow.sampling.streams import draws
-    >>> table = Table.of(RandomizedResponse.binary(0, 1))
+    >>> table = Thresholds.of(RandomizedResponse.binary(0, 1))
     >>> flip(table, np.array([0, 1, 0], dtype=np.uint8), draws()).tolist()
     [0, 0, 0]
     """
@@ -149,7 +141,7 @@ def flip(table: Table, records: Codes, draws: Draws) -> Codes:
     return made
 
 
-def _binary(table: Table, piece: Codes, first: ByteArray, out: Codes) -> npt.NDArray[np.intp]:
+def _binary(table: Thresholds, piece: Codes, first: ByteArray, out: Codes) -> npt.NDArray[np.intp]:
     """Fill in what first bytes decide between two outputs, and return the undecided places."""
     (low, low_inside), (high, high_inside) = table.border(0), table.border(1)
     border = piece * np.uint8((high - low) % 256)
@@ -163,7 +155,7 @@ def _binary(table: Table, piece: Codes, first: ByteArray, out: Codes) -> npt.NDA
 
 
 def _looked_up(
-    table: Table, bytes_of: Codes, piece: Codes, first: ByteArray, out: Codes
+    table: Thresholds, bytes_of: Codes, piece: Codes, first: ByteArray, out: Codes
 ) -> npt.NDArray[np.intp]:
     """Fill in what first bytes decide, by row and byte, and return the undecided places."""
     place = np.left_shift(piece, 8, dtype=np.uint16 if table.rows <= 256 else np.uint32)
@@ -172,11 +164,11 @@ def _looked_up(
     return np.flatnonzero(out == table.open)
 
 
-def erase(table: Table, records: Codes, length: int, draws: Draws) -> npt.NDArray[np.bool_]:
+def erase(table: Thresholds, records: Codes, length: int, draws: Draws) -> npt.NDArray[np.bool_]:
     """Return which records are erased; series of ``length`` records follow each other.
 
     >>> from undertow.sampling.streams import draws
-    >>> table = Table.of_erasures(Redaction([[0, 0], [1, 1]]))
+    >>> table = Thresholds.of_erasures(Redaction([[0, 0], [1, 1]]))
     >>> erase(table, np.array([0, 1, 1, 0], dtype=np.uint8), 2, draws()).tolist()
     [False, True, False, True]
     """
@@ -197,7 +189,7 @@ def erase(table: Table, records: Codes, length: int, draws: Draws) -> npt.NDArra
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The stationary chance that noise begins with a flip: a fraction, not a dyadic number.
+    """The stationary probability that noise begins with a flip: a fraction, not a dyadic number.
 
     >>> Start.of_noise(XorNoise(.25, .5))
     Start(flips=1, of=3)
@@ -217,7 +209,7 @@ class Start:
         """Return whether each series begins with a flip; eight bytes of ``further`` each.
 
         A number V below floor(2^64 flips / of) is a flip, one above is none; the equal one (it
-        has chance 2^-64) leaves the remainder to the next eight bytes.
+        has probability 2^-64) leaves the remainder to the next eight bytes.
         """
         numbers = draws.further.take(8 * series).view(">u8")
         border, rest = divmod(self.flips * FULL, self.of)
@@ -245,7 +237,7 @@ def noise(mechanism: XorNoise, lengths: Sequence[int], draws: Draws) -> npt.NDAr
     filled = sizes[sizes > 0]
     begins = np.concatenate([[0], np.cumsum(filled)[:-1]]) if filled.size else filled
     starts = Start.of_noise(mechanism).draw(draws, filled.size)
-    table = Table.of_noise(mechanism)
+    table = Thresholds.of_noise(mechanism)
     maps = _maps(table)
     total = int(filled.sum())
     made = np.empty(total, dtype=np.uint8)
@@ -271,7 +263,7 @@ _ZERO, _SWAP, _STAY, _ONE, _OPEN = range(5)
 """Maps of two states, where 0 goes plus twice where 1 goes; or not decided yet."""
 
 
-def _maps(table: Table) -> npt.NDArray[np.uint8]:
+def _maps(table: Thresholds) -> npt.NDArray[np.uint8]:
     """Return the map that each first byte stands for."""
     ends = table.first_bytes().reshape(2, 256)
     maps: npt.NDArray[np.uint8] = np.asarray(ends[0] + 2 * ends[1], dtype=np.uint8)
@@ -296,9 +288,9 @@ def _numbers(first: ByteArray, draws: Draws) -> npt.NDArray[np.uint64]:
     return whole.view(">u8").ravel().astype(np.uint64)
 
 
-def _whole(chance: float, what: str) -> int:
+def _whole(probability: float, what: str) -> int:
     """Return a probability as a whole number of 2^-64, or refuse it."""
-    exact = Fraction(chance) * FULL
+    exact = Fraction(probability) * FULL
     if exact.denominator != 1:
         raise InvalidPlan(
             f"{what} is not a whole multiple of 2^-64, so no number of random bits has that "
@@ -308,7 +300,7 @@ def _whole(chance: float, what: str) -> int:
 
 
 def _cumulative(row: list[float], what: str) -> list[int]:
-    parts = [_whole(chance, f"an entry of {what}") for chance in row]
+    parts = [_whole(probability, f"an entry of {what}") for probability in row]
     if sum(parts) != FULL:
         raise InvalidPlan(
             f"{what} does not sum to exactly one; make the diagonal 1 minus the other entries, "

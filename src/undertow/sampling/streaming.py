@@ -8,7 +8,7 @@ from typing import Protocol
 
 from undertow.channels import LocalMechanism, Redaction, XorNoise
 from undertow.errors import InvalidInput
-from undertow.sampling.flips import Start, Table
+from undertow.sampling.flips import Start, Thresholds
 from undertow.sampling.streams import Draws
 
 __all__ = ["Step", "steps"]
@@ -34,13 +34,13 @@ def steps(mechanism: LocalMechanism, draws: Draws) -> Step:
         return _Erasures(mechanism, draws)
     if isinstance(mechanism, XorNoise):
         return _Noise(mechanism, draws)
-    return _Flips(Table.of(mechanism), draws)
+    return _Flips(Thresholds.of(mechanism), draws)
 
 
 class _Flips:
     """Every record through the same channel."""
 
-    def __init__(self, table: Table, draws: Draws) -> None:
+    def __init__(self, table: Thresholds, draws: Draws) -> None:
         self._table, self._draws = table, draws
 
     def push(self, record: int) -> int:
@@ -51,7 +51,7 @@ class _Erasures:
     """Every record through the erasures of its place; a protected one is erased in any case."""
 
     def __init__(self, mechanism: Redaction, draws: Draws) -> None:
-        self._table, self._draws = Table.of_erasures(mechanism), draws
+        self._table, self._draws = Thresholds.of_erasures(mechanism), draws
         self._length, self._protect = mechanism.length, frozenset(mechanism.protect)
         self._place = 0
 
@@ -71,7 +71,7 @@ class _Noise:
     """A noise chain added to a series of two states."""
 
     def __init__(self, mechanism: XorNoise, draws: Draws) -> None:
-        self._table, self._draws = Table.of_noise(mechanism), draws
+        self._table, self._draws = Thresholds.of_noise(mechanism), draws
         self._start = Start.of_noise(mechanism)
         self._state: int | None = None
 
@@ -84,7 +84,7 @@ class _Noise:
         return record ^ self._state
 
 
-def _output(table: Table, rows: list[int], draws: Draws) -> list[int]:
+def _output(table: Thresholds, rows: list[int], draws: Draws) -> list[int]:
     """Return the outputs of some rows for one number, of which no more is drawn than is needed."""
     byte = int(draws.first.take(1)[0])
     number = byte << 56

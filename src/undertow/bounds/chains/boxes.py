@@ -7,11 +7,11 @@ the log-ratio g of what is expected given 0 and given 1 obeys, from the far end 
 
     g <- M(g +- epsilon),   M(R) = F(R, a + l) - F(R, b + l),   F(R, u) = ln (1+e^{u+R}) / (1+e^u)
 
-where l is the log-ratio of the chances of the known value ahead, l <- M(l) with no l inside, or 0
-throughout where nothing is known. M is monotone in R, in a and in b, and in l it has at most one
-extreme, at -(R + a + b) / 2. So its range over intervals is attained at a few points, and carrying
-ranges from record to record encloses every chain of the box. The enclosure shrinks to the truth
-with the box: boxes are split until the worst enclosure meets the best chain found.
+where l is the log-ratio of the probabilities of the known value ahead, l <- M(l) with no l inside,
+or 0 throughout where nothing is known. M is monotone in R, in a and in b, and in l it has at most
+one extreme, at -(R + a + b) / 2. So its range over intervals is attained at a few points, and
+carrying ranges from record to record encloses every chain of the box. The enclosure shrinks to the
+truth with the box: boxes are split until the worst enclosure meets the best chain found.
 """
 
 import math
@@ -40,7 +40,7 @@ _SWEEPS = (64, 512, MAX_STEPS)
 _TAIL = 1e-4
 """What the tail bound may add before a longer sweep is tried, relative to max(1, leakage)."""
 _SURE = 200.0
-"""Log-odds of the chain tried where a box reaches to infinite ones: chances near 1e-87."""
+"""Log-odds of the chain tried where a box reaches to infinite ones: probabilities near 1e-87."""
 _HUGE = 1e4
 """Stands for an infinite log-ratio: beyond all log-odds of floating-point numbers."""
 

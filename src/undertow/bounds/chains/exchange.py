@@ -33,7 +33,7 @@ from undertow.bounds.chains.side_laws import (
     deepest_steps,
     start_error,
 )
-from undertow.bounds.chains.sides import Attack, Sides
+from undertow.bounds.chains.sides import ExchangeAttack, Sides
 from undertow.bounds.chains.sweep import (
     Problems,
     capped,
@@ -60,7 +60,7 @@ class _Found:
 
     lower: float
     upper: float
-    attack: Attack | None
+    attack: ExchangeAttack | None
 
 
 def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any") -> Leakage:
@@ -196,7 +196,7 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     pair = int(gains.sum(axis=0).argmax())
     distance = int(reach[pair])
     found.lower, found.upper = best, math.inf if alive.size else goal
-    found.attack = Attack(
+    found.attack = ExchangeAttack(
         distance, (int(value[pair]), int(other[pair])), ((distance, chain.size),) * 2,
         (float(gains[0, pair]), float(gains[1, pair])), build_side_laws(chain, distance), (0, 1),
     )  # fmt: skip
@@ -289,7 +289,7 @@ def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Agains
     return _leakage(min(lower, upper), upper, against, witness)
 
 
-def _witness(attack: Attack, chain: MarkovChain, epsilon: float, back: float) -> Witness:
+def _witness(attack: ExchangeAttack, chain: MarkovChain, epsilon: float, back: float) -> Witness:
     """Return the attack with its sets, taken a little below the root, where signs are clear."""
     known: dict[int, int] = {}
     sets: list[tuple[int, tuple[object, ...]]] = []

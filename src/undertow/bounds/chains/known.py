@@ -94,7 +94,7 @@ def support_cycle(chain: MarkovChain) -> tuple[Bools, int]:
 def supports(chain: MarkovChain, end: int, first: int = 0) -> Bools:
     """Return which states can occur at records first .. end - 1, (records, k).
 
-    Arrows are followed, not chances, so nothing underflows.
+    Arrows are followed, not probabilities, so nothing underflows.
 
     >>> supports(MarkovChain([[.5, .5], [0, 1]], start=[1, 0]), 3)
     array([[ True, False],

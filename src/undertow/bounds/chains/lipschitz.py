@@ -1,7 +1,7 @@
 """The Wasserstein distance of any scalar query on a small chain, by enumeration of all series.
 
-Chances are exact rationals (the model's floating-point entries taken as they are), so a tie is a
-tie and nothing is rounded but the answers themselves.
+Probabilities are exact rationals (the model's floating-point entries taken as they are), so a tie
+is a tie and nothing is rounded but the answers themselves.
 """
 
 import math
@@ -64,10 +64,10 @@ def query_distance(
     indexed = chain_pairs(chain, pairs)
     places = range(length) if records is None else records
     laws: dict[tuple[int, int], dict[float, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
-    for series, chance in _series(chain, length):
+    for series, probability in _series(chain, length):
         answer = _answer(query, [chain.states[state] for state in series])
         for record in places:
-            laws[record, series[record]][answer] += chance
+            laws[record, series[record]][answer] += probability
     worst = 0.0
     for record in places:
         for x, other in indexed.tolist():
@@ -77,7 +77,7 @@ def query_distance(
 
 
 def _series(chain: MarkovChain, length: int) -> list[tuple[tuple[int, ...], Fraction]]:
-    """Return every series of positive probability with its chance, up to rounding of the model."""
+    """Return every possible series with its probability, up to rounding of the model."""
     steps = [
         [[Fraction(float(entry)) for entry in row] for row in chain.step(record)]
         for record in range(length - 1)
@@ -86,8 +86,8 @@ def _series(chain: MarkovChain, length: int) -> list[tuple[tuple[int, ...], Frac
     found = [((state,), Fraction(float(p))) for state, p in enumerate(chain.initial) if p > 0]
     for step in steps:
         found = [
-            ((*series, state), chance * step[series[-1]][state])
-            for (series, chance), state in product(found, range(chain.size))
+            ((*series, state), probability * step[series[-1]][state])
+            for (series, probability), state in product(found, range(chain.size))
             if step[series[-1]][state]
         ]
     return found

@@ -15,7 +15,7 @@ it are counted, r also has what their count tells about z.
 import numpy as np
 
 from undertow.bounds.chains.known import Bools, Ints
-from undertow.bounds.chains.piece_sides import Side
+from undertow.bounds.chains.piece_sides import WindowSide
 from undertow.numerics import Array, log_error
 
 __all__ = ["Group"]
@@ -40,7 +40,7 @@ class Group:
     """
 
     def __init__(
-        self, sides: tuple[Side, Side], counts: tuple[int, int], own: Bools, rate: float
+        self, sides: tuple[WindowSide, WindowSide], counts: tuple[int, int], own: Bools, rate: float
     ) -> None:
         self.sides, self.counts = sides, counts
         left, right = counts

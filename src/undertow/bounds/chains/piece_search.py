@@ -1,6 +1,6 @@
 """Branch and bound over all windows of an endless series whose count is released.
 
-Everything further away than T records on a side hangs on the *frontier*, the columns m + h = T
+Everything further away than T records on a side follows from the *frontier*, the columns m + h = T
 (`undertow.bounds.chains.piece_sides`). Only what the bound of the frontier leaves in doubt is
 looked at again with a larger T (docs, "Noisy counts of windows").
 """
@@ -13,9 +13,9 @@ import numpy as np
 from undertow.bounds.chains.known import Bools, ordered_pairs
 from undertow.bounds.chains.piece_groups import Group
 from undertow.bounds.chains.piece_sides import (
-    Found,
+    FoundWindow,
     Kind,
-    Side,
+    WindowSide,
     build_sides,
     empty_side,
     far_answers,
@@ -51,7 +51,7 @@ class PieceSearch:
         self.chain, self.counted, self.against, self.cap = chain, counted, against, cap
         self.rate = 1.0 / scale
         self.value, self.other = ordered_pairs(chain.size)
-        self.found: Found | None = None
+        self.found: FoundWindow | None = None
         self.best, self.top = 0.0, cap
         self.slack, self.effort = 0.0, EFFORT
 
@@ -73,7 +73,7 @@ class PieceSearch:
             if self.top <= self.goal or hopeless:
                 return
 
-    def offer(self, found: Found) -> None:
+    def offer(self, found: FoundWindow) -> None:
         """Keep the window if it is the best so far."""
         if found.loss > self.best and math.isfinite(found.loss):
             self.best, self.found = found.loss, found
@@ -179,7 +179,9 @@ class _Doubt:
 class _Level:
     """One round of the search, with T records on a side."""
 
-    def __init__(self, search: PieceSearch, sides: tuple[Side, Side], hints: list[float]) -> None:
+    def __init__(
+        self, search: PieceSearch, sides: tuple[WindowSide, WindowSide], hints: list[float]
+    ) -> None:
         self.search, self.sides, self.steps = search, sides, sides[0].steps
         self.marks = np.array(search.counted)
         self.hints = hints
@@ -227,10 +229,12 @@ class _Level:
                     best = np.unravel_index(int(loss[row].argmax()), loss[row].shape)
                     near, far = (0, *place), (count, int(best[0]), int(best[1]))
                     found = (near, far) if right else (far, near)
-                    search.offer(Found(float(loss[row][best]), int(pair), *found, outside=True))
+                    search.offer(
+                        FoundWindow(float(loss[row][best]), int(pair), *found, outside=True)
+                    )
         return most
 
-    def _free(self, side: Side) -> list[tuple[int, int] | None]:
+    def _free(self, side: WindowSide) -> list[tuple[int, int] | None]:
         """Return for each pair a column and row on a side without counted records, if any."""
         places: list[tuple[int, int] | None] = []
         for x, y in zip(self.search.value, self.search.other, strict=True):
@@ -281,7 +285,7 @@ class _Level:
         pair, at, row, to, end = (int(part) for part in best)
         self.top = max(self.top, float(true[best]) + group.pad)
         found = (left, int(columns[0][at]), row), (right, int(columns[1][to]), end)
-        search.offer(Found(float(true[best]), int(pairs[pair]), *found, outside=False))
+        search.offer(FoundWindow(float(true[best]), int(pairs[pair]), *found, outside=False))
         hints = self.hints[0], self.hints[1]
         edges = [
             np.flatnonzero(part == side.frontier(count))

@@ -19,7 +19,7 @@ from undertow.bounds.chains.side_laws import choose_steps
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, log_ratio, pad_log
 
-__all__ = ["Found", "Kind", "Side", "build_sides", "empty_side", "far_answers"]
+__all__ = ["FoundWindow", "Kind", "WindowSide", "build_sides", "empty_side", "far_answers"]
 
 Kind = Literal["any", "ignorant"]
 
@@ -34,7 +34,7 @@ _COLUMNS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class WindowSide:
     """One side of the target, up to T records outwards.
 
     ``counts[m]`` (k, k, m + 1): Pr[m-th record, count of the m | target], target first; to the
@@ -65,7 +65,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundWindow:
     """A window with its adversary: the pair, and (m, column, row) of the left and right side.
 
     ``outside`` says whether the target is no part of the window.
@@ -81,7 +81,7 @@ class Found:
 @lru_cache(maxsize=32)
 def build_sides(
     chain: MarkovChain, counted: tuple[bool, ...], against: Kind, steps: int
-) -> tuple[Side, Side] | None:
+) -> tuple[WindowSide, WindowSide] | None:
     """Return the left and the right side, or None where a prior is too rare to be swept.
 
     They do not depend on the noise. Cost O(T^2 k^3).
@@ -103,7 +103,7 @@ def build_sides(
         # a known record, or the beginning, may come after any number of uncounted ones
         every = bool(real[1:].any())
         shift, sway = _shifts(far, None if every else weights[0, 0], steps)
-        sides.append(Side(counts, masses, weights, real, shift, sway, every))
+        sides.append(WindowSide(counts, masses, weights, real, shift, sway, every))
     return sides[0], sides[1]
 
 
@@ -129,7 +129,7 @@ def _weights(chain: MarkovChain, against: Kind, right: bool, powers: Array) -> t
     return weights, real
 
 
-def empty_side(size: int) -> Side:
+def empty_side(size: int) -> WindowSide:
     """Return a side that says nothing about the target and has no counted records.
 
     >>> empty_side(2).weights
@@ -138,7 +138,7 @@ def empty_side(size: int) -> Side:
     none = np.full((size * (size - 1), size), -np.inf)
     weights, real = np.ones((1, 1, size)), np.ones((1, 1), dtype=bool)
     counts = (np.eye(size)[:, :, None],)
-    return Side(counts, np.eye(size)[None], weights, real, none, none[:, 0], every=False)
+    return WindowSide(counts, np.eye(size)[None], weights, real, none, none[:, 0], every=False)
 
 
 def _counts(kernel: Array, counted: Bools, steps: int) -> tuple[Array, ...]:
@@ -173,7 +173,7 @@ def _shifts(far: Array, base: Array | None, steps: int) -> tuple[Array, Array]:
 
 def far_answers(
     chain: MarkovChain, counted: tuple[bool, ...], against: Kind, rate: float
-) -> Iterator[Found]:
+) -> Iterator[FoundWindow]:
     """Yield the best windows for answers far below and far above, where the sides separate.
 
     E[exp(+-rate F)] is a product over the records, so long windows are cheap: O(T k^3) for each
@@ -209,4 +209,4 @@ def far_answers(
             places.append(np.stack(np.unravel_index(place, logs.shape[:3]), axis=1))
         pair = int(total.argmax())
         (m, c, r), (n, d, e) = (map(int, place[pair]) for place in places)
-        yield Found(float(total[pair]), pair, (m, c, r), (n, d, e), outside=False)
+        yield FoundWindow(float(total[pair]), pair, (m, c, r), (n, d, e), outside=False)

@@ -18,7 +18,7 @@ from undertow.bounds.chains.count import informed_count
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import Bools, stated, supports, witnessed
 from undertow.bounds.chains.piece_search import PieceSearch
-from undertow.bounds.chains.piece_sides import Found
+from undertow.bounds.chains.piece_sides import FoundWindow
 from undertow.bounds.chains.side_laws import start_error
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction
@@ -94,7 +94,7 @@ _leakage = partial(
 )  # fmt: skip
 
 
-def _witness(found: Found, search: PieceSearch, chain: MarkovChain) -> Witness:
+def _witness(found: FoundWindow, search: PieceSearch, chain: MarkovChain) -> Witness:
     """Return the attack on the first records of the series where it can take place."""
     known: dict[int, int] = {}
     before, column, row = found.left

@@ -3,7 +3,7 @@
 A quilt of record i is a pair of records at distances a (left) and c (right), or one of them, or
 none. It cuts off the a + c - 1 records around i. Whoever sees the answer of a tau-DP algorithm
 learns at most tau for each record inside, and about the quilt itself no more than its
-max-influence e, the largest log-ratio of the chances of its values under two values of record i:
+max-influence e, the largest log-ratio of the probabilities of its values for two values of i:
 
     leakage(i) <= min over quilts of (a + c - 1) tau + e(a, c)           Theorem 4.4 of [wang2016].
 

@@ -128,12 +128,12 @@ class Rows:
 
 
 SMALLEST = 1e-200
-"""Chance below which a sweep ends: beyond, underflow would make possible options impossible."""
+"""Probability below which a sweep ends: beyond, possible options would underflow."""
 
 
 @lru_cache(maxsize=16)
 def deepest_steps(chain: MarkovChain, most: int) -> int:
-    """Return how many steps, up to ``most``, no chance along the way falls below `SMALLEST`."""
+    """Return how many steps, up to ``most``, no probability on the way falls below `SMALLEST`."""
     product, steps = chain.transition, 1
     while steps < most and product[product > 0].min() >= SMALLEST:
         product, steps = product @ chain.transition, steps + 1

@@ -10,11 +10,11 @@ from undertow.bounds.chains.side_laws import Rows, SideLaws
 from undertow.bounds.chains.sweep import Problems, certified, first_span, grid_gains, newton
 from undertow.numerics import Array, pad_log, up
 
-__all__ = ["Attack", "Sides"]
+__all__ = ["ExchangeAttack", "Sides"]
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class ExchangeAttack:
     """A target position, a pair of values, and the option chosen on each side with its gain."""
 
     position: int
@@ -144,7 +144,7 @@ class Sides:
             if free and 0 < room <= steps:
                 part = allowed[room - 1, which, :, -1]
                 np.minimum(part, limit, out=part)
-            if max(last, room if free else 0) > steps:  # options beyond hang on the last step
+            if max(last, room if free else 0) > steps:  # options beyond follow from the last step
                 base = self.tail_low[which]
                 if last <= steps and self.side_laws.ends[which]:
                     base = self.prior[-1, which, :, -1]
@@ -209,7 +209,7 @@ class Sides:
         ok = certified(self._problems(which, pair), option, logmu)
         self.upper[at] = np.where(ok, np.minimum(self.upper[at], gains), self.upper[at])
 
-    def attack(self, row: int, pair: int) -> Attack:
+    def attack(self, row: int, pair: int) -> ExchangeAttack:
         """Return the attack behind the lower end of a row and pair."""
         rows, steps = self.rows, self.steps
         options: list[tuple[int, int] | None] = []
@@ -234,7 +234,7 @@ class Sides:
                     best = found
             gains.append(best[0])
             options.append(best[1])
-        return Attack(
+        return ExchangeAttack(
             int(rows.position[row]), (int(self.value[pair]), int(self.other[pair])),
             (options[0], options[1]), (gains[0], gains[1]),
             self.side_laws, (int(rows.which[row, 0]), int(rows.which[row, 1])),

@@ -9,10 +9,11 @@ F_x(j) <= F_x'(j + down) and F_x'(j) <= F_x(j + up) for all j. All laws are kept
 each comparison must hold with a margin larger than the rounding.
 
 *Long series.* Stop at distance d on a side and look at the state z there. Given z, what follows
-has the same law under x and x', so only the counts up to there need be matched, z by z. The chances
-of z differ a little under x and x'; that small surplus is matched across two states z, z', where
-what follows differs by at most what one side can differ in all (induction on the length). Finitely
-many comparisons thus bound W for every length (docs, theory: Wasserstein distance).
+has the same law under x and x', so only the counts up to there need be matched, z by z. The
+probabilities of z differ a little under x and x'; that small surplus is matched across two states
+z, z', where what follows differs by at most what one side can differ in all (induction on the
+length). Finitely many comparisons thus bound W for every length (docs, theory: Wasserstein
+distance).
 """
 
 import math
@@ -41,7 +42,7 @@ DEEPEST = 512
 """Greatest distance at which a long series is cut (cost)."""
 
 MARGIN = 1e-8
-"""Log margin above which a comparison of two chances is certain; rounding stays below it."""
+"""Log margin above which a comparison of two probabilities is certain; rounding stays below it."""
 
 _TILTS = tuple(float(tilt) for tilt in np.geomspace(0.005, 4.0, 24))
 """Exponents at which moments are compared for a lower end."""
@@ -177,15 +178,15 @@ def _spread(first: Array, second: Array, margin: float) -> tuple[int, int]:
 def _shift(first: Array, second: Array, margin: float) -> int:
     """Return the least w with F_first(j) <= F_second(j + w) for all j, by the smaller tail."""
     below_1, below_2 = (np.logaddexp.accumulate(law) for law in (first, second))
-    # chance of more than j, -inf at the top
+    # ln Pr[more than j], -inf at the top
     above_1, above_2 = (
         np.append(np.logaddexp.accumulate(law[::-1])[::-1][1:], -np.inf) for law in (first, second)
     )
     places = np.arange(len(first))
     low = np.searchsorted(below_2, below_1 + margin, side="left")
     high = np.searchsorted(-above_2, -(above_1 - margin), side="left")
-    half = below_1[-1] - math.log(2)
-    needed = np.where(below_1 <= half, low, high) - places
+    median = below_1[-1] - math.log(2)
+    needed = np.where(below_1 <= median, low, high) - places
     possible = below_1 > -np.inf
     return int(needed[possible].max())
 
@@ -343,7 +344,7 @@ def _matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | Non
 
 
 def _remove(law: Array, label: int, place: int, amount: float) -> bool:
-    """Take a chance away from one atom, at most half of it; return whether there was as much."""
+    """Take probability from one atom, at most half of it; return whether there was as much."""
     if not 0 <= place < law.shape[1] or not np.isfinite(law[label, place]):
         return False
     ratio = amount / math.exp(law[label, place])

@@ -200,7 +200,7 @@ def dependent_scale(joint: Any, epsilon: float, values: Any = None) -> float:
 
     With two records the noise leaks at most epsilon against every adversary: given x_i the density
     of the answer is that of record j's part, shifted by i's, and the shift costs Delta_i / b. With
-    more records nothing is promised (`dependence_matrix` has the counterexample).
+    more records nothing is guaranteed (`dependence_matrix` has the counterexample).
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.bounds.gaussian.numbers import Block, Found
+from undertow.bounds.gaussian.numbers import FormValue, GaussianBlock
 from undertow.numerics import GAP, Array, up
 
 __all__ = ["EFFORT", "branch_and_bound"]
@@ -81,7 +81,7 @@ class _Nodes:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What rounding may have hidden, for one target; see `Block.margin`."""
+    """What rounding may have hidden, for one target; see `GaussianBlock.margin`."""
 
     value: float
     wide: float
@@ -91,10 +91,10 @@ class _Limits:
     band: float
 
 
-class _Search:
+class _TreeSearch:
     """The trees of all targets, with the best adversary so far."""
 
-    def __init__(self, block: Block, start: Found) -> None:
+    def __init__(self, block: GaussianBlock, start: FormValue) -> None:
         self.block = block
         self.best = start
         self.share = block.dual + block.primal
@@ -247,7 +247,9 @@ class _Search:
                 self.best = found
 
 
-def branch_and_bound(block: Block, start: Found, effort: int = EFFORT) -> tuple[Found, float]:
+def branch_and_bound(
+    block: GaussianBlock, start: FormValue, effort: int = EFFORT
+) -> tuple[FormValue, float]:
     """Return the worst adversary found, certified, and an upper end for all of them.
 
     Typical blocks of 60 records close within seconds. Where the effort does not suffice to close
@@ -258,12 +260,12 @@ def branch_and_bound(block: Block, start: Found, effort: int = EFFORT) -> tuple[
     >>> from undertow.bounds.gaussian.laws import Law
     >>> from undertow.bounds.gaussian.numbers import Form
     >>> covariance = np.array([[1, .9, 0], [.9, 1, .3], [0, .3, 1]])
-    >>> block = Block.of(Law.of(covariance, range(3)), Form.linear(np.ones(3)))
+    >>> block = GaussianBlock.of(Law.of(covariance, range(3)), Form.linear(np.ones(3)))
     >>> worst, upper = branch_and_bound(block, block.evaluate(0, ()))
     >>> round(worst.lower, 9), worst.target, worst.known, upper < worst.lower + 1e-9
     (2.578947368, 1, (0,), True)
     """
-    search, budget = _Search(block, start), _UNIT * 4.0**effort
+    search, budget = _TreeSearch(block, start), _UNIT * 4.0**effort
     proved, upper = search.prove(None, budget)
     if proved:
         spent = search.cost

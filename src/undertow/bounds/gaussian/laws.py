@@ -46,7 +46,7 @@ class Law:
         array([[1.5625]])
         """
         part = covariance[np.ix_(records, records)]
-        halves = exponents(np.diag(part)).astype(np.int64)
+        halves = exponents(np.diag(part))
         return cls(np.ldexp(part, -(halves[:, None] + halves)), halves)
 
     @property

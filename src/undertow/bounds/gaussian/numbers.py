@@ -18,7 +18,7 @@ from undertow.bounds.gaussian.laws import Law, Precision, integers, to_float
 from undertow.models.definite import gamma
 from undertow.numerics import Array, down, up
 
-__all__ = ["Block", "Form", "Found", "settle"]
+__all__ = ["Form", "FormValue", "GaussianBlock", "settle"]
 
 _ROOM = 1.25
 """Factor on every margin, for products of two of them and for the rounding of the margins."""
@@ -68,7 +68,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FormValue:
     """A certified value of the form for one adversary: target and known records (of the block)."""
 
     lower: float
@@ -78,7 +78,7 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class GaussianBlock:
     """Records that depend on each other, and a form of them.
 
     ``form`` weighs the records in the units of the law; the value for target i is multiplied by
@@ -89,7 +89,7 @@ class Block:
     form: Form
 
     @classmethod
-    def of(cls, law: Law, form: Form) -> "Block":
+    def of(cls, law: Law, form: Form) -> "GaussianBlock":
         """Return the block of a law and a form of its records in their own units.
 
         Rows that do not weigh these records are left out.
@@ -193,7 +193,7 @@ class Block:
         share = np.abs(coefficients) * self.scale[targets][..., None]
         return np.asarray(np.minimum(share, self.form.caps).sum(axis=-1))
 
-    def evaluate(self, target: int, known: Iterable[int]) -> Found:
+    def evaluate(self, target: int, known: Iterable[int]) -> FormValue:
         """Return the certified value for one adversary.
 
         With S = K and i, solve Sigma_SS y = e_i in floating point, correct y once, and compute the
@@ -215,7 +215,7 @@ class Block:
                     for u, image in zip(unit, (columns @ one)[inside], strict=True)]  # fmt: skip
             more, deeper = integers(_solved(part, np.array(left)))
         except np.linalg.LinAlgError:  # singular, as far as elimination can tell
-            return Found(0.0, float(self.form.caps.sum()) * (1 + 1e-9), target, known)
+            return FormValue(0.0, float(self.form.caps.sum()) * (1 + 1e-9), target, known)
         low = max(shift, deeper)
         images: Any = columns @ (one * (1 << (low - shift)) + more * (1 << (low - deeper)))
         rest = [to_float((int(u) << (power + low)) - image, -power - low)
@@ -227,7 +227,7 @@ class Block:
 
     def _total(
         self, target: int, known: tuple[int, ...], betas: dict[int, float], error: float
-    ) -> Found:
+    ) -> FormValue:
         """Return the form from the coefficients of the unknown records, outwards."""
         unknown = list(betas)
         rows, unit = self.form.rows, float(self.scale[target])
@@ -240,12 +240,15 @@ class Block:
         lower = float(np.minimum(np.maximum(values - slack, 0.0), self.form.caps).sum())
         upper = float(np.minimum(values + slack, self.form.caps).sum())
         count = len(rows)
-        return Found(max(down(lower, count + 4), 0.0), up(upper, count + 4), target, known)
+        return FormValue(max(down(lower, count + 4), 0.0), up(upper, count + 4), target, known)
 
 
 def settle(
-    block: Block, candidates: list[tuple[float, int, tuple[int, ...]]], error: float, limit: int
-) -> tuple[Found, float]:
+    block: GaussianBlock,
+    candidates: list[tuple[float, int, tuple[int, ...]]],
+    error: float,
+    limit: int,
+) -> tuple[FormValue, float]:
     """Return the best candidate, certified, and an upper end for all of them.
 
     Each candidate is (value, target, known) with a value right to ``error``. Those that could be

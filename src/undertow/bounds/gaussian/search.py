@@ -11,7 +11,7 @@ import numpy as np
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.gaussian.branch_and_bound import EFFORT, branch_and_bound
 from undertow.bounds.gaussian.laws import Law
-from undertow.bounds.gaussian.numbers import Block, Form, Found, settle
+from undertow.bounds.gaussian.numbers import Form, FormValue, GaussianBlock, settle
 from undertow.bounds.gaussian.sets import MOST_SETS, all_known_sets, sets_cost
 from undertow.models.definite import blocks, gamma
 from undertow.models.gaussian import MultivariateGaussian
@@ -70,7 +70,7 @@ def gaussian_factor(
     for records, law in _laws(model):
         if isinstance(against, Adversary) and against.target not in records:
             continue
-        block = Block.of(law, Form(form.rows[:, records], form.caps))
+        block = GaussianBlock.of(law, Form(form.rows[:, records], form.caps))
         worst, upper = _worst(block, _inside(against, records), effort)
         known = tuple(records[k] for k in worst.known)
         found.append(Factor(worst.lower, upper, records[worst.target], known, len(records)))
@@ -99,10 +99,10 @@ def _inside(against: Against, records: list[int]) -> Against:
     return Adversary(place[against.target], known)
 
 
-def _worst(block: Block, against: Against, effort: int) -> tuple[Found, float]:
+def _worst(block: GaussianBlock, against: Against, effort: int) -> tuple[FormValue, float]:
     """Return the worst adversary of a block, certified, and an upper end for all of them."""
     if not len(block.form.rows):
-        return Found(0.0, 0.0, 0, ()), 0.0
+        return FormValue(0.0, 0.0, 0, ()), 0.0
     if isinstance(against, Adversary):
         found = block.evaluate(against.target, against.known)
         return found, found.upper
@@ -129,7 +129,7 @@ def _worst(block: Block, against: Against, effort: int) -> tuple[Found, float]:
     return worst, max(upper, worst.upper)
 
 
-def _informed(block: Block) -> tuple[Found, float]:
+def _informed(block: GaussianBlock) -> tuple[FormValue, float]:
     """Return the worst target for an adversary who knows all other records: its own weights."""
     values = block.values(block.form.rows.T, np.arange(block.size))
     target = int(values.argmax())
@@ -137,7 +137,7 @@ def _informed(block: Block) -> tuple[Found, float]:
     return found, max(up(float(values[target]), len(block.form.rows) + 4), found.upper)
 
 
-def _ignorant(block: Block) -> tuple[Found, float]:
+def _ignorant(block: GaussianBlock) -> tuple[FormValue, float]:
     """Return the worst target for an adversary who knows nothing: Cov(row, X_i) / Var(X_i)."""
     variances = np.diag(block.covariance)
     values = block.values((block.products / variances).T, np.arange(block.size))
@@ -149,7 +149,7 @@ def _ignorant(block: Block) -> tuple[Found, float]:
     return settle(block, candidates, float(errors.max()), _EVALUATED)
 
 
-def _dominated(block: Block) -> float:
+def _dominated(block: GaussianBlock) -> float:
     """Return the value of the ignorant adversary if weak dependence makes it the worst, else inf.
 
     For a form that sees every record by itself, weights v: if v_s Sigma_ss >= sum over j != s of
@@ -170,10 +170,10 @@ def _dominated(block: Block) -> float:
     if not (own * (1 - gamma(4)) >= others + gamma(block.size) * own).all():
         return math.inf
     free = Form(block.form.rows, np.full(len(block.form.caps), np.inf))
-    return _ignorant(Block(block.law, free))[1]
+    return _ignorant(GaussianBlock(block.law, free))[1]
 
 
-def _attractive(block: Block, ignorant: float) -> float:
+def _attractive(block: GaussianBlock, ignorant: float) -> float:
     """Return the value of the ignorant adversary if it is the worst by attraction, else inf.
 
     If the inverse covariance Q has no positive entry off its diagonal (an M-matrix), perhaps after
@@ -201,7 +201,7 @@ def _attractive(block: Block, ignorant: float) -> float:
     return up(ignorant + 2 * float(block.margin(2 * share).max()))
 
 
-def _fragile(block: Block, start: Found) -> tuple[Found, float]:
+def _fragile(block: GaussianBlock, start: FormValue) -> tuple[FormValue, float]:
     """Return what is certain about a covariance too close to singular for eliminations.
 
     All known sets where conditioning is still safe; all adversaries one by one where they are few;
@@ -223,12 +223,12 @@ def _fragile(block: Block, start: Found) -> tuple[Found, float]:
     return start, max(up(float(values.max()), len(reach) + 4), start.upper)
 
 
-def _best(found: Iterable[Found]) -> tuple[Found, float]:
+def _best(found: Iterable[FormValue]) -> tuple[FormValue, float]:
     listed = list(found)
     return max(listed, key=lambda each: each.lower), max(each.upper for each in listed)
 
 
-def _meet(worst: tuple[Found, float], upper: float) -> tuple[Found, float]:
+def _meet(worst: tuple[FormValue, float], upper: float) -> tuple[FormValue, float]:
     return worst[0], max(min(worst[1], upper), worst[0].upper)
 
 

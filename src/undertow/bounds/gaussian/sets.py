@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from undertow.bounds.gaussian.numbers import Block, Found, settle
+from undertow.bounds.gaussian.numbers import FormValue, GaussianBlock, settle
 from undertow.numerics import Array
 
 __all__ = ["MOST_SETS", "all_known_sets", "sets_cost"]
@@ -67,12 +67,12 @@ class _Batch:
         )
 
 
-def sets_cost(block: Block) -> float:
+def sets_cost(block: GaussianBlock) -> float:
     """Return how many numbers looking at all known sets computes."""
     return float(len(block.form.rows) * block.size * 2.0**block.size)
 
 
-def all_known_sets(block: Block) -> tuple[Found, float]:
+def all_known_sets(block: GaussianBlock) -> tuple[FormValue, float]:
     """Return the worst adversary of a block, certified, and an upper end for all of them.
 
     Every subset K of the records is visited once; conditioning on one more record is a rank-one
@@ -84,7 +84,7 @@ def all_known_sets(block: Block) -> tuple[Found, float]:
     >>> from undertow.bounds.gaussian.numbers import Form
     >>> covariance = np.array([[1, .9, 0], [.9, 1, .3], [0, .3, 1]])
     >>> sums = Form(np.ones((1, 3)), np.array([np.inf]))
-    >>> worst, upper = all_known_sets(Block.of(Law.of(covariance, range(3)), sums))
+    >>> worst, upper = all_known_sets(GaussianBlock.of(Law.of(covariance, range(3)), sums))
     >>> round(worst.lower, 9), worst.target, worst.known
     (2.578947368, 1, (0,))
     """
@@ -123,7 +123,7 @@ def all_known_sets(block: Block) -> tuple[Found, float]:
     return settle(block, candidates, error, _TIES)
 
 
-def _values(block: Block, leaf: _Batch) -> Array:
+def _values(block: GaussianBlock, leaf: _Batch) -> Array:
     """Return the form's value for every target (rows) and known set (columns)."""
     if len(block.form.rows) == 1:
         share = np.abs(leaf.cross[0]) / leaf.variance * block.scale[:, None]

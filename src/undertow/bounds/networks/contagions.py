@@ -1,8 +1,8 @@
 """The worst network of a family with one parameter, certified.
 
 Move the parameter, and every entry of every table moves. For one attack the loss is
-ln N(x) / D(x) - ln N(x') / D(x'), where N sums the joint probabilities weighed by an output's
-chances and D the joint probabilities alone: N / D is a mean, and it changes by at most e^w if all
+ln N(x) / D(x) - ln N(x') / D(x'), where N sums the joint probabilities weighed by those of an
+output, and D the joint probabilities alone: N / D is a mean, and it changes by at most e^w if all
 logarithms of joint probabilities change by amounts that lie within w of each other. So the leakage
 changes by at most 2 w, and w is at most the sum, over the tables, of the spread of the changes of
 their logarithms. If every entry is monotone in the parameter, the changes inside a piece of the

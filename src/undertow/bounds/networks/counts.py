@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.networks.laws import Block, Spread, spread
+from undertow.bounds.networks.laws import CaseTable, Spread, spread
 from undertow.bounds.networks.tally import Ints, Tally
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
@@ -122,7 +122,7 @@ def worst_of(whole: Spread, tally: Tally, rate: float, axes: Sequence[int]) -> F
     if not tally.deepest:  # every answer is the same
         return None
     for block in whole.blocks(axes):
-        table = chances(block.table, tally, rate, tiny)
+        table = likelihoods(block.table, tally, rate, tiny)
         for axis in block.targets:
             scores = [block.given(table, axis, v)[0][tally.seen[v]] for v in states]
             if not (sum(~np.isnan(score) for score in scores) > 1).any():
@@ -144,14 +144,20 @@ def worst_of(whole: Spread, tally: Tally, rate: float, axes: Sequence[int]) -> F
 
 
 def found_at(
-    block: Block, axis: int, row: int, pair: tuple[int, int], output: int, value: float, pad: float
+    block: CaseTable,
+    axis: int,
+    row: int,
+    pair: tuple[int, int],
+    output: int,
+    value: float,
+    pad: float,
 ) -> Finding:
     """Return the attack that one case of a target stands for."""
     known = _members(block.spread, axis, block.case(axis, row))
     return Finding(value, 0.0, pad, _target(block.spread, axis), known, pair, output)
 
 
-def chances(table: Array, tally: Tally, rate: float, tiny: bool) -> Array:
+def likelihoods(table: Array, tally: Tally, rate: float, tiny: bool) -> Array:
     """Return Pr[output | case] up to a constant, or its log where it is tiny; NaN if impossible."""
     prior = table.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -23,7 +23,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.networks.counts import ORDINARY, Finding, check_effort, found_at, rounding
-from undertow.bounds.networks.laws import Block, Spread, spread
+from undertow.bounds.networks.laws import CaseTable, Spread, spread
 from undertow.bounds.networks.tally import Tally
 from undertow.errors import NotSupported
 from undertow.models.network import BayesianNetwork
@@ -72,7 +72,7 @@ def frequency_bracket(
     >>> round(found.finding.value, 6), found.frequency, found.upper - found.finding.value < 1e-5
     (2.869403, 0.9, True)
     """
-    search = _Search(family, tally, rate, against)
+    search = _FrequencySearch(family, tally, rate, against)
     first, last = (math.log(p) - math.log1p(-p) for p in (low, high))
     everyone = search.targets()
     for p in (low, high):
@@ -101,7 +101,7 @@ def frequency_bracket(
         push(middle, right, targets)
 
 
-def _open(bounds: dict[int, float], search: "_Search") -> list[int]:
+def _open(bounds: dict[int, float], search: "_FrequencySearch") -> list[int]:
     """Return the targets that could still be worse than what was found."""
     attained = 0.0 if search.top is None else search.top.value - search.top.pad
     return [target for target, bound in bounds.items() if bound > attained] or [
@@ -110,7 +110,7 @@ def _open(bounds: dict[int, float], search: "_Search") -> list[int]:
 
 
 @dataclass(slots=True)
-class _Search:
+class _FrequencySearch:
     """The family and what was found so far."""
 
     family: Family
@@ -204,7 +204,7 @@ def _look(
     return bounds, None if top is None or not tally.deepest else replace(top, far=far)
 
 
-def _unknown_founders(block: Block, network: BayesianNetwork) -> Array:
+def _unknown_founders(block: CaseTable, network: BayesianNetwork) -> Array:
     """Return how many founders are unknown in each case, in the shape of the block's table.
 
     A target who is a founder has a value; counted as unknown it only widens the bound.

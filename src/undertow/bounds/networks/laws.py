@@ -24,7 +24,7 @@ from undertow.errors import NotSupported
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import Array
 
-__all__ = ["BLOCK", "VANISHING", "Block", "Siblings", "Spread", "exact_law", "rarest", "spread"]
+__all__ = ["BLOCK", "VANISHING", "CaseTable", "Siblings", "Spread", "exact_law", "rarest", "spread"]
 
 BLOCK = 2**21
 """Most entries that are looked at together (memory)."""
@@ -80,7 +80,7 @@ class Spread:
         """Return the axes of which a member can be the target."""
         return list(range(len(self.records) + len(self.groups)))
 
-    def blocks(self, targets: Sequence[int]) -> Iterator["Block"]:
+    def blocks(self, targets: Sequence[int]) -> Iterator["CaseTable"]:
         """Yield the tables of all cases, in pieces, each with the targets to be read from it.
 
         A piece keeps some axes at one state to stay small; targets on these axes are read from
@@ -99,7 +99,7 @@ class Spread:
             here = [axis for axis in left if axis not in split]
             for picked in product(*(range(sizes[axis]) for axis in split)):
                 fixed = dict(zip(split, picked, strict=True))
-                yield Block(self, here, fixed, self._extended(fixed))
+                yield CaseTable(self, here, fixed, self._extended(fixed))
             left = [axis for axis in left if axis in split]
 
     def others(self, axis: int) -> Ints:
@@ -122,7 +122,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CaseTable:
     """All cases in which the axes of ``fixed`` are at the states given there.
 
     ``table`` has the axes of the spread's base.
@@ -323,11 +323,11 @@ def _group_law(table: Array, group: Siblings, tally: Tally, length: int) -> Arra
         for value, offset in enumerate(tally.offsets):
             moved = powers[unknown - 1, ..., : length - offset] * table[..., value, None]
             powers[unknown, ..., offset:] += moved
-    chances = np.ones((*table.shape[:-1], len(group.cases)))
+    named = np.ones((*table.shape[:-1], len(group.cases)))
     for value in range(table.shape[-1]):
-        chances = chances * table[..., value, None] ** group.cases[:, value]
+        named = named * table[..., value, None] ** group.cases[:, value]
     rest = most - group.cases.sum(axis=1)
-    return np.asarray(chances[..., None] * np.moveaxis(powers[rest], 0, -2))
+    return np.asarray(named[..., None] * np.moveaxis(powers[rest], 0, -2))
 
 
 def _counted(

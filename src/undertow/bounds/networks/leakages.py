@@ -36,7 +36,7 @@ def leakage(
 
     Counts and histograms with (discrete) Laplace noise are exact on small networks: all known
     sets, values and outputs are gone through, siblings as one. Cost (k + 1)^n for n records of k
-    states, where exchangeable leaves count little. Parts of the network that do not hang together
+    states, where exchangeable leaves count little. Connected components of the network
     are looked at one by one: the worst attacker knows the others. Where a part is too large, and
     for every other mechanism, the bound for all algorithms of the same DP level is in force.
 

@@ -1,6 +1,6 @@
 """What all algorithms of a DP level can leak on a network.
 
-Replacing one record changes the chance of an output by at most e^epsilon, and so replacing m
+Replacing one record changes the probability of an output by at most e^epsilon, and so replacing m
 records by at most e^{m epsilon}. Records that stay independent of the target given what is known
 may be averaged over first; m is the number of those that do not, the target included (Theorem 4.2
 of [lange2024]). d-separation finds them: given nothing, a common effect keeps its causes

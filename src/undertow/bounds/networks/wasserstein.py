@@ -24,8 +24,8 @@ def network_distance(
     """Return W: two values of a record move the count by at most W under a best joint drawing.
 
     The largest W-infinity distance between the laws of the count given either value, over
-    ``records`` and ``pairs`` (section 3 of [wang2016]). Parts of the network that do not hang
-    together move apart from each other: only the target's own part matters.
+    ``records`` and ``pairs`` (section 3 of [wang2016]). Connected components of the network
+    move apart from each other: only the target's own part matters.
 
     >>> twins = BayesianNetwork([("a", "b")], {"a": [.5, .5], "b": [[1, 0], [0, 1]]})
     >>> network_distance(twins, Count(1))

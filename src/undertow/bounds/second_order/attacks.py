@@ -6,7 +6,7 @@ neighbour, and L and R products of matrices over pairs of neighbours, read outwa
 extends both sides in turn, keeping the most promising attempts; every attack that it returns is
 one that can be carried out, so its value is a lower bound. Records beyond those of an attack are
 summed out: where each record is shown by itself they do not matter, and where one answer tells of
-all of them, `Scene.rest` carries their share.
+all of them, `AttackScenario.rest` carries their share.
 """
 
 import math
@@ -19,7 +19,7 @@ import numpy as np
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array
 
-__all__ = ["Found", "Scene", "Symbol", "search_attack"]
+__all__ = ["AttackScenario", "FoundAttack", "Symbol", "search_attack"]
 
 WIDTH = 48
 """Attempts that are kept on a side at each distance (cost)."""
@@ -28,7 +28,7 @@ ROUNDS = 3
 """How often both sides are searched (cost); each round uses the other side's best."""
 
 RIVALS = 6
-"""Attempts of the other side against which a side is judged (cost)."""
+"""Attempts of the other side against which a side is scored (cost)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class AttackScenario:
     """A chain and what can be seen at each signed distance from the target (0 is its own record).
 
     ``look`` returns None beyond the series. ``rest(side, distance)`` is the message, shape (k, k),
@@ -68,7 +68,7 @@ Pair = tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundAttack:
     """An attack: what is seen at each distance, the two values, and the leakage that it attains."""
 
     value: float
@@ -89,12 +89,12 @@ class _Tries:
     symbols: list[tuple[Symbol, ...]]
 
     @classmethod
-    def start(cls, scene: Scene, side: int) -> "_Tries":
+    def start(cls, scenario: AttackScenario, side: int) -> "_Tries":
         """Return the one attempt that looks at nothing on this side."""
-        size = scene.chain.size
+        size = scenario.chain.size
         product = np.broadcast_to(np.eye(size**2), (1, 2, size**2, size**2))
         product = product.reshape(1, 2, size**2, size, size)
-        return cls(product, _messages(product, scene.rest(side, 1 if side < 0 else 0)), [()])
+        return cls(product, _messages(product, scenario.rest(side, 1 if side < 0 else 0)), [()])
 
     def chosen(self, places: Sequence[int]) -> "_Tries":
         """Return some of the attempts."""
@@ -123,32 +123,32 @@ def _messages(products: Array, rest: Array | None) -> Array:
     return np.asarray(found.reshape(-1, 2, size, size))
 
 
-def search_attack(scene: Scene, reach: int) -> Found | None:
+def search_attack(scenario: AttackScenario, reach: int) -> FoundAttack | None:
     """Return the best attack found on a target, None where nothing can be told apart.
 
     Looks up to ``reach`` records away from the target; a shorter reach is tried too. Each pair of
     values is searched for by itself, up to three states. Cost O(reach * width * symbols^3 * k^6).
     """
-    pairs: list[Pair] = list(permutations(range(scene.chain.size), 2))
-    if scene.chain.size > 3:
+    pairs: list[Pair] = list(permutations(range(scenario.chain.size), 2))
+    if scenario.chain.size > 3:
         pairs = [None]
     found = [
-        _search(scene, distance, pair)
+        _search(scenario, distance, pair)
         for pair in pairs
         for distance in sorted({max(reach // 2, 2), reach})
     ]
     return max(filter(None, found), key=lambda attack: attack.value, default=None)
 
 
-def _search(scene: Scene, reach: int, pair: Pair) -> Found | None:
-    sides = {side: _Tries.start(scene, side) for side in (-1, 1)}
-    steps = {1: scene.chain.transition, -1: scene.chain.reverse().transition}
-    best: Found | None = None
+def _search(scenario: AttackScenario, reach: int, pair: Pair) -> FoundAttack | None:
+    sides = {side: _Tries.start(scenario, side) for side in (-1, 1)}
+    steps = {1: scenario.chain.transition, -1: scenario.chain.reverse().transition}
+    best: FoundAttack | None = None
     for _ in range(ROUNDS):
         before = -math.inf if best is None else best.value
         for side in (1, -1):
-            sides[side] = _grow(scene, steps[side], side, sides[-side], reach, pair)
-            found = _best(scene, sides[-1], sides[1], pair)
+            sides[side] = _grow(scenario, steps[side], side, sides[-side], reach, pair)
+            found = _best(scenario, sides[-1], sides[1], pair)
             if found is not None and (best is None or found.value > best.value):
                 best = found
         if best is None or best.value <= before:
@@ -156,17 +156,19 @@ def _search(scene: Scene, reach: int, pair: Pair) -> Found | None:
     return best
 
 
-def _grow(scene: Scene, step: Array, side: int, rivals: _Tries, reach: int, pair: Pair) -> _Tries:
+def _grow(
+    scenario: AttackScenario, step: Array, side: int, rivals: _Tries, reach: int, pair: Pair
+) -> _Tries:
     """Return the best attempts of a side, of all lengths up to the reach, best first."""
-    beam = _Tries.start(scene, side)
+    beam = _Tries.start(scenario, side)
     kept = [beam]
     first = 2 if side < 0 else 1  # the left neighbour is summed over apart
     for distance in range(first, reach + 1):
-        symbols = scene.look(side * distance)
+        symbols = scenario.look(side * distance)
         if symbols is None:
             break
-        further = beam.extended(step, symbols, scene.rest(side, distance))
-        scores = _scores(scene, side, further, rivals, pair)
+        further = beam.extended(step, symbols, scenario.rest(side, distance))
+        scores = _scores(scenario, side, further, rivals, pair)
         order = np.argsort(-scores, kind="stable")[:WIDTH].tolist()
         beam = further.chosen(order)
         kept.append(beam.chosen(range(min(RIVALS, len(order)))))
@@ -175,26 +177,28 @@ def _grow(scene: Scene, step: Array, side: int, rivals: _Tries, reach: int, pair
         np.concatenate([tries.messages for tries in kept]),
         [symbols for tries in kept for symbols in tries.symbols],
     )
-    scores = _scores(scene, side, every, rivals, pair)
+    scores = _scores(scenario, side, every, rivals, pair)
     return every.chosen(np.argsort(-scores, kind="stable")[:RIVALS].tolist())
 
 
-def _scores(scene: Scene, side: int, attempts: _Tries, rivals: _Tries, pair: Pair) -> Array:
+def _scores(
+    scenario: AttackScenario, side: int, attempts: _Tries, rivals: _Tries, pair: Pair
+) -> Array:
     """Return what each attempt attains with the best of the other side."""
     lefts, rights = (attempts, rivals) if side < 0 else (rivals, attempts)
-    losses = _losses(scene, lefts, rights, pair)
+    losses = _losses(scenario, lefts, rights, pair)
     return np.asarray(losses.max(axis=(1, 2, 3, 4, 5) if side < 0 else (0, 2, 3, 4, 5)))
 
 
-def _losses(scene: Scene, lefts: _Tries, rights: _Tries, pair: Pair) -> Array:
+def _losses(scenario: AttackScenario, lefts: _Tries, rights: _Tries, pair: Pair) -> Array:
     """Return the leakage for (left, right, left neighbour, own output, x, x'); -inf: impossible."""
-    chain = scene.chain
+    chain = scenario.chain
     left, right = lefts.messages, rights.messages  # (l, 2, x, a), (r, 2, a, x)
-    near = np.stack([np.stack([s.seen, s.plain]) for s in scene.symbols(-1)])  # (n, 2, a)
+    near = np.stack([np.stack([s.seen, s.plain]) for s in scenario.symbols(-1)])  # (n, 2, a)
     weighted = chain.pair_law * near[..., None]  # (n, 2, a, x)
     reached = weighted * left.transpose(0, 1, 3, 2)[:, None]  # (l, n, 2, a, x)
     total = (reached[:, None] * right[None, :, None]).sum(axis=4)  # (l, r, n, 2, x)
-    own = np.stack([symbol.seen for symbol in scene.symbols(0)])  # (o, x)
+    own = np.stack([symbol.seen for symbol in scenario.symbols(0)])  # (o, x)
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.log(total[..., 0, :]) - np.log(total[..., 1, :])
         score = gain[:, :, :, None] + np.log(own)
@@ -208,9 +212,11 @@ def _losses(scene: Scene, lefts: _Tries, rights: _Tries, pair: Pair) -> Array:
     return np.asarray(np.where(both & ~np.isnan(loss), loss, -math.inf))
 
 
-def _best(scene: Scene, lefts: _Tries, rights: _Tries, pair: Pair) -> Found | None:
+def _best(
+    scenario: AttackScenario, lefts: _Tries, rights: _Tries, pair: Pair
+) -> FoundAttack | None:
     """Return the best combination of both sides, the left neighbour and the target's output."""
-    losses = _losses(scene, lefts, rights, pair)
+    losses = _losses(scenario, lefts, rights, pair)
     place = np.unravel_index(int(losses.argmax()), losses.shape)
     value = float(losses[place])
     if not value > 0:
@@ -218,6 +224,6 @@ def _best(scene: Scene, lefts: _Tries, rights: _Tries, pair: Pair) -> Found | No
     l, r, n, o, x, y = map(int, place)
     seen = [(-2 - d, symbol) for d, symbol in enumerate(lefts.symbols[l])]
     seen += [(1 + d, symbol) for d, symbol in enumerate(rights.symbols[r])]
-    seen += [(-1, scene.symbols(-1)[n])] if scene.look(-1) is not None else []
-    seen += [(0, scene.symbols(0)[o])] if scene.look(0) is not None else []
-    return Found(value, x, y, tuple(sorted(seen, key=lambda pair: pair[0])))
+    seen += [(-1, scenario.symbols(-1)[n])] if scenario.look(-1) is not None else []
+    seen += [(0, scenario.symbols(0)[o])] if scenario.look(0) is not None else []
+    return FoundAttack(value, x, y, tuple(sorted(seen, key=lambda pair: pair[0])))

@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
-from undertow.bounds.second_order.attacks import Found, Scene, Symbol, search_attack
-from undertow.bounds.second_order.spreads import Own, Side, joined_upper
+from undertow.bounds.second_order.attacks import AttackScenario, FoundAttack, Symbol, search_attack
+from undertow.bounds.second_order.spreads import Own, PairSide, joined_upper
 from undertow.certificate import Leakage, Witness
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, NotSupported
@@ -105,7 +105,7 @@ def second_order_leakage(
     best: tuple[float, Witness | None] = (0.0, None)
     for target in _targets(chain.length, reach):
         for outputs in _choices(view):
-            found = search_attack(_scene(view, chain, against, outputs, target), reach)
+            found = search_attack(_scenario(view, chain, against, outputs, target), reach)
             if found is not None and found.value > best[0]:
                 best = found.value, _witness(found, view, chain, target)
     upper = _upper(chain, lambda _: view.own) if (chain.transition > 0).all() else math.inf
@@ -121,8 +121,8 @@ def _targets(length: int | None, reach: int) -> list[int | None]:
 
 def _upper(chain: SecondOrderChain, own: Own) -> float:
     """Return the bound for a mechanism that treats all records alike."""
-    right = Side(chain.transition).limit(own(0))
-    left = Side(chain.reverse().transition).limit(own(0))
+    right = PairSide(chain.transition).limit(own(0))
+    left = PairSide(chain.reverse().transition).limit(own(0))
     return float(joined_upper(chain, own, lambda _: left, lambda _: right).max())
 
 
@@ -203,10 +203,10 @@ def _choices(view: _View) -> list[list[int]]:
     return [[output] for output in outputs] if view.tied else [outputs]
 
 
-def _scene(
+def _scenario(
     view: _View, chain: SecondOrderChain, against: Against, outputs: Sequence[int],
     target: int | None,
-) -> Scene:  # fmt: skip
+) -> AttackScenario:  # fmt: skip
     ones, unit = np.ones(chain.size), np.eye(chain.size)
     shown = [Symbol(view.weights[0, z], ones, output=z) for z in outputs]
     known = [Symbol(unit[v], unit[v], known=v) for v in range(chain.size)]
@@ -217,12 +217,12 @@ def _scene(
         return None if not inside else others if distance else shown
 
     if not view.tied or target is None:
-        return Scene(chain, look)
+        return AttackScenario(chain, look)
     tilt = view.weights[0, outputs[0]]
     sizes = {-1: target, 1: (chain.length or 0) - 1 - target}
     steps = {-1: chain.reverse().transition * tilt, 1: chain.transition * tilt}
     rests = {side: _messages(steps[side], sizes[side]) for side in (-1, 1)}
-    return Scene(chain, look, lambda side, far: rests[side][max(sizes[side] - far, 0)])
+    return AttackScenario(chain, look, lambda side, far: rests[side][max(sizes[side] - far, 0)])
 
 
 def _messages(step: Array, records: int) -> list[Array]:
@@ -253,7 +253,9 @@ def _redaction(
             axis=1,
         )  # (records, outputs, k)
         view = _View(stack, np.zeros((chain.size, chain.size)), names)
-        found = search_attack(Scene(chain, _erased_look(view, chain, against, target)), reach)
+        found = search_attack(
+            AttackScenario(chain, _erased_look(view, chain, against, target)), reach
+        )
         if found is not None and found.value > best[0]:
             best = found.value, _witness(found, view, chain, target, mechanism.length)
         if against == "informed" or not (chain.transition > 0).all():
@@ -300,8 +302,8 @@ def _erased_upper(chain: SecondOrderChain, stack: Array, target: int) -> float:
         rest = np.zeros((chain.size,) * 4)
         if 0 <= inside < len(stack):
             shown = np.where(np.eye(chain.size, dtype=bool), 0.0, np.inf)
-            rest = Side(step).limit(shown)
-        bounds = Side(step).recursion(lambda distance: own(side * distance), records, rest)
+            rest = PairSide(step).limit(shown)
+        bounds = PairSide(step).recursion(lambda distance: own(side * distance), records, rest)
         return [*bounds, rest, rest, rest]
 
     left, right = walked(-1, chain.reverse().transition), walked(1, chain.transition)
@@ -309,7 +311,7 @@ def _erased_upper(chain: SecondOrderChain, stack: Array, target: int) -> float:
 
 
 def _witness(
-    found: Found, view: _View, chain: SecondOrderChain, target: int | None,
+    found: FoundAttack, view: _View, chain: SecondOrderChain, target: int | None,
     length: int | None = None,
 ) -> Witness:  # fmt: skip
     first = min(0, *(distance for distance, _ in found.seen))

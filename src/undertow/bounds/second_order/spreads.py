@@ -40,7 +40,7 @@ import numpy as np
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array
 
-__all__ = ["Own", "Side", "joined_upper", "spread_upper"]
+__all__ = ["Own", "PairSide", "joined_upper", "spread_upper"]
 
 ROUNDING = 1e-11
 """Relative and absolute padding of each step's result (upper side): a few dozen roundings of
@@ -75,7 +75,7 @@ def spread_upper(alpha: Array, beta: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class PairSide:
     """One side of a target, read outwards; all transitions are positive."""
 
     transition: Array
@@ -186,7 +186,10 @@ def _by_neighbour(
     """Join at the left neighbour a: max_a [L + R] for x and x', then J over two values of a."""
     size, law = chain.size, np.log(chain.pair_law)  # (a, x)
     far, near = left(1), right(0)  # L(x, a; ...) beyond a; R(a, x; ...) beyond x
-    ahead, behind = Side(chain.transition).known_upper(), Side(back.transition).known_upper()
+    ahead, behind = (
+        PairSide(chain.transition).known_upper(),
+        PairSide(back.transition).known_upper(),
+    )
     bound = np.zeros((size, size))
     for x in range(size):
         for y in range(size):

@@ -1,7 +1,7 @@
 """One side of a protected record, read outwards: what erasures, shown and known records say.
 
 Numbers are kept as mantissa and whole exponent, entry by entry: erasures of long stretches have
-chances far below the smallest float, and only their ratios matter.
+probabilities far below the smallest float, and only their ratios matter.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log
 
 __all__ = [
+    "ErasedOption",
+    "ErasedSide",
     "Losses",
-    "Option",
-    "Side",
     "build_side",
     "lone_losses",
     "option_losses",
@@ -88,7 +88,7 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class ErasedOption:
     """What an attacker sees and knows on one side, by distance from the target.
 
     Records nearer than ``shown`` are seen erased and the one there has state ``state``; without
@@ -104,14 +104,14 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ErasedSide:
     """The records on one side of a target, distance 1 first.
 
-    ``erased`` and ``plain`` are stacks over distances 1 .. T of the chances to reach a state
+    ``erased`` and ``plain`` are stacks over distances 1 .. T of the probabilities to reach a state
     (last axis) from a value of the target, with all nearer records erased, and without looking
     (to the left: up to the law of the target and of the reached state). ``steps`` (T, k, k) tell
     which moves outwards are possible, ``shows`` (T, k) which states can be shown. ``end`` and
-    ``open`` are the chances that all records are erased, and that nothing happens.
+    ``open`` are the probabilities that all records are erased, and that nothing happens.
     """
 
     room: int
@@ -132,7 +132,7 @@ class Side:
 def build_side(
     chain: MarkovChain, erasures: Array, target: int, right: bool, reach: int | None,
     flat: float = 0.0,
-) -> Side:  # fmt: skip
+) -> ErasedSide:  # fmt: skip
     """Return one side of a target, as far as it matters.
 
     ``reach`` is the distance of the last known record that matters: None where every record may
@@ -144,7 +144,7 @@ def build_side(
     room, sign = (length - 1 - target, 1) if right else (target, -1)
     strict = bool((chain.transition > 0).all())
     seen = None if right else supports(chain, target + 1)
-    chances = Scaled.of(erasures)
+    hidden = Scaled.of(erasures)
     # outward kernels K[x, y]: to the left transposed, so that the law of the target cancels
     kernels = Scaled.of(chain.transition if right else chain.transition.swapaxes(-1, -2))
     walked: list[Scaled] = []
@@ -160,7 +160,7 @@ def build_side(
             here = Scaled(here.mantissa * seen[record], here.exponent)
         walked.append(here)
         moves.append(step.mantissa > 0)
-        nearer = chances.at(record)
+        nearer = hidden.at(record)
         over = not here.mantissa[0].any()
         if distance == reach or (over and (reach == 0 or (reach is None and strict))):
             break
@@ -170,7 +170,7 @@ def build_side(
     steady = right or isinstance(chain.start, str)
     law = Scaled.of(np.ones(size) if right else chain.initial)
     both = Scaled.stack(walked, (count, 2, size, size))
-    return Side(
+    return ErasedSide(
         room=room,
         erased=both.at((slice(None), 0)),
         plain=both.at((slice(None), 1)),
@@ -188,7 +188,7 @@ def _spread(numbers: Scaled) -> float:
     return float(np.ptp(logs - logs.mean(axis=1, keepdims=True), axis=0).max())
 
 
-def plain_ratios(side: Side) -> Array:
+def plain_ratios(side: ErasedSide) -> Array:
     """Return ln Pr[X_t = v | x] / Pr[X_t = v | x'] by distance, ordered pair and state.
 
     NaN where the state is impossible under both values, or a value of the target is.
@@ -196,13 +196,13 @@ def plain_ratios(side: Side) -> Array:
     return np.asarray(side.plain.ratios() - _levels(side)[:, None])
 
 
-def _levels(side: Side) -> Array:
-    """Return ln of the chance of a value over that of the other (0 to the right), or NaN."""
+def _levels(side: ErasedSide) -> Array:
+    """Return ln of the probability of a value over that of the other (0 to the right), or NaN."""
     found = side.open.ratios()[:, 0]
     return np.where(np.isfinite(found), found, np.nan)
 
 
-def shown_levels(side: Side, against: Against) -> tuple[Array, Array, Array]:
+def shown_levels(side: ErasedSide, against: Against) -> tuple[Array, Array, Array]:
     """Return what is taken off the ratios of erased prefixes, for a search over erasures.
 
     For a shown record (T, pairs, k) the least over nothing known and, against any, whatever may
@@ -237,7 +237,7 @@ class Losses:
     error: float
 
 
-def option_losses(side: Side, against: Against, known: int | None) -> Losses:
+def option_losses(side: ErasedSide, against: Against, known: int | None) -> Losses:
     """Return the losses of all options that an adversary has on one side.
 
     ``known`` is the distance of the nearest known record for an explicit adversary (0: none on
@@ -290,8 +290,8 @@ def lone_losses(
 
 
 def side_losses(
-    side: Side, against: Against, known: int | None
-) -> tuple[Array, Callable[[int], Option], float]:
+    side: ErasedSide, against: Against, known: int | None
+) -> tuple[Array, Callable[[int], ErasedOption], float]:
     """Return the largest loss on a side for each ordered pair of values, how, and its error.
 
     The loss is -inf where no values of known records allow both values of the target.
@@ -299,7 +299,7 @@ def side_losses(
     size = len(side.open.mantissa)
     pairs = size * (size - 1)
     if not side.room:
-        return np.zeros(pairs), lambda pair: Option(), 0.0
+        return np.zeros(pairs), lambda pair: ErasedOption(), 0.0
     losses = option_losses(side, against, known)
     # (pairs, options): all erased first, then three tables over (distance, state)
     rows = [
@@ -313,23 +313,23 @@ def side_losses(
     flat[np.isnan(flat)] = -np.inf
     spots = flat.argmax(axis=1)
 
-    def option(pair: int) -> Option:
+    def option(pair: int) -> ErasedOption:
         if not spots[pair]:
-            return Option(erased=side.room)
+            return ErasedOption(erased=side.room)
         table, place = divmod(int(spots[pair]) - 1, side.reach * size)
         near, state = divmod(place, size)
         if table == 1:
-            return Option(known=near + 1, value=state, erased=near)
+            return ErasedOption(known=near + 1, value=state, erased=near)
         far, what = (int(part[near, pair, state]) for part in losses.spot)
-        return Option(near + 1, state, far if table else 0, what if table else 0, near)
+        return ErasedOption(near + 1, state, far if table else 0, what if table else 0, near)
 
     return flat.max(axis=1), option, float(losses.error)
 
 
-def _ahead(side: Side, plain: Array, places: Bools) -> tuple[Array, Ints, Ints]:
+def _ahead(side: ErasedSide, plain: Array, places: Bools) -> tuple[Array, Ints, Ints]:
     """Return, behind each shown record, the known one that helps most: ratio, distance, state.
 
-    The least ln of the chances of a known state beyond distance t that can follow state w there.
+    The least log-ratio of a known state beyond distance t that can follow state w there.
     """
     reach, pairs, size = plain.shape
     least = np.full((reach, pairs, size), np.inf)

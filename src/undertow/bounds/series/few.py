@@ -7,7 +7,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from undertow.bounds.chains.known import Ints, log, ordered_pairs
-from undertow.bounds.series.hulls import LEAST, TINY, Family, contraction
+from undertow.bounds.series.hulls import LEAST, TINY, MessageHull, contraction
 from undertow.bounds.series.observed import ObservedChain, Option, primitive
 from undertow.bounds.series.pairwise import Bounded, Strides
 from undertow.bounds.series.rungs import Rung, gains
@@ -173,7 +173,7 @@ class FewStates:
 
     def _single(self, message: Array) -> Messages:
         if self.strides is None:
-            return Family.single(message, self.most)
+            return MessageHull.single(message, self.most)
         return Bounded.single(message, self.strides)
 
     def _inner(self, side: int) -> range:

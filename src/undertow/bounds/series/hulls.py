@@ -27,7 +27,7 @@ import numpy as np
 from undertow.bounds.chains.known import Ints, ordered_pairs
 from undertow.numerics import ROUNDOFF, Array, log_ratio
 
-__all__ = ["LEAST", "TINY", "Cover", "Family", "beam", "contraction", "prune"]
+__all__ = ["LEAST", "TINY", "Cover", "MessageHull", "beam", "contraction", "prune"]
 
 TWINS = 64 * ROUNDOFF
 """Messages that differ by no more than this in every logarithm are one (charged to the upper)."""
@@ -68,7 +68,7 @@ class Cover:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MessageHull:
     """Messages of one option, what they came from, and how far they may be off.
 
     ``points`` (p, k) have 1 as largest entry; ``came`` and ``shown`` (p,) say from which message
@@ -84,21 +84,21 @@ class Family:
     most: int = MOST
 
     @classmethod
-    def single(cls, message: Array, most: int = MOST) -> "Family":
+    def single(cls, message: Array, most: int = MOST) -> "MessageHull":
         """Return the family of one message, or of none where it is impossible."""
         count = int(message.max() > 0)
         nothing = np.zeros(count, dtype=np.int64)
         points = message[None][:count] / (message.max() or 1.0)
         return cls(points, nothing, nothing, 2 * ROUNDOFF, most=most)
 
-    def step(self, kernel: Array, channel: Array, shrink: float) -> "Family":
+    def step(self, kernel: Array, channel: Array, shrink: float) -> "MessageHull":
         """Return the messages one step inwards: K (m * B(., z)) for all m and z, pruned."""
         size, outputs = channel.shape
         moved = (self.points[:, None, :] * channel.T).reshape(-1, size) @ kernel.T
         peak = moved.max(axis=1)
         some = np.flatnonzero(peak > 0)
         if not some.size:
-            return Family.single(np.zeros(size), self.most)
+            return MessageHull.single(np.zeros(size), self.most)
         moved = moved[some] / peak[some, None]
         keep, delta, cover = prune(moved, self.cover)
         if len(keep) > self.most:
@@ -107,7 +107,7 @@ class Family:
         if moved[moved > 0].min() < TINY:
             error = math.inf
         came, shown = some[keep] // outputs, some[keep] % outputs
-        return Family(moved[keep], came, shown, error, cover, self.most)
+        return MessageHull(moved[keep], came, shown, error, cover, self.most)
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
         """Return the largest log-ratio of each pair of states (-inf: none), and upper ends."""

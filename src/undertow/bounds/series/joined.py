@@ -13,7 +13,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.known import Bools, Ints, joined, nearest_known, ordered_pairs, supports
-from undertow.bounds.series.observed import Attack, ObservedChain, Option
+from undertow.bounds.series.observed import ObservedChain, Option, SeriesAttack
 from undertow.bounds.series.rungs import Reader, Rung
 from undertow.numerics import GAP, Array
 
@@ -32,7 +32,7 @@ class Solved:
     """A certified upper end, and the attack found with its outputs (None: nothing to attack)."""
 
     upper: float
-    attack: Attack | None = None
+    attack: SeriesAttack | None = None
     outputs: dict[int, int] | None = None
 
 
@@ -71,7 +71,9 @@ class _Rows:
         pair: int,
     ) -> Solved:  # fmt: skip
         """Return the attack with all that it wants to see."""
-        attack = Attack(target, length, left, right, int(self.value[pair]), int(self.other[pair]))
+        attack = SeriesAttack(
+            target, length, left, right, int(self.value[pair]), int(self.other[pair])
+        )
         shown: dict[int, int] = {}
         for side, option in attack.sides():
             shown |= self.reader.outputs(target, side, option, own, pair)

@@ -32,11 +32,11 @@ from undertow.bounds.chains.side_laws import start_error
 from undertow.bounds.series.few import FewStates
 from undertow.bounds.series.joined import Solved, join
 from undertow.bounds.series.observed import (
-    Attack,
     ObservedChain,
     Option,
+    SeriesAttack,
+    observe,
     replayed,
-    watch,
 )
 from undertow.bounds.series.pairwise import Strides
 from undertow.bounds.series.readers import TwoStates
@@ -121,7 +121,7 @@ def channel_leakage(
     >>> round(channel_leakage([[.7, .3], [.3, .7]], chain).upper, 8)
     2.31073677
     """
-    observed = watch(chain, channels)
+    observed = observe(chain, channels)
     count = observed.channels.shape[2]
     if outputs is not None and len(outputs) != count:
         raise InvalidInput(f"{count} outputs need {count} names, found {len(outputs)}")
@@ -238,7 +238,7 @@ def _solve_informed(observed: ObservedChain, wanted: Ints | None) -> Solved:
                         Option(int(place in known), known.get(place))
                         for place in (target - 1, target + 1)
                     )
-                    found = Attack(target, records, left, right, x, y)
+                    found = SeriesAttack(target, records, left, right, x, y)
     if found is None:
         return Solved(0.0)
     return Solved(best, found, {found.target: shown})
@@ -268,7 +268,7 @@ def _largest_log(channels: Array) -> float:
 
 
 def _witness(
-    observed: ObservedChain, attack: Attack, shown: dict[int, int], names: Sequence[State],
+    observed: ObservedChain, attack: SeriesAttack, shown: dict[int, int], names: Sequence[State],
     against: Against,
 ) -> Witness:  # fmt: skip
     known = {

@@ -23,12 +23,12 @@ from undertow.numerics import ROUNDOFF, Array, freeze, log_sum
 
 __all__ = [
     "PLAIN",
-    "Attack",
     "ObservedChain",
     "Option",
+    "SeriesAttack",
+    "observe",
     "primitive",
     "replayed",
-    "watch",
 ]
 
 PLAIN = 1e-60
@@ -86,7 +86,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class SeriesAttack:
     """A target, what is known left and right of it, and the two values that are compared."""
 
     target: int
@@ -101,10 +101,10 @@ class Attack:
         return (-1, self.left), (1, self.right)
 
 
-def watch(chain: MarkovChain, channels: object) -> ObservedChain:
+def observe(chain: MarkovChain, channels: object) -> ObservedChain:
     """Return the chain with checked channels: one (k, m) matrix, or a stack (n, k, m).
 
-    >>> watch(MarkovChain([[.9, .1], [.2, .8]]), [[.8, .2], [.3, .7]]).alike
+    >>> observe(MarkovChain([[.9, .1], [.2, .8]]), [[.8, .2], [.3, .7]]).alike
     True
     """
     stack = freeze(channels)
@@ -139,7 +139,7 @@ def primitive(chain: MarkovChain) -> bool:
 
 
 def replayed(
-    observed: ObservedChain, attack: Attack, outputs: dict[int, int]
+    observed: ObservedChain, attack: SeriesAttack, outputs: dict[int, int]
 ) -> tuple[float, float]:
     """Return the log-likelihood ratio of some outputs as the attacker sees it, and its error.
 

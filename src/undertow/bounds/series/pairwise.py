@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from undertow.bounds.chains.known import Ints, ordered_pairs
-from undertow.bounds.series.hulls import TINY, Family, beam
+from undertow.bounds.series.hulls import TINY, MessageHull, beam
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["Bounded", "Strides", "next_bounds"]
@@ -59,7 +59,7 @@ class Bounded:
     messages themselves give D.
     """
 
-    family: Family
+    family: MessageHull
     bounds: tuple[Array, ...]
     complete: bool
     strides: Strides
@@ -67,7 +67,7 @@ class Bounded:
     @classmethod
     def single(cls, message: Array, strides: Strides) -> "Bounded":
         """Return the messages of an option that has one."""
-        family = Family.single(message)
+        family = MessageHull.single(message)
         return cls(family, (_exact(family),), True, strides)
 
     def step(self, kernel: Array, channel: Array, shrink: float) -> "Bounded":
@@ -83,7 +83,7 @@ class Bounded:
         every = np.arange(len(some), dtype=np.int64)
         keep = every if complete else beam(moved, kernel, self.strides.beam)
         error = family.error + 2 * (size + 4) * ROUNDOFF
-        after = Family(moved[keep], some[keep] // outputs, some[keep] % outputs, error)
+        after = MessageHull(moved[keep], some[keep] // outputs, some[keep] % outputs, error)
         bound = _exact(after) if complete else self._bound(kernel, channel)
         depth = max(1, self.strides.depth(size, outputs))
         return replace(self, family=after, bounds=(bound, *self.bounds)[:depth], complete=complete)
@@ -161,7 +161,7 @@ def _switched(upper: Array, lower: Array) -> Array:
     return np.asarray(head + tail)
 
 
-def _exact(family: Family) -> Array:
+def _exact(family: MessageHull) -> Array:
     size = family.points.shape[1]
     value, other = ordered_pairs(size)
     square = np.zeros((size, size))

@@ -52,7 +52,7 @@ __all__ = [
 METHOD = "exact"
 
 FAINT = 1e-250
-"""Least chance of a state of the target (lower side): below, its log would lose digits."""
+"""Least probability of a state of the target (lower side): below, its log would lose digits."""
 
 
 def redaction_leakage(
@@ -64,7 +64,7 @@ def redaction_leakage(
     x_K] over outputs z, each record of which is its value or erased (Definition 1 of
     [massny2025] is the case of no known record). Given the value of the target its two sides
     are independent, so the largest losses of the sides add up. On a side, with E_t(x, w) the
-    chance that the records nearer than t are erased and the one at distance t is w,
+    probability that the records nearer than t are erased and the one at distance t is w,
 
         shown w at t, nothing known:        ln E_t(x, w) / E_t(x', w)
         shown w at t, v known at c > t:     ln E_t(x, w) / E_t(x', w) - ln P^c(x, v) / P^c(x', v)
@@ -77,8 +77,8 @@ def redaction_leakage(
     Parameters
     ----------
     mechanism
-        The chances of erasure, a row for each record; the chain must have as many records, or no
-        length.
+        The probabilities of erasure, a row for each record; the chain must have as many records,
+        or no length.
     against
         ``"any"`` (default), ``"ignorant"``, ``"informed"`` (who learns nothing from a redaction),
         or an `Adversary`, whose target may be any record.
@@ -111,8 +111,8 @@ def _target_loss(
     possible = supports(chain, target + 1, target)[0]
     if (law[possible] < FAINT).any():
         raise NotSupported(
-            f"a state of record {target} is possible but has a chance below {FAINT:g}; drop the "
-            "state, or make its chance 0"
+            f"a state of record {target} is possible but has a probability below {FAINT:g}; "
+            "drop the state, or make its probability 0"
         )
     value, other = ordered_pairs(chain.size)
     near = (None, None) if against == "any" else nearest_known(against)

@@ -89,13 +89,13 @@ def _log_ratios(chain: MarkovChain, target: int, record: int) -> Array:
     """
     law = chain.law(target)
     if record > target:
-        chances = np.array(chain.between(target, record))
+        found = np.array(chain.between(target, record))
     else:
         joint = chain.law(record)[:, None] * chain.between(record, target)
-        chances = joint.T / np.where(law > 0, law, 1.0)[:, None]
-    chances[law <= 0] = np.nan
+        found = joint.T / np.where(law > 0, law, 1.0)[:, None]
+    found[law <= 0] = np.nan
     value, other = ordered_pairs(chain.size)
-    return log_ratio(chances[value], chances[other])
+    return log_ratio(found[value], found[other])
 
 
 def influences(chain: MarkovChain, target: int, length: int) -> Array:

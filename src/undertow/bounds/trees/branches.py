@@ -17,7 +17,7 @@ from undertow.bounds.trees.steps import step
 from undertow.errors import NotSupported
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["Branches", "Worst", "filled", "neighbours"]
+__all__ = ["Branches", "WorstValues", "filled", "neighbours"]
 
 _MOST = 700.0
 """Largest level whose exponential is an ordinary float; an algorithm of a smaller level is one of
@@ -38,7 +38,7 @@ _PASSES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
+class WorstValues:
     """The worst attack on a target: its value, the pair of values, and the known values."""
 
     value: float
@@ -77,7 +77,7 @@ class Branches:
     def worst(
         self, target: int, known: Collection[int], possible: Bools, side: float,
         *, uniform: bool = False,
-    ) -> Worst | None:  # fmt: skip
+    ) -> WorstValues | None:  # fmt: skip
         """Return the worst values of the known records, None if no two values of the target remain.
 
         ``side`` is 1 for an upper end and -1 for a lower one. With ``uniform`` all known records
@@ -105,7 +105,7 @@ class Branches:
             for ends, values, rows in chosen
             for node, value in zip(ends, values[rows[x, other]], strict=True)
         }
-        return Worst(float(total[x, other]), (x, other), facts_found)
+        return WorstValues(float(total[x, other]), (x, other), facts_found)
 
     def attained(
         self, target: int, pair: tuple[int, int], facts: dict[int, int], most: int

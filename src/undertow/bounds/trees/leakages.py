@@ -26,7 +26,7 @@ import numpy as np
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.graphs import informed_attack
 from undertow.bounds.trees.beam import likely_facts
-from undertow.bounds.trees.branches import Bools, Branches, Ints, Worst, filled, neighbours
+from undertow.bounds.trees.branches import Bools, Branches, Ints, WorstValues, filled, neighbours
 from undertow.bounds.trees.pairs import pair_messages
 from undertow.bounds.trees.steps import evidence_step, roundings, step
 from undertow.certificate import Leakage, Witness
@@ -91,7 +91,7 @@ def tree_leakage(epsilon: float, network: BayesianNetwork, against: Against = "a
 
     Two states: exact against ``ignorant``, ``informed`` and explicit adversaries, certified from
     above against ``any``. More states: certified from above. Cost O(n k^2) for two states; for
-    three to five all extreme rays of each step are looked at, beyond that a coarser bound is used.
+    three to five all extreme points of each step are looked at, beyond that a coarser bound serves.
 
     >>> kernel = [[.882, .118], [.305, .695]]
     >>> path = BayesianNetwork([(0, 1), (1, 2)], {0: [.721, .279], 1: kernel, 2: kernel})
@@ -118,11 +118,11 @@ def _ignorant(epsilon: float, network: BayesianNetwork, trunk: Trunk) -> Leakage
     if loudest is None:
         return _leakage(0.0, upper, "ignorant", None, network)
     if network.size > 2:
-        swept, witness = _swept(epsilon, network, trunk, loudest, Worst(upper, values, {}))
+        swept, witness = _swept(epsilon, network, trunk, loudest, WorstValues(upper, values, {}))
         return _leakage(min(swept, upper), upper, "ignorant", witness, network)
     lower, target, pair = _loudest(trunk, _messages(trunk, epsilon, -1.0), epsilon)
     target = loudest if target is None else target
-    witness = _witness(network, trunk.branches(epsilon), target, Worst(lower, pair, {}))
+    witness = _witness(network, trunk.branches(epsilon), target, WorstValues(lower, pair, {}))
     return _leakage(max(lower, 0.0), upper, "ignorant", witness, network)
 
 
@@ -131,7 +131,7 @@ def _any(epsilon: float, network: BayesianNetwork, trunk: Trunk) -> Leakage:
     upper, target, pair = _loudest(trunk, totals, epsilon)
     shown = [_informed(epsilon, network)]
     if target is not None and network.size > 2:
-        lower, witness = _swept(epsilon, network, trunk, target, Worst(upper, pair, {}))
+        lower, witness = _swept(epsilon, network, trunk, target, WorstValues(upper, pair, {}))
         shown.append(_leakage(lower, math.inf, "any", witness, network))
     if target is not None:
         shown += _attempts(epsilon, network, trunk, target, pair)
@@ -191,7 +191,7 @@ def _attempts(
     if network.size == 2:
         facts = likely_facts(branches, target, pair, REGION)
         value = branches.attained(target, pair, facts, REGION)
-        attack = _witness(network, branches, target, Worst(value, pair, facts), REGION)
+        attack = _witness(network, branches, target, WorstValues(value, pair, facts), REGION)
         return [_leakage(max(value, 0.0), math.inf, "any", attack, network)]
     found, inside = [], 0
     for ring in branches.rings(target, DEPTHS):
@@ -207,7 +207,7 @@ def _attempts(
 
 
 def _swept(
-    epsilon: float, network: BayesianNetwork, trunk: Trunk, target: int, worst: Worst
+    epsilon: float, network: BayesianNetwork, trunk: Trunk, target: int, worst: WorstValues
 ) -> tuple[float, Witness | None]:
     """Return what sets chosen for one target and pair of values leak, with the attack."""
     value, sets = trunk.branches(epsilon).swept(target, worst.pair, worst.facts, SWEPT)
@@ -329,7 +329,7 @@ def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
 
 
 def _witness(
-    network: BayesianNetwork, branches: Branches, target: int, worst: Worst,
+    network: BayesianNetwork, branches: Branches, target: int, worst: WorstValues,
     most: int | None = None,
 ) -> Witness:  # fmt: skip
     """Return the attack: what is known, and the sets that the worst algorithm rewards."""
@@ -338,7 +338,7 @@ def _witness(
 
 
 def _attack(
-    network: BayesianNetwork, target: int, worst: Worst, sets: dict[int, tuple[int, ...]]
+    network: BayesianNetwork, target: int, worst: WorstValues, sets: dict[int, tuple[int, ...]]
 ) -> Witness:
     numbers = {network.numbers[node]: place for place, node in enumerate(network.records)}
     names = network.states

@@ -6,9 +6,9 @@ ln g(y) - ln g(y') <= B(y, y'). Seen through the edge's kernel K it becomes x ->
     step(K, B)(x, x') = max over such g of ln (K g)(x) / (K g)(x').
 
 Arrays have leading axes of edges; B and the results have shape (..., k, k). The maximum of a ratio
-of linear functions over a cone lies on one of its extreme rays: for two states the two ends of
+of linear functions over a cone lies on one of its extreme points: for two states the two ends of
 g(0)/g(1), for a few more the solutions in which a spanning tree of the bounds is tight. Beyond
-`RAYS` states only the largest bound is used. Results are rounded to one ``side``: up (1) for an
+`LISTED` states only the largest bound is used. Results are rounded to one ``side``: up (1) for an
 upper end, down (-1) for a lower one; ``error`` is how much the kernel's own errors can add. Since a
 step grows with B, errors never change sides.
 """
@@ -20,16 +20,16 @@ import numpy as np
 
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["RAYS", "evidence_step", "roundings", "step"]
+__all__ = ["LISTED", "evidence_step", "roundings", "step"]
 
-RAYS = 5
-"""Most states whose extreme rays are listed: 2000 of them; 6 would have 41,000."""
+LISTED = 5
+"""Most states whose extreme points are listed: 2000 of them; 6 would have 41,000."""
 
 _SLACK = 1e-12
-"""Relative slack with which a ray may break a bound and still be looked at (upper side)."""
+"""Relative slack with which an extreme point may break a bound and still count (upper side)."""
 
 _TOGETHER = 4_000_000
-"""Most numbers held at once while rays are looked at."""
+"""Most numbers held at once while extreme points are looked at."""
 
 
 def roundings(kernel: Array, bound: Array) -> Array:
@@ -63,8 +63,8 @@ def step(kernel: Array, bound: Array, side: float = 1.0, error: float = 0.0) -> 
         logs = np.log(kernel)
         if states == 2:
             best = _two(logs, bound)
-        elif states <= RAYS:
-            best = _rays(logs, bound)
+        elif states <= LISTED:
+            best = _extremes(logs, bound)
         else:
             best = _scalar(kernel, bound)
     best = np.where(np.isnan(best), bound.max(axis=(-2, -1), keepdims=True), best)
@@ -151,8 +151,8 @@ def _gain(odds: Array, end: Array) -> Array:
     return np.where(np.isinf(odds), np.where(odds > 0, end, 0.0), gain)
 
 
-def _rays(logs: Array, bound: Array) -> Array:
-    """Return the step for a few states, over all extreme rays."""
+def _extremes(logs: Array, bound: Array) -> Array:
+    """Return the step for a few states, over all extreme points."""
     states = logs.shape[-1]
     shape = np.broadcast_shapes(logs.shape, bound.shape)
     flat_logs = np.broadcast_to(logs, shape).reshape(-1, states, states)
@@ -162,20 +162,20 @@ def _rays(logs: Array, bound: Array) -> Array:
     size = max(1, _TOGETHER // (len(combos) * states * states))
     for start in range(0, len(flat), size):
         piece = slice(start, start + size)
-        best[piece] = _rays_of(flat_logs[piece], flat[piece], combos)
+        best[piece] = _extremes_of(flat_logs[piece], flat[piece], combos)
     return best.reshape(shape)
 
 
-def _rays_of(logs: Array, bound: Array, combos: Array) -> Array:
+def _extremes_of(logs: Array, bound: Array, combos: Array) -> Array:
     count, states = bound.shape[:2]
     endless = np.isinf(bound).any(axis=(1, 2))
     safe = np.where(np.isfinite(bound), bound, 0.0)
     heights = safe.reshape(count, -1) @ combos.reshape(-1, states * states).T
-    heights = heights.reshape(count, -1, states)  # ln g of every ray
+    heights = heights.reshape(count, -1, states)  # ln g of every extreme point
     slack = _SLACK * (1.0 + np.abs(safe).max(axis=(1, 2)))
     apart = heights[..., :, None] - heights[..., None, :] - safe[:, None]
     allowed = (apart <= slack[:, None, None, None]).all(axis=(2, 3))
-    mixes = _log_mix(logs[:, None], heights[:, :, None])  # ln K g for every ray and row
+    mixes = _log_mix(logs[:, None], heights[:, :, None])  # ln K g for every extreme point and row
     ratios = np.where(
         allowed[:, :, None, None], mixes[..., :, None] - mixes[..., None, :], -np.inf
     )  # fmt: skip
@@ -195,7 +195,7 @@ def _log_mix(logs: Array, heights: Array) -> Array:
 def _spanning(states: int) -> Array:
     """Return every spanning tree with every choice of tight bounds, as ln g = combos . B.
 
-    Shape (rays, states, states, states): entry [r, y] are the coefficients of B in ln g(y), with
+    Shape (points, states, states, states): entry [r, y] are the coefficients of B in ln g(y), with
     ln g(0) = 0.
     """
     edges = list(combinations(range(states), 2))

@@ -20,7 +20,7 @@ from undertow.papers.chakrabarti2022.common import (
     ratios,
     values,
 )
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 
@@ -32,7 +32,7 @@ SIGMAS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One theta of Figure 2: exact chances, the authors' shares, and the spread of these."""
+    """One theta of Figure 2: exact probabilities, the authors' shares, and the spread of these."""
 
     theta: float
     alone: float
@@ -88,11 +88,11 @@ def _spread(setting: Setting, theta: float) -> float:
     return math.sqrt(each / told["databases"])
 
 
-def _odds(chance: float) -> float:
-    return math.log(chance / (1 - chance))
+def _odds(right: float) -> float:
+    return math.log(right / (1 - right))
 
 
-@result(KEY, "fig2a", "Chance to recover X_15 of 30 records, by theta; flips of DP level .5")
+@result(KEY, "fig2a", "Probability to recover X_15 of 30 records, by theta; flips of DP level .5")
 def fig2a(setting: Setting) -> Parts:
     """Recompute Figure 2 (a) exactly, by weighing all outputs, beside the authors' simulation."""
     points = _points(setting)
@@ -106,7 +106,7 @@ def fig2a(setting: Setting) -> Parts:
                    cause="more than four standard errors apart")  # fmt: skip
     epsilon = values("fig2")["epsilon"]
     bound = average_bound([0.5, 0.5], epsilon)
-    yield _chart("fig2a", "success probability", points, lambda chance: chance, bound)
+    yield _chart("fig2a", "success probability", points, lambda right: right, bound)
     yield FILES
     yield ("Tolerances are four standard errors of the experiment as printed (100 databases, 1000 "
            "outputs each), found by repeating it. Shares in the file are multiples of 1/200000, so "
@@ -115,7 +115,7 @@ def fig2a(setting: Setting) -> Parts:
 
 @result(KEY, "fig2b", "Epsilon charged by recovering X_15 of 30 records, by theta")
 def fig2b(setting: Setting) -> Parts:
-    """Recompute Figure 2 (b): the log odds of the chances of Figure 2 (a)."""
+    """Recompute Figure 2 (b): the log odds of the probabilities of Figure 2 (a)."""
     points = _points(setting)
     for p in points:
         yield Compared(f"correlation-aware, theta {p.theta:g}", _odds(p.aware),
@@ -141,11 +141,11 @@ def _chart(
     chains = [binary(theta, theta, told["records"]) for theta in grid]
     aware = tuple(scale(success_rate(flips, chain, target)) for chain in chains)
     lines = (
-        Line("correlation-aware", grid, aware),
-        Line("single bit", x, tuple(scale(p.alone) for p in points)),
-        Line("paper: correlation-aware", x, tuple(scale(p.shown_aware) for p in points), "points"),
-        Line("paper: single bit", x, tuple(scale(p.shown_alone) for p in points), "points"),
-        Line("DP bound", (0.0, 0.5), (bound, bound), "bound"),
+        Trace("correlation-aware", grid, aware),
+        Trace("single bit", x, tuple(scale(p.alone) for p in points)),
+        Trace("paper: correlation-aware", x, tuple(scale(p.shown_aware) for p in points), "points"),
+        Trace("paper: single bit", x, tuple(scale(p.shown_alone) for p in points), "points"),
+        Trace("DP bound", (0.0, 0.5), (bound, bound), "bound"),
     )
     panel = Panel("epsilon = .5, X_15 of 30 records", "theta", ylabel, lines, xlim=(0, 0.5))
     return Chart(name, "Attacks on flips of DP level .5", (panel,), "Lower theta: more correlated.")
@@ -170,7 +170,7 @@ def sec41(setting: Setting) -> Parts:
     yield Claim("largest success of the correlation-aware attacker", aware, bound, relation=">=")
     yield Claim("largest epsilon charged, beside twice the level", _odds(aware), doubled, 0, ">=")
     yield Claim("flips for epsilon .5 fall with theta: largest rise", rise, 0.0, 0)
-    yield "Exact chances over all outputs of 30 records."
+    yield "Exact probabilities over all outputs of 30 records."
 
 
 def printed_claim() -> float:

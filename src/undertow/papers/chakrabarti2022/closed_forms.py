@@ -22,7 +22,7 @@ from undertow.papers.chakrabarti2022.common import (
     ratios,
     values,
 )
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 from undertow.planning.flips import ignorant_ratios
@@ -196,13 +196,13 @@ def cor2(setting: Setting) -> Parts:
     yield "The exact inverse is as simple: rho = 1 / (1 + S0), no approximation is needed."
 
 
-def _straight(a: float, b: float) -> tuple[Line, Line]:
+def _straight(a: float, b: float) -> tuple[Trace, Trace]:
     """Return where flips meet the ratios e^a and e^b, inside the square of at most one half."""
     s, t = math.exp(a), math.exp(b)
     x = np.linspace(0.0, 0.5, 401).tolist()
     first = [(rho0, (1 - rho0) / s) for rho0 in x]
     second = [(rho0, 1 - t * rho0) for rho0 in x]
-    return Line("any: 0 against 1", *_columns(first)), Line("any: 1 against 0", *_columns(second))
+    return Trace("any: 0 against 1", *_columns(first)), Trace("any: 1 against 0", *_columns(second))
 
 
 def _ratios_of(chain: MarkovChain, epsilon: float) -> tuple[float, float]:
@@ -237,10 +237,10 @@ def _fig1(panel: str) -> Parts:
                 witness=how(leak))  # fmt: skip
     lines = (
         *_straight(*_ratios_of(chain, epsilon)),
-        Line("Thm 1: 0 against 1", *_columns(one), "theirs"),
-        Line("Thm 1: 1 against 0", *_columns(two), "theirs"),
-        Line("optimum, Thm 1", (least[1],), (least[2],), "points"),
-        Line("optimum, any", (fixed[0],), (fixed[1],), "points"),
+        Trace("Thm 1: 0 against 1", *_columns(one), "theirs"),
+        Trace("Thm 1: 1 against 0", *_columns(two), "theirs"),
+        Trace("optimum, Thm 1", (least[1],), (least[2],), "points"),
+        Trace("optimum, any", (fixed[0],), (fixed[1],), "points"),
     )
     square = Panel(f"q = {q:g}, r = {r:g}", "rho0", "rho1", lines, xlim=(0, 0.5), ylim=(0, 0.5))
     yield Chart(f"fig1{panel}", f"Flips that keep epsilon = {epsilon:g}", (square,),

@@ -7,8 +7,8 @@ from undertow.channels import Flips
 from undertow.estimation import estimate
 from undertow.models.markov import MarkovChain
 from undertow.papers.chakrabarti2022.common import KEY, binary, how, planned
-from undertow.papers.chakrabarti2022.hearts import Record, record_of
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.chakrabarti2022.hearts import HeartRecord, record_of
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Improved, Listing, Origin, Parts
 from undertow.papers.registry import Setting, result
 from undertow.plan import Plan
@@ -82,7 +82,7 @@ def cost(setting: Setting) -> Parts:
 
 
 def _row(
-    setting: Setting, record: Record, epsilon: float, method: str, plan: Plan[Flips]
+    setting: Setting, record: HeartRecord, epsilon: float, method: str, plan: Plan[Flips]
 ) -> tuple[str, ...]:
     """Return a line of the table: one run of one method."""
     shown = sanitize(plan, record.truth, insecure_seed=setting.seed)
@@ -109,12 +109,12 @@ def theta(setting: Setting) -> Parts:
         yield Claim(f"flips of Theorem 1 are enough, theta {step:g}", exact[-1], printed[-1],
                     witness=f"leaks {leak.lower:.4f}: {how(leak)}")  # fmt: skip
     lines = (
-        Line("Theorem 1", grid, tuple(printed), "theirs"),
-        Line("exact, any attacker", grid, tuple(exact)),
+        Trace("Theorem 1", grid, tuple(printed), "theirs"),
+        Trace("exact, any attacker", grid, tuple(exact)),
     )
     right = (
-        Line("Theorem 1", grid, tuple(leaks), "theirs"),
-        Line("promised", grid, (epsilon,) * len(grid), "bound"),
+        Trace("Theorem 1", grid, tuple(leaks), "theirs"),
+        Trace("promised", grid, (epsilon,) * len(grid), "bound"),
     )
     panels = (
         Panel("epsilon = 4", "theta", "rho", lines, xlim=(0, 0.5), ylim=(0, 0.5)),

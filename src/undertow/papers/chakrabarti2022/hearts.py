@@ -17,12 +17,12 @@ from undertow.auditing.viterbi import viterbi
 from undertow.models.markov import MarkovChain
 from undertow.papers.chakrabarti2022.attackers import SIGMAS, printed_bound
 from undertow.papers.chakrabarti2022.common import FILES, KEY, binary, planned, values
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Listing, Origin, Parts
 from undertow.papers.registry import Setting, result
 from undertow.sanitizing import sanitize
 
-__all__ = ["Record", "fig4a", "fig4b", "fig4c", "heartrate", "record_of"]
+__all__ = ["HeartRecord", "fig4a", "fig4b", "fig4c", "heartrate", "record_of"]
 
 Codes = npt.NDArray[np.int64]
 
@@ -52,7 +52,7 @@ TRAINED = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class HeartRecord:
     """A series of states, the chain fitted to it, and whether it is real."""
 
     name: str
@@ -66,7 +66,7 @@ class Record:
         return float(self.chain.transition[0, 1]), float(self.chain.transition[1, 0])
 
 
-def record_of(setting: Setting, kind: str) -> Record:
+def record_of(setting: Setting, kind: str) -> HeartRecord:
     """Return N10 ("high") or N5 ("low"): at or above the mean is 1; or a chain like it."""
     told = values("fig4")[kind]
     path = setting.file("heartrate", f"{told['record']}.txt.gz")
@@ -76,7 +76,7 @@ def record_of(setting: Setting, kind: str) -> Record:
         truth = _read(path)
     fit = MarkovChain.fit(truth, [0, 1], length=len(truth), public=True)
     chain = MarkovChain(fit.transition, length=len(truth))
-    return Record(told["record"], truth, chain, path is not None)
+    return HeartRecord(told["record"], truth, chain, path is not None)
 
 
 @cache
@@ -132,7 +132,7 @@ class _Runs:
         return self.spread / math.sqrt(len(self.path))
 
 
-def _attacked(setting: Setting, record: Record, epsilon: float, fresh: bool = False) -> _Runs:
+def _attacked(setting: Setting, record: HeartRecord, epsilon: float, fresh: bool = False) -> _Runs:
     """Return how often Viterbi and the likeliest state are right, on new flips in every run.
 
     ``fresh``: the series, too, is drawn anew.
@@ -151,7 +151,7 @@ def _attacked(setting: Setting, record: Record, epsilon: float, fresh: bool = Fa
     return _Runs(np.array(path), np.array(state))
 
 
-def _networks(setting: Setting, record: Record) -> dict[float, tuple[float, float, int]]:
+def _networks(setting: Setting, record: HeartRecord) -> dict[float, tuple[float, float, int]]:
     """Return the shares that an LSTM and Viterbi guess right on the same outputs, by epsilon.
 
     Beside them, the number of records. Empty where torch is not installed.
@@ -171,7 +171,7 @@ def _networks(setting: Setting, record: Record) -> dict[float, tuple[float, floa
 
 
 def _trained(
-    setting: Setting, record: Record, epsilon: float, training: Training, most: int
+    setting: Setting, record: HeartRecord, epsilon: float, training: Training, most: int
 ) -> tuple[float, float, int]:
     """Return the shares that an LSTM and Viterbi guess right, and of how many records."""
     plan = planned(record.chain, epsilon)
@@ -183,7 +183,7 @@ def _trained(
     return (*right, len(truth))
 
 
-def _long_window(setting: Setting, record: Record, theirs: float) -> Parts:
+def _long_window(setting: Setting, record: HeartRecord, theirs: float) -> Parts:
     """Return what an LSTM attains at epsilon 3 that reads 101 outputs, as the authors' does."""
     training = Training(window=101, hidden=16, folds=4, epochs=12, batch=256,
                         seed=setting.seed, device="cpu")  # fmt: skip
@@ -192,7 +192,7 @@ def _long_window(setting: Setting, record: Record, theirs: float) -> Parts:
     yield Compared("the same beside Viterbi", learned, path, NEAR, "derived", WINDOW)
 
 
-def _panel(setting: Setting, item: str, record: Record, runs: dict[str, Any]) -> Parts:
+def _panel(setting: Setting, item: str, record: HeartRecord, runs: dict[str, Any]) -> Parts:
     """Return one panel of Figure 4; ``runs``: the authors' shares, where they are comparable."""
     fresh = item == "fig4a"
     ours = {epsilon: _attacked(setting, record, epsilon, fresh) for epsilon in EPSILONS}
@@ -226,7 +226,7 @@ def _beside(ours: dict[float, _Runs], runs: dict[str, Any]) -> Parts:
 
 
 def _learned(
-    record: Record, network: dict[float, tuple[float, float, int]], runs: dict[str, Any]
+    record: HeartRecord, network: dict[float, tuple[float, float, int]], runs: dict[str, Any]
 ) -> Parts:
     """Return the LSTM beside Viterbi on the same outputs, and beside the authors' LSTM."""
     theirs = dict(zip(runs.get("epsilon", ()), runs.get("lstm", ()), strict="lstm" in runs))
@@ -242,7 +242,7 @@ def _learned(
 
 
 def _bounded(
-    record: Record, ours: dict[float, _Runs], network: dict[float, tuple[float, float, int]]
+    record: HeartRecord, ours: dict[float, _Runs], network: dict[float, tuple[float, float, int]]
 ) -> Parts:
     """Return the claims that no attacker passes the promise, at their worst."""
     q, r = record.steps
@@ -272,7 +272,7 @@ def _bounded(
 
 def _chart(
     item: str,
-    record: Record,
+    record: HeartRecord,
     ours: dict[float, _Runs],
     network: dict[float, tuple[float, float, int]],
     runs: dict[str, Any],
@@ -280,16 +280,16 @@ def _chart(
     q, r = record.steps
     law = record.chain.initial
     lines = [
-        Line("bound as printed", EPSILONS, tuple(printed_bound(q, r, e) for e in EPSILONS),
+        Trace("bound as printed", EPSILONS, tuple(printed_bound(q, r, e) for e in EPSILONS),
              "theirs"),
-        Line("bound, corrected", EPSILONS, tuple(average_bound(law, e) for e in EPSILONS),
+        Trace("bound, corrected", EPSILONS, tuple(average_bound(law, e) for e in EPSILONS),
              "bound"),
-        Line("Viterbi", EPSILONS, tuple(ours[e].mean for e in EPSILONS)),
+        Trace("Viterbi", EPSILONS, tuple(ours[e].mean for e in EPSILONS)),
     ]  # fmt: skip
     if network:
-        lines.append(Line("LSTM", tuple(network), tuple(right for right, *_ in network.values())))
+        lines.append(Trace("LSTM", tuple(network), tuple(right for right, *_ in network.values())))
     lines += [
-        Line(f"paper: {label}", tuple(runs["epsilon"]), tuple(runs[name]), "points")
+        Trace(f"paper: {label}", tuple(runs["epsilon"]), tuple(runs[name]), "points")
         for name, label in (("viterbi", "Viterbi"), ("lstm", "LSTM"))
         if name in runs
     ]
@@ -300,7 +300,7 @@ def _chart(
 
 
 def _table(
-    record: Record, ours: dict[float, _Runs], network: dict[float, tuple[float, float, int]]
+    record: HeartRecord, ours: dict[float, _Runs], network: dict[float, tuple[float, float, int]]
 ) -> Listing:
     q, r = record.steps
     rows = []
@@ -325,7 +325,7 @@ def fig4a(setting: Setting) -> Parts:
     truth = _simulated(flips["q"], flips["r"], runs["records"], setting.seed)
     chain = binary(flips["q"], flips["r"], runs["records"])
     # a simulation in the paper, too: nothing stands in
-    return _panel(setting, "fig4a", Record("synthetic", truth, chain, True), runs)
+    return _panel(setting, "fig4a", HeartRecord("synthetic", truth, chain, True), runs)
 
 
 @result(KEY, "fig4b", "Viterbi and LSTM on the heart record N10")

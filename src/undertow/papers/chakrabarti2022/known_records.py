@@ -17,7 +17,7 @@ from undertow.papers.chakrabarti2022.common import (
     ratios,
     values,
 )
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 from undertow.planning.search import calibrate
@@ -101,9 +101,9 @@ def _chart() -> Chart:
     x = tuple(float(distance) for distance in distances)
     alone = leakage(flips_of(RHO), binary(THETA, THETA), "ignorant").upper
     lines = (
-        Line("known: same value", x, tuple(_shift(d, 0) for d in distances), "theirs"),
-        Line("known: other value", x, tuple(_shift(d, 1) for d in distances)),
-        Line("nothing known", x, (alone,) * len(x), "bound"),
+        Trace("known: same value", x, tuple(_shift(d, 0) for d in distances), "theirs"),
+        Trace("known: other value", x, tuple(_shift(d, 1) for d in distances)),
+        Trace("nothing known", x, (alone,) * len(x), "bound"),
     )
     panel = Panel("theta = .1, rho = .02", "distance of the two known records", "loss", lines)
     caption = "The paper follows the lower curve, which never exceeds the line; the upper one does."

@@ -26,7 +26,7 @@ from undertow.papers.chakrabarti2022.common import (
     rates,
     values,
 )
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 
@@ -146,11 +146,11 @@ def fig3(setting: Setting) -> Parts:
         yield Improved(f"flips beside the simple rate, epsilon {epsilon:g}", ours,
                        approximate_flips(theta, epsilon))  # fmt: skip
     lines = (
-        Line("Prop. 1 (Zhao)", x, zhao, "theirs"),
-        Line("simple rate", x, simple, "theirs"),
-        Line("Corollary 2", x, exact, "theirs"),
-        Line("any attacker", x, anyone, "bound"),
-        Line("plain DP", x, plain),
+        Trace("Prop. 1 (Zhao)", x, zhao, "theirs"),
+        Trace("simple rate", x, simple, "theirs"),
+        Trace("Corollary 2", x, exact, "theirs"),
+        Trace("any attacker", x, anyone, "bound"),
+        Trace("plain DP", x, plain),
     )
     panel = Panel(f"theta = {theta:g}, {records} records", "epsilon", "rho", lines, xlim=(0, 8),
                   ylim=(0, 0.5))  # fmt: skip

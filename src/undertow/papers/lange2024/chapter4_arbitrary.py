@@ -16,7 +16,7 @@ from undertow.accuracy import (
 from undertow.bounds.definitions import free_lunch_law, free_lunch_level
 from undertow.bounds.enumeration import mechanism_leakage, pure_dp_leakage
 from undertow.numerics import Array
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.lange2024.common import KEY, grid, shown_values
 from undertow.papers.registry import Setting, result
@@ -103,9 +103,9 @@ def fig3(setting: Setting) -> Parts:
                            1e-9 * n, "derived")  # fmt: skip
     x = grid(0.01, 5.0, 200)
     lines = (
-        Line("Laplace noise", x, tuple(math.exp(-e / 2) for e in x), "theirs"),
-        Line("least possible (Thm 4.6)", x, tuple(failure_floor(e) for e in x), "bound"),
-        Line("printed", tuple(given["epsilon"]), tuple(given["beta"]), "points"),
+        Trace("Laplace noise", x, tuple(math.exp(-e / 2) for e in x), "theirs"),
+        Trace("least possible (Thm 4.6)", x, tuple(failure_floor(e) for e in x), "bound"),
+        Trace("printed", tuple(given["epsilon"]), tuple(given["beta"]), "points"),
     )
     panel = Panel("", "epsilon", "beta", lines, xlim=(0.0, 5.0), ylim=(0.0, 1.0))
     caption = "Error of half the range: Laplace noise, and the floor below which nothing can go."
@@ -124,8 +124,8 @@ def thm4_5(setting: Setting) -> Parts:
             if target is None:
                 continue
             joint = np.zeros((2,) * records)
-            for values, chance in law.items():
-                joint[values] = chance
+            for values, weight in law.items():
+                joint[values] = weight
             table = generator.dirichlet(np.ones(4), (2,) * records)
             leaks = mechanism_leakage(joint, table).leakage
             one, two = (table[values] for values in law)
@@ -174,7 +174,7 @@ def _failure(table: Array, truths: tuple[float, ...]) -> float:
 
 @result(KEY, "cor4.7", "Free-lunch private algorithms err by half the range")
 def cor4_7(setting: Setting) -> Parts:
-    """Search free-lunch private counts, and judge 'greater than' in the text after it."""
+    """Search free-lunch private counts, and check "greater than" in the text after it."""
     generator = np.random.default_rng(setting.seed)
     for n, epsilon in itertools.product((2, 6), (1.0, 2.0)):
         truths = tuple(float(count) for count in range(n + 1))
@@ -201,8 +201,8 @@ def fig5(setting: Setting) -> Parts:
         yield Claim(f"beta up to epsilon {epsilon:g}", failure_floor(epsilon), least, relation=">=")
     x = grid(0.01, 5.0, 200)
     lines = (
-        Line("1 / (e^eps + 1)", x, tuple(1 / (math.exp(e) + 1) for e in x), "theirs"),
-        Line("attained", x, tuple(failure_floor(e) for e in x), "bound"),
+        Trace("1 / (e^eps + 1)", x, tuple(1 / (math.exp(e) + 1) for e in x), "theirs"),
+        Trace("attained", x, tuple(failure_floor(e) for e in x), "bound"),
     )
     panel = Panel("", "epsilon", "beta", lines, ("linear", "log"), (0.0, 5.0), (1e-3, 1.0))
     yield Chart("fig5", "No algorithm fails more rarely", (panel,), "Theorem 4.6, attained.")
@@ -214,8 +214,8 @@ def cor4_8(setting: Setting) -> Parts:
     for n, epsilon in itertools.product((2, 5), (1.0, 4.0)):
         law, _ = free_lunch_law((0,) * n, (1,) * n)
         joint = np.zeros((2,) * n)
-        for values, chance in law.items():
-            joint[values] = chance
+        for values, weight in law.items():
+            joint[values] = weight
         floor = failure_floor(epsilon)
         table = np.full((*(2,) * n, 2), 0.5)
         table[(0,) * n], table[(1,) * n] = (1 - floor, floor), (floor, 1 - floor)

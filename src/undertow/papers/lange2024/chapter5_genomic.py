@@ -9,7 +9,7 @@ import undertow as ut
 from undertow.accuracy import failure_floor, impossible_alpha
 from undertow.bounds.enumeration import mechanism_leakage
 from undertow.models.pedigree import MENDEL, hardy_weinberg
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow.papers.lange2024.common import KEY, grid, shown, shown_values
 from undertow.papers.registry import Setting, result
@@ -94,17 +94,17 @@ def fig7(setting: Setting) -> Parts:
     panels = []
     betas = grid(0.001, 0.5, 250)
     for epsilon in (1.0, 2.0):
-        lines: list[Line] = []
+        lines: list[Trace] = []
         for m in (3, 10):
             scale = ut.calibrate(_BB, nuclear(m), epsilon).mechanism.scale
             yield Improved(f"scale, m = {m}, epsilon {epsilon:g}", scale, m / epsilon)
             below = tuple(beta for beta in betas if beta < failure_floor(epsilon))
             lines += [
-                Line(f"general bound, m = {m}", betas,
+                Trace(f"general bound, m = {m}", betas,
                      tuple(m * math.log(1 / beta) / epsilon for beta in betas), "theirs"),
-                Line(f"exact, p = 0.5, m = {m}", betas,
+                Trace(f"exact, p = 0.5, m = {m}", betas,
                      tuple(scale * math.log(1 / beta) for beta in betas)),
-                Line(f"impossible, m = {m}", below, ((m - 1) / 2,) * len(below), "bound"),
+                Trace(f"impossible, m = {m}", below, ((m - 1) / 2,) * len(below), "bound"),
             ]  # fmt: skip
         panels.append(Panel(f"epsilon = {epsilon:g}", "beta", "alpha", tuple(lines),
                             ("linear", "log"), (0.0, 0.5)))  # fmt: skip
@@ -115,7 +115,7 @@ def fig7(setting: Setting) -> Parts:
 
 @result(KEY, "sec5.3", "Small core families in a long line of generations")
 def sec5_3(setting: Setting) -> Parts:
-    """Judge the hypothesis of section 5.3: core families of l people leak about l epsilon."""
+    """Test the hypothesis of section 5.3: core families of l people leak about l epsilon."""
     rows: list[tuple[str, ...]] = []
     found = [0.0]
     for generations in (1, 2) if setting.quick else (1, 2, 3):

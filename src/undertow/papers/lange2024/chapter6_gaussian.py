@@ -9,7 +9,7 @@ import undertow as ut
 from undertow.bounds.definitions import dp_level, metric_level
 from undertow.bounds.published.gaussian import largest_correlation, published_gaussian_factor
 from undertow.numerics import Array
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.lange2024.common import KEY, grid
 from undertow.papers.registry import Setting, result
@@ -24,7 +24,7 @@ _SUM = ut.Laplace(ut.Linear([1.0, 1.0, 1.0], 1.0), 1.0)
 
 _VARIANCES = (
     "Equal variances are needed, and the experiments apply the factor where they differ: see "
-    "data:kidiq, where it promises too much."
+    "data:kidiq, where it guarantees too much."
 )
 
 
@@ -178,10 +178,10 @@ def fig8(setting: Setting) -> Parts:
         yield Improved(f"factor there, n = {n}", class_factor(n, edge, clipped=True), float(n))
         x = grid(0.001, 0.999 / (n - 2), 60 if setting.quick else 300)
         lines = (
-            Line("Gaussian bound", x, tuple(published_gaussian_factor(n, rho) for rho in x),
+            Trace("Gaussian bound", x, tuple(published_gaussian_factor(n, rho) for rho in x),
                  "theirs"),
-            Line("general bound", (0.0, 1.0), (float(n), float(n)), "theirs"),
-            Line("certified, clipped sums", x,
+            Trace("general bound", (0.0, 1.0), (float(n), float(n)), "theirs"),
+            Trace("certified, clipped sums", x,
                  tuple(class_factor(n, rho, clipped=True) for rho in x)),
         )  # fmt: skip
         panels.append(Panel(f"n = {n}", "rho", "leakage", lines, xlim=(0.0, 1.0), ylim=(0.0, 10.0)))

@@ -9,7 +9,7 @@ import undertow as ut
 from undertow.accuracy import largest_ratio
 from undertow.bounds.enumeration import chain_joint
 from undertow.bounds.published.chains import lange_constant, ratio_constant, zhao_constant
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.lange2024.common import ACTIVITY, KEY, grid, shown_values
 from undertow.papers.registry import Setting, result
@@ -180,10 +180,10 @@ def fig11(setting: Setting) -> Parts:
     yield Claim("omega / gamma, at its largest", max(a / b for a, b in pairs), 1.0)
     x = tuple(float(v) for v in np.logspace(0, 2, 100))
     lines = (
-        Line("gamma = omega^(3/2)", x, tuple(w**1.5 for w in x), "theirs"),
-        Line("gamma = omega (least)", x, x, "bound"),
-        Line("random chains", *_columns(pairs), "points"),
-        Line("printed", tuple(given["omega"]), tuple(given["largest_gamma"]), "points"),
+        Trace("gamma = omega^(3/2)", x, tuple(w**1.5 for w in x), "theirs"),
+        Trace("gamma = omega (least)", x, x, "bound"),
+        Trace("random chains", *_columns(pairs), "points"),
+        Trace("printed", tuple(given["omega"]), tuple(given["largest_gamma"]), "points"),
     )
     panel = Panel("", "omega", "gamma", lines, ("log", "log"), (1.0, 100.0), (1.0, 1000.0))
     note = "Below the curve 4 ln gamma is smaller. The exact constant is below 4 ln omega always."
@@ -230,7 +230,7 @@ def fig13(setting: Setting) -> Parts:
                            min(n * epsilon, bound))  # fmt: skip
     x = grid(1.0, 100.0, 200)
     lines = tuple(
-        Line(f"epsilon = {epsilon:g}", x,
+        Trace(f"epsilon = {epsilon:g}", x,
              tuple(min(math.exp((n - 1) * epsilon / 4), 1e6) for n in x), "theirs")
         for epsilon in (0.5, 1.0, 2.0)
     )  # fmt: skip
@@ -246,7 +246,7 @@ def fig16(setting: Setting) -> Parts:
     given = shown_values("fig16")
     x = grid(1.01, 10.0, 100)
     places = (3.0, 10.0) if setting.quick else grid(1.25, 10.0, 15)
-    lines: list[Line] = []
+    lines: list[Trace] = []
     yield Compared("gamma at epsilon 5, h = 10, printed with one digit",
                    largest_ratio(given["epsilon"], 10.0), given["gamma"], 0.5)  # fmt: skip
     panels = []
@@ -254,8 +254,8 @@ def fig16(setting: Setting) -> Parts:
         exact = tuple(_exact_ratio(epsilon, h, _steps(setting)) for h in places)
         theirs = tuple(largest_ratio(epsilon, h) for h in x)
         lines = [
-            Line("Corollary 7.5", x, theirs, "theirs"),
-            Line("exact, symmetric chain", places, exact),
+            Trace("Corollary 7.5", x, theirs, "theirs"),
+            Trace("exact, symmetric chain", places, exact),
         ]
         yield Improved(f"gamma at h = 10, epsilon {epsilon:g}", exact[-1],
                        largest_ratio(epsilon, 10.0), larger_is_better=True)  # fmt: skip

@@ -10,7 +10,7 @@ import undertow as ut
 from undertow.auditing.draws import ChainSource, GaussianSource, Source
 from undertow.auditing.empirical import LABEL, empirical_leakage, ratio_estimate
 from undertow.bounds.published.gaussian import published_gaussian_factor
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Improved, Parts
 from undertow.papers.lange2024.chapter6_gaussian import class_factor, limited
 from undertow.papers.lange2024.chapter7_chains import lazy
@@ -115,9 +115,9 @@ def _gaussian_figure(setting: Setting, *, clipped: bool) -> Parts:
         yield Improved(f"factor at rho = {middle:.4g}, n = {n}",
                        class_factor(n, middle, clipped=clipped), bound(middle))  # fmt: skip
         lines = (
-            Line("bound", x, tuple(bound(rho) for rho in x), "theirs"),
-            Line("certified worst case", x, tuple(min(value, 3.0 * n) for value in exact)),
-            Line("estimate, our rerun", places, found, "points"),
+            Trace("bound", x, tuple(bound(rho) for rho in x), "theirs"),
+            Trace("certified worst case", x, tuple(min(value, 3.0 * n) for value in exact)),
+            Trace("estimate, our rerun", places, found, "points"),
         )
         panels.append(Panel(f"n = {n}", "rho", "leakage", lines, xlim=(0.0, top),
                             ylim=(0.0, n + 1.0 if clipped else 3.0 * n)))  # fmt: skip
@@ -185,9 +185,9 @@ def fig15(setting: Setting) -> Parts:
             for gamma in places
         )  # fmt: skip
         lines = (
-            Line("bound", x, bound, "theirs"),
-            Line("exact, worst adversary", x, exact),
-            Line("estimate, our rerun", places, estimates, "points"),
+            Trace("bound", x, bound, "theirs"),
+            Trace("exact, worst adversary", x, exact),
+            Trace("estimate, our rerun", places, estimates, "points"),
         )
         top = max(bound) + 1
         panels.append(Panel(f"epsilon = {epsilon:g}", "gamma", "leakage", lines, xlim=(1.0, 10.0),

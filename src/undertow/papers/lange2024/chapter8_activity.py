@@ -8,7 +8,7 @@ import numpy as np
 import undertow as ut
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.numerics import Array
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Origin, Parts
 from undertow.papers.lange2024.common import (
     ACTIVITY,
@@ -49,11 +49,11 @@ def _figure(name: str, title: str, length: int) -> Parts:
     plain = tuple(plain_noise(_ACTIVE, e, length).variance() for e in epsilons)
     general = tuple(2 * (length / e) ** 2 for e in epsilons)
     lines = [
-        Line("general bound", epsilons, general, "theirs"),
+        Trace("general bound", epsilons, general, "theirs"),
         _shifted("Markov chain bound", epsilons, lange),
         _shifted("Zhao", epsilons, zhao),
-        Line("exact", epsilons, exact),
-        Line("plain DP (too little)", epsilons, plain, "bound"),
+        Trace("exact", epsilons, exact),
+        Trace("plain DP (too little)", epsilons, plain, "bound"),
     ]
     error = given["reading_error_constant"]
     first = [math.floor(constant) + 1.0 for constant in (lange, zhao)]
@@ -77,15 +77,15 @@ def _figure(name: str, title: str, length: int) -> Parts:
     yield Chart(name, title, (panel,), caption)
 
 
-def _shifted(name: str, epsilons: tuple[float, ...], constant: float) -> Line:
+def _shifted(name: str, epsilons: tuple[float, ...], constant: float) -> Trace:
     """Return the MSE of the level epsilon - constant, where it is positive."""
     inside = tuple(e for e in epsilons if e > constant)
-    return Line(name, inside, tuple(2 / (e - constant) ** 2 for e in inside), "theirs")
+    return Trace(name, inside, tuple(2 / (e - constant) ** 2 for e in inside), "theirs")
 
 
 @result(KEY, "data:activity", "53 observed days of five-minute intervals")
 def activity_data(setting: Setting) -> Parts:
-    """Fit the chain, judge the printed lengths, and compare all methods by day and in all."""
+    """Fit the chain, check the printed lengths, and compare all methods by day and in all."""
     given = shown_values("activity")
     found = activity(setting)
     seen = found.observed

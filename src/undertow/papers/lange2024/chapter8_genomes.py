@@ -6,7 +6,7 @@ import undertow as ut
 from undertow.errors import NotSupported
 from undertow.models.pedigree import GENOTYPES, MENDEL, hardy_weinberg
 from undertow.numerics import Array
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Compared, Improved, Listing, Origin, Parts
 from undertow.papers.lange2024.chapter5_genomic import nuclear
 from undertow.papers.lange2024.common import KEY, shown, shown_values, utility_table
@@ -43,13 +43,13 @@ def _epsilons(setting: Setting) -> tuple[float, ...]:
 def fig17(setting: Setting) -> Parts:
     """Recompute the MSE 2 (m / epsilon)^2 of the general bound, beside the exact noise."""
     epsilons = tuple(float(value) for value in range(1, 21))
-    lines: list[Line] = []
+    lines: list[Trace] = []
     for m in (3, 5, 10):
         theirs = tuple(2 * (m / epsilon) ** 2 for epsilon in epsilons)
         plans = [ut.calibrate(_BB, nuclear(m), epsilon) for epsilon in epsilons]
         ours = tuple(plan.variance for plan in plans)
-        lines += [Line(f"general bound, m = {m}", epsilons, theirs, "theirs"),
-                  Line(f"exact, m = {m}", epsilons, ours)]  # fmt: skip
+        lines += [Trace(f"general bound, m = {m}", epsilons, theirs, "theirs"),
+                  Trace(f"exact, m = {m}", epsilons, ours)]  # fmt: skip
         for at in (0, 9):
             yield Improved(f"MSE at epsilon {epsilons[at]:g}, m = {m}", ours[at], theirs[at])
     panel = Panel("", "epsilon", "mean squared error", tuple(lines), ("linear", "log"), (0.0, 20.0))

@@ -7,7 +7,7 @@ import numpy as np
 
 import undertow as ut
 from undertow.bounds.published.gaussian import published_gaussian_factor
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Origin, Parts
 from undertow.papers.lange2024.common import KEY, shown_values, utility_table
 from undertow.papers.lange2024.samples import heights, scores
@@ -36,10 +36,10 @@ def fig18(setting: Setting) -> Parts:
         return tuple(2 * (scale / epsilon) ** 2 for epsilon in epsilons)
 
     lines = (
-        Line("general bound", epsilons, errors(3 * width), "theirs"),
-        Line("Gaussian bound", epsilons, errors(factor * width), "theirs"),
-        Line("certified", epsilons, errors(exact)),
-        Line("plain DP (too little)", epsilons, errors(width), "bound"),
+        Trace("general bound", epsilons, errors(3 * width), "theirs"),
+        Trace("Gaussian bound", epsilons, errors(factor * width), "theirs"),
+        Trace("certified", epsilons, errors(exact)),
+        Trace("plain DP (too little)", epsilons, errors(width), "bound"),
     )
     yield Compared("factor of equation (296)", factor, given["factor"],
                    given["reading_error_factor"])  # fmt: skip
@@ -123,7 +123,7 @@ def galton_families(setting: Setting) -> Parts:
     yield Origin(found.real)
 
 
-@result(KEY, "data:kidiq", "Test scores of mothers and children: a promise that is not kept")
+@result(KEY, "data:kidiq", "Test scores of mothers and children: a guarantee that is not kept")
 def kidiq(setting: Setting) -> Parts:
     """Show that the published factor under-protects where variances differ, and what is enough."""
     low, high = shown_values("followup")["kidiq_clip"]

@@ -26,7 +26,7 @@ KEY = "lange2024"
 ACTIVITY = ((0.882, 0.118), (0.305, 0.695))
 """The chain of section 8.4.3, as printed: from inactive, from active."""
 
-_HEAD = ("epsilon", "method", "scale", "error", "mse", "cost", "leaks", "protects", "promise")
+_HEAD = ("epsilon", "method", "scale", "error", "mse", "cost", "leaks", "protects", "guarantee")
 
 _LABELS = {
     "exact": "exact",

@@ -13,7 +13,7 @@ from undertow.bounds.dependence.coefficients import fixed_point_scale
 from undertow.bounds.dependence.separation import separation_upper
 from undertow.bounds.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow.numerics import Array
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
 from undertow.papers.liu2016.checkins import (
     BAND,
@@ -113,8 +113,8 @@ def gowalla_attack(setting: Setting) -> Parts:
               merge_equal(curves),
               ylim=(0.0, 1.0)),
         Panel("what is given away", "privacy budget epsilon", "leaked information",
-              merge_equal((Line("with ties", levels, known), Line("w/o ties", levels, unknown),
-                           Line("guarantee of DP", levels, levels, "bound"))),
+              merge_equal((Trace("with ties", levels, known), Trace("w/o ties", levels, unknown),
+                           Trace("guarantee of DP", levels, levels, "bound"))),
               xlim=(0.0, limits["largest_epsilon"]), ylim=(0.0, limits["largest_leak"])),
     )  # fmt: skip
     yield Chart("liu2016-attack", "Attack on check-ins, after Figure 5", panels, OUTSIDE)
@@ -125,11 +125,11 @@ def gowalla_attack(setting: Setting) -> Parts:
     yield Origin(real)
 
 
-def _distribution(errors: Array, label: str) -> Line:
+def _distribution(errors: Array, label: str) -> Trace:
     """Return the cumulative distribution of errors at the possible distances."""
     places = np.arange(BANDS) * BAND
     share = [(errors <= place + 1e-9).mean() for place in places]
-    return Line(label, tuple(places.tolist()), tuple(float(part) for part in share))
+    return Trace(label, tuple(places.tolist()), tuple(float(part) for part in share))
 
 
 @result("liu2016", "data:gowalla", "The perturbation mechanism on check-ins")
@@ -170,7 +170,7 @@ def gowalla(setting: Setting) -> Parts:
     yield Compared("leakage of the exact noise at the last epsilon", leaks["exact"], epsilons[-1],
                    1e-6, "derived")  # fmt: skip
     lines = merge_equal(
-        Line(name, epsilons, tuple(values), "ours" if name == "exact" else "theirs")
+        Trace(name, epsilons, tuple(values), "ours" if name == "exact" else "theirs")
         for name, values in scales.items()
     )
     panel = Panel("a person and three friends", "privacy budget epsilon", "noise scale (km)", lines,

@@ -87,7 +87,7 @@ def circle_joint(joint: Array, friends: int = FRIENDS) -> Array:
     rows = joint / joint.sum(axis=1, keepdims=True)
     tables = [reduce(np.multiply.outer, [row] * friends) for row in rows]
     prior = joint.sum(axis=1) / joint.sum()
-    whole = np.stack([chance * table for chance, table in zip(prior, tables, strict=True)])
+    whole = np.stack([weight * table for weight, table in zip(prior, tables, strict=True)])
     return np.asarray(whole / whole.sum())
 
 

@@ -39,7 +39,7 @@ def _answer(no: Array) -> Array:
     return np.stack([no, 1 - no], axis=-1)
 
 
-def _scenes(setting: Setting, tries: int) -> Iterator[tuple[Array, Array, Array]]:
+def _random_cases(setting: Setting, tries: int) -> Iterator[tuple[Array, Array, Array]]:
     """Yield random joint laws with two random mechanisms of the same records."""
     rng = np.random.default_rng(setting.seed)
     for case in range(tries):
@@ -51,13 +51,13 @@ def _scenes(setting: Setting, tries: int) -> Iterator[tuple[Array, Array, Array]
 
 
 def _near(
-    setting: Setting, tries: int, joint: Array, *chances: Array
+    setting: Setting, tries: int, joint: Array, *answers: Array
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Yield laws of two bits near a given one, with two yes-or-no answers near given ones."""
     rng = np.random.default_rng(setting.seed)
     for _ in range(tries):
         law = joint * np.exp(rng.normal(0.0, 0.1, joint.shape))
-        one, two = (each * np.exp(rng.normal(0.0, 0.1, each.shape)) for each in chances)
+        one, two = (each * np.exp(rng.normal(0.0, 0.1, each.shape)) for each in answers)
         yield law / law.sum(), _answer(np.minimum(one, 0.99)), _answer(np.minimum(two, 0.99))
 
 
@@ -137,7 +137,7 @@ def thm3(setting: Setting) -> Parts:
         broken += int(excess > 1e-9)
     level = dp_level(one) + dp_level(two)
     yield Claim("two answers together, joint (.582, .333, .084, .001)", together, parts,
-                witness="chances of no: .08, .88, .03, .07 and .19, .72, .09, .27 on 00, "
+                witness="probabilities of no: .08, .88, .03, .07 and .19, .72, .09, .27 on 00, "
                 "01, 10, 11")  # fmt: skip
     yield Claim("one answer twice, joint (3, 0, 5, 1) / 9, nothing known", twice, 2 * once,
                 witness="yes with .8, .5, .2, .1 on 00, 01, 10, 11: once ln 48/11, twice "
@@ -192,7 +192,7 @@ def thm5(setting: Setting) -> Parts:
     """Check Theorem 5: what is done to an output afterwards leaks nothing more."""
     rng, apart = np.random.default_rng(setting.seed + 1), -math.inf
     tries = 60 if setting.quick else 2000
-    for joint, table, _ in _scenes(setting, tries):
+    for joint, table, _ in _random_cases(setting, tries):
         later = rng.dirichlet(np.full(4, 0.05), size=table.shape[-1])  # nearly a function
         leak = mechanism_leakage(joint, table).leakage
         apart = max(apart, mechanism_leakage(joint, table @ later).leakage - leak)
@@ -205,11 +205,11 @@ def thm6(setting: Setting) -> Parts:
     """Check Theorem 6: a random choice leaks no more than the worse mechanism, told or not."""
     rng, hidden, told = np.random.default_rng(setting.seed + 2), -math.inf, -math.inf
     tries = 60 if setting.quick else 2000
-    for joint, one, two in _scenes(setting, tries):
-        chance = float(rng.uniform(0.05, 0.95))
+    for joint, one, two in _random_cases(setting, tries):
+        share = float(rng.uniform(0.05, 0.95))
         most = max(mechanism_leakage(joint, each).leakage for each in (one, two))
-        mixed = chance * one + (1 - chance) * two
-        named = np.concatenate([chance * one, (1 - chance) * two], axis=-1)
+        mixed = share * one + (1 - share) * two
+        named = np.concatenate([share * one, (1 - share) * two], axis=-1)
         hidden = max(hidden, mechanism_leakage(joint, mixed).leakage - most)
         told = max(told, mechanism_leakage(joint, named).leakage - most)
     yield Claim("leakage of the mixture above the worse of the two, choice hidden", hidden, 0.0,

@@ -22,7 +22,7 @@ from undertow.bounds.enumeration import (
     independent_releases,
     mechanism_leakage,
 )
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.liu2016.composition import ACTIVITY, COPIES, PAIR, XOR
 from undertow.papers.registry import Setting, result
@@ -45,12 +45,12 @@ def thm7(setting: Setting) -> Parts:
     copies = mechanism_leakage(COPIES, additive_noise_likelihood([0, 1], 2.0, 2)).leakage
     neighbours = ut.MarkovChain(ACTIVITY.transition, length=40)
     leak = ut.leakage(ut.Laplace(ut.Count(1), baseline_scale(3, 1.0, 1.0)), neighbours)
-    yield Claim("leakage over promise, L the number of records that hang together", worst, 1.0,
+    yield Claim("leakage over the guarantee, L the size of the connected component", worst, 1.0,
                 1e-12)  # fmt: skip
     yield Compared("copies attain it: two records, epsilon 1", copies, 1.0, 1e-12, "derived")
     yield Claim("L = 3 for a chain, where each record depends directly on two others: noise of "
                 "scale 3 at epsilon 1", leak.lower, 1.0, witness="40 records of the activity chain "
-                "hang together as a whole: neighbours of neighbours count")  # fmt: skip
+                "are one connected component: neighbours of neighbours count")  # fmt: skip
     yield Improved("scale for two records (.4, .1, .1, .4) at epsilon 1: coefficients, proved",
                    dependent_scale(PAIR, 1.0), baseline_scale(2, 1.0, 1.0))  # fmt: skip
     yield ("The paper words L by what a record depends on. That direct dependence is not enough is "
@@ -96,7 +96,7 @@ def coefficient(setting: Setting) -> Parts:
         for agree in (0.6, 0.8, 0.95)
     }
     lines = tuple(
-        Line(name, scales, tuple(discrete_coefficient(joint, scale) for scale in scales))
+        Trace(name, scales, tuple(discrete_coefficient(joint, scale) for scale in scales))
         for name, joint in mixtures.items()
     )
     yield Claim("largest coefficient of random pairs", max(found), 1.0)
@@ -123,7 +123,7 @@ def two(setting: Setting) -> Parts:
         noisy = additive_noise_likelihood(range(size), dependent_scale(joint, epsilon), 2)
         worst = max(worst, mechanism_leakage(joint, noisy).leakage / epsilon)
     chain = ut.MarkovChain([[0.8, 0.2], [0.2, 0.8]], length=2)  # the joint (.4, .1, .1, .4)
-    yield Claim("leakage over promise, random pairs, every attacker", worst, 1.0, 1e-9)
+    yield Claim("leakage over the guarantee, random pairs, every attacker", worst, 1.0, 1e-9)
     for epsilon in (0.5, 1.0, 2.0):
         scale = dependent_scale(PAIR, epsilon)
         yield Improved(f"scale at epsilon {epsilon:g}, joint (.4, .1, .1, .4): coefficient against "
@@ -133,7 +133,7 @@ def two(setting: Setting) -> Parts:
                        1e-6, "derived")  # fmt: skip
 
 
-@result("liu2016", "sec6b:many", "More records: summed coefficients promise too much")
+@result("liu2016", "sec6b:many", "More records: summed coefficients guarantee too much")
 def many(setting: Setting) -> Parts:
     """Check summed coefficients for three and more records: they miss what pairs do not show."""
     count = additive_noise_likelihood([0, 1], dependent_scale(XOR, 1.0), 3)
@@ -147,7 +147,7 @@ def many(setting: Setting) -> Parts:
         table = additive_noise_likelihood([0, 1], dependent_scale(joint, 1.0), 3)
         leak = mechanism_leakage(joint, table, "ignorant").leakage
         if leak > worst:
-            worst, where = leak, ", ".join(f"{chance:.3f}" for chance in joint.ravel())
+            worst, where = leak, ", ".join(f"{share:.3f}" for share in joint.ravel())
     chain = ut.MarkovChain(ACTIVITY.transition, length=5)
     plan = ut.calibrate(ut.Count(1), chain, 1.0, method="dependent")
     yield Compared("two coins and their exclusive or: largest pairwise coefficient",

@@ -7,7 +7,7 @@ import numpy as np
 from undertow.bounds.dependence.coefficients import dependent_sensitivity, linear_coefficient
 from undertow.bounds.dependence.separation import separation_upper
 from undertow.numerics import Array
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Parts
 from undertow.papers.registry import Setting, printed, result
 
@@ -86,7 +86,7 @@ def _panel(name: str, query: Query) -> Panel:
     for value in (0.0, 1.0):
         answers = query(value, 0.5 * value + 0.5 * x)
         density = 0.5 * np.exp(-np.abs(places[:, None] - answers)).mean(axis=1)
-        lines.append(Line(f"D_i = {value:g}", tuple(places.tolist()), tuple(density.tolist())))
+        lines.append(Trace(f"D_i = {value:g}", tuple(places.tolist()), tuple(density.tolist())))
     return Panel(name, "S", "density", tuple(lines), xlim=(-4.0, 6.0))
 
 

@@ -7,11 +7,11 @@ import numpy as np
 from undertow.bounds.series.redaction import influence, regions
 from undertow.bounds.series.regions import influences
 from undertow.channels import Redaction
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import ROUNDING, chain_of, leak_of, plan_of, shown
-from undertow.papers.massny2025.formulas import Case
+from undertow.papers.massny2025.formulas import Setup
 from undertow.papers.registry import Setting, printed, result
 
 __all__ = ["ex1", "fig2", "fig3", "fig4", "tab1"]
@@ -27,18 +27,18 @@ UNREADABLE = (
 )
 
 
-def _case(item: str, epsilon: float | None = None) -> Case:
+def _case(item: str, epsilon: float | None = None) -> Setup:
     """Return the parameters that a caption prints."""
     given = printed(KEY)[item]
     budget = given["epsilon"] if epsilon is None else epsilon
-    return Case(given["alpha"], given["beta"], given["n"], given["p"], budget)
+    return Setup(given["alpha"], given["beta"], given["n"], given["p"], budget)
 
 
 @result(KEY, "tab1", "Likelihood ratios of two neighbours")
 def tab1(setting: Setting) -> Parts:
     """Recompute Table I: Pr(X_2 = x_2 | X_1 = x) over the same for the other x."""
     given = printed(KEY)["tab1"]
-    chain = chain_of(Case(given["alpha"], given["beta"], 2, 1, 1.0))
+    chain = chain_of(Setup(given["alpha"], given["beta"], 2, 1, 1.0))
     table = np.asarray(chain.between(0, 1))
     for x in (0, 1):
         for value in (0, 1):
@@ -50,14 +50,14 @@ def tab1(setting: Setting) -> Parts:
 
 @result(KEY, "ex1", "Two records: erasing by value shows more")
 def ex1(setting: Setting) -> Parts:
-    """Recompute Example 1, n = 2 and epsilon .5, and the least chance of erasure it allows."""
+    """Recompute Example 1, n = 2 and epsilon .5, and the least probability of erasure it allows."""
     given = printed(KEY)["ex1"]
     case = _case("ex1")
     chain = chain_of(case)
-    example = Redaction([[1, 1], [given["chance"], 1]], 0)
+    example = Redaction([[1, 1], [given["probability"], 1]], 0)
     own = plan_of(case, "3r-constant")
-    ratio = (given["chance"] * case.beta + 1 - case.beta) / (
-        case.alpha + given["chance"] * (1 - case.alpha)
+    ratio = (given["probability"] * case.beta + 1 - case.beta) / (
+        case.alpha + given["probability"] * (1 - case.alpha)
     )
     law = chain.law(1)
     for name, found, entry in (
@@ -66,7 +66,7 @@ def ex1(setting: Setting) -> Parts:
         ("the influence on X_2 = 1", influence(chain, 0, 1, 1), "influence_one_exp"),
     ):
         yield Compared(f"exp of {name}", math.exp(found), given[entry], ROUNDING)
-    utility = float(law[0] * (1 - given["chance"]) / case.n)
+    utility = float(law[0] * (1 - given["probability"]) / case.n)
     yield Compared("utility without looking at values", shown(case, "mq"),
                    given["utility_independent"], ROUNDING)  # fmt: skip
     yield Compared("utility at q_2 = 1/8, as a fraction", utility, given["utility"], ROUNDING)
@@ -77,9 +77,9 @@ def ex1(setting: Setting) -> Parts:
                    leak_of(case, example), math.log(ratio), ROUNDING, "derived")  # fmt: skip
     yield Claim("the same, if X_2 may be known beforehand", leak_of(case, example, "any"),
                 case.epsilon)  # fmt: skip
-    yield Improved("chance of erasing X_2 = 0", float(own.mechanism.probabilities[1, 0]),
-                   given["chance"])  # fmt: skip
-    yield Improved("utility, by the least private chance of erasure", float(own.utility),
+    yield Improved("probability of erasing X_2 = 0", float(own.mechanism.probabilities[1, 0]),
+                   given["probability"])  # fmt: skip
+    yield Improved("utility, by the least private probability of erasure", float(own.utility),
                    given["utility"], larger_is_better=True)  # fmt: skip
     yield "The example says that 1/8 is private, not that it is the least: the least is computed."
 
@@ -89,7 +89,7 @@ def fig2(setting: Setting) -> Parts:
     """Recompute Fig. 2: Eqs. 13 and 14 beside influences from the chain, and the regions."""
     given = printed(KEY)["fig2"]
     reach, budget = 4, 0.15
-    case = Case(given["alpha"], given["beta"], 2 * reach + 1, reach + 1, 2 * budget)
+    case = Setup(given["alpha"], given["beta"], 2 * reach + 1, reach + 1, 2 * budget)
     chain = chain_of(case)
     found = influences(chain, case.p - 1, case.n)
     for distance in range(1, reach + 1):
@@ -108,8 +108,8 @@ def fig2(setting: Setting) -> Parts:
             yield Compared(f"records in {name}, {side}, at epsilon' = {budget:g}", len(inside),
                            len(paper), 0.0, "derived")  # fmt: skip
     literal = influence(chain, case.p - 1, case.p - 1)  # Definition 3 sets it to 0
-    yield Claim("chance that the private record itself is shown", ours=float(literal <= budget),
-                theirs=0.0, witness="Definition 3 gives the private record an influence of 0 on "
+    yield Claim("probability that the private record itself is shown", float(literal <= budget),
+                0.0, witness="Definition 3 gives the private record an influence of 0 on "
                 "itself, so Section II read literally puts it into S, which Eq. 1 always shows; "
                 "it belongs to L")  # fmt: skip
     spots = [d for d in range(-reach, reach + 1) if d]
@@ -117,9 +117,9 @@ def fig2(setting: Setting) -> Parts:
     for value in (0, 1):
         own = tuple(float(found[case.p - 1 + d, value]) for d in spots)
         closed = tuple(theirs.pointwise(case.alpha, case.beta, abs(d), value) for d in spots)
-        lines.append(Line(f"X_t = {value}, ours", x, own))
-        lines.append(Line(f"Eq. {13 + value}", x, closed, "theirs"))
-    lines.append(Line("epsilon'", ends, (budget, budget), "bound"))
+        lines.append(Trace(f"X_t = {value}, ours", x, own))
+        lines.append(Trace(f"Eq. {13 + value}", x, closed, "theirs"))
+    lines.append(Trace("epsilon'", ends, (budget, budget), "bound"))
     panel = Panel("alpha = .25, beta = .5", "t - p", "pointwise influence", tuple(lines), xlim=ends,
                   ylim=(0.0, 0.8))  # fmt: skip
     yield Chart("fig2", "Pointwise influence of the private record", (panel,),
@@ -143,14 +143,14 @@ def fig3(setting: Setting) -> Parts:
         yield Compared(f"DIM-UB {at}, attained", shown(case, "mq"), theirs.theorem_two(case),
                        ROUNDING, "derived")  # fmt: skip
         yield Compared(f"relaxed 3R {at}", shown(case, "3r-relaxed"),
-                       theirs.utility(case, (1.0, theirs.relaxed_chance(case))), ROUNDING,
+                       theirs.utility(case, (1.0, theirs.relaxed_probability(case))), ROUNDING,
                        "derived")  # fmt: skip
         yield Compared(f"optimised 3R {at}", shown(case, "3r-constant"), constant,
                        theirs.GRID * len(medium) / case.n + ROUNDING, "derived")  # fmt: skip
         yield Improved(f"most that any local redaction shows {at}", shown(case),
                        shown(case, "3r-constant"), larger_is_better=True,
                        cause="here the best redaction is a 3R mechanism "
-                       "with one chance")  # fmt: skip
+                       "with one probability")  # fmt: skip
     steps = np.linspace(0.05, 4.0, 60 if setting.quick else 400).round(4).tolist()
     curves = {
         method: tuple(shown(_case("fig3", e), method) for e in steps)
@@ -159,7 +159,7 @@ def fig3(setting: Setting) -> Parts:
     strict = tuple(shown(_case("fig3", e), "optimal", "any") for e in steps)
     bound = tuple(theirs.theorem_two(_case("fig3", e)) for e in steps)
     relaxed = tuple(
-        theirs.utility(_case("fig3", e), (1.0, theirs.relaxed_chance(_case("fig3", e))))
+        theirs.utility(_case("fig3", e), (1.0, theirs.relaxed_probability(_case("fig3", e))))
         for e in steps
     )
     for name, upper, lower in (
@@ -175,11 +175,11 @@ def fig3(setting: Setting) -> Parts:
                 float(gains[low].mean()), float(gains[high].mean()))  # fmt: skip
     x = tuple(steps)
     lines = (
-        Line("DIM-UB (Theorem 2)", x, bound, "theirs"),
-        Line("3R, relaxed", x, relaxed, "theirs"),
-        Line("3R, optimised", x, curves["3r-constant"], "theirs"),
-        Line("optimum", x, curves["optimal"], "ours"),
-        Line("optimum against any", x, strict, "ours"),
+        Trace("DIM-UB (Theorem 2)", x, bound, "theirs"),
+        Trace("3R, relaxed", x, relaxed, "theirs"),
+        Trace("3R, optimised", x, curves["3r-constant"], "theirs"),
+        Trace("optimum", x, curves["optimal"], "ours"),
+        Trace("optimum against any", x, strict, "ours"),
     )
     panel = Panel(SETTING, "epsilon", "utility", lines, xlim=(0.0, 4.0), ylim=(0.4, 1.0))
     yield Chart("fig3", "Share of records shown", (panel,),
@@ -190,7 +190,7 @@ def fig3(setting: Setting) -> Parts:
            "that times the share of records in M, which is the tolerance.")  # fmt: skip
 
 
-@result(KEY, "fig4", "Chances of erasing a 0, record by record, at epsilon 1")
+@result(KEY, "fig4", "Probabilities of erasing a 0, record by record, at epsilon 1")
 def fig4(setting: Setting) -> Parts:
     """Recompute Fig. 4: Pr(erased | X_t = 0) of the mechanisms of Section V and of the optimum."""
     case = _case("fig4")
@@ -200,7 +200,7 @@ def fig4(setting: Setting) -> Parts:
     }
     strict = plan_of(case, "optimal", "any").mechanism.probabilities[:, 0]
     medium, small = theirs.regions(case, True)
-    relaxed, constant = theirs.relaxed_chance(case), theirs.constant_by_grid(case)
+    relaxed, constant = theirs.relaxed_probability(case), theirs.constant_by_grid(case)
     for distance in medium:
         yield Compared(f"relaxed 3R at t = {distance + 1}", float(tables["3r-relaxed"][distance]),
                        relaxed, ROUNDING, "derived")  # fmt: skip
@@ -208,7 +208,7 @@ def fig4(setting: Setting) -> Parts:
                        float(tables["3r-constant"][distance]), constant, theirs.GRID,
                        "derived")  # fmt: skip
     everywhere = [float(tables[name][list(small)].max()) for name in ("3r-relaxed", "3r-constant")]
-    yield Claim("chance of erasure in S", max(everywhere), 0.0, ROUNDING, "==")
+    yield Claim("probability of erasure in S", max(everywhere), 0.0, ROUNDING, "==")
     left, right = theirs.algorithm_one(case)
     yield Compared("records that Algorithm 1 erases", float(tables["mq-printed"].sum()),
                    left + right + 1, ROUNDING, "derived")  # fmt: skip
@@ -220,21 +220,21 @@ def fig4(setting: Setting) -> Parts:
     flat = [1.0] + [relaxed if d in medium else 0.0 for d in range(1, case.n)]
     optimised = [1.0] + [constant if d in medium else 0.0 for d in range(1, case.n)]
     lines = (
-        Line("MQ (Algorithm 1)", x, tuple(tables["mq-printed"].tolist()), "theirs"),
-        Line("3R, relaxed", x, tuple(flat), "theirs"),
-        Line("3R, optimised", x, tuple(optimised), "theirs"),
-        Line("MQ, corrected", x, tuple(tables["mq"].tolist())),
-        Line("optimum", x, tuple(tables["optimal"].tolist())),
-        Line("optimum against any", x, tuple(strict.tolist())),
+        Trace("MQ (Algorithm 1)", x, tuple(tables["mq-printed"].tolist()), "theirs"),
+        Trace("3R, relaxed", x, tuple(flat), "theirs"),
+        Trace("3R, optimised", x, tuple(optimised), "theirs"),
+        Trace("MQ, corrected", x, tuple(tables["mq"].tolist())),
+        Trace("optimum", x, tuple(tables["optimal"].tolist())),
+        Trace("optimum against any", x, tuple(strict.tolist())),
     )
     panel = Panel(SETTING, "t", "Pr(erased | X_t = 0)", lines, xlim=(0.5, 10.5), ylim=(0.0, 1.05))
     yield Chart("fig4", "How often a 0 is erased, epsilon = 1", (panel,),
                 "The optimum reaches one record farther than M: it also erases a 1 "
                 "there.")  # fmt: skip
-    rows = [(name, chances, shown(case, name)) for name, chances in tables.items()]
+    rows = [(name, probabilities, shown(case, name)) for name, probabilities in tables.items()]
     rows.append(("optimal, against any", strict, shown(case, "optimal", "any")))
-    yield Listing("Chance of erasing a 0 at epsilon 1, and the share of records shown",
+    yield Listing("Probability of erasing a 0 at epsilon 1, and the share of records shown",
                 ("method", "t = 2", "t = 3", "t = 4", "t = 5", "utility"),
-                tuple((name, *(f"{chance:.4f}" for chance in chances[1:5]), f"{share:.6f}")
-                      for name, chances, share in rows))  # fmt: skip
+                tuple((name, *(f"{erased:.4f}" for erased in column[1:5]), f"{share:.6f}")
+                      for name, column, share in rows))  # fmt: skip
     yield UNREADABLE

@@ -1,7 +1,7 @@
 """The formulas of [massny2025] as printed, evaluated with nothing of the library.
 
 They are what our numbers stand beside where a figure has no readable values. Records are counted
-from 1, ``alpha`` and ``beta`` are the chances 0 -> 1 and 1 -> 0, and alpha <= beta.
+from 1, ``alpha`` and ``beta`` are the probabilities 0 -> 1 and 1 -> 0, and alpha <= beta.
 """
 
 import math
@@ -14,7 +14,7 @@ from undertow.numerics import Array
 
 __all__ = [
     "GRID",
-    "Case",
+    "Setup",
     "algorithm_one",
     "budgets",
     "constant_by_grid",
@@ -22,20 +22,20 @@ __all__ = [
     "least_radius",
     "pointwise",
     "regions",
-    "relaxed_chance",
+    "relaxed_probability",
     "theorem_two",
     "utility",
 ]
 
 GRID = 1e-4
-"""Step of the grid search for one chance of erasure; the paper does not say which it used."""
+"""Step of the grid search for one probability of erasure; the paper does not say which it used."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Setup:
     """A chain of two states, its length, the private record and the budget.
 
-    >>> Case(.25, .5, 2, 1, .5).words
+    >>> Setup(.25, .5, 2, 1, .5).words
     'alpha = 0.25, beta = 0.5, n = 2, p = 1, epsilon = 0.5'
     """
 
@@ -82,13 +82,13 @@ def least_radius(alpha: float, beta: float, epsilon: float) -> int:
     return distance
 
 
-def theorem_two(case: Case, shift: int = 1) -> float:
+def theorem_two(case: Setup, shift: int = 1) -> float:
     """Return the bound of Theorem 2 on what data-independent redaction shows.
 
     ``shift`` is what is taken off 2 Delta*(epsilon / 2): 1 as printed, 2 (and at least one record)
     as corrected.
 
-    >>> case = Case(.2, .3, 12, 6, .911517454)
+    >>> case = Setup(.2, .3, 12, 6, .911517454)
     >>> theorem_two(case), theorem_two(case, 2)
     (0.5833333, 0.6666667)
     """
@@ -103,10 +103,10 @@ def theorem_two(case: Case, shift: int = 1) -> float:
     return 1 - erased / n
 
 
-def algorithm_one(case: Case) -> tuple[int, int]:
+def algorithm_one(case: Setup) -> tuple[int, int]:
     """Return the radii left and right of Algorithm 1, cut off at the ends of the series.
 
-    >>> algorithm_one(Case(.2, .3, 12, 6, .911517454))
+    >>> algorithm_one(Setup(.2, .3, 12, 6, .911517454))
     (3, 3)
     """
     a, b, n, p, epsilon = case.alpha, case.beta, case.n, case.p, case.epsilon
@@ -120,15 +120,15 @@ def algorithm_one(case: Case) -> tuple[int, int]:
     return min(half, p - 1), min(half, n - p)
 
 
-def budgets(case: Case) -> tuple[float, float]:
+def budgets(case: Setup) -> tuple[float, float]:
     """Return what the 3R mechanisms of Section IV spend left and right."""
     return (0.0, case.epsilon) if case.p == 1 else (case.epsilon / 2, case.epsilon / 2)
 
 
-def regions(case: Case, right: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def regions(case: Setup, right: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the distances in M and in S on one side of the private record, Section IV.
 
-    >>> regions(Case(.01, .8, 5, 1, 1.0), True)
+    >>> regions(Setup(.01, .8, 5, 1, 1.0), True)
     ((1, 2), (3, 4))
     """
     budget = budgets(case)[right]
@@ -140,58 +140,58 @@ def regions(case: Case, right: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(d for d in low if d not in high), tuple(high)
 
 
-def relaxed_chance(case: Case, right: bool = True) -> float:
-    """Return the one chance of erasure of the relaxed mechanism, Section IV-B; 1 without M.
+def relaxed_probability(case: Setup, right: bool = True) -> float:
+    """Return the one probability of erasure of the relaxed mechanism, Section IV-B; 1 without M.
 
-    >>> round(relaxed_chance(Case(.01, .8, 10, 1, 1.0)), 6)
+    >>> round(relaxed_probability(Setup(.01, .8, 10, 1, 1.0)), 6)
     0.757415
     """
     medium, small = regions(case, right)
     budget = budgets(case)[right]
-    chance = 0.0 if medium else 1.0
+    probability = 0.0 if medium else 1.0
     for place, distance in enumerate(medium, 1):
         beyond = 0.0
         if distance + 1 in medium:
             beyond = pointwise(case.alpha, case.beta, distance + 1, 0)
         elif distance + 1 in small:
             beyond = pointwise(case.alpha, case.beta, distance + 1, 1)
-        chance = max(chance, math.exp(-(budget - beyond) / place))
-    return chance
+        probability = max(probability, math.exp(-(budget - beyond) / place))
+    return probability
 
 
-def constant_by_grid(case: Case, right: bool = True) -> float:
-    """Return the least chance on a grid that satisfies Eqs. 5 and 6, Section V; 1 without M.
+def constant_by_grid(case: Setup, right: bool = True) -> float:
+    """Return the least probability on a grid that satisfies Eqs. 5 and 6, Section V; 1 without M.
 
     The sums over all values of the records in M are written out.
 
-    >>> round(constant_by_grid(Case(.01, .8, 10, 1, 1.0)), 4)
+    >>> round(constant_by_grid(Setup(.01, .8, 10, 1, 1.0)), 4)
     0.547
     """
     medium, small = regions(case, right)
     if not medium:
         return 1.0
-    chances: Array = np.arange(1, round(1 / GRID) + 1, dtype=np.float64) * GRID
+    probabilities: Array = np.arange(1, round(1 / GRID) + 1, dtype=np.float64) * GRID
     budget = budgets(case)[right]
     room = case.n - case.p if right else case.p - 1
-    allowed = np.ones(len(chances), dtype=bool)
+    allowed = np.ones(len(probabilities), dtype=bool)
     for count, distance in enumerate(medium, 1):
         seen = medium[:count]
         if distance == room:
-            allowed &= erased_loss(case, seen, None, 0, chances) <= budget
+            allowed &= erased_loss(case, seen, None, 0, probabilities) <= budget
             continue
         for value in (0, 1) if distance + 1 in small else (0,):
-            allowed &= erased_loss(case, seen, distance + 1, value, chances) <= budget
-    return float(chances[allowed.argmax()])
+            allowed &= erased_loss(case, seen, distance + 1, value, probabilities) <= budget
+    return float(probabilities[allowed.argmax()])
 
 
 def erased_loss(
-    case: Case, erased: tuple[int, ...], shown: int | None, value: int, chances: Array
+    case: Setup, erased: tuple[int, ...], shown: int | None, value: int, probabilities: Array
 ) -> Array:
-    """Return the left side of Eq. 5 (or of Eq. 6 without a shown record) for each chance.
+    """Return the left side of Eq. 5 (or of Eq. 6 without a shown record) for each probability.
 
     The records of M at distances ``erased`` are seen erased, and then ``value`` at ``shown``.
 
-    >>> erased_loss(Case(.25, .5, 2, 1, .5), (1,), None, 0, np.array([.125])).round(6).tolist()
+    >>> erased_loss(Setup(.25, .5, 2, 1, .5), (1,), None, 0, np.array([.125])).round(6).tolist()
     [0.492476]
     """
     step = np.array(case.transition)
@@ -209,19 +209,19 @@ def erased_loss(
             ahead = np.linalg.matrix_power(step, there - here)
             weights = weights * ahead[walk[:, spot], walk[:, spot + 1]]
         terms = np.bincount(zeros, weights, len(erased) + 1)
-        totals.append(np.polynomial.polynomial.polyval(chances, terms))
+        totals.append(np.polynomial.polynomial.polyval(probabilities, terms))
     return np.abs(np.log(totals[0] / totals[1]))
 
 
-def utility(case: Case, chances: tuple[float, float]) -> float:
-    """Return the utility of Eq. 3 for one chance of erasure left and one right.
+def utility(case: Setup, probabilities: tuple[float, float]) -> float:
+    """Return the utility of Eq. 3 for one probability of erasure left and one right.
 
-    >>> round(utility(Case(.01, .8, 10, 1, 1.0), (1.0, .546926)), 6)
+    >>> round(utility(Setup(.01, .8, 10, 1, 1.0), (1.0, .546926)), 6)
     0.789496
     """
     shown = 0.0
-    for right, chance in zip((False, True), chances, strict=True):
+    for right, probability in zip((False, True), probabilities, strict=True):
         medium, small = regions(case, right)
         weight = case.beta / (case.alpha + case.beta)
-        shown += len(small) + weight * len(medium) * (1 - chance)
+        shown += len(small) + weight * len(medium) * (1 - probability)
     return shown / case.n

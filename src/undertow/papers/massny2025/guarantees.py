@@ -7,7 +7,7 @@ import numpy as np
 
 from undertow.bounds.series.redaction import window_bound
 from undertow.channels import Redaction
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
@@ -21,20 +21,20 @@ from undertow.papers.massny2025.cases import (
     shown,
     window_of,
 )
-from undertow.papers.massny2025.formulas import Case
+from undertow.papers.massny2025.formulas import Setup
 from undertow.papers.registry import Setting, printed, result
 
 __all__ = ["alg1", "cor1", "thm1", "thm2"]
 
 KEY = "massny2025"
 
-OFF_BY_ONE = Case(0.2, 0.3, 12, 6, 0.911517454)
+OFF_BY_ONE = Setup(0.2, 0.3, 12, 6, 0.911517454)
 """A window of one record to the left and two to the right is private here."""
 
-NOT_CONVEX = Case(0.85, 0.95, 10, 5, 2.4652)
+NOT_CONVEX = Setup(0.85, 0.95, 10, 5, 2.4652)
 """Neighbours differ: a window of one and three records is private here."""
 
-HALVED = Case(0.1, 0.3, 4, 2, 2.0)
+HALVED = Setup(0.1, 0.3, 4, 2, 2.0)
 """Half the budget for each side is worse here than all of it for one side."""
 
 SIGNS: dict[Sign, str] = {"positive": "alpha + beta <= 1", "negative": "alpha + beta > 1"}
@@ -44,23 +44,23 @@ SIGNS: dict[Sign, str] = {"positive": "alpha + beta <= 1", "negative": "alpha + 
 def thm1(setting: Setting) -> Parts:
     """Try Theorem 1 on random chains: exact leakage and utility of the mechanisms as printed."""
     count = 60 if setting.quick else 1500
-    designs: dict[str, Callable[[Case, bool], float]] = {
-        "relaxed 3R (Section IV-B)": theirs.relaxed_chance,
+    designs: dict[str, Callable[[Setup, bool], float]] = {
+        "relaxed 3R (Section IV-B)": theirs.relaxed_probability,
         "optimised 3R (Section V)": theirs.constant_by_grid,
     }
     leaks = {name: WorstCase() for name in designs}
     apart = 0.0
     for case in draw_cases(setting.seed, count):
         for name, design in designs.items():
-            chances = design(case, False), design(case, True)
-            made = _three_regions(case, chances)
+            probabilities = design(case, False), design(case, True)
+            made = _three_regions(case, probabilities)
             leaks[name].offer(leak_of(case, made), case.epsilon, case.words)
             law = chain_of(case).law(0)
             share = float((law * (1 - made.probabilities)).sum() / case.n)
-            apart = max(apart, abs(theirs.utility(case, chances) - share))
+            apart = max(apart, abs(theirs.utility(case, probabilities) - share))
     for name, worst in leaks.items():
         yield worst.claim(f"leakage of {name}, worst of {count} chains")
-    case = Case(0.01, 0.8, 10, 1, 1.0)
+    case = Setup(0.01, 0.8, 10, 1, 1.0)
     counted = theirs.utility(case, (1.0, theirs.constant_by_grid(case)))
     yield Claim(f"expected share shown and Eq. 3, largest difference over {count} chains", apart,
                 0.0, ROUNDING, "==")  # fmt: skip
@@ -68,39 +68,39 @@ def thm1(setting: Setting) -> Parts:
                 shown(case, "3r-constant"), counted + 1 / case.n, theirs.GRID, ">=",
                 witness=f"{case.words}: |S| counts the private record itself, which is never "
                 "shown; without it Eq. 3 is exact")  # fmt: skip
-    yield ("Chances of erasure are the paper's, evaluated apart from the library; their leakage is "
-           "the library's exact one, against an attacker who knows no other record, as in "
+    yield ("Erasure is as probable as in the paper, evaluated apart from the library; its leakage "
+           "is the library's exact one, against an attacker who knows no other record, as in "
            "Definition 1. For one who knows others see def1.")  # fmt: skip
     yield ("Random chains: rates .01 to .97, of either sign of correlation; 2 to 15 records; "
            "epsilon .1 to 4, half of it for each side.")  # fmt: skip
 
 
-def _three_regions(case: Case, chances: tuple[float, float]) -> Redaction:
-    """Return the mechanism of Eq. 1 with one chance of erasure left and one right."""
+def _three_regions(case: Setup, probabilities: tuple[float, float]) -> Redaction:
+    """Return the mechanism of Eq. 1 with one probability of erasure left and one right."""
     table = np.ones((case.n, 2))
-    for right, chance in zip((False, True), chances, strict=True):
+    for right, probability in zip((False, True), probabilities, strict=True):
         medium, small = theirs.regions(case, right)
         sign = 1 if right else -1
-        table[[case.p - 1 + sign * d for d in medium], 0] = chance
+        table[[case.p - 1 + sign * d for d in medium], 0] = probability
         table[[case.p - 1 + sign * d for d in small]] = 0.0
     return Redaction(table, case.p - 1)
 
 
-def _threshold_cases(seed: int, count: int, sign: Sign) -> Iterator[Case]:
+def _threshold_cases(seed: int, count: int, sign: Sign) -> Iterator[Setup]:
     """Yield cases whose budget is just what some pair of windows leaks: bounds are tight there."""
     rng = np.random.default_rng(seed)
     for case in draw_cases(seed + 1, count, sign, shortest=4):
         left, right = int(rng.integers(0, case.p)), int(rng.integers(0, case.n - case.p))
         leak = leak_of(case, window_of(case, left, right))
-        yield Case(case.alpha, case.beta, case.n, case.p, max(leak, 0.01) * (1 + 1e-9))
+        yield Setup(case.alpha, case.beta, case.n, case.p, max(leak, 0.01) * (1 + 1e-9))
 
 
-def _most(case: Case) -> float:
+def _most(case: Setup) -> float:
     """Return the utility of the best private window."""
     return 1 - (sum(best_window(case)) + 1) / case.n
 
 
-def _window_words(case: Case) -> str:
+def _window_words(case: Setup) -> str:
     """Say which window shows most."""
     left, right = best_window(case)
     return f"erasing {left} to the left and {right} to the right is private"
@@ -144,17 +144,17 @@ def thm2(setting: Setting) -> Parts:
     yield _bound_chart(case)
 
 
-def _bound_chart(case: Case) -> Chart:
+def _bound_chart(case: Setup) -> Chart:
     """Draw the bounds and the best windows by epsilon."""
     steps = np.linspace(0.1, 3.0, 117).round(6).tolist()
-    moved = [Case(case.alpha, case.beta, case.n, case.p, e) for e in steps]
+    moved = [Setup(case.alpha, case.beta, case.n, case.p, e) for e in steps]
     x = tuple(steps)
     first = tuple(1 - (sum(theirs.algorithm_one(c)) + 1) / c.n for c in moved)
     lines = (
-        Line("Theorem 2, printed", x, tuple(theirs.theorem_two(c) for c in moved), "theirs"),
-        Line("Theorem 2, corrected", x, tuple(theirs.theorem_two(c, 2) for c in moved), "bound"),
-        Line("best window", x, tuple(_most(c) for c in moved)),
-        Line("Algorithm 1", x, first, "theirs"),
+        Trace("Theorem 2, printed", x, tuple(theirs.theorem_two(c) for c in moved), "theirs"),
+        Trace("Theorem 2, corrected", x, tuple(theirs.theorem_two(c, 2) for c in moved), "bound"),
+        Trace("best window", x, tuple(_most(c) for c in moved)),
+        Trace("Algorithm 1", x, first, "theirs"),
     )
     title = f"alpha = {case.alpha:g}, beta = {case.beta:g}, n = {case.n}, p = {case.p}"
     panel = Panel(title, "epsilon", "utility", lines, xlim=(0.0, 3.0), ylim=(0.0, 1.0))
@@ -176,13 +176,13 @@ def alg1(setting: Setting) -> Parts:
         gap.offer(more, extra["two_sided_excess"], f"{case.words}: {_window_words(case)}")
     alone, same, growth = 0.0, 0.0, 0.0
     for drawn in draw_cases(setting.seed, 40 if setting.quick else 400):
-        case = Case(drawn.alpha, drawn.beta, drawn.n, 1, drawn.epsilon)
+        case = Setup(drawn.alpha, drawn.beta, drawn.n, 1, drawn.epsilon)
         needed = min(theirs.least_radius(case.alpha, case.beta, case.epsilon), case.n) - 1
         alone = max(alone, abs(sum(best_window(case)) - needed))
         left, right = theirs.algorithm_one(drawn)
         table = plan_of(drawn, "mq-printed").mechanism.probabilities
         same = max(same, abs(float(table[:, 0].sum()) - left - right - 1))
-        far = [Case(drawn.alpha, drawn.beta, n, drawn.p, drawn.epsilon) for n in (400, 800)]
+        far = [Setup(drawn.alpha, drawn.beta, n, drawn.p, drawn.epsilon) for n in (400, 800)]
         over = [sum(theirs.algorithm_one(c)) - sum(best_window(c)) for c in far]
         growth = max(growth, abs(over[1] - over[0]))
     yield leaks.claim(f"leakage, worst of {leaks.tried} chains")
@@ -194,7 +194,7 @@ def alg1(setting: Setting) -> Parts:
                 same, 0.0, ROUNDING, "==")  # fmt: skip
     yield Claim("p = 1: the best window and Delta* - 1 records, largest difference", alone, 0.0,
                 ROUNDING, "==")  # fmt: skip
-    for name, case in (("one-sided", Case(0.01, 0.8, 10, 1, 1.0)), ("two-sided", OFF_BY_ONE)):
+    for name, case in (("one-sided", Setup(0.01, 0.8, 10, 1, 1.0)), ("two-sided", OFF_BY_ONE)):
         ours, paper = (sum(radii) + 1 for radii in (best_window(case), theirs.algorithm_one(case)))
         yield Improved(f"records erased, {name}: {case.words}", ours, paper)
     yield ("Delta* is the distance of the first record that may be shown, and Algorithm 1 erases "
@@ -203,7 +203,7 @@ def alg1(setting: Setting) -> Parts:
     yield "Corrected: compare all pairs of windows, left against right, by their exact leakage."
 
 
-def _stated_utility(case: Case, extra: dict[str, int]) -> float:
+def _stated_utility(case: Setup, extra: dict[str, int]) -> float:
     """Return the lower bound on the utility of Algorithm 1 that Appendix C states."""
     a, b, n, p, epsilon = case.alpha, case.beta, case.n, case.p, case.epsilon
     far = theirs.pointwise(a, b, n - p, 1)
@@ -228,7 +228,7 @@ def cor1(setting: Setting) -> Parts:
         half.offer(paper, halves, case.words)
         free.offer(paper, max(halves, _one_sided(case)), case.words)
         best.offer(_most(case), shown(case), case.words)
-    long = Case(HALVED.alpha, HALVED.beta, 400, HALVED.p, HALVED.epsilon)
+    long = Setup(HALVED.alpha, HALVED.beta, 400, HALVED.p, HALVED.epsilon)
     yield Claim(f"Algorithm 1 shows at most 3R with halves (Theorem 1): {HALVED.words}",
                 shown(HALVED, "mq-printed"), shown(HALVED, "3r-individual"),
                 witness="one record to the left takes half of the budget "
@@ -244,11 +244,11 @@ def cor1(setting: Setting) -> Parts:
     yield Improved(f"utility of the optimum beside 3R with halves: {HALVED.words}", shown(HALVED),
                    shown(HALVED, "3r-individual"), larger_is_better=True)  # fmt: skip
     yield ("Appendix B lets 3R spend the budget as Algorithm 1 does, all on one side if need be; "
-           "Theorem 1 and the figures spend half on each side. 3R has a chance for each record "
-           "here, which is at least as good as one for all.")  # fmt: skip
+           "Theorem 1 and the figures spend half on each side. 3R has a probability for each "
+           "record here, which is at least as good as one for all.")  # fmt: skip
 
 
-def _one_sided(case: Case) -> float:
+def _one_sided(case: Setup) -> float:
     """Return the utility of 3R that erases the left side and spends everything on the right."""
-    right = Case(case.alpha, case.beta, case.n - case.p + 1, 1, case.epsilon)
+    right = Setup(case.alpha, case.beta, case.n - case.p + 1, 1, case.epsilon)
     return shown(right, "3r-individual") * right.n / case.n

@@ -6,7 +6,7 @@ from undertow.bounds.series.redaction import influence
 from undertow.bounds.series.regions import influences
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Parts, WorstCase
 from undertow.papers.massny2025 import formulas as theirs
 from undertow.papers.massny2025.cases import (
@@ -16,7 +16,7 @@ from undertow.papers.massny2025.cases import (
     leak_of,
     window_of,
 )
-from undertow.papers.massny2025.formulas import Case
+from undertow.papers.massny2025.formulas import Setup
 from undertow.papers.registry import Setting, result
 
 __all__ = ["cor2", "cor3", "lemma1", "prop1", "sec2"]
@@ -43,7 +43,7 @@ def lemma1(setting: Setting) -> Parts:
                 worst.offer(found, leak, case.words)
     yield worst.claim("influence of values that can be shown is at most the leakage, closest of "
                       f"{worst.tried}")  # fmt: skip
-    yield "Tables with chances of erasure 0, 1 and between, by value."
+    yield "Tables with probabilities of erasure 0, 1 and between, by value."
 
 
 @result(KEY, "cor2", "What a window leaks: the influences of the records at its ends")
@@ -79,15 +79,15 @@ def cor2(setting: Setting) -> Parts:
 
 @result(KEY, "cor3", "Data-independent redaction leaks the influence of its quilt")
 def cor3(setting: Setting) -> Parts:
-    """Try Corollary 3 on random chances of erasure that do not depend on the values."""
+    """Try Corollary 3 on random probabilities of erasure that do not depend on the values."""
     count = 60 if setting.quick else 2000
     rng = np.random.default_rng(setting.seed)
     below, apart = WorstCase(), 0.0
     for case in draw_cases(setting.seed + 50, count):
-        chances = rng.choice([0.0, 0.5, 1.0], size=case.n)
-        chances[case.p - 1] = 1.0
-        leak = leak_of(case, Redaction(np.tile(chances[:, None], 2), case.p - 1))
-        seen = np.flatnonzero(chances < 1)
+        probabilities = rng.choice([0.0, 0.5, 1.0], size=case.n)
+        probabilities[case.p - 1] = 1.0
+        leak = leak_of(case, Redaction(np.tile(probabilities[:, None], 2), case.p - 1))
+        seen = np.flatnonzero(probabilities < 1)
         if not seen.size:
             continue
         some = [int(t) for t in seen if rng.random() < 0.5] or [int(seen[0])]
@@ -124,7 +124,7 @@ def prop1(setting: Setting) -> Parts:
         bent[positive] += least < -ROUNDING
         if least < bend[positive][0]:
             bend[positive] = least, f"alpha = {case.alpha:.6g}, beta = {case.beta:.6g}"
-    witness = Case(0.85, 0.95, REACH + 1, 1, 1.0)
+    witness = Setup(0.85, 0.95, REACH + 1, 1, 1.0)
     shape = influences(chain_of(witness), 0, witness.n)[1:]
     yield Claim("influences and Eqs. 13, 14, largest difference", apart, 0.0, ROUNDING, "==")
     yield Claim("influence on 0 less that on 1, largest", order, 0.0, ROUNDING)
@@ -146,8 +146,8 @@ def prop1(setting: Setting) -> Parts:
         line
         for value in (0, 1)
         for line in (
-            Line(f"X_t = {value}, ours", x, tuple(shape[:, value].tolist())),
-            Line(
+            Trace(f"X_t = {value}, ours", x, tuple(shape[:, value].tolist())),
+            Trace(
                 f"Eq. {13 + value}", x,
                 tuple(theirs.pointwise(witness.alpha, witness.beta, int(d), value) for d in x),
                 "theirs",

@@ -1,1 +1,1 @@
-"""[wang2016]: the Wasserstein and the Markov Quilt mechanism, recomputed and judged."""
+"""[wang2016]: the Wasserstein and the Markov Quilt mechanism, recomputed and checked."""

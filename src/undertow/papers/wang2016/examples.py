@@ -5,7 +5,7 @@ import numpy as np
 import undertow as ut
 from undertow.data.table import Data
 from undertow.models.contagion import Contagion, household
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Origin, Parts
 from undertow.papers.overlaps import merge_equal
 from undertow.papers.registry import Setting, printed, result
@@ -73,7 +73,7 @@ def flu(setting: Setting) -> Parts:
     panel = Panel(
         "epsilon 1", "people", "noise scale",
         merge_equal(
-            Line(name, places, tuple(values), "ours" if name == "exact" else "theirs")
+            Trace(name, places, tuple(values), "ours" if name == "exact" else "theirs")
             for name, values in lines.items()
         ),
     )  # fmt: skip

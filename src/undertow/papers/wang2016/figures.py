@@ -14,7 +14,7 @@ from undertow.bounds.chains.quilt import (
     spectral_gap,
 )
 from undertow.numerics import Array
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.registry import Setting, printed, result
 
@@ -102,8 +102,8 @@ def _panel(
             name = f"L1 error, {label}, log epsilon {power:g}"
             yield Compared(name, ours, error, 1e-9 * error, "derived")
         best = [_error(sharper_sigma(pi, gap, length, math.exp(p)), length) for p in LOGS]
-        theirs.append(Line(label, LOGS, tuple(paper), "theirs"))
-        sharper.append(Line(label, LOGS, tuple(best)))
+        theirs.append(Trace(label, LOGS, tuple(paper), "theirs"))
+        sharper.append(Trace(label, LOGS, tuple(best)))
         highest = max(highest, *paper)
         falls = max(falls, float(np.diff(paper).max()))
     top = printed("wang2016")[item]["top"]
@@ -118,7 +118,7 @@ def _panel(
                        _error(printed_sigma(pi, gap, length, math.exp(power)), length))  # fmt: skip
     panels = tuple(
         Panel(title, "log(epsilon)", "L1 error", tuple(lines), xlim=(1.0, 3.5), ylim=ylim)
-        for title, lines in (("as published", theirs), ("by (1 - g)^t, same promise", sharper))
+        for title, lines in (("as published", theirs), ("by (1 - g)^t, same guarantee", sharper))
     )
     yield Chart(f"wang2016-{item}", f"Figure {item[3:]} of wang2016", panels, NO_CURVE)
     yield NO_CURVE

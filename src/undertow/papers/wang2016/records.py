@@ -12,7 +12,7 @@ import numpy as np
 import undertow as ut
 from undertow.data.series import read_numbers
 from undertow.errors import NotSupported
-from undertow.papers.charts import Chart, Line, Panel
+from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Origin, Parts
 from undertow.papers.registry import Setting, result
 
@@ -157,7 +157,7 @@ def _chart(name: str, title: str, epsilons: Sequence[float], found: Utility) -> 
     """Return the errors by epsilon, on the axes of Figure 2 but for a logarithmic scale."""
     logs = tuple(float(np.log(epsilon)) for epsilon in epsilons)
     lines = tuple(
-        Line(method, logs, values, "ours" if method == "exchange" else "theirs")
+        Trace(method, logs, values, "ours" if method == "exchange" else "theirs")
         for method, values in found.errors.items()
     )
     panel = Panel(title, "log(epsilon)", "L1 error", lines,

@@ -48,7 +48,7 @@ def _small_models(setting: Setting) -> Iterator[tuple[Model, Array, int]]:
 
 
 def _worst(setting: Setting, method: str, epsilons: tuple[float, ...]) -> tuple[float, str, int]:
-    """Return the largest leakage over promise of a method's plans, where, and how many plans."""
+    """Return the largest leakage / guarantee of a method's plans, where, and how many plans."""
     worst, where, plans = 0.0, "", 0
     for model, joint, marked in _small_models(setting):
         state = model.states[marked]
@@ -63,12 +63,12 @@ def _worst(setting: Setting, method: str, epsilons: tuple[float, ...]) -> tuple[
     return worst, where, plans
 
 
-@result("wang2016", "thm3.2", "The Wasserstein mechanism keeps its promise")
+@result("wang2016", "thm3.2", "The Wasserstein mechanism keeps its guarantee")
 def thm32(setting: Setting) -> Parts:
     """Check Theorem 3.2: Laplace noise of scale W / epsilon leaks at most epsilon."""
     note = (
-        "{plans} plans, judged by enumeration against an attacker who knows no other record, which "
-        "is what the theorem is about. The printed proof writes W for W / epsilon."
+        "{plans} plans, checked by enumeration against an attacker who knows no other record, "
+        "which is what the theorem is about. The printed proof writes W for W / epsilon."
     )
     return _kept(setting, "wasserstein", (0.5, 2.0), note)
 
@@ -79,10 +79,10 @@ def _kept(
     epsilons: tuple[float, ...],
     note: str,
 ) -> Parts:
-    """Judge the plans of a method by enumeration, and set its noise beside the least."""
+    """Check the plans of a method by enumeration, and set its noise beside the least."""
     worst, where, plans = _worst(setting, method, epsilons)
     chain = ut.MarkovChain(ACTIVITY, ("inactive", "active"), length=15264)
-    yield Claim("leakage over promise, small chains and networks", worst, 1.0, 1e-9, witness=where)
+    yield Claim("leakage / guarantee, small chains and networks", worst, 1.0, 1e-9, witness=where)
     for epsilon in (1.0, 4.0):
         yield Improved(f"scale for the activity count, epsilon {epsilon:g}: exact, same attacker",
                        *_two_scales(chain, epsilon, method))  # fmt: skip
@@ -111,11 +111,11 @@ def sec32(setting: Setting) -> Parts:
         yield Compared(f"W of a count of independent people, {name}", value, 1.0, 1e-12, "derived")
 
 
-@result("wang2016", "thm4.4", "The Markov Quilt mechanism keeps its promise")
+@result("wang2016", "thm4.4", "The Markov Quilt mechanism keeps its guarantee")
 def thm44(setting: Setting) -> Parts:
     """Check Theorem 4.4: noise of the best quilt's score leaks at most epsilon."""
     note = (
-        "{plans} plans, judged by enumeration against an attacker who knows no other record. "
+        "{plans} plans, checked by enumeration against an attacker who knows no other record. "
         "Against one who knows some, which the theorem does not claim, the same noise can leak "
         "more: see the table."
     )

@@ -10,7 +10,7 @@ import pytest
 
 from undertow.papers.liu2016.checkins import BAND, BANDS
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "friends_attack.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "friends_attack.py"
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import undertow as ut
 from tests.contracts.gaussian_oracles import quadrature_leakage, threshold_leakage
 from tests.contracts.model_oracles import Exact, counted, leakage, noisy, table_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
 ALL = ut.Linear([1.0, 1.0, 1.0], spread=1.0)
 NOISE = ut.Laplace(ALL, 1.0)

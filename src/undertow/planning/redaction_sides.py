@@ -5,7 +5,7 @@ first value of the target. Then the best redaction of a side has three stretches
 shown; only one of the two renamed values is shown, at times; everything is shown. (Once both
 values may be shown at a record, showing all of it and of what lies beyond costs nothing more.)
 
-With c = -ln(chance of erasure) of the values shown at times, let b be the log-odds against the
+With c = -ln(probability of erasure) of the values shown at times, let b be the log-odds against the
 shown value that erasures and everything beyond may still build up. Going inwards one record,
 
     x = ln (K10 e^-b + K11) / (K00 e^-b + K01),      b = x + c at that record,
@@ -25,14 +25,14 @@ from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 
-__all__ = ["Curve", "Flank", "build_flank", "has_recursion"]
+__all__ = ["Curve", "TwoStateSide", "has_recursion", "two_state_side"]
 
 DEEPEST = 36.0
-"""Largest c on a curve: beyond, a chance of erasure is below `GRAIN`."""
+"""Largest c on a curve: beyond, a probability of erasure is below `GRAIN`."""
 
 LEAST_STEP = 1e-15
-"""Least chance of a step or a first record for which the recursion keeps its digits (lower side):
-below, 1 less the chance of the other value is rounding."""
+"""Least probability of a step or a first record for which the recursion keeps its digits (lower
+side): below, 1 less the probability of the other value is rounding."""
 
 FINE, COARSE = 140, 40
 """Points of a curve where c is moderate, and beyond."""
@@ -59,11 +59,11 @@ to there (J, points), c (J, points)."""
 
 
 @dataclass(frozen=True)
-class Flank:
+class TwoStateSide:
     """One side of a target, distance 1 first, with renamed values.
 
     ``kernels`` and ``reached`` (m, 2, 2) are steps outwards and their products. ``early`` (m) is
-    the state that is shown at times and ``weights`` its chance. ``first`` (m) is the loss of
+    the state that is shown at times and ``weights`` its probability. ``first`` (m) is the loss of
     showing it at each distance, ``other`` (m) that of showing everything from there on while all
     nearer records are erased, and ``behind`` the part of it that a known record further out adds.
     ``period`` counts after how many records the steps repeat, 0 for never. ``met`` asks for the
@@ -87,7 +87,7 @@ class Flank:
         """The number of records."""
         return len(self.early)
 
-    def turned(self, against: Against) -> "Flank":
+    def turned(self, against: Against) -> "TwoStateSide":
         """Return the side with the names of the values exchanged."""
         swapped = replace(
             self,
@@ -187,15 +187,15 @@ def _inwards(step: Array, budget: Array) -> Array:
     return np.asarray(np.log((step[1, 0] * fade + step[1, 1]) / (step[0, 0] * fade + step[0, 1])))
 
 
-def _with_losses(flank: Flank, against: Against) -> Flank:
-    reached = flank.reached
+def _with_losses(side: TwoStateSide, against: Against) -> TwoStateSide:
+    reached = side.reached
     up = np.log(reached[:, 0, 0] / reached[:, 1, 0])
     down = np.log(reached[:, 1, 1] / reached[:, 0, 1])
-    first, other, behind = up.copy(), down.copy(), np.zeros(flank.room)
-    if against != "ignorant" and flank.room:
+    first, other, behind = up.copy(), down.copy(), np.zeros(side.room)
+    if against != "ignorant" and side.room:
         behind[:-1] = up[1:]
         first[:-1] += down[1:]
-    return replace(flank, first=first, other=other + behind, behind=behind)
+    return replace(side, first=first, other=other + behind, behind=behind)
 
 
 def has_recursion(chain: MarkovChain) -> bool:
@@ -208,14 +208,14 @@ def has_recursion(chain: MarkovChain) -> bool:
     return chain.size == 2 and least >= LEAST_STEP
 
 
-def build_flank(
+def two_state_side(
     chain: MarkovChain, target: int, length: int, right: bool, against: Against, met: bool = False
-) -> Flank:
+) -> TwoStateSide:
     """Return one side of a target; refuse chains in which some step is all but impossible."""
     if not has_recursion(chain):
         raise MethodRefused(
             "the recursion for the best erasures needs two states and a chain in which every "
-            f"step and first record has a chance of at least {LEAST_STEP:g}"
+            f"step and first record has a probability of at least {LEAST_STEP:g}"
         )
     room = length - 1 - target if right else target
     laws = chain.marginals(length)
@@ -233,7 +233,7 @@ def build_flank(
         reached[distance] = product
     steady = chain.homogeneous and isinstance(chain.start, str)
     none = np.empty(0)
-    flank = Flank(
+    side = TwoStateSide(
         kernels=kernels,
         reached=reached,
         early=early.astype(np.int64),
@@ -242,7 +242,7 @@ def build_flank(
         period=(1 if positive.all() else 2) if steady else 0,
         met=met,
     )  # fmt: skip
-    return _with_losses(flank, against)
+    return _with_losses(side, against)
 
 
 def _steps(chain: MarkovChain, laws: Array, records: Ints, right: bool) -> Array:

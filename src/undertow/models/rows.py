@@ -1,0 +1,108 @@
+"""Rows of probabilities, names of states, components: what several models check alike."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from undertow.base_query import State
+from undertow.errors import DisclosureWarning, InvalidModel
+from undertow.numerics import ROUNDOFF, ROW_SUM, Array, freeze
+
+__all__ = ["connected", "probability_rows", "state_names", "warn_fitted"]
+
+
+def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
+    """Return a table whose last axis holds probabilities, each row rescaled to sum to one.
+
+    Rows that sum to 1 up to rounding are left alone: so a model written to a file and read again
+    is the same model, to the last bit. ``what`` names the table in refusals; with ``stacked`` the
+    first axis is the step of a chain.
+
+    >>> probability_rows([[0.5, 0.5], [0.25, 0.75]], "transition")
+    array([[0.5 , 0.5 ],
+           [0.25, 0.75]])
+    """
+    table = freeze(values)
+    bad = np.argwhere(~((table >= 0) & (table <= 1 + ROW_SUM)))
+    if bad.size:
+        place = tuple(bad[0].tolist())
+        raise InvalidModel(
+            f"entry {place} of {what} is {table[place]}; probabilities lie in [0, 1]"
+        )
+    sums = table.sum(axis=-1, keepdims=True)  # (..., 1)
+    off = np.argwhere(np.abs(sums - 1) > ROW_SUM)
+    if off.size:
+        place = tuple(off[0, :-1].tolist())
+        row: object = place[0] if len(place) == 1 else place
+        row = f"{place[1]} of step {place[0]}" if stacked else row
+        raise InvalidModel(
+            f"{f'row {row} of ' if place else ''}{what} sums to {sums[place][0]:.15g}; "
+            f"{'rows' if place else 'it'} must sum to 1 within {ROW_SUM:g}; renormalise"
+        )
+    exact = np.abs(sums - 1) <= 2 * table.shape[-1] * ROUNDOFF
+    return freeze(np.where(exact, table, table / sums))
+
+
+def state_names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:
+    """Return the names of ``size`` states, by default 0 .. size - 1.
+
+    >>> state_names(("inactive", "active"), 2)
+    ('inactive', 'active')
+    """
+    if states is None:
+        return tuple(range(size))
+    if isinstance(states, str | set | frozenset | dict):
+        raise InvalidModel(
+            "states must be a list of names in the order of the rows, found "
+            f"{'one string' if type(states) is str else type(states).__name__}"
+        )
+    try:
+        names = tuple(states)
+    except TypeError as error:
+        raise InvalidModel(
+            f"states must be a list of names, found {type(states).__name__}"
+        ) from error
+    if len(names) != size:
+        raise InvalidModel(f"{size} states need {size} names, found {len(names)}")
+    try:
+        distinct = len(set(names))
+    except TypeError as error:
+        raise InvalidModel("state names must be strings, numbers or other hashables") from error
+    if distinct != size:
+        raise InvalidModel("two states bear the same name; names must differ")
+    return names
+
+
+def connected(count: int, links: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """Return the connected components of ``count`` nodes, in the order of their first nodes.
+
+    >>> connected(4, [(3, 0)])
+    [(0, 3), (1,), (2,)]
+    """
+    leader = list(range(count))
+
+    def find(node: int) -> int:
+        while leader[node] != node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    for one, two in links:
+        leader[find(one)] = find(two)
+    parts: dict[int, list[int]] = {}
+    for node in range(count):
+        parts.setdefault(find(node), []).append(node)
+    return [tuple(part) for part in parts.values()]
+
+
+def warn_fitted(public: bool, stacklevel: int) -> None:
+    """Warn, as if so many calls further up, that a fit discloses, unless its records are public."""
+    if not public:
+        warnings.warn(
+            "a model fitted to private records is itself a disclosure, which no noise protects; "
+            "fit it to public or older records, and say public=True where they are",
+            DisclosureWarning,
+            stacklevel=stacklevel + 1,
+        )
