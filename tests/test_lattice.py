@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import undertow as ut
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.queries import STEPS, Lattice
-from undertow.sampling.apply import lattice_scale
+from undertow.sampling.apply import lattice_amount
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=200)
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(0, 1))
@@ -94,7 +94,7 @@ def test_a_linear_statistic_needs_a_range_to_be_released():
 def test_noise_in_steps_keeps_the_level(query):
     plan = ut.calibrate(query, DAY, limit=1.0)
     steps = query.lattice().steps
-    level = Fraction(steps) / Fraction(lattice_scale(plan.mechanism, 24))
+    level = Fraction(steps) / Fraction(lattice_amount(plan.mechanism, 24))
     assert level <= Fraction(plan.dp_epsilon)
     assert level >= Fraction(plan.dp_epsilon) * (1 - Fraction(1, 10**12))
 

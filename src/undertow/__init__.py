@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from undertow.data.table import Data
     from undertow.estimation import estimate
     from undertow.ledger.book import Ledger
-    from undertow.mechanisms import DiscreteLaplace, Laplace, MetricDP, PureDP
+    from undertow.guarantees import GDP, ZCDP, ApproximateDP, Profile, PureDP, from_opendp
+    from undertow.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MetricDP
     from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
     from undertow.models.gaussian import GaussianClass, MultivariateGaussian
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Adversary": "adversaries",
+    "ApproximateDP": "guarantees",
     "Attack": "auditing.verdicts",
     "Audit": "auditing.auditor",
     "BayesianNetwork": "models.network",
@@ -46,8 +48,11 @@ _HOMES = {
     "Comparison": "planning.comparison",
     "Count": "queries",
     "Data": "data.table",
+    "DiscreteGaussian": "mechanisms",
     "DiscreteLaplace": "mechanisms",
     "FittedChain": "models.fitting",
+    "GDP": "guarantees",
+    "Gaussian": "mechanisms",
     "GaussianClass": "models.gaussian",
     "Groups": "models.groups",
     "Histogram": "queries",
@@ -63,7 +68,8 @@ _HOMES = {
     "MultivariateGaussian": "models.gaussian",
     "Pedigree": "models.pedigree",
     "Plan": "plan",
-    "PureDP": "mechanisms",
+    "Profile": "guarantees",
+    "PureDP": "guarantees",
     "Query": "queries",
     "RandomizedResponse": "channels",
     "Redacted": "queries",
@@ -73,12 +79,14 @@ _HOMES = {
     "Sum": "queries",
     "Witness": "certificate",
     "XorNoise": "channels",
+    "ZCDP": "guarantees",
     "attack": "auditing.attacking",
     "audit": "auditing.auditor",
     "calibrate": "planning.search",
     "compare": "planning.comparison",
     "dp_budget": "planning.budget",
     "estimate": "estimation",
+    "from_opendp": "guarantees",
     "leakage": "bounds.engine",
     "redact": "sanitizing",
     "release": "releasing",
@@ -87,7 +95,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "GDP",
+    "ZCDP",
     "Adversary",
+    "ApproximateDP",
     "Attack",
     "Audit",
     "BayesianNetwork",
@@ -95,8 +106,10 @@ __all__ = [
     "Comparison",
     "Count",
     "Data",
+    "DiscreteGaussian",
     "DiscreteLaplace",
     "FittedChain",
+    "Gaussian",
     "GaussianClass",
     "Groups",
     "Histogram",
@@ -112,6 +125,7 @@ __all__ = [
     "MultivariateGaussian",
     "Pedigree",
     "Plan",
+    "Profile",
     "PureDP",
     "Query",
     "RandomizedResponse",
@@ -129,6 +143,7 @@ __all__ = [
     "compare",
     "dp_budget",
     "estimate",
+    "from_opendp",
     "leakage",
     "redact",
     "release",

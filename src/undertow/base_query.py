@@ -85,6 +85,15 @@ class BaseQuery:
         moved = self.sensitivity(length)
         return moved if self.exact else up(moved)
 
+    def euclidean(self, length: int | None = None) -> float:
+        """Return how far the answer moves in l2 when one record is replaced; never too little.
+
+        >>> from undertow.queries import Count, Histogram
+        >>> Count("active").euclidean(), round(Histogram().euclidean(), 6)
+        (1.0, 1.414214)
+        """
+        return self.sensitivity_upper(length)
+
     def answer(self, total: int, rows: int) -> Fraction:
         """Return what so many steps of the lattice over so many records stand for, exactly."""
         raise NotImplementedError

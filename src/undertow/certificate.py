@@ -10,7 +10,7 @@ from undertow.errors import Contradiction, InvalidInput
 from undertow.numerics import GAP
 from undertow.queries import State
 
-__all__ = ["WIDTHS", "Covers", "Leakage", "Witness", "check_covers", "meet", "worst"]
+__all__ = ["WIDTHS", "Covers", "Leakage", "Witness", "check_covers", "check_order", "meet", "worst"]
 
 Covers = Literal["series", "windows", "any"]
 """The shapes of data that a proof covers, each more than the one before it.
@@ -136,7 +136,8 @@ class Leakage:
     ``upper`` is what a guarantee may claim: it is rounded up throughout. ``inf`` means that
     the leakage diverges, or that nothing finite could be proved (then ``lower`` is finite).
     ``secrets`` says which values of which records it is about, by default all of them, and
-    ``covers`` which shapes of data the proof is good for.
+    ``covers`` which shapes of data the proof is good for. With a ``delta`` above 0 it is the
+    leakage at that delta, and ``curve`` holds further pairs (epsilon, delta) that are proved.
 
     >>> Leakage(1.0, 1.0, "exchange", "any").proves(2.0)
     True
@@ -151,6 +152,8 @@ class Leakage:
     citation: str | None = None
     secrets: Secrets = EVERYTHING
     covers: Covers = "series"
+    delta: float = 0.0
+    curve: tuple[tuple[float, float], ...] = ()
 
     def proves(self, epsilon: float) -> bool:
         """Return whether the leakage is certainly at most ``epsilon``."""
@@ -192,7 +195,37 @@ def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
             *dict.fromkeys(a for leak in found for a in leak.assumptions),
         ),
         covers=min((leak.covers for leak in found), key=WIDTHS.index),
+        curve=_together([leak.curve for leak in found]),
     )  # fmt: skip
+
+
+def _together(
+    curves: Sequence[tuple[tuple[float, float], ...]],
+) -> tuple[tuple[float, float], ...]:
+    """Return pairs that hold on every one of several curves.
+
+    A pair holds wherever another of the curve has no larger epsilon and no larger delta.
+
+    >>> _together([((1.0, 1e-6),), ((2.0, 1e-7), (3.0, 1e-8))])
+    ((2.0, 1e-06),)
+    """
+    if len(curves) == 1:
+        return curves[0]
+    pairs = []
+    for epsilon in sorted({pair[0] for curve in curves for pair in curve}):
+        reached = [[d for e, d in curve if e <= epsilon] for curve in curves]
+        if all(reached):
+            pairs.append((epsilon, max(min(deltas) for deltas in reached)))
+    return tuple(p for i, p in enumerate(pairs) if not i or p[1] < pairs[i - 1][1])
+
+
+def check_order(lower: Leakage, upper: Leakage) -> None:
+    """Refuse two proofs of one quantity of which one must be wrong."""
+    if lower.lower > upper.upper:
+        raise Contradiction(
+            f"{lower.method} proves a leakage of at least {lower.lower}, {upper.method} of at "
+            f"most {upper.upper}; please report the model and the mechanism"
+        )
 
 
 def meet(first: Leakage, second: Leakage) -> Leakage:
@@ -202,10 +235,6 @@ def meet(first: Leakage, second: Leakage) -> Leakage:
     """
     lower = max(first, second, key=lambda leak: leak.lower)
     upper = min(first, second, key=lambda leak: leak.upper)
-    if lower.lower > upper.upper:
-        raise Contradiction(
-            f"{lower.method} proves a leakage of at least {lower.lower}, {upper.method} of at "
-            f"most {upper.upper}; please report the model and the mechanism"
-        )
+    check_order(lower, upper)
     both = replace(first, lower=lower.lower, upper=upper.upper, witness=lower.witness)
     return both if both.closed else replace(upper, lower=lower.lower, witness=lower.witness)

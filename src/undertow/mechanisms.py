@@ -4,102 +4,40 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from undertow.base_query import BaseQuery, Task
 from undertow.channels import LocalMechanism
-from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import check_epsilon, check_positive, up
+from undertow.curves import (
+    ConcentratedCurve,
+    Curve,
+    DiscreteGaussianCurve,
+    GaussianCurve,
+    PointCurve,
+)
+from undertow.errors import InvalidInput
+from undertow.guarantees import Guarantee, PureDP, Unit
+from undertow.numerics import check_positive, up
 from undertow.queries import AnyQuery, Count, Histogram
+from undertow.rounding import above
 
 __all__ = [
+    "NOISES",
+    "Curved",
+    "DiscreteGaussian",
     "DiscreteLaplace",
+    "Gaussian",
     "Laplace",
     "Levelled",
     "Mechanism",
     "MetricDP",
     "Noise",
+    "Normal",
     "PureDP",
+    "Scaled",
     "Unit",
     "noisy",
 ]
-
-Unit = Literal["record", "person"]
-
-_REPLACED_RECORD = {
-    "SymmetricDistance": 2,
-    "InsertDeleteDistance": 2,
-    "ChangeOneDistance": 1,
-    "HammingDistance": 1,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PureDP:
-    """Any epsilon-differentially private algorithm, whoever wrote it.
-
-    Pr[s | x] <= e^epsilon Pr[s | x'] for every output s whenever x' replaces one record of x
-    (``unit="record"``) or all records of one person (``unit="person"``). A guarantee for
-    adding or removing a record enters with twice its epsilon.
-
-    >>> PureDP(.5)
-    PureDP(epsilon=0.5, unit='record')
-    """
-
-    kind: ClassVar[str] = "dp"
-
-    epsilon: float
-    unit: Unit = "record"
-
-    def __post_init__(self) -> None:
-        """Check the level and the unit."""
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        if self.unit not in ("record", "person"):
-            raise InvalidInput(f"unit must be 'record' or 'person', found {self.unit!r}")
-
-    def level_upper(self, length: int | None = None) -> float:
-        """Return epsilon."""
-        return self.epsilon
-
-    @classmethod
-    def from_opendp(cls, measurement: Any, unit: Unit = "record") -> "PureDP":
-        """Return the level of an OpenDP measurement for one replaced record.
-
-        A replaced record is distance 2 under the symmetric and insert-delete distances, 1 under
-        change-one and Hamming. For ``unit="person"`` map the person's largest contribution
-        yourself and pass ``PureDP(measurement.map(d_in), unit="person")``.
-
-        >>> import opendp.prelude as dp
-        >>> dp.enable_features("contrib")
-        >>> space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
-        >>> noisy_count = dp.t.make_count(*space) >> dp.m.then_laplace(scale=4.0)
-        >>> PureDP.from_opendp(noisy_count)
-        PureDP(epsilon=0.5, unit='record')
-        """
-        try:
-            metric, measure = str(measurement.input_metric), str(measurement.output_measure)
-            privacy_map = measurement.map
-        except AttributeError as error:
-            raise InvalidInput(
-                f"an OpenDP Measurement is required, found {type(measurement).__name__}"
-            ) from error
-        if unit != "record":
-            raise NotSupported(
-                "how many records a person contributes is not part of an OpenDP measurement; "
-                "pass PureDP(measurement.map(d_in), unit='person') with the d_in of one person"
-            )
-        if measure != "MaxDivergence":
-            raise NotSupported(
-                f"the measurement promises {measure}, which is not pure differential privacy "
-                "and has no exchange rate; use a measurement with MaxDivergence "
-                "(Laplace or geometric noise)"
-            )
-        distance = _REPLACED_RECORD.get(metric.partition("(")[0])
-        if distance is None:
-            raise NotSupported(
-                f"its input metric {metric} does not say what a replaced record is; chain the "
-                "query before the noise so that the input metric is a distance between data "
-                "sets, or pass PureDP(measurement.map(sensitivity))"
-            )
-        return cls(float(privacy_map(distance)), unit="record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,27 +83,59 @@ class _Noisy:
     words: ClassVar[str]
     """Its name for people."""
 
+    measure: ClassVar[Literal["scale", "sigma"]] = "scale"
+    """The field that says how much noise there is."""
+
     task: ClassVar[Task] = "answer"
     whole: ClassVar[bool] = False
-    """Whether the noise is a whole number."""
+    """Whether the noise is a whole number by its law."""
 
     query: AnyQuery
-    scale: float
 
     def __post_init__(self) -> None:
-        """Check the query and the scale."""
+        """Check the query and the amount of noise."""
         found: object = self.query
         if not isinstance(found, BaseQuery) or found.task != "answer":
             raise InvalidInput(
                 "the first argument must be a query such as Count('active'), found "
                 f"{type(found).__name__}"
             )
-        object.__setattr__(self, "scale", check_positive(self.scale, "noise scale"))
+        if self.whole and not found.integral:
+            raise InvalidInput(
+                f"discrete noise needs an integer answer; {type(found).__name__} is real, "
+                f"use {type(self).__name__.removeprefix('Discrete')}, or a Count or Histogram"
+            )
+        object.__setattr__(self, self.measure, check_positive(self.amount, f"noise {self.measure}"))
 
     @property
     def length(self) -> None:
         """None: noise is for series of any length."""
         return
+
+    @property
+    def amount(self) -> float:
+        """How much noise there is: its scale, or its sigma."""
+        found: float = getattr(self, self.measure)
+        return found
+
+    def said(self) -> str:
+        """Return the noise for people, its amount rounded up.
+
+        >>> Gaussian(Count("active"), sigma=16.5).said()
+        'Gaussian, sigma 16.5'
+        """
+        return f"{self.words}, {self.measure} {above(self.amount)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        return {"query": self.query.to_dict(), "noise": self.kind, self.measure: self.amount}
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled(_Noisy):
+    """Noise of a scale: it has a pure DP level."""
+
+    scale: float
 
     def dp_epsilon(self, length: int | None = None) -> float:
         """Return sensitivity / scale, the level against an attacker who knows all other records."""
@@ -175,13 +145,38 @@ class _Noisy:
         """Return the DP level, rounded up."""
         return up(self.dp_epsilon(length))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries of a plan file that describe it."""
-        return {"query": self.query.to_dict(), "noise": self.kind, "scale": self.scale}
+    def curve(self, length: int | None = None) -> Curve:
+        """Return the curve that is 0 from the DP level on."""
+        return PointCurve(((self.level_upper(length), 0.0),))
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace(_Noisy):
+class _Normal(_Noisy):
+    """Noise of a standard deviation: no pure DP level, but a curve."""
+
+    measure: ClassVar[Literal["scale", "sigma"]] = "sigma"
+
+    sigma: float
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return inf: far answers tell two values apart, however rarely they are given."""
+        return math.inf
+
+    def level_upper(self, length: int | None = None) -> float:
+        """Return inf."""
+        return math.inf
+
+    def mu_upper(self, length: int | None = None) -> float:
+        """Return how many standard deviations one replaced record moves the answer, rounded up."""
+        return up(self.query.euclidean(length) / self.sigma, 8)
+
+    def rho_upper(self, length: int | None = None) -> float:
+        """Return the zCDP parameter mu^2 / 2, rounded up."""
+        return up(self.mu_upper(length) ** 2 / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(_Scaled):
     """A query plus Laplace noise of the given scale, independent per output.
 
     The density is exp(-|z| / scale) / (2 scale); the algorithm is (sensitivity / scale)-DP.
@@ -211,7 +206,7 @@ class Laplace(_Noisy):
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplace(_Noisy):
+class DiscreteLaplace(_Scaled):
     """An integer query plus discrete Laplace noise: Pr[Z = z] proportional to exp(-|z| / scale).
 
     It leaks what `Laplace` of the same scale leaks and errs less [ghosh2009].
@@ -223,18 +218,6 @@ class DiscreteLaplace(_Noisy):
     kind: ClassVar[str] = "discrete-laplace"
     words: ClassVar[str] = "discrete Laplace"
     whole: ClassVar[bool] = True
-
-    query: Count | Histogram
-
-    def __post_init__(self) -> None:
-        """Check the query and the scale."""
-        found: object = self.query
-        if isinstance(found, BaseQuery) and found.task == "answer" and not found.integral:
-            raise InvalidInput(
-                f"discrete noise needs an integer answer; {type(found).__name__} is real, "
-                "use Laplace, or a Count or Histogram"
-            )
-        _Noisy.__post_init__(self)
 
     def expected_error(self) -> float:
         """Return E|Z| = 1 / sinh(1 / scale).
@@ -264,19 +247,127 @@ class DiscreteLaplace(_Noisy):
         return float(alpha)
 
 
-Noise = Laplace | DiscreteLaplace
+@dataclass(frozen=True, slots=True)
+class Gaussian(_Normal):
+    """A query plus Gaussian noise of standard deviation ``sigma``, independent per output.
+
+    It is (euclidean sensitivity / sigma)-GDP. A whole-number answer is rounded after the noise,
+    which reveals no more: the noise is then a normal variable rounded to a whole number.
+
+    >>> Gaussian(Count("active"), sigma=4.0).curve()
+    GaussianCurve(mu=0.25...)
+    """
+
+    kind: ClassVar[str] = "gaussian"
+    words: ClassVar[str] = "Gaussian"
+
+    def curve(self, length: int | None = None) -> Curve:
+        """Return the curve of mu-GDP."""
+        return GaussianCurve(self.mu_upper(length))
+
+    def expected_error(self) -> float:
+        """Return E|Z| = sigma sqrt(2 / pi), of rounded noise 2 sum over k of Pr[Z > k + 1/2].
+
+        >>> round(Gaussian(Count("active"), sigma=4.0).expected_error(), 4)
+        3.1811
+        """
+        from scipy.special import ndtr
+
+        if not self.query.integral or self.sigma > _FINE:
+            return self.sigma * math.sqrt(2 / math.pi)
+        halves = np.arange(int(40 * self.sigma) + 40) + 0.5
+        return 2 * float(ndtr(-halves / self.sigma).sum())
+
+    def variance(self) -> float:
+        """Return sigma^2; rounding to whole numbers adds a twelfth."""
+        return self.sigma**2 + (1 / 12 if self.query.integral else 0.0)
+
+    def quantile(self, beta: float) -> float:
+        """Return the least alpha with Pr[|Z| > alpha] <= beta, a whole number where Z is one."""
+        from scipy.special import ndtri
+
+        alpha = -self.sigma * float(ndtri(beta / 2))
+        return float(max(0, math.ceil(alpha - 0.5))) if self.query.integral else alpha
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian(_Normal):
+    """An integer query plus discrete Gaussian noise: Pr[Z = z] ~ exp(-z^2 / (2 sigma^2)).
+
+    It is not (1 / sigma)-GDP: a count has a curve of its own, a histogram that of its zCDP
+    parameter 1 / sigma^2 [canonne2020].
+
+    >>> DiscreteGaussian(Count("active"), sigma=4.0).curve()
+    DiscreteGaussianCurve(sigma=4.0, step=1)
+    """
+
+    kind: ClassVar[str] = "discrete-gaussian"
+    words: ClassVar[str] = "discrete Gaussian"
+    whole: ClassVar[bool] = True
+
+    def curve(self, length: int | None = None) -> Curve:
+        """Return the exact curve of a count, that of zCDP for a histogram."""
+        if self.query.per_state:
+            return ConcentratedCurve(self.rho_upper(length))
+        return DiscreteGaussianCurve(self.sigma, 1)
+
+    def _law(self) -> tuple[Any, Any]:
+        """Return whole numbers from 0 and their probabilities, on one side."""
+        z = np.arange(int(40 * min(self.sigma, _FINE)) + 40, dtype=np.float64)
+        mass = np.exp(-(z**2) / (2 * self.sigma**2))
+        return z, mass / (2 * mass.sum() - 1)
+
+    def expected_error(self) -> float:
+        """Return E|Z|, by its table."""
+        z, law = self._law()
+        return 2 * float((z * law).sum()) if self.sigma <= _FINE else self.sigma * math.sqrt(2 / math.pi)
+
+    def variance(self) -> float:
+        """Return E[Z^2], by its table; a little below sigma^2."""
+        z, law = self._law()
+        return 2 * float((z**2 * law).sum()) if self.sigma <= _FINE else self.sigma**2
+
+    def quantile(self, beta: float) -> float:
+        """Return the least whole alpha with Pr[|Z| > alpha] <= beta."""
+        from scipy.special import ndtri
+
+        if self.sigma > _FINE:
+            return float(math.ceil(-self.sigma * float(ndtri(beta / 2))))
+        z, law = self._law()
+        beyond = 2 * (law[::-1].cumsum()[::-1] - law)  # Pr[|Z| > z]
+        return float(z[int((beyond <= beta).argmax())])
+
+
+_FINE = 1e5
+"""Standard deviations up to which whole numbers are summed one by one; beyond, they are dense."""
+
+Scaled = Laplace | DiscreteLaplace
+"""Noise with a pure DP level."""
+
+Normal = Gaussian | DiscreteGaussian
+"""Noise without one."""
+
+Noise = Scaled | Normal
 """A query with noise: what a curator releases."""
 
-Levelled = PureDP | Noise
+Levelled = PureDP | Scaled
 """What a curator does, with a DP level of its own."""
 
-Mechanism = Levelled | MetricDP | LocalMechanism
+Curved = PureDP | Guarantee | Noise
+"""What a curator does, with a curve of its own."""
+
+Mechanism = Curved | MetricDP | LocalMechanism
+
+NOISES: dict[str, type[Noise]] = {
+    noise.kind: noise for noise in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian)
+}
+"""All kinds of noise, by their names in files."""
 
 
-def noisy(query: AnyQuery, scale: float) -> Noise:
-    """Return a query with noise of its own kind: discrete for whole numbers.
+def noisy(query: AnyQuery, scale: float) -> Scaled:
+    """Return a query with Laplace noise of its own kind: discrete for whole numbers.
 
     >>> noisy(Count("active"), 4.0).words
     'discrete Laplace'
     """
-    return (DiscreteLaplace if query.integral else Laplace)(query, scale)  # type: ignore[arg-type]
+    return (DiscreteLaplace if query.integral else Laplace)(query, scale)

@@ -14,7 +14,7 @@ import numpy as np
 
 from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import Array, Keyed, check_count, check_positive, freeze
+from undertow.numerics import Array, Keyed, check_count, check_positive, freeze, up
 
 __all__ = [
     "STEPS",
@@ -141,6 +141,10 @@ class Histogram(BaseQuery):
     def sensitivity(self, length: int | None = None) -> float:
         """Return 2: one bin loses a record and another gains it."""
         return 2.0
+
+    def euclidean(self, length: int | None = None) -> float:
+        """Return the square root of 2, rounded up: two bins move by one each."""
+        return up(math.sqrt(2.0))
 
     def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> list[int]:
         """Return one count per state, in the model's order."""

@@ -21,7 +21,7 @@ from undertow.planning.coverage import covering
 from undertow.queries import AnyQuery, Count, Histogram, Mean, Query, State
 from undertow.reporting.brief import brief
 from undertow.reporting.report import Report
-from undertow.sampling.apply import lattice_scale, randomise
+from undertow.sampling.apply import lattice_amount, randomise
 from undertow.sampling.bits import Insecure, Randomness, Secure
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def prepare(
         raise NotSupported(_UNDECLARED)
     if isinstance(query, Histogram) and not plan.states:
         raise NotSupported("a histogram needs a model that names the states, e.g. a MarkovChain")
-    lattice_scale(plan.noise, plan.length)  # refuses what has no lattice
+    lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
     table: Any = data if hasattr(data, "answers") else _listed(data)
     shape = table.shape()
     if not shape.rows:

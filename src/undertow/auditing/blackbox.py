@@ -16,7 +16,7 @@ from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Lattice, State
-from undertow.sampling.apply import lattice_scale, randomise
+from undertow.sampling.apply import lattice_amount, randomise
 from undertow.sampling.bits import Insecure, Randomness, Secure
 from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.streams import draws
@@ -99,7 +99,7 @@ def _erasures(
 def _answers(
     plan: "Plan[Any]", states: tuple[State, ...], randomness: Callable[[], Randomness]
 ) -> BlackBox:
-    lattice_scale(plan.noise, plan.length)  # refuses what has no lattice
+    lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
     exact, told = _exact(plan.noise.query, states)
 
     def run(series: Batch) -> Batch:

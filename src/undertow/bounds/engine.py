@@ -7,8 +7,10 @@ from undertow.adversaries import Against, check_against, check_records
 from undertow.bounds.series.mechanisms import level_of
 from undertow.certificate import Covers, Leakage, check_covers, worst
 from undertow.channels import LocalMechanism
+from undertow.curves import check_delta
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Mechanism, Noise, PureDP
+from undertow.guarantees import Guarantee
+from undertow.mechanisms import Mechanism, Noise, Normal, PureDP
 from undertow.models.base import Model
 from undertow.models.registry import prover
 from undertow.models.sets import ModelSet
@@ -28,23 +30,31 @@ def leakage(
     model: Model,
     against: Against = "any",
     *,
+    delta: float = 0.0,
     effort: int = EFFORT,
     covers: Covers = "series",
 ) -> Leakage:
     """Return what a mechanism reveals about one record, as a certified interval.
 
     The supremum, over target records, pairs of their values, what the adversary may know, and
-    outputs s, of ln Pr[s | value, known] / Pr[s | other value, known].
+    outputs s, of ln Pr[s | value, known] / Pr[s | other value, known]. With a ``delta`` the least
+    epsilon with Pr[S | value, known] <= e^epsilon Pr[S | other value, known] + delta for all of
+    these and every set S of outputs: odds move by more than 2 e^epsilon with probability at most
+    2 delta.
 
     Parameters
     ----------
     mechanism
-        `PureDP` (all epsilon-DP algorithms at once), `MetricDP`, `Laplace` or `DiscreteLaplace`;
-        for series `RandomizedResponse`, `XorNoise` or `Redaction` (about its protected records).
+        `PureDP` (all epsilon-DP algorithms at once), `ApproximateDP`, `ZCDP`, `GDP`, `Profile`
+        and `MetricDP` likewise, `Laplace`, `DiscreteLaplace`, `Gaussian` or `DiscreteGaussian`; for
+        series `RandomizedResponse`, `XorNoise` or `Redaction` (about its protected records).
     model
         How the records depend on each other.
     against
         ``"any"`` (default), ``"ignorant"``, ``"informed"`` or an `Adversary`.
+    delta
+        0 (default) for pure leakage; guarantees that are not pure, and Gaussian noise, need more.
+        ``curve`` of the result holds further pairs.
     effort
         For flipped series with many states, whose interval may stay open: more narrows it.
     covers
@@ -52,11 +62,13 @@ def leakage(
         whole series), ``"windows"`` (on any window of each series too, whatever is known outside
         it) or ``"any"`` (windows, gaps, groups within a series: any algorithm of this DP level).
 
-    >>> from undertow import MarkovChain, PureDP, leakage
+    >>> from undertow import ApproximateDP, MarkovChain, PureDP, leakage
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
     >>> leak = leakage(PureDP(1.0), chain)
     >>> round(leak.upper, 4), leak.witness.words()  # doctest: +ELLIPSIS
     (3.4749, "target record ...")
+    >>> round(leakage(ApproximateDP(1.0, 1e-6), chain, delta=2e-5).upper, 4)
+    3.4749
     """
     against = check_against(against)
     check_covers(covers)
@@ -70,11 +82,22 @@ def leakage(
             "the second argument must be a model such as MarkovChain(...) or Groups(4), found "
             f"{type(model).__name__}"
         )
+    delta = check_delta(delta)
+    more: Any = {"delta": delta, "effort": effort, "covers": covers}
     if isinstance(model, ModelSet):
-        more: Any = {"effort": effort, "covers": covers}
         found = [leakage(mechanism, member, against, **more) for member in model.models]
         return worst(found, model.note)
     check_records(against, model.length)
+    if delta or isinstance(mechanism, Guarantee | Normal):
+        if isinstance(mechanism, Noise):
+            check_fit(mechanism.query, model)
+        from undertow.bounds.approximate.leakages import at_delta
+
+        more["delta"] = 0.0
+        return at_delta(
+            mechanism, model, against, delta, covers,
+            lambda other: leakage(other, model, against, **more),
+        )  # fmt: skip
     proved = _proved(mechanism, model, against, effort, covers)
     everywhere = not isinstance(mechanism, Noise) and mechanism.kind != "redaction"
     if model.family in ("chain", "groups"):

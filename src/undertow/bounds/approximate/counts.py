@@ -21,7 +21,7 @@ from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, log_ratio, pad_log, up
 
-__all__ = ["CountWindows", "Side", "choose_reach", "count_windows", "fading"]
+__all__ = ["CountWindows", "CountSide", "choose_reach", "count_windows", "fading"]
 
 _LARGEST = 6e6
 """Entries of the table of all windows that are looked at (a cost limit)."""
@@ -32,7 +32,7 @@ that this is not what a plan pays."""
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CountSide:
     """The options of one side: the law of its count for each value of the target.
 
     ``laws`` (options, k, counts), ``prior`` (options, k) the probability of what is known given the
@@ -57,7 +57,7 @@ class CountWindows:
     """
 
     chain: MarkovChain
-    sides: tuple[Side, Side]
+    sides: tuple[CountSide, CountSide]
     laws: Array
     others: Array
     pair: Ints
@@ -65,22 +65,39 @@ class CountWindows:
     edge: Bools
     eta: float
 
-    def delta(self, sigma: float, epsilon: float, among: Ints | None = None) -> Divergences:
+    def delta(
+        self, sigma: float, epsilon: float, among: Ints | None = None, decide: float | None = None
+    ) -> Divergences:
         """Return the ends of the largest divergence at a level, over all windows or some.
 
-        Longer sides are paid for: the upper end is that at epsilon - eta.
+        Longer sides are paid for: the upper end is that at epsilon - eta. With ``decide`` the ends
+        need not meet, only leave that number outside.
         """
         rows = np.arange(len(self.laws)) if among is None else among
         laws, others = self.laws[rows], self.others[rows]
         # who knows the record at the reach stands for all longer sides, at a level lower by eta
         levels = np.where(self.edge[rows], epsilon - self.eta, epsilon)
         factor = np.exp(levels)[:, None]
-        found = divergences(laws - factor * others, laws + factor * others, sigma)
+        found = divergences(laws - factor * others, laws + factor * others, sigma, decide)
         lower, at = found.lower, int(rows[found.where])
         if self.edge[at]:
             law, other = self.laws[[at]], math.exp(epsilon) * self.others[[at]]
-            lower = divergences(law - other, law + other, sigma).lower
-        return Divergences(lower, up(found.upper), at, rows[found.near])
+            lower = divergences(law - other, law + other, sigma, decide).lower
+        return Divergences(lower, up(found.upper), at, rows[found.leaders])
+
+    def threshold(self, window: int, sigma: float, epsilon: float) -> float:
+        """Return the answer from which on (or up to which) the attack says yes, to nearest.
+
+        Where the density ratio crosses e^epsilon, on the side of the larger gain.
+        """
+        law, other = self.laws[window], math.exp(epsilon) * self.others[window]
+        places = np.arange(len(law))
+        y = np.linspace(-10 * sigma, len(law) + 10 * sigma, 20_001)
+        gain = np.exp(-((y[:, None] - places) ** 2) / (2 * sigma**2)) @ (law - other)  # (y,)
+        above_ = np.cumsum(gain[::-1])[::-1]  # what an attack "at least y" gains, up to a factor
+        below_ = np.cumsum(gain)
+        best = above_ if above_.max() >= below_.max() else below_
+        return float(y[int(best.argmax())])
 
     def witness(self, window: int, output: float) -> Witness:
         """Return the attack on a window: wait for a count beyond ``output``."""
@@ -177,7 +194,7 @@ def count_windows(chain: MarkovChain, counted: Bools, reach: int) -> CountWindow
     )  # fmt: skip
 
 
-def _fits(chain: MarkovChain, left: Side, right: Side, options: Ints) -> Bools:
+def _fits(chain: MarkovChain, left: CountSide, right: CountSide, options: Ints) -> Bools:
     """Return which pairs of options a series of the chain's length has room for."""
     if chain.length is None:
         return np.ones(len(options), dtype=bool)
@@ -186,7 +203,7 @@ def _fits(chain: MarkovChain, left: Side, right: Side, options: Ints) -> Bools:
     return np.asarray(np.where(open_, needed == chain.length, needed <= chain.length))
 
 
-def _side(kernel: Array, counted: Bools, reach: int) -> Side:
+def _side(kernel: Array, counted: Bools, reach: int) -> CountSide:
     """Return the options of one side: open after 0, 1, .. records, or known at 1, 2, ..
 
     The joint table T_t[x, v, j] of the state at distance t and the count of records 1 .. t.
@@ -212,10 +229,10 @@ def _side(kernel: Array, counted: Bools, reach: int) -> Side:
             span.append(step)
             value.append(v)
     values = np.array(value)
-    return Side(np.stack(laws), np.stack(prior), np.array(span), values >= 0, values)
+    return CountSide(np.stack(laws), np.stack(prior), np.array(span), values >= 0, values)
 
 
-def _window_laws(left: Side, right: Side, options: Ints, x: int, own: bool) -> Array:
+def _window_laws(left: CountSide, right: CountSide, options: Ints, x: int, own: bool) -> Array:
     """Return the law of the count in each window, (windows, counts), the target included."""
     one, two = left.laws[:, x], right.laws[:, x]  # (options, counts)
     width = one.shape[1] + two.shape[1]

@@ -29,8 +29,14 @@ _COARSE = 8.0
 _CUT = 16
 """Pieces into which a cell is cut that matters."""
 
+_TIGHT = 1e-10
+"""Relative width at which the ends have met (both sides)."""
+
 _ROUNDS = 8
 """How often cells are cut, at most: what is open then stays in the upper end."""
+
+_LEADERS = 48
+"""Windows that are remembered as the closest to the worst."""
 
 _BLOCK = 2**22
 """Entries of the largest table of one block of windows (memory)."""
@@ -40,13 +46,13 @@ _BLOCK = 2**22
 class Divergences:
     """The largest divergence of several windows: certified ends, and which window attains it.
 
-    ``lower`` is attained in window ``where``. ``near`` are the windows that could be the largest.
+    ``lower`` is attained in window ``where``; ``leaders`` are the windows closest to it, and it.
     """
 
     lower: float
     upper: float
     where: int
-    near: Ints
+    leaders: Ints
 
 
 def widest(sigma: float, counts: int) -> int:
@@ -55,13 +61,13 @@ def widest(sigma: float, counts: int) -> int:
 
 
 def divergences(
-    weights: Array, sizes: Array, sigma: float, tight: float = 1e-10
+    weights: Array, sizes: Array, sigma: float, decide: float | None = None
 ) -> Divergences:
     """Return the largest divergence over windows.
 
     ``weights`` (windows, counts) holds d = p - e^eps q of each, ``sizes`` p + e^eps q, to which
-    rounding is relative. Ends meet to a relative ``tight``, as far as the rounds allow; both pay
-    for rounding.
+    rounding is relative. Ends meet to a relative `_TIGHT`, as far as the rounds allow, or leave
+    ``decide`` outside, if that is all that is wanted; both pay for rounding.
 
     >>> one = np.array([[-np.e, 1.0]])  # the count moves by one: mu = 1 / sigma at epsilon = 1
     >>> found = divergences(one, abs(one), 4.22467889)
@@ -84,10 +90,13 @@ def divergences(
         best = float((low[alive] - slack[alive]).max())
         keep = high[alive] + slack[alive] >= best
         alive, lower, upper = alive[keep], parts.lower[keep], parts.upper[keep]
-        if float((high[alive] - low[alive]).max()) <= tight * max(best, 0.0):
+        if float((high[alive] - low[alive]).max()) <= _TIGHT * max(best, 0.0):
+            break
+        top = float((high[alive] + slack[alive]).max())
+        if decide is not None and not best <= decide < top:
             break
         # cells whose open part matters for some window that is still in the running
-        share = 0.1 * tight * max(best, 1e-300) / len(starts)
+        share = 0.1 * _TIGHT * max(best, 1e-300) / len(starts)
         matters = (upper - lower > share).any(axis=0)
         more = int(matters.sum()) * _CUT
         if not more or turn == _ROUNDS - 1 or more * len(alive) > 16 * _BLOCK:
@@ -101,7 +110,8 @@ def divergences(
     where = int(alive[int((low[alive] - error).argmax())])
     lower_end = float((low[alive] - error).max())
     upper_end = float((high[alive] + error).max())
-    return Divergences(max(0.0, lower_end), max(0.0, upper_end), where, alive)
+    leaders = np.union1d(alive, np.argsort(-low, kind="stable")[:_LEADERS])
+    return Divergences(max(0.0, lower_end), max(0.0, upper_end), where, leaders)
 
 
 def _rounding(counts: int, cells: int) -> float:
