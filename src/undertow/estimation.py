@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.channels import LocalMechanism, Redaction, XorNoise
 from undertow.data.codes import Coded, Rule, coded
 from undertow.debiasing import (
     Kinds,
@@ -86,7 +86,7 @@ def estimate(
     count, by inverse probability; the estimate is about these, and its ``note`` says how many are
     not in it. Linear in the records.
 
-    >>> from undertow import Count, MarkovChain
+    >>> from undertow import Count, MarkovChain, RandomizedResponse
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
     >>> level = Leakage(2.2, 2.2, "exact", "any")
@@ -126,7 +126,7 @@ def estimate_transitions(
     is rare, and are all of [0, 1] where it may not occur (the value is then nan if no share can
     be given). Linear in the records.
 
-    >>> from undertow import MarkovChain
+    >>> from undertow import MarkovChain, RandomizedResponse
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
     >>> level = Leakage(2.2, 2.2, "exact", "any")
@@ -214,18 +214,10 @@ def _kinds(plan: "Plan[Any]", read: Coded) -> Kinds:
         table = read.codes.reshape(-1, mechanism.length)[:, places]
         seen = np.stack([(table == output).sum(axis=0) for output in range(outputs)], axis=1)
     else:
-        channel = _channel(mechanism)
-        channels = channel[None]
-        seen = np.bincount(read.codes, minlength=channel.shape[1])[None]
+        channels = mechanism.matrix[None]
+        seen = np.bincount(read.codes, minlength=channels.shape[2])[None]
     weights = np.stack([undo(channel) for channel in channels])
     return Kinds(channels, weights, seen.astype(float))
-
-
-def _channel(mechanism: RandomizedResponse | XorNoise) -> npt.NDArray[np.float64]:
-    if isinstance(mechanism, RandomizedResponse):
-        return np.asarray(mechanism.matrix)
-    rate = mechanism.flip_rate
-    return np.array([[1 - rate, rate], [rate, 1 - rate]])
 
 
 def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:

@@ -15,7 +15,7 @@ from undertow.channels import LocalMechanism
 from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
 from undertow.mechanisms import Noise, Unit
-from undertow.methods import is_certified
+from undertow.methods import METHODS, is_certified
 from undertow.models.described import fields, number, text
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon
@@ -276,7 +276,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     local = "channel" in body
     own = ("channel", "measures") if local else ("query", "noise", "scale")
     fields(body, "a plan", (*_ALWAYS, *own), ("signature",))
-    mechanism, methods = mechanism_from_dict(body)
+    mechanism = mechanism_from_dict(body)
     if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
         raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
     plan: Plan[Any] = Plan(
@@ -288,7 +288,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         unit=body["unit"],
         measures=measures_from_dict(body["measures"]) if local else (),
     )
-    method = methods.get(plan.method)
+    method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):
         raise InvalidPlan("no method of that name makes such plans")
     if method.certified and not plan.leakage.proves(plan.limit):

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -213,23 +214,20 @@ class _CuttingPlanes:
         from scipy.optimize import linprog
 
         size = len(channel)
-        gradients = self._gradients(channel)
         rows, limits = [], []
         for cut in self.cuts:
             loss, slope = cut.evaluate(channel)
             rows.append(np.append(slope.ravel(), 0.0))
             limits.append(self.limit - loss)
-        for gradient, now in gradients:
+        for gradient, now in self._gradients(channel):
             rows.append(np.append(gradient.ravel(), -1.0))
             limits.append(-now)
         if self.aim.weights is not None:
-            for x in range(size):
-                for z in range(size):
-                    if z != x:
-                        row = np.zeros((size, size))
-                        row[x, z], row[x, x] = 1.0, -1.0
-                        rows.append(np.append(row.ravel(), 0.0))
-                        limits.append(channel[x, x] - channel[x, z])
+            for x, z in permutations(range(size), 2):  # the truth stays the likeliest output
+                row = np.zeros((size, size))
+                row[x, z], row[x, x] = 1.0, -1.0
+                rows.append(np.append(row.ravel(), 0.0))
+                limits.append(channel[x, x] - channel[x, z])
         even = np.kron(np.eye(size), np.ones(size))
         reach = [(-box * entry, box * entry) for entry in channel.ravel()]
         solve: Any = linprog

@@ -22,7 +22,7 @@ from undertow.planning.methods import solve
 from undertow.planning.questions import Question
 from undertow.planning.search import check_question, least_error, plan_by
 from undertow.queries import AnyQuery, LocalQuery
-from undertow.rounding import above
+from undertow.rounding import above, columns
 
 __all__ = ["Comparison", "ErrorCurves", "Row", "compare", "error_curves"]
 
@@ -146,8 +146,7 @@ class Comparison:
         measured: tuple[str, ...] = ("scale", "error", "95% within")
         if local:
             measured = tuple(dict.fromkeys(name for row in self.rows for name in row.measures))
-        head = ("method", *measured, "leaks", "protects", "basis")
-        lines: list[tuple[str, ...]] = [head]
+        lines: list[tuple[str, ...]] = [("method", *measured, "leaks", "protects", "basis")]
         notes = []
         for row in self.rows:
             basis = "certified" if row.certified else "published"
@@ -163,10 +162,7 @@ class Comparison:
             numbers = ["-" if number is None else f"{number:.5g}" for number in found]
             mark = "" if row.meets else " only"
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
-        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-        table = ["  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
-                 .rstrip() for line in lines]  # fmt: skip
-        return "\n".join([*table, *notes])
+        return "\n".join([*columns(lines), *notes])
 
 
 @renamed(epsilon="limit")

@@ -123,15 +123,11 @@ def _check_uncertain(task: _FlipTask) -> None:
 
 def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
     """Return flips with what they keep of the series, and what is to be said about them."""
-    channel = (
-        mechanism.matrix
-        if isinstance(mechanism, RandomizedResponse)
-        else (RandomizedResponse.binary(mechanism.flip_rate, mechanism.flip_rate).matrix)
-    )
-    measures = [("expected flips", task.aim.flips(channel))]
+    measures = [("expected flips", task.aim.flips(mechanism.matrix))]
     if task.chains:
-        measures.append(("information", task.aim.bits(channel)))
-    return Solution(mechanism, leak, (*notes, *_constant(task, channel)), tuple(measures))
+        measures.append(("information", task.aim.bits(mechanism.matrix)))
+    told = _constant(task, mechanism.matrix)
+    return Solution(mechanism, leak, (*notes, *told), tuple(measures))
 
 
 def _constant(task: _FlipTask, channel: Array) -> list[str]:

@@ -355,15 +355,10 @@ def _refine_mixed(
     sides: tuple[TwoStateSide, TwoStateSide], curves: tuple[Curve, Curve], limit: float
 ) -> BothSides | None:
     """Return both sides at the losses that the first values of the other side leave them."""
-    redactions = []
-    for which in (0, 1):
-        begin = curves[1 - which].begin
-        budget = limit - float(sides[1 - which].first[begin - 1])
-        redaction = one_side(sides[which], curves[which].begin, curves[which].start, budget)
-        if redaction is None:
-            return None
-        redactions.append(redaction)
-    return redactions[0], redactions[1]
+    spent = [float(s.first[c.begin - 1]) for s, c in zip(sides, curves, strict=True)]
+    left = one_side(sides[0], curves[0].begin, curves[0].start, limit - spent[1])
+    right = one_side(sides[1], curves[1].begin, curves[1].start, limit - spent[0])
+    return None if left is None or right is None else (left, right)
 
 
 def _refine_same(

@@ -25,7 +25,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import check_positive
 from undertow.plan import Plan
-from undertow.rounding import above, below
+from undertow.rounding import above, below, columns
 
 __all__ = ["FACTORS", "ModelCase", "Robustness", "robustness"]
 
@@ -141,11 +141,8 @@ class Robustness:
             lines.append((case.name, *ends, case.verdict(self.promise)))
             if case.reason is not None:
                 notes.append(f"{case.name}: {case.reason}")
-        widths = [max(len(line[column]) for line in lines) for column in range(4)]
-        table = ["  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
-                 .rstrip() for line in lines]  # fmt: skip
         said = f"promised: {above(self.promise)}, {words(self.against)}"
-        return "\n".join([said, *table, *notes])
+        return "\n".join([said, *columns(lines), *notes])
 
 
 def robustness(
@@ -207,10 +204,10 @@ def _cases(
         yield _region(plan, fitted, confidence)
     if second_order is None and fitted is not None and fitted.triples is not None:
         yield _guarded(
-            "second order", "second order", lambda: _long(plan, SecondOrderChain.from_fit(fitted))
+            "second order", "second order", lambda: _under(plan, SecondOrderChain.from_fit(fitted))
         )
     elif second_order is not None:
-        yield _guarded("second order", "second order", lambda: _long(plan, second_order))
+        yield _guarded("second order", "second order", lambda: _under(plan, second_order))
     for name, model in others.items():
         yield _guarded(name, "other", lambda model=model: _under(plan, model))  # type: ignore[misc]
 
@@ -225,12 +222,8 @@ def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any)
 
 def _under(plan: "Plan[Any]", model: AnyModel | SecondOrderChain) -> Leakage:
     if isinstance(model, SecondOrderChain):
-        return _long(plan, model)
+        return second_order_leakage(plan.mechanism, model, plan.against)
     return leakage(plan.mechanism, model, plan.against)
-
-
-def _long(plan: "Plan[Any]", chain: SecondOrderChain) -> Leakage:
-    return second_order_leakage(plan.mechanism, chain, plan.against)
 
 
 def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> Iterator[ModelCase]:

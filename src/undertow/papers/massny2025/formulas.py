@@ -82,11 +82,11 @@ def least_radius(alpha: float, beta: float, epsilon: float) -> int:
     return distance
 
 
-def theorem_two(case: Setup, shift: int = 1) -> float:
+def theorem_two(case: Setup, shift: int = 1, extra: tuple[int, int] = (0, 0)) -> float:
     """Return the bound of Theorem 2 on what data-independent redaction shows.
 
     ``shift`` is what is taken off 2 Delta*(epsilon / 2): 1 as printed, 2 (and at least one record)
-    as corrected.
+    as corrected. ``extra`` records are erased beyond it, with a window on one side or on both.
 
     >>> case = Setup(.2, .3, 12, 6, .911517454)
     >>> theorem_two(case), theorem_two(case, 2)
@@ -96,11 +96,12 @@ def theorem_two(case: Setup, shift: int = 1) -> float:
     far = pointwise(a, b, n - p, 1)
     if epsilon < far:
         return 0.0
-    erased = least_radius(a, b, epsilon) + p - 1
+    erased, more = least_radius(a, b, epsilon) + p - 1, extra[0]
     near = pointwise(a, b, p - 1, 1) if p > 1 else 0.0
     if epsilon >= near + far:
         erased = min(erased, max(1, 2 * least_radius(a, b, epsilon / 2) - shift))
-    return 1 - erased / n
+        more = extra[1]
+    return 1 - (erased + more) / n
 
 
 def algorithm_one(case: Setup) -> tuple[int, int]:
