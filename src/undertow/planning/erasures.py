@@ -275,18 +275,13 @@ class _Region:
     budget: float
     influences: Array
 
-    @property
-    def shows_all(self) -> bool:
-        """Whether there is a small region beyond."""
-        return self.start <= self.room
-
 
 def _relaxed(region: _Region) -> Array:
     """Return the optimum of the convex program: minimise sum e^-c with bounded prefix sums."""
     begin, start = region.begin, region.start
     beyond = np.array([
         region.influences[t, region.value] if t + 1 < start
-        else region.influences[t].max() if region.shows_all else 0.0
+        else region.influences[t].max() if start <= region.room else 0.0
         for t in range(begin, start)
     ])  # fmt: skip
     most = np.minimum.accumulate((region.budget - beyond)[::-1])[::-1]

@@ -33,6 +33,7 @@ __all__ = [
     "half_planes",
     "ignorant_ratios",
     "largest_ratio",
+    "least_within",
     "positively_correlated",
 ]
 
@@ -241,14 +242,17 @@ def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[f
     best = min(found, key=cost)
     angle, width = math.atan2(best[1], best[0]), (high - low) / (_DIRECTIONS + 1)
     inside = max(low, angle - width), min(high, angle + width)
-    refined = _least(lambda turn: cost(edge.towards(turn, _FINE)), inside)
+    close = _CLOSE * (inside[1] - inside[0])
+    refined = least_within(lambda turn: cost(edge.towards(turn, _FINE)), inside, close)
     return min(best, edge.towards(refined, PRECISE.precision), key=cost)
 
 
-def _least(function: Callable[[float], float], inside: tuple[float, float]) -> float:
+def least_within(
+    function: Callable[[float], float], inside: tuple[float, float], close: float
+) -> float:
+    """Return where a function is least inside an interval, by a bounded search."""
     from scipy.optimize import minimize_scalar
 
-    close = _CLOSE * (inside[1] - inside[0])
     found = minimize_scalar(function, bounds=inside, method="bounded", options={"xatol": close})
     return float(found.x)
 

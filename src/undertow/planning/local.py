@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -193,7 +192,7 @@ def _exact_many(task: _FlipTask) -> Solution:
     level = largest_even_level(task.oracle, task.model, task.limit, task.size, guess)
     if level <= 0:
         return _silent(task, "exact")
-    even = _certified(task, partial(_even, task.size, level))
+    even = _certified(task, lambda share: even_channel(task.size, level * share))
     if brief is not None:
         hint = brief.improved((even[0], brief.oracle(even[0])))[0].matrix
     return _found(task, *task.improved(even, hint), SEARCHED)
@@ -266,12 +265,8 @@ def _exchange(question: Question[Series]) -> Solution:
         found = leakage(PureDP(level), task.model, task.against)
         return found if level <= budget else replace(found, upper=math.inf)  # a ledger would refuse
 
-    make = partial(_even, task.size, budget)
-    return _found(task, *_certified(task, make, prove), LEVEL)
-
-
-def _even(size: int, level: float, share: float) -> RandomizedResponse:
-    return even_channel(size, level * share)
+    found = _certified(task, lambda share: even_channel(task.size, budget * share), prove)
+    return _found(task, *found, LEVEL)
 
 
 def _silent(task: _FlipTask, method: str, mechanism: Flips | None = None) -> Solution:

@@ -21,7 +21,7 @@ from undertow.errors import MethodRefused, NothingToProtect
 from undertow.mechanisms import PureDP
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import Pedigree
+from undertow.models.pedigree import Family, Pedigree
 from undertow.numerics import up
 from undertow.planning.budget import Search, aim, largest_level
 from undertow.planning.chains import (
@@ -192,8 +192,9 @@ def _networks(
     model: Structured, records: Sequence[int] | None, method: str
 ) -> list[tuple[BayesianNetwork, list[int] | None]]:
     """Return the independent networks of a model, with the protected records of each."""
+    own = None if records is None else list(records)
     if isinstance(model, BayesianNetwork):
-        return [(model, None if records is None else list(records))]
+        return [(model, own)]
     low, high = _interval(model)
     if low < high:
         raise MethodRefused(
@@ -201,21 +202,16 @@ def _networks(
             "use method='exact'"
         )
     if isinstance(model, Contagion):
-        return [(model.network(low), None if records is None else list(records))]
-    found: list[tuple[BayesianNetwork, list[int] | None]] = []
-    seen: set[object] = set()
-    for family in model.families():
-        network = family.network(low)
-        number = {person: place for place, person in enumerate(model.people)}
-        if records is None:
-            if family.shape() not in seen:
-                seen.add(family.shape())
-                found.append((network, None))
-            continue
-        inside = [p for p, node in enumerate(network.records) if number[node] in set(records)]
-        if inside:
-            found.append((network, inside))
-    return found
+        return [(model.network(low), own)]
+    if records is None:
+        distinct: dict[object, Family] = {}
+        for family in model.families():
+            distinct.setdefault(family.shape(), family)
+        return [(family.network(low), None) for family in distinct.values()]
+    wanted = {model.people[record] for record in records}
+    networks = [family.network(low) for family in model.families()]
+    inside = [[p for p, node in enumerate(net.records) if node in wanted] for net in networks]
+    return [(net, places) for net, places in zip(networks, inside, strict=True) if places]
 
 
 def _interval(model: Structured) -> tuple[float, float]:

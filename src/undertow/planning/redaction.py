@@ -30,7 +30,7 @@ from undertow.planning.erasures import (
     window_table,
 )
 from undertow.planning.questions import Question, Solution, Way
-from undertow.planning.redaction_optimum import BothSides, best_redactions, erasure_table
+from undertow.planning.redaction_optimum import best_redactions, erasure_table
 from undertow.planning.redaction_search import (
     MANY,
     Pattern,
@@ -237,13 +237,10 @@ def _two_states(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
         best = window_table(task)
     for redactions in ideal:
         pattern = redaction_pattern(chain, target, length, against, redactions)
-        if pattern.free.sum() <= MANY and _shown(redactions) > length * shown_share(chain, best):
+        most = sum(each.shown for each in redactions)
+        if pattern.free.sum() <= MANY and most > length * shown_share(chain, best):
             best = _better(task, chain, best, pattern)
     return Proposal(best, (CLOSE,))
-
-
-def _shown(redactions: BothSides) -> float:
-    return redactions[0].shown + redactions[1].shown
 
 
 def _better(task: ErasureTask, chain: MarkovChain, best: Array, pattern: Pattern) -> Array:

@@ -70,11 +70,6 @@ class Pattern:
             for target in self.targets
         )
 
-    @cached_property
-    def weights(self) -> Array:
-        """The probabilities of the free values."""
-        return np.asarray(self.chain.marginals(len(self.fixed))[self.free])
-
     def table(self, spent: Array) -> Array:
         """Return the probabilities of erasure for the c of the free values."""
         table = self.fixed.copy()
@@ -175,7 +170,7 @@ def _program(pattern: Pattern, limit: float, spent: Array, chosen: list[Joint]) 
     """Return the answer of the program with the chosen constraints, from a point."""
     from scipy.optimize import minimize
 
-    weights = pattern.weights
+    weights = pattern.chain.marginals(len(pattern.fixed))[pattern.free]  # (free values)
     cache: dict[bytes, tuple[Array, Array]] = {}
 
     def limits(place: Array) -> tuple[Array, Array]:
@@ -305,13 +300,10 @@ def likely_patterns(
 
 def _depths(erased: Bools) -> Ints:
     """Return how far each record is from the next one that is always shown."""
-    far = len(erased)
-    steps = np.where(erased, far, 0)
-    for record in range(1, far):
-        steps[record] = min(steps[record], steps[record - 1] + 1)
-    for record in range(far - 2, -1, -1):
-        steps[record] = min(steps[record], steps[record + 1] + 1)
-    return steps
+    far, places = len(erased), np.arange(len(erased))
+    before = places - np.maximum.accumulate(np.where(erased, -far, places))
+    after = np.minimum.accumulate(np.where(erased, 2 * far, places)[::-1])[::-1] - places
+    return np.minimum(far, np.minimum(before, after))
 
 
 def _wider(inside: Bools) -> Iterator[Bools]:
