@@ -150,6 +150,7 @@ class RandomizedResponse(Keyed, Channel):
 
     def dp_epsilon(self, length: int | None = None) -> float:
         """Return the level against an attacker who knows all other records; inf is possible."""
+        # (states, states, outputs)
         ratios = log_ratio(self.matrix[:, None, :], self.matrix[None, :, :])
         return float(np.nanmax(ratios))
 

@@ -211,12 +211,13 @@ def _kinds(plan: "Plan[Any]", read: Coded) -> Kinds:
     if isinstance(mechanism, Redaction):
         places, channels = _shown(mechanism)
         outputs = channels.shape[2]
-        table = read.codes.reshape(-1, mechanism.length)[:, places]
+        table = read.codes.reshape(-1, mechanism.length)[:, places]  # (series, places)
+        # (places, outputs)
         seen = np.stack([(table == output).sum(axis=0) for output in range(outputs)], axis=1)
     else:
-        channels = mechanism.matrix[None]
-        seen = np.bincount(read.codes, minlength=channels.shape[2])[None]
-    weights = np.stack([undo(channel) for channel in channels])
+        channels = mechanism.matrix[None]  # (1, states, outputs)
+        seen = np.bincount(read.codes, minlength=channels.shape[2])[None]  # (1, outputs)
+    weights = np.stack([undo(channel) for channel in channels])  # (kinds, outputs, states)
     return Kinds(channels, weights, seen.astype(float))
 
 
@@ -229,7 +230,9 @@ def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float
             "every record is always erased in two or more states, so nothing can be estimated "
             "from what is shown"
         )
+    # (places, states, states shown)
     kept = np.einsum("tx,xy->txy", 1 - erased[places], np.eye(erased.shape[1]))
+    # erased is the last output
     return places, np.concatenate([kept, erased[places][:, :, None]], axis=2)
 
 
@@ -251,12 +254,13 @@ def _chained(mechanism: XorNoise, read: Coded, begins: npt.NDArray[np.bool_]) ->
     """
     weights = undo(pair_channel(mechanism))
     starts = np.flatnonzero(begins)
+    # (pairs of outputs)
     seen = np.bincount(2 * read.codes[starts] + read.codes[starts + 1], minlength=4)
     decay, longest = abs(1 - mechanism.rho0 - mechanism.rho1), float(read.spans.max())
     apart = longest if decay == 1 else min(longest, 1 / (1 - decay))
-    pairs = (seen @ weights).reshape(2, 2)
-    table = weights.reshape(4, 2, 2)
-    row = table.sum(axis=2, keepdims=True)
+    pairs = (seen @ weights).reshape(2, 2)  # (state, next state)
+    table = weights.reshape(4, 2, 2)  # (pairs of outputs, state, next state)
+    row = table.sum(axis=2, keepdims=True)  # (pairs of outputs, state, 1)
     rows = pairs.sum(axis=1, keepdims=True)
     squares = (
         np.tensordot(seen, table**2, 1) - pairs,
@@ -275,13 +279,15 @@ def _redacted(
     places, channels = _shown(mechanism)
     kinds = _kinds(plan, read)
     states, outputs = channels.shape[1:]
-    weights = np.zeros((mechanism.length, outputs, states))
+    weights = np.zeros((mechanism.length, outputs, states))  # 0 where a record cannot be told
     weights[places] = kinds.weights
     told = np.zeros(mechanism.length, dtype=np.bool_)
     told[places] = True
     where = np.arange(read.codes.size) % mechanism.length
+    # both records of a pair can be told
     begins = begins & told[where] & told[(where + 1) % mechanism.length]
     pairs = product_sums(read.codes, weights, begins, where).pairs
+    # (places): how often the next place follows
     follows = np.where(np.diff(places, append=-1) == 1, len(read.lengths), 0)
     most = redacted_variance(kinds, follows)
     nothing = np.zeros_like(most)

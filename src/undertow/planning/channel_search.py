@@ -80,10 +80,10 @@ class Cut:
         first, last = min(known | shown), max(known | shown)
         first, last = min(first, witness.target), max(last, witness.target)
         span = range(first, last + 1)
-        fixed = np.ones((len(span), chain.size))
+        fixed = np.ones((len(span), chain.size))  # (records, states)
         for record, state in known.items():
             fixed[record - first] = np.eye(chain.size)[state]
-        steps = np.array([chain.step(record) for record in span[:-1]])
+        steps = np.array([chain.step(record) for record in span[:-1]])  # (steps, states, states)
         bare = cls(
             chain.law(first), steps.reshape(-1, chain.size, chain.size), fixed,
             (-1,) * len(span), witness.target - first,
@@ -101,11 +101,11 @@ class Cut:
         """
         weights = self._weights(channel)
         forward, loss = self._forward(weights)
-        counts = np.zeros((2, *channel.shape))
-        back = np.ones((2, len(self.law)))
+        counts = np.zeros((2, *channel.shape))  # (value or other, states, outputs)
+        back = np.ones((2, len(self.law)))  # (value or other, states): messages from the right
         for place in reversed(range(len(weights))):
             if self.shown[place] >= 0:
-                posterior = forward[place] * back
+                posterior = forward[place] * back  # of the state of this record, for either value
                 posterior /= posterior.sum(axis=1, keepdims=True)
                 counts[:, :, self.shown[place]] += posterior
             if place:
@@ -120,19 +120,21 @@ class Cut:
     def _weights(self, channel: Array) -> Array:
         """Return the weight of each state of each record, for either value of the target."""
         columns = np.column_stack([channel, np.ones(len(channel))])  # -1 is the column of ones
+        # (records, 2, states)
         weights = np.repeat((self.fixed * columns.T[list(self.shown)])[:, None], 2, axis=1)
+        # the target is value, or other
         weights[self.target] *= np.eye(len(self.law))[[self.value, self.other]]
         return np.asarray(weights)
 
     def _forward(self, weights: Array) -> tuple[Array, float]:
         """Return the normalised messages from the left, and the loss."""
-        messages = np.empty_like(weights)
+        messages = np.empty_like(weights)  # (records, 2, states)
         loss = -self.offset
         message = self.law
         for place, weight in enumerate(weights):
             message = (message @ self.steps[place - 1] if place else message) * weight
-            mass = message.sum(axis=1)
-            loss += math.log(mass[0] / mass[1])
+            mass = message.sum(axis=1)  # (2): value, other
+            loss += math.log(mass[0] / mass[1])  # the product of all masses is the likelihood
             message = message / mass[:, None]
             messages[place] = message
         return messages, loss
@@ -217,9 +219,10 @@ class _CuttingPlanes:
         rows, limits = [], []
         for cut in self.cuts:
             loss, slope = cut.evaluate(channel)
-            rows.append(np.append(slope.ravel(), 0.0))
+            rows.append(np.append(slope.ravel(), 0.0))  # first order: loss + slope . step <= limit
             limits.append(self.limit - loss)
         for gradient, now in self._gradients(channel):
+            # cost under this law <= the last variable
             rows.append(np.append(gradient.ravel(), -1.0))
             limits.append(-now)
         if self.aim.weights is not None:
@@ -228,8 +231,8 @@ class _CuttingPlanes:
                 row[x, z], row[x, x] = 1.0, -1.0
                 rows.append(np.append(row.ravel(), 0.0))
                 limits.append(channel[x, x] - channel[x, z])
-        even = np.kron(np.eye(size), np.ones(size))
-        reach = [(-box * entry, box * entry) for entry in channel.ravel()]
+        even = np.kron(np.eye(size), np.ones(size))  # (states, entries): rows keep their sum
+        reach = [(-box * entry, box * entry) for entry in channel.ravel()]  # entries stay positive
         solve: Any = linprog
         found = solve(
             np.append(np.zeros(size * size), 1.0),
@@ -244,6 +247,7 @@ class _CuttingPlanes:
         found = []
         for law in self.aim.laws:
             if self.aim.weights is None:
+                # less d information / d B
                 slope = -law[:, None] * (np.log2(channel) - np.log2(law @ channel))
                 found.append((slope, -Aim(law[None], None).bits(channel)))
             else:
@@ -261,7 +265,7 @@ class _CuttingPlanes:
         law = np.full(len(channel), 1 / len(channel))
         if self.aim.weights is None:
             law = self.aim.laws.mean(axis=0) @ channel
-        fresh = np.tile(law, (len(channel), 1))
+        fresh = np.tile(law, (len(channel), 1))  # (states, outputs)
         goal = self.limit
         for tries in range(_REPAIRS):
             if tries and self.late:
@@ -289,5 +293,6 @@ class _CuttingPlanes:
             worst = self.cuts[int(np.argmax(losses))]
             if max(losses) <= goal + _CLOSE * goal:
                 break
+            # at a share of 1 nothing is told, so there is a root
             share = brentq(lambda part, cut=worst: cut.loss(mixed(part)) - goal, share, 1.0)
         return min(1.0, share + _CLOSE)

@@ -97,7 +97,7 @@ def shown_share(chain: MarkovChain, table: Array) -> float:
     >>> round(shown_share(MarkovChain([[.75, .25], [.5, .5]]), np.array([[1, 1], [1 / 8, 1]])), 6)
     0.291667
     """
-    laws = chain.marginals(len(table))
+    laws = chain.marginals(len(table))  # (records, states)
     return float((laws * (1 - table)).sum() / len(table))
 
 
@@ -122,13 +122,14 @@ def _window_costs(chain: MarkovChain, task: ErasureTask, target: int) -> _Window
         shown, error = lone_losses(
             chain, target, right, task.length, task.against, near[right], FLAT
         )
-        table = np.zeros((room + 1, shown.shape[1]))
+        table = np.zeros((room + 1, shown.shape[1]))  # (records erased, pairs)
         if room and task.against != "informed":
+            # (distances, pairs): over the values shown
             best, error = shown.max(axis=2), error + start_error(chain)
             table[: len(best)] = best + np.where(best > 0, error + 64 * ROUNDOFF * best, 0.0)
             if not near[right]:
                 table[len(best) - 1 : room] = np.maximum(table[len(best) - 1], 8 * FLAT)
-            table[-1] = 0.0
+            table[-1] = 0.0  # all of the side erased: nothing is told
         tables.append(table)
     return _Windows(*tables)
 
@@ -239,7 +240,7 @@ def three_regions(task: ErasureTask, how: How) -> Array:
     chain, target = task.one(name)
     alpha, beta = binary_rates(chain, f"'{name}'")
     value = 0 if alpha <= beta else 1
-    weights = influences(chain, target, task.length)
+    weights = influences(chain, target, task.length)  # (records, states)
     table = np.ones((task.length, 2))
     rooms = target, task.length - 1 - target
     for right in (False, True):
@@ -247,8 +248,8 @@ def three_regions(task: ErasureTask, how: How) -> Array:
         if not room:
             continue
         budget = task.limit if not rooms[not right] else task.limit / 2
-        records = target + np.arange(1, room + 1) * (1 if right else -1)
-        near = weights[records]
+        records = target + np.arange(1, room + 1) * (1 if right else -1)  # (distances)
+        near = weights[records]  # (distances, states)
         begin = _first(near[:, value] <= budget)
         start = max(_first(near.max(axis=1) <= budget), begin)
         region = _Region(chain, value, begin, start, room, budget, near)
@@ -284,6 +285,7 @@ def _relaxed(region: _Region) -> Array:
         else region.influences[t].max() if start <= region.room else 0.0
         for t in range(begin, start)
     ])  # fmt: skip
+    # (medium records): bounds on the prefix sums of c
     most = np.minimum.accumulate((region.budget - beyond)[::-1])[::-1]
     points = [(0, 0.0), *enumerate(most.tolist(), 1)]
     hull: list[tuple[int, float]] = []
@@ -294,7 +296,7 @@ def _relaxed(region: _Region) -> Array:
         ):
             hull.pop()
         hull.append((x, y))
-    path = np.interp(np.arange(len(points)), *np.array(hull).T)
+    path = np.interp(np.arange(len(points)), *np.array(hull).T)  # the greatest convex minorant
     return np.asarray(np.exp(-np.maximum(np.diff(path), 0.0)))
 
 
@@ -315,19 +317,20 @@ def _constant(region: _Region) -> Array:
 def _constant_loss(region: _Region, tried: Array) -> Array:
     """Return the loss of one side, for each of several constant probabilities of erasure."""
     step, value = region.chain.transition, region.value
-    factor = np.ones((len(tried), 1, 2))
+    factor = np.ones((len(tried), 1, 2))  # (probabilities, 1, states)
     factor[:, 0, value] = tried
+    # (probabilities, target value, state)
     reached = np.broadcast_to(np.linalg.matrix_power(step, region.begin), (len(tried), 2, 2))
     worst = np.zeros(len(tried))
     for distance in range(region.begin, min(region.start, region.room) + 1):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.abs(np.log(reached[:, 0] / reached[:, 1]))
-        seen = ratio.max(axis=1) if distance == region.start else ratio[:, value]
+        seen = ratio.max(axis=1) if distance == region.start else ratio[:, value]  # (probabilities)
         worst = np.fmax(worst, seen)
         if distance == region.start:
             return np.asarray(worst)
-        reached = (reached * factor) @ step
-    left = reached.sum(axis=2)
+        reached = (reached * factor) @ step  # this record is erased
+    left = reached.sum(axis=2)  # (probabilities, target value): all erased
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.fmax(worst, np.abs(np.log(left[:, 0] / left[:, 1]))))
 

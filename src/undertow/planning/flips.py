@@ -73,7 +73,7 @@ def corner(a: float, b: float) -> tuple[float, float]:
     """
     if a <= 0 or b <= 0:
         return 0.5, 0.5
-    both = -math.expm1(-(a + b))
+    both = -math.expm1(-(a + b))  # 1 - 1 / (S T)
     return math.exp(-b) * -math.expm1(-a) / both, math.exp(-a) * -math.expm1(-b) / both
 
 
@@ -100,7 +100,7 @@ def best_flips(a: float, b: float, aim: Aim) -> tuple[float, float]:
     tip = corner(a, b)
     if max(tip) <= 0.5:
         found.append(tip)
-        costs = aim.laws * aim.weights
+        costs = aim.laws * aim.weights  # (laws, states)
         first, last = costs[np.argmin(aim.laws[:, 0])], costs[np.argmax(aim.laws[:, 0])]
         found += [rates for end in ends if (rates := _tie(tip, end, first - last)) is not None]
     return min(found, key=lambda rates: aim.cost_of_rates(np.array(rates)))

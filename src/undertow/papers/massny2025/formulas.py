@@ -174,7 +174,7 @@ def constant_by_grid(case: Setup, right: bool = True) -> float:
     probabilities: Array = np.arange(1, round(1 / GRID) + 1, dtype=np.float64) * GRID
     budget = budgets(case)[right]
     room = case.n - case.p if right else case.p - 1
-    allowed = np.ones(len(probabilities), dtype=bool)
+    allowed = np.ones(len(probabilities), dtype=bool)  # (grid)
     for count, distance in enumerate(medium, 1):
         seen = medium[:count]
         if distance == room:
@@ -196,8 +196,8 @@ def erased_loss(
     [0.492476]
     """
     step = np.array(case.transition)
-    paths = np.array([*product((0, 1), repeat=len(erased))])
-    zeros = (paths == 0).sum(axis=1)
+    paths = np.array([*product((0, 1), repeat=len(erased))])  # (paths, erased records)
+    zeros = (paths == 0).sum(axis=1)  # (paths): each 0 is erased with the probability
     totals = []
     for start in (0, 1):
         walk = np.column_stack([np.full(len(paths), start), paths])
@@ -207,8 +207,9 @@ def erased_loss(
             places.append(shown)
         weights = np.ones(len(paths))
         for spot, (here, there) in enumerate(pairwise(places)):
-            ahead = np.linalg.matrix_power(step, there - here)
+            ahead = np.linalg.matrix_power(step, there - here)  # (state, state) over the gap
             weights = weights * ahead[walk[:, spot], walk[:, spot + 1]]
+        # (powers): a polynomial in the probability
         terms = np.bincount(zeros, weights, len(erased) + 1)
         totals.append(np.polynomial.polynomial.polyval(probabilities, terms))
     return np.abs(np.log(totals[0] / totals[1]))
