@@ -1,7 +1,7 @@
 """Parts of a plan as JSON-ready dictionaries, and back.
 
 A file may come from anywhere: every field is read by its type, unknown and missing ones are
-refused, and what is read must fit together. That the noise keeps the promise is for
+refused, and what is read must fit together. That the noise keeps the guarantee is for
 `undertow.planning.proofs` to check.
 """
 

@@ -16,7 +16,7 @@ __all__ = ["manifest", "write_pages"]
 
 _MEANING = {
     "reproduced": "our number agrees with the paper's, or its claim held",
-    "improved": "the same promise costs less",
+    "improved": "the same guarantee costs less",
     "corrected": "the paper is wrong; here is where",
     "differs": "our number is another one, and the cause is stated",
     "not improved": "nothing was to be gained",

@@ -100,7 +100,7 @@ def solve_exchange(question: Question) -> Noise:
 
 
 def by_level(question: Question, measure: Callable[[float], Leakage]) -> Noise:
-    """Return the noise of the largest DP level that keeps the promise."""
+    """Return the noise of the largest DP level that keeps the guarantee."""
     budget = largest_level(measure, question.model, aim(question.limit), question.search)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)

@@ -35,14 +35,14 @@ _SECONDS = 15.0
 certified)."""
 
 _REPAIRS = 12
-"""Channels tried at most to bring one step back within the promise."""
+"""Channels tried at most to bring one step back within the guarantee."""
 
 _FIRST_BOX, _HINTED_BOX, _LARGEST_BOX, _SMALLEST_BOX = 0.3, 0.05, 0.7, 3e-3
 """By what share an entry may move in one step: at first, at first from a hint, at most, and where
 the search ends."""
 
 _CLOSE = 1e-11
-"""How near to the promise a share of noise is found (either side; the oracle decides)."""
+"""How near to the guarantee a share of noise is found (either side; the oracle decides)."""
 
 _GAIN = 1e-5
 """Relative gain below which steps get smaller."""

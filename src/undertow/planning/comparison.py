@@ -35,8 +35,8 @@ class Row:
     """One method's answer: a plan, or the reason why there is none.
 
     ``protects`` is the adversary that the plan was made for. A method that knows only the
-    ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the promise that
-    was asked for, which a published one must be found to do. ``leakage`` is what the plan leaks
+    ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the guarantee
+    that was asked for, which a published one must be found to do. ``leakage`` is what the plan leaks
     in truth against the adversary asked about, by the sharpest certified bound, and None where none
     is known.
     """
@@ -125,7 +125,7 @@ class Comparison:
 
     @property
     def best(self) -> Plan[Any] | None:
-        """The certified plan that keeps the promise with the least error, or the most shown."""
+        """The certified plan that keeps the guarantee with the least error, or the most shown."""
         plans = [row.plan for row in self.rows if row.certified and row.meets and row.plan]
         return least_error(plans) if plans else None
 

@@ -1,9 +1,9 @@
-"""Two states: which flips keep a promise, and the best of them.
+"""Two states: which flips keep a guarantee, and the best of them.
 
 What a channel of two states leaks depends on two numbers only, the largest likelihood ratio of
 an output either way: S = (1 - rho0) / rho1 and T = (1 - rho1) / rho0. Every channel whose ratios
 stay within them is one that flips with `corner` and then forgets something, so that corner says
-the most, whatever it is asked. The promise is a set of pairs (S, T), and with one pair it bounds
+the most, whatever it is asked. The guarantee is a set of pairs (S, T), and with one pair it bounds
 flips by two half-planes, rho0 + S rho1 >= 1 and T rho0 + rho1 >= 1. Logarithms throughout:
 ``a`` = ln S, ``b`` = ln T.
 """
@@ -208,7 +208,7 @@ def largest_ratio(
 
 
 def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[float, float]:
-    """Return the ln S and ln T on the edge of the promise that serve an aim best, by search.
+    """Return the ln S and ln T on the edge of the guarantee that serve an aim best, by search.
 
     For models on which both ratios matter in either direction. A larger ratio never leaks less,
     so every direction of (ln S, ln T) has one largest step. Directions are compared on a grid and
@@ -259,7 +259,7 @@ def least_within(
 
 @dataclass(slots=True)
 class _Edge:
-    """The largest ratios that keep a promise, in one direction after another."""
+    """The largest ratios that keep a guarantee, in one direction after another."""
 
     oracle: Oracle
     model: AnyModel

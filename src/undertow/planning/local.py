@@ -1,4 +1,4 @@
-"""Flipped series: the channel that serves best among those that keep a promise."""
+"""Flipped series: the channel that serves best among those that keep a guarantee."""
 
 import math
 from collections.abc import Callable
@@ -62,7 +62,7 @@ _NUDGES = 24
 
 @dataclass(frozen=True, slots=True)
 class _FlipTask:
-    """What is asked: a promise on a model against an adversary, and what the flips are for."""
+    """What is asked: a guarantee on a model against an adversary, and what the flips are for."""
 
     model: AnyModel
     size: int
@@ -78,7 +78,7 @@ class _FlipTask:
         return leakage(mechanism, self.model, self.against)
 
     def improved(self, start: Certified, hint: Array | None = None) -> Certified:
-        """Return the best channel that a search finds, from one that keeps the promise."""
+        """Return the best channel that a search finds, from one that keeps the guarantee."""
         return improved_channel(self.oracle, self.chains, self.limit, self.aim, start, hint)
 
 
@@ -149,8 +149,8 @@ def _constant(task: _FlipTask, channel: Array) -> list[str]:
 def _exact(question: Question[Series]) -> Solution:
     """Return the channel that serves best.
 
-    For two states whose neighbours are positively correlated it is the optimum: the promise is two
-    half-planes, each found by one bisection that begins at the closed form for an attacker who
+    For two states whose neighbours are positively correlated it is the optimum: the guarantee is
+    two half-planes, each found by one bisection that begins at the closed form for an attacker who
     knows no other record. For negatively correlated ones and for more states it is the best that
     a search found, never worse than k-ary randomised response.
     """

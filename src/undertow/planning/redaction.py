@@ -125,7 +125,7 @@ def _way(propose: Callable[[ErasureTask], Proposal], margins: Sequence[float] = 
 def _proved(
     task: ErasureTask, propose: Callable[[ErasureTask], Proposal], margins: Sequence[float]
 ) -> tuple[Proposal, Leakage]:
-    """Return what a method proposes, rounded, at the first margin at which it keeps the promise.
+    """Return what a method proposes, rounded, at the first margin at which it keeps the guarantee.
 
     Where it does at none, what it proposes at the last.
     """

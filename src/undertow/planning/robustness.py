@@ -1,9 +1,9 @@
 """What a plan leaks if its model is not the true one.
 
-A plan promises a leakage under one model. `robustness` computes what the same mechanism leaks under
-others: a grid of chains around the planned one, the chains that the fit leaves plausible, and a
-chain of order two. Each is judged by the promise: *kept* where a bound proves it, *broken* where an
-attack exceeds it, *open* where neither is known.
+A plan guarantees a leakage under one model. `robustness` computes what the same mechanism leaks
+under others: a grid of chains around the planned one, the chains that the fit leaves plausible, and a
+chain of order two. Each is compared with the guarantee: *kept* where a bound proves it, *broken*
+where an attack exceeds it, *open* where neither is known.
 """
 
 import math
@@ -41,7 +41,7 @@ class ModelCase:
     """One model and what the plan's mechanism leaks under it, or the reason why that is unknown.
 
     ``factors`` are the odds of leaving each state, relative to the plan's chain (grid only).
-    ``whole`` says whether the upper end holds for all that the name promises; it does not where a
+    ``whole`` says whether the upper end holds for all that the name says; it does not where a
     region was only sampled.
     """
 
@@ -53,7 +53,7 @@ class ModelCase:
     whole: bool = True
 
     def verdict(self, promise: float) -> Verdict:
-        """Return whether the promise holds under this model.
+        """Return whether the guarantee holds under this model.
 
         >>> ModelCase("a day", "other", Leakage(1.2, 1.3, "exact", "any")).verdict(1.0)
         'broken'
@@ -110,7 +110,7 @@ class Robustness:
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """Whether the promise holds, by the name of the case."""
+        """Whether the guarantee holds, by the name of the case."""
         return {case.name: case.verdict(self.promise) for case in self.cases}
 
     @property
@@ -287,7 +287,7 @@ def _check(plan: Any) -> None:
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     secrets = plan.leakage.secrets
     if plan.unit != "record":
-        raise NotSupported("a plan for whole persons promises the same for every chain of records")
+        raise NotSupported("a plan for whole persons keeps its guarantee under every chain")
     if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
         raise NotSupported(
             "a plan that protects some values or records only is not compared under other models; "

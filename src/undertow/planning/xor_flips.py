@@ -28,7 +28,7 @@ _CLOSE = 1e-5
 """How near to the best sum the refinement stops (either side)."""
 
 _TINY = 1e-6
-"""A sum that does not keep the promise at this level is passed over."""
+"""A sum that does not keep the guarantee at this level is passed over."""
 
 _WORTH = 1e-7
 """Relative gain in the level below which independent flips are preferred to correlated ones."""
@@ -53,7 +53,7 @@ def least_xor_noise(
 
     For each sum the largest level that leaks at most limit. Sums are compared from 1 outwards,
     and the best of them is refined; nothing proves that no better sum lies elsewhere. (0, 1),
-    independent flips of one half, if nothing informative keeps the promise.
+    independent flips of one half, if nothing informative keeps the guarantee.
 
     >>> from undertow.bounds.engine import leakage
     >>> from undertow.models.markov import MarkovChain

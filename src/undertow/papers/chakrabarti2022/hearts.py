@@ -1,4 +1,4 @@
-"""Figure 4: Viterbi and LSTM on heart rates and on synthetic data, beside what is promised."""
+"""Figure 4: Viterbi and LSTM on heart rates and on synthetic data, beside what is guaranteed."""
 
 import math
 from dataclasses import dataclass
@@ -249,7 +249,7 @@ def _learned(record: HeartRecord, network: Learned, runs: Told) -> Parts:
 
 
 def _bounded(record: HeartRecord, ours: Attacked, network: Learned) -> Parts:
-    """Return the claims that no attacker passes the promise, at their worst."""
+    """Return the claims that no attacker passes the guarantee, at their worst."""
     q, r = record.steps
     law = record.chain.initial
     best = {e: max(runs.mean, float(runs.state.mean())) for e, runs in ours.items()}
