@@ -276,10 +276,11 @@ def _redacted(
 ) -> tuple[Ratios, int]:
     """Return the pairs of records that both can be told, their variance, and their number."""
     mechanism = plan.mechanism
-    places, channels = _shown(mechanism)
+    places, _ = _shown(mechanism)
     kinds = _kinds(plan, read)
-    states, outputs = channels.shape[1:]
-    weights = np.zeros((mechanism.length, outputs, states))  # 0 where a record cannot be told
+    weights = np.zeros(
+        (mechanism.length, *kinds.weights.shape[1:])
+    )  # 0 where a record cannot be told
     weights[places] = kinds.weights
     told = np.zeros(mechanism.length, dtype=np.bool_)
     told[places] = True

@@ -34,8 +34,8 @@ PRECISE = Search(4e-11)
 
 HEADROOM = 2.0**-40
 """Share of a guarantee that calibration leaves unspent (lower side). A plan is proved again
-wherever it is used, without any tolerance, and another machine's logarithms and matrix products differ in
-their last digits, by some 1e-13."""
+wherever it is used, without any tolerance, and another machine's logarithms and matrix products
+differ in their last digits, by some 1e-13."""
 
 
 def aim(limit: float) -> float:

@@ -35,7 +35,7 @@ from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
-from undertow.planning.budget import aim, largest_level
+from undertow.planning.budget import Search, aim, largest_level
 from undertow.planning.questions import (
     CERTAIN,
     Noise,
@@ -50,8 +50,8 @@ from undertow.queries import AnyQuery, Count
 
 __all__ = [
     "EXACT", "EXCHANGE", "LANGE", "QUILT", "QUILT_APPROX", "WASSERSTEIN", "ZHAO", "ZHAO_MULTISTEP",
-    "by_distance", "by_level", "by_quilts", "distance_leakage", "quilt_effort", "quilt_leakage",
-    "worst_of_level",
+    "by_distance", "by_level", "by_quilts", "by_rate", "distance_leakage", "quilt_effort",
+    "quilt_leakage", "worst_of_level",
 ]  # fmt: skip
 
 
@@ -60,10 +60,17 @@ def solve_exact(question: Question) -> Noise:
     model, against = question.model, question.against
     _check_count(question)
 
-    def measure(rate: float) -> Leakage:
-        return leakage(question.noise(1 / rate), model, against, covers=question.covers)
+    return by_rate(
+        question, lambda noise: leakage(noise, model, against, covers=question.covers),
+        question.search,
+    )  # fmt: skip
 
-    rate = largest_level(measure, model, aim(question.limit), question.search)
+
+def by_rate(question: Question, measure: Callable[[Noise], Leakage], search: Search) -> Noise:
+    """Return the least noise whose leakage keeps the guarantee: it falls as the noise grows."""
+    rate = largest_level(
+        lambda rate: measure(question.noise(1 / rate)), question.model, aim(question.limit), search
+    )
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(1 / rate))

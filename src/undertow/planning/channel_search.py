@@ -10,7 +10,7 @@ worse than where it began, and not proved to be the best.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
@@ -77,9 +77,8 @@ class Cut:
         """Return the attack that a witness describes, on a chain."""
         known = {record: chain.index(state) for record, state in witness.known}
         shown = {record: chain.index(state) for record, state in witness.outputs}
-        first, last = min(known | shown), max(known | shown)
-        first, last = min(first, witness.target), max(last, witness.target)
-        span = range(first, last + 1)
+        named = {witness.target, *known, *shown}
+        first, span = min(named), range(min(named), max(named) + 1)
         fixed = np.ones((len(span), chain.size))  # (records, states)
         for record, state in known.items():
             fixed[record - first] = np.eye(chain.size)[state]
@@ -89,9 +88,8 @@ class Cut:
             (-1,) * len(span), witness.target - first,
             chain.index(witness.value), chain.index(witness.other), 0.0,
         )  # fmt: skip
-        prior = bare.loss(np.ones((chain.size, 1)))
         outputs = tuple(shown.get(record, -1) for record in span)
-        return cls(bare.law, bare.steps, fixed, outputs, bare.target, bare.value, bare.other, prior)
+        return replace(bare, shown=outputs, offset=bare.loss(np.ones((chain.size, 1))))
 
     def evaluate(self, channel: Array) -> tuple[float, Array]:
         """Return the loss of the attack and its gradient in the entries of the channel.

@@ -36,9 +36,9 @@ class Row:
 
     ``protects`` is the adversary that the plan was made for. A method that knows only the
     ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the guarantee
-    that was asked for, which a published one must be found to do. ``leakage`` is what the plan leaks
-    in truth against the adversary asked about, by the sharpest certified bound, and None where none
-    is known.
+    that was asked for, which a published one must be found to do. ``leakage`` is what the plan
+    leaks in truth against the adversary asked about, by the sharpest certified bound, and None
+    where none is known.
     """
 
     method: str

@@ -101,19 +101,17 @@ def shown_share(chain: MarkovChain, table: Array) -> float:
     return float((laws * (1 - table)).sum() / len(table))
 
 
-@dataclass(frozen=True, slots=True)
-class _Windows:
-    """What windows around one target cost: (records erased, pair of values), left and right."""
-
-    left: Array
-    right: Array
-
-    def cost(self, left: int, right: int) -> float:
-        """Return the loss when so many records next to the target are erased on either side."""
-        return float((self.left[left] + self.right[right]).max(initial=0.0))
+Costs = list[tuple[Array, Array]]
+"""Of each chain, what windows around one target cost: (records erased, pair of values), left and
+right."""
 
 
-def _window_costs(chain: MarkovChain, task: ErasureTask, target: int) -> _Windows:
+def _loss(costs: Costs, left: int, right: int) -> float:
+    """Return the largest loss when so many records are erased on either side of the target."""
+    return max(float((one[left] + two[right]).max(initial=0.0)) for one, two in costs)
+
+
+def _window_costs(chain: MarkovChain, task: ErasureTask, target: int) -> tuple[Array, Array]:
     """Return the rounded-up losses of all windows around a target."""
     near = (None, None) if task.against == "any" else nearest_known(task.against)
     tables = []
@@ -131,7 +129,7 @@ def _window_costs(chain: MarkovChain, task: ErasureTask, target: int) -> _Window
                 table[len(best) - 1 : room] = np.maximum(table[len(best) - 1], 8 * FLAT)
             table[-1] = 0.0  # all of the side erased: nothing is told
         tables.append(table)
-    return _Windows(*tables)
+    return tables[0], tables[1]
 
 
 def window_table(task: ErasureTask) -> Array:
@@ -169,22 +167,22 @@ def window_choices(task: ErasureTask, more: int = 0) -> list[Bools]:
     return choices
 
 
-def _narrowest(windows: list[_Windows], limit: float) -> list[tuple[int, int]]:
+def _narrowest(costs: Costs, limit: float) -> list[tuple[int, int]]:
     """Return widths left and right, the least sum first; of equals, those that leak least."""
-    rooms = len(windows[0].left) - 1, len(windows[0].right) - 1
+    rooms = len(costs[0][0]) - 1, len(costs[0][1]) - 1
     found = [(sum(rooms), 0.0, *rooms)]
     right = rooms[1]
     for left in range(rooms[0] + 1):
-        cost = max(window.cost(left, right) for window in windows)
+        cost = _loss(costs, left, right)
         if cost > limit:
             continue
-        while right and (less := max(w.cost(left, right - 1) for w in windows)) <= limit:
+        while right and (less := _loss(costs, left, right - 1)) <= limit:
             right, cost = right - 1, less
         found.append((left + right, cost, left, right))
     return [(left, right) for _, _, left, right in sorted(found)]
 
 
-def _shrink(erased: Bools, task: ErasureTask, costs: dict[int, list[_Windows]]) -> None:
+def _shrink(erased: Bools, task: ErasureTask, costs: dict[int, Costs]) -> None:
     """Show records again, those farthest from a target first, while all leakages allow it."""
     targets = np.array(task.targets)
     again = [r for r in np.flatnonzero(erased).tolist() if r not in task.protect]
@@ -196,7 +194,7 @@ def _shrink(erased: Bools, task: ErasureTask, costs: dict[int, list[_Windows]]) 
             below, above = shown[shown < target], shown[shown > target]
             left = target - 1 - int(below[-1]) if below.size else target
             right = int(above[0]) - target - 1 if above.size else task.length - 1 - target
-            if max(window.cost(left, right) for window in windows) > task.limit:
+            if _loss(windows, left, right) > task.limit:
                 erased[record] = True
                 break
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.adversaries import Adversary
+from undertow.adversaries import Adversary, check_records
 from undertow.bounds.engine import leakage
 from undertow.bounds.series.regions import window_bound
 from undertow.certificate import Leakage
@@ -94,18 +94,12 @@ def _task(question: Question[Redacted]) -> ErasureTask:
             f"record {query.protect[-1]} is to be protected, but the series has {length} records, "
             "counted from 0"
         )
-    if isinstance(against, Adversary):
-        last = max((against.target, *against.known))
-        if last >= length:
-            raise InvalidInput(
-                f"the adversary names record {last}, but the series has {length} records, counted "
-                "from 0"
-            )
-        if against.target not in query.protect:
-            raise InvalidInput(
-                f"the adversary wants record {against.target}, which the query does not protect; "
-                "add it to protect"
-            )
+    check_records(against, length)
+    if isinstance(against, Adversary) and against.target not in query.protect:
+        raise InvalidInput(
+            f"the adversary wants record {against.target}, which the query does not protect; add "
+            "it to protect"
+        )
     return ErasureTask(chains, length, query.protect, question.limit, against)
 
 

@@ -5,6 +5,7 @@ add up, once for each of the two values of the target. Which stretches, and how 
 shared between the sides, is searched: coarsely over all, then finely where it may matter.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -357,30 +358,31 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
     return found
 
 
-def _refine_mixed(
-    sides: tuple[TwoStateSide, TwoStateSide], curves: tuple[Curve, Curve], limit: float
-) -> BothSides | None:
+Pair = tuple[TwoStateSide, TwoStateSide]
+
+
+def _refine_mixed(sides: Pair, curves: tuple[Curve, Curve], limit: float) -> BothSides | None:
     """Return both sides at the losses that the first values of the other side leave them."""
     spent = [float(s.first[c.begin - 1]) for s, c in zip(sides, curves, strict=True)]
-    left = one_side(sides[0], curves[0].begin, curves[0].start, limit - spent[1])
-    right = one_side(sides[1], curves[1].begin, curves[1].start, limit - spent[0])
+    return _both(sides, curves, (limit - spent[1], limit - spent[0]))
+
+
+def _both(sides: Pair, curves: tuple[Curve, Curve], budgets: Sequence[float]) -> BothSides | None:
+    """Return both sides, each at a loss of its own; None where one of them cannot keep to it."""
+    left, right = (
+        one_side(side, curve.begin, curve.start, budget)
+        for side, curve, budget in zip(sides, curves, budgets, strict=True)
+    )
     return None if left is None or right is None else (left, right)
 
 
-def _refine_same(
-    sides: tuple[TwoStateSide, TwoStateSide], curves: tuple[Curve, Curve], limit: float
-) -> BothSides | None:
+def _refine_same(sides: Pair, curves: tuple[Curve, Curve], limit: float) -> BothSides | None:
     """Return both sides at the best split of the loss between them."""
     left, right = curves
     if not left.theta.size or not right.theta.size:
-        fixed = 0 if not left.theta.size else 1
-        window, free = curves[fixed], curves[1 - fixed]
-        one = one_side(sides[fixed], window.begin, window.start, limit)
-        left_over = limit - float(window.cost[0])
-        two = one_side(sides[1 - fixed], free.begin, free.start, left_over)
-        if one is None or two is None:
-            return None
-        return (one, two) if fixed == 0 else (two, one)
+        if left.theta.size:  # a window on the right
+            return _both(sides, curves, (limit - float(right.cost[0]), limit))
+        return _both(sides, curves, (limit, limit - float(left.cost[0])))
     ends = [(curve.theta.min(), curve.theta.max()) for curve in curves]
     for _ in range(SPLITS):
         first, second = (

@@ -1,9 +1,9 @@
 """What a plan leaks if its model is not the true one.
 
 A plan guarantees a leakage under one model. `robustness` computes what the same mechanism leaks
-under others: a grid of chains around the planned one, the chains that the fit leaves plausible, and a
-chain of order two. Each is compared with the guarantee: *kept* where a bound proves it, *broken*
-where an attack exceeds it, *open* where neither is known.
+under others: a grid of chains around the planned one, the chains that the fit leaves plausible,
+and a chain of order two. Each is compared with the guarantee: *kept* where a bound proves it,
+*broken* where an attack exceeds it, *open* where neither is known.
 """
 
 import math
