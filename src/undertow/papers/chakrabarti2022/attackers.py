@@ -77,13 +77,15 @@ def _spread(setting: Setting, theta: float) -> float:
     truth = np.array(
         [chain.simulate(seed=int(seed)) for seed in rng.integers(2**31, size=databases)]
     )
-    copies = np.repeat(truth, outputs, axis=0)
+    copies = np.repeat(truth, outputs, axis=0)  # (databases * outputs, records)
     shown = (rng.random(copies.shape) < flips.matrix[copies, 1]).astype(np.int64)
     guess = posteriors(shown, flips, chain)[:, target].argmax(axis=1)
-    share = (guess == copies[:, target]).reshape(databases, outputs).mean(axis=1)
+    share = (guess == copies[:, target]).reshape(databases, outputs).mean(axis=1)  # (databases)
+    # of the mean over outputs, for one database
     within = float((share * (1 - share)).mean()) / (outputs - 1)
     between = max(float(share.var(ddof=1)) - within, 0.0)
     mean = float(share.mean())
+    # the variance of one database of the paper
     each = between + mean * (1 - mean) / told["outputs"]
     return math.sqrt(each / told["databases"])
 

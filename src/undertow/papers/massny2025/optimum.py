@@ -198,8 +198,8 @@ def def1(setting: Setting) -> Parts:
         ),
         xlim=(0.0, 4.0),
     )  # fmt: skip
-    yield ("The paper promises Definition 1 only, and keeps it (thm1): this is what the promise "
-           "leaves out, not a mistake in a proof.")  # fmt: skip
+    yield ("The paper guarantees Definition 1 only, and keeps it (thm1): this is what that "
+           "guarantee leaves out, not a mistake in a proof.")  # fmt: skip
     yield Chart("def1", "What is promised and what leaks", (panel,))
 
 
