@@ -86,6 +86,9 @@ class _Noisy:
     measure: ClassVar[Literal["scale", "sigma"]] = "scale"
     """The field that says how much noise there is."""
 
+    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
+    """The kind of noise that is asked for to get it."""
+
     task: ClassVar[Task] = "answer"
     whole: ClassVar[bool] = False
     """Whether the noise is a whole number by its law."""
@@ -259,6 +262,7 @@ class Gaussian(_Normal):
     """
 
     kind: ClassVar[str] = "gaussian"
+    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "gaussian"
     words: ClassVar[str] = "Gaussian"
 
     def curve(self, length: int | None = None) -> Curve:
@@ -302,6 +306,7 @@ class DiscreteGaussian(_Normal):
     """
 
     kind: ClassVar[str] = "discrete-gaussian"
+    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "discrete-gaussian"
     words: ClassVar[str] = "discrete Gaussian"
     whole: ClassVar[bool] = True
 

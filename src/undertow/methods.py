@@ -69,6 +69,11 @@ class Method:
         Whether one party must hold the whole series; ``best`` does not assume that.
     persons
         Whether it can hide all records of a person.
+    normal
+        The solver for Gaussian noise, None where the method knows Laplace noise only; ``laplace``
+        says whether it knows that. At a delta of 0 there is no Gaussian noise.
+    composes
+        Whether its proof is about a guarantee, so that several releases are one algorithm.
     quick, effort
         Whether a report may work it out, and the function of a model that says how long it takes
         (a name in `undertow.planning`), None where that is no time at all.
@@ -90,11 +95,19 @@ class Method:
     persons: bool = False
     quick: bool = False
     effort: str | None = None
+    normal: "str | None" = None
+    laplace: bool = True
+    composes: bool = False
 
     @property
     def basis(self) -> str:
         """``certified`` or ``published``."""
         return "certified" if self.certified else "published"
+
+    def knows(self, shape: str, releases: int) -> bool:
+        """Return whether the method has something to say about a kind of noise, so many times."""
+        known = self.laplace if shape == "laplace" else self.normal is not None
+        return known and (releases == 1 or self.composes)
 
     def suits(self, model: "AnyModel") -> bool:
         """Return whether the method has something to say about every part of a model."""
@@ -125,11 +138,18 @@ _PAPER = "Section IV of [massny2025]"
 _LISTED = (
     Method("exact", "answer", "the leakage of this very answer", "docs, theory: noisy counts",
            {"chain": "chains.EXACT", "gaussian": "gaussian.EXACT", "network": "networks.EXACT"},
-           ("chain", "gaussian", "network"), covers="windows", tight=True, wider="exchange"),
+           ("chain", "gaussian", "network"), covers="windows", tight=True, wider="exchange",
+           normal="approximate.EXACT"),
     Method("exchange", "answer", "what any algorithm of the same level could leak",
            "docs, theory: exchange rate",
            {"gaussian": "gaussian.EXCHANGE", "network": "networks.EXCHANGE",
-            "other": "chains.EXCHANGE"}, _EVERY, covers="any"),
+            "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True),
+    Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
+           "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, covers="any",
+           normal="approximate.CLOSED", laplace=False, composes=True),
+    Method("sweep", "answer", "what any algorithm of the same curve could leak on a chain",
+           "docs, theory: approximate guarantees", "approximate.SWEEP", covers="any",
+           normal="approximate.SWEEP", laplace=False, composes=True),
     Method("quilt", "answer", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
            {"chain": "chains.QUILT", "network": "networks.QUILT"}, ("chain", "network"),
            ("any", "ignorant"), covers="any", subsumed_by="exchange", quick=True,
@@ -144,7 +164,7 @@ _LISTED = (
            ("chain", "network"), ("ignorant",)),
     Method("group", "answer", "any dependence whatever among the records",
            "Theorem 4.2 of [lange2024]", "groups.GROUP", _EVERY, covers="any", persons=True,
-           quick=True),
+           quick=True, composes=True),
     Method("dependent", "answer", "dependence coefficients, confirmed by the leakage",
            "sections VI-A and VI-B of [liu2016], confirmed by the leakage",
            "dependent.DEPENDENT", _EVERY, covers="any", subsumed_by="exchange"),
@@ -227,4 +247,6 @@ def methods_for(model: "AnyModel", task: "Task" = "answer") -> list[str]:
     >>> methods_for(Groups(3)), methods_for(Groups(3), "flip")
     (['exchange', 'group', 'dependent'], ['exchange'])
     """
-    return [name for name, method in METHODS[task].items() if method.suits(model)]
+    return [
+        name for name, method in METHODS[task].items() if method.suits(model) and method.laplace
+    ]

@@ -1,6 +1,7 @@
 """The frozen plan: what will be released, how, and what that was proved to leak."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic
@@ -12,11 +13,12 @@ from undertow.adversaries import Adversary, Against, words
 from undertow.base_query import State, Task
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
+from undertow.curves import check_delta
 from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
 from undertow.mechanisms import Noise, Unit
 from undertow.methods import METHODS, is_certified
-from undertow.models.described import fields, number, text
+from undertow.models.described import fields, number, text, whole
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon
 from undertow.plan_format import (
@@ -45,7 +47,8 @@ class Plan(Generic[M]):
     Made by `calibrate`; holds no solver and no data. ``limit`` is what was asked for,
     ``leakage.upper`` what is proved. ``unit`` says what is protected: one record, or all records
     of one person. ``measures`` are named numbers about a local plan: how much of the series
-    stays, and how much could.
+    stays, and how much could. With a ``delta`` the leakage is one at that delta; with several
+    ``releases`` it is that of as many releases of this noise on the same records together.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -61,6 +64,8 @@ class Plan(Generic[M]):
     method: str
     unit: Unit = "record"
     measures: tuple[tuple[str, float], ...] = ()
+    delta: float = 0.0
+    releases: int = 1
 
     @property
     def noise(self) -> Noise:
@@ -150,15 +155,25 @@ class Plan(Generic[M]):
         what = self.leakage.secrets.words()
         if self.unit == "person":
             what = "between any two histories of one person"
+        who, upper = words(self.against), self.leakage.upper
+        several = f"{self.releases} releases together: " if self.releases > 1 else ""
+        if not self.delta:
+            return (
+                f"{several}{who} can raise the odds {what} by at most a factor {odds(upper)} "
+                f"(leakage {above(upper)})"
+            )
         return (
-            f"{words(self.against)} can raise the odds {what} "
-            f"by at most a factor {odds(self.leakage.upper)} (leakage {above(self.leakage.upper)})"
+            f"{several}{who} can raise the odds {what} by more than a factor "
+            f"{odds(upper + math.log(2))} with probability at most {above(2 * self.delta)} "
+            f"(leakage {above(upper)} at delta {above(self.delta)})"
         )
 
     def __repr__(self) -> str:
         """Return the plan in one line: what is asked, on what kind of model, for what guarantee."""
         return (
             f"Plan({self.query!r} on {type(self.model).__name__}, limit={self.limit:g}, "
+            f"{f'delta={self.delta:g}, ' if self.delta else ''}"
+            f"{f'releases={self.releases}, ' if self.releases > 1 else ''}"
             f"against={self.against!r}, method={self.method!r}, unit={self.unit!r})"
         )
 
@@ -190,6 +205,8 @@ class Plan(Generic[M]):
             **described,
             "model": self.model.to_dict(),
             "limit": self.limit,
+            **({"delta": self.delta} if self.delta else {}),
+            **({"releases": self.releases} if self.releases > 1 else {}),
             "method": self.method,
             "unit": self.unit,
             "leakage": leakage_to_dict(self.leakage),
@@ -259,7 +276,7 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
     if plan.task != "answer":
         yield "keeps", ", ".join(f"{name} {value:.4g}" for name, value in plan.measures)
         return
-    yield "noise", f"{plan.noise.words}, scale {above(plan.noise.scale)}"
+    yield "noise", plan.noise.said()
     error = f"{plan.expected_error:.4g} expected"
     if plan.states or not plan.query.per_state:
         error += f"; within {plan.accuracy():.4g} with probability 95%"
@@ -274,8 +291,9 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     if "epsilon" in body and "limit" not in body:  # as files of version 0.1 have it
         body = {"limit": body["epsilon"], **{k: v for k, v in body.items() if k != "epsilon"}}
     local = "channel" in body
-    own = ("channel", "measures") if local else ("query", "noise", "scale")
-    fields(body, "a plan", (*_ALWAYS, *own), ("signature",))
+    amount = "sigma" if "sigma" in body else "scale"
+    own = ("channel", "measures") if local else ("query", "noise", amount)
+    fields(body, "a plan", (*_ALWAYS, *own), ("signature", "delta", "releases"))
     mechanism = mechanism_from_dict(body)
     if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
         raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
@@ -287,10 +305,16 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         method=text(body["method"], "method"),
         unit=body["unit"],
         measures=measures_from_dict(body["measures"]) if local else (),
+        delta=check_delta(number(body.get("delta", 0.0), "delta")),
+        releases=whole(body.get("releases", 1), "releases", 10**9),
     )
     method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):
         raise InvalidPlan("no method of that name makes such plans")
+    if plan.leakage.delta != plan.delta or (local and (plan.delta or plan.releases > 1)):
+        raise InvalidPlan("its leakage is at another delta than its guarantee")
+    if not plan.releases >= 1 or (not local and not plan.delta and plan.noise.measure == "sigma"):
+        raise InvalidPlan("Gaussian noise needs a delta above 0, and a plan at least one release")
     if method.certified and not plan.leakage.proves(plan.limit):
         raise InvalidPlan("its leakage is above its guarantee")
     _check_channel(plan)

@@ -14,8 +14,9 @@ from typing import Any, Literal
 from undertow.adversaries import Adversary, Against, Secrets, check_against
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.curves import check_delta
 from undertow.errors import InvalidPlan
-from undertow.mechanisms import Noise, noisy
+from undertow.mechanisms import NOISES, Noise, noisy
 from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.queries import Count, Histogram, Linear, Mean, State, Sum
 
@@ -133,15 +134,19 @@ def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
     """Return the randomisation of a plan file."""
     if "channel" not in body:
         query = _query_from_dict(body["query"])
-        wanted = noisy(query, 1.0).kind
-        if body["noise"] != wanted:
-            raise InvalidPlan(f"this question is answered with {wanted} noise, found another kind")
-        scale = number(body["scale"], "noise scale")
-        if not 1 / _LOUDEST <= scale <= _LOUDEST:
+        kind = NOISES.get(body["noise"]) if isinstance(body["noise"], str) else None
+        if kind is None or kind.measure not in body:
+            raise InvalidPlan(f"noise is {', '.join(NOISES)}, with its amount; found another kind")
+        if kind.measure == "scale" and kind.kind != noisy(query, 1.0).kind:
             raise InvalidPlan(
-                "noise of that scale has no finite error bars; measure in other units"
+                f"this question is answered with {noisy(query, 1.0).kind} noise, found another kind"
             )
-        return noisy(query, scale)
+        amount = number(body[kind.measure], f"noise {kind.measure}")
+        if not 1 / _LOUDEST <= amount <= _LOUDEST:
+            raise InvalidPlan(
+                f"noise of that {kind.measure} has no finite error bars; measure in other units"
+            )
+        return kind(query, amount)
     channel = body["channel"]
     kind = channel.get("kind") if isinstance(channel, dict) else None
     if kind == "flips":
@@ -223,6 +228,11 @@ def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
         "assumptions": list(leakage.assumptions),
         "citation": leakage.citation,
         "covers": leakage.covers,
+        **(
+            {"delta": leakage.delta, "curve": [list(pair) for pair in leakage.curve]}
+            if leakage.delta
+            else {}
+        ),
     }
 
 
@@ -232,7 +242,7 @@ def leakage_from_dict(description: Any) -> Leakage:
         "lower", "upper", "method", "against", "pairs", "protect", "witness", "assumptions",
         "citation",
     )  # fmt: skip
-    read = fields(description, "a leakage", needed, ("covers",))
+    read = fields(description, "a leakage", needed, ("covers", "delta", "curve"))
     lower, upper = (float(number(read[end], f"the {end} end")) for end in ("lower", "upper"))
     if not 0 <= lower <= upper:
         raise InvalidPlan("the ends of a leakage must be ordered, 0 <= lower <= upper")
@@ -249,7 +259,19 @@ def leakage_from_dict(description: Any) -> Leakage:
         citation=None if citation is None else text(citation, "a citation"),
         secrets=_secrets(read["pairs"], read["protect"]),
         covers=_covers(read.get("covers", "series")),
+        delta=check_delta(number(read.get("delta", 0.0), "delta")),
+        curve=_curve(read.get("curve", [])),
     )
+
+
+def _curve(pairs: Any) -> tuple[tuple[float, float], ...]:
+    """Return pairs of an epsilon and a delta, each number finite and not below 0."""
+    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
+        raise InvalidPlan("a curve is a list of pairs of an epsilon and a delta")
+    found = tuple((number(e, "epsilon"), number(d, "delta")) for e, d in pairs)
+    if any(e < 0 or not 0 <= d <= 1 for e, d in found):
+        raise InvalidPlan("a curve has an epsilon below 0, or a delta that is no probability")
+    return found
 
 
 def _against(named: Any) -> Against:

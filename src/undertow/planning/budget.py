@@ -3,19 +3,22 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import overload
 
 from undertow.adversaries import Against, check_against
+from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
 from undertow.bounds.chains.binary import closed_budget
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
+from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.deprecations import renamed
 from undertow.errors import NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
-from undertow.numerics import check_epsilon
+from undertow.numerics import check_epsilon, up
 
-__all__ = ["PRECISE", "Search", "aim", "dp_budget", "largest_level"]
+__all__ = ["PRECISE", "Budget", "Search", "aim", "dp_budget", "largest_level"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +50,74 @@ def aim(limit: float) -> float:
     return limit * (1 - HEADROOM)
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What to ask of a DP library so that no record leaks more than a limit at a delta.
+
+    Any one of these will do, for one replaced record: (``epsilon``, ``delta``)-DP, ``rho``-zCDP,
+    ``mu``-GDP; Gaussian noise of standard deviation ``sigma`` for each unit by which a record
+    moves an answer (in l2). All rounded to the safe side.
+    """
+
+    epsilon: float
+    delta: float
+    rho: float
+    mu: float
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of Gaussian noise on an answer of sensitivity 1, rounded up."""
+        return up(1 / self.mu)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return a JSON-ready description."""
+        names = ("epsilon", "delta", "rho", "mu", "sigma")
+        return {name: getattr(self, name) for name in names}
+
+
+@overload
+def dp_budget(model: AnyModel, limit: float, against: Against = ...) -> float: ...
+@overload
+def dp_budget(
+    model: AnyModel, limit: float, against: Against = ..., *, delta: float
+) -> float | Budget: ...
 @renamed(epsilon="limit")
-def dp_budget(model: AnyModel, limit: float, against: Against = "any") -> float:
+def dp_budget(
+    model: AnyModel, limit: float, against: Against = "any", *, delta: float = 0.0
+) -> float | Budget:
     """Return the largest DP level whose leakage is certainly at most ``limit``.
 
     The inverse of ``leakage(PureDP(level), model)``: spend this much with any epsilon-DP
     library, and no record leaks more than ``limit``. Rounded down. ``inf`` if nothing can leak.
+    With a ``delta`` above 0 a `Budget`: the (epsilon, delta), rho and mu to ask for, by the closed
+    exchange (Theorem 1 of the theory of approximate guarantees).
 
     >>> from undertow import MarkovChain, dp_budget
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
     >>> round(dp_budget(chain, limit=1.0), 4)
     0.2503
+    >>> budget = dp_budget(chain, limit=1.0, delta=1e-6)
+    >>> round(budget.epsilon, 8), round(budget.delta * 1e7, 8), round(budget.sigma, 4)
+    (0.25032579, 1.65539669, 16.9133)
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
+    delta = check_delta(delta)
 
     def measure(level: float) -> Leakage:
         return leakage(PureDP(level), model, against)
 
-    return largest_level(measure, model, limit)
+    level = largest_level(measure, model, limit)
+    if not delta:
+        return level
+    if math.isinf(level):
+        return Budget(level, delta, level, level)
+    small = pure_budget_delta(limit, delta, level)
+    if not small > 0:
+        raise NotSupported(f"no delta is left for a limit of {limit:g}; lower the limit")
+    rho, mu = (
+        largest_parameter(curve, level, small) for curve in (ConcentratedCurve, GaussianCurve)
+    )
+    return Budget(level, small, rho, mu)
 
 
 def _guess(model: AnyModel, limit: float) -> float:

@@ -23,7 +23,7 @@ def solve(method: Method, question: Question[Any]) -> Solution:
     all, since more noise never leaks more.
     """
     found = [way.solve(part) for way, part in _parts(method, question)]
-    return max(found, key=lambda each: each.mechanism.scale) if len(found) > 1 else found[0]
+    return max(found, key=lambda each: each.mechanism.amount) if len(found) > 1 else found[0]
 
 
 def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
@@ -45,7 +45,7 @@ def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[
             f"'{method.name}' has nothing to say about {question.model.describe()}; use "
             f"method='{next(iter(others), 'best')}'"
         )
-    ways = method.solver
+    ways = method.solver if question.shape == "laplace" else method.normal or method.solver
     if isinstance(ways, str | Way):
         return [(_way(ways), question)]
     found: dict[str, list[SingleModel]] = {}

@@ -5,6 +5,7 @@ anything is released its leakage is derived again, from the noise, the model, th
 adversary alone; the plan's own certificate is a claim that is compared with it.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from undertow.certificate import Leakage
@@ -41,16 +42,22 @@ def prove(plan: Plan[Any]) -> Leakage:
     else:
         question = check_question(
             plan.query, plan.model, plan.limit, plan.against, claim.secrets.pairs,
-            claim.secrets.records, unit=plan.unit, covers=claim.covers,
+            claim.secrets.records, unit=plan.unit, covers=claim.covers, delta=plan.delta,
+            noise=plan.noise.shape, releases=plan.releases,
         )  # fmt: skip
-        if not plan.noise.dp_epsilon(question.length) <= LOUDEST:
+        if not plan.query.sensitivity(question.length) / plan.noise.amount <= LOUDEST:
             raise InvalidPlan("its noise is too small to be any")
-        if plan.noise.kind != question.noise(plan.noise.scale).kind:
+        if not method.knows(question.shape, question.releases):
+            raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
+        if question.shape == "laplace" and plan.noise.kind != question.noise(1.0).kind:
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
     if plan.unit == "person" and not method.persons:
         raise InvalidPlan(f"'{method.name}' hides no person")
     method.admit(plan.against)
-    return methods.prove(method, question, plan.mechanism)
+    if task != "answer":
+        return methods.prove(method, question, plan.mechanism)
+    proved = methods.prove(method, question, question.together(plan.noise))
+    return replace(proved, delta=plan.delta)
 
 
 @Remembered

@@ -1,7 +1,8 @@
 """What is asked of a method of calibration, and what it answers."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Generic, Literal, ParamSpec
 
@@ -10,9 +11,10 @@ from typing_extensions import TypeVar
 from undertow.adversaries import Against, Secrets
 from undertow.certificate import Covers, Leakage
 from undertow.errors import MethodRefused
-from undertow.mechanisms import Noise, Unit, noisy
+from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Normal, Scaled, Unit, noisy
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
+from undertow.numerics import down, up
 from undertow.planning.budget import PRECISE, Search
 from undertow.planning.flip_aims import Objective
 from undertow.queries import AnyQuery, LocalQuery
@@ -23,6 +25,7 @@ __all__ = [
     "Prove",
     "Question",
     "Remembered",
+    "Shape",
     "Solution",
     "Solve",
     "Way",
@@ -34,6 +37,9 @@ CERTAIN = (
     "every record is certain under this model, or to this adversary, or the answer does not depend "
     "on any record: nothing can leak, and no noise is needed"
 )
+
+Shape = Literal["laplace", "gaussian", "discrete-gaussian"]
+"""The kinds of noise that can be asked for."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +56,8 @@ class Question(Generic[Q]):
     """What is asked of a method.
 
     ``search`` says how closely to look for the least noise, ``objective`` what flips should spare.
+    The leakage of all ``releases`` together is to be at most ``limit`` at ``delta``, by noise of
+    the kind ``shape``.
     """
 
     query: Q
@@ -61,6 +69,9 @@ class Question(Generic[Q]):
     covers: Covers = "series"
     unit: Unit = "record"
     objective: Objective = "flips"
+    delta: float = 0.0
+    releases: int = 1
+    shape: Shape = "laplace"
 
     @property
     def length(self) -> int | None:
@@ -94,13 +105,36 @@ class Question(Generic[Q]):
             )
         return chains
 
-    def noise(self, scale: float) -> Noise:
-        """Return the query with noise of the given scale: discrete for whole numbers."""
+    def noise(self, scale: float) -> Scaled:
+        """Return the query with Laplace noise of the given scale: discrete for whole numbers."""
         return noisy(self.query, scale)  # type: ignore[arg-type]
 
+    def normal(self, sigma: float) -> Normal:
+        """Return the query with Gaussian noise of the given sigma, of the kind asked for."""
+        kind = DiscreteGaussian if self.shape == "discrete-gaussian" else Gaussian
+        return kind(self.query, sigma)  # type: ignore[arg-type]
 
-Solve = Callable[[Question], Noise]
-Prove = Callable[[Question, Noise], Leakage]
+    def each(self, together: Noise) -> Noise:
+        """Return the noise of one release, if all of them are as much as ``together``.
+
+        Levels add up, and so do squares of mu: scales grow with the number of releases, sigmas
+        with its square root. Rounded up.
+        """
+        if self.releases == 1:
+            return together
+        many = self.releases if together.measure == "scale" else math.sqrt(self.releases)
+        return replace(together, **{together.measure: up(together.amount * many, 8)})
+
+    def together(self, each: Noise) -> Noise:
+        """Return the noise of one release that leaks as much as all of them, rounded down."""
+        if self.releases == 1:
+            return each
+        many = self.releases if each.measure == "scale" else math.sqrt(self.releases)
+        return replace(each, **{each.measure: down(each.amount / many, 8)})
+
+
+Solve = Callable[[Question], Scaled]
+Prove = Callable[[Question, Scaled], Leakage]
 
 
 class Remembered(Generic[P, R]):

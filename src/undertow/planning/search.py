@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 from undertow.adversaries import Against, Secrets, check_against
 from undertow.base_query import BaseQuery, Task
 from undertow.bounds.engine import check_fit
 from undertow.certificate import WIDTHS, Covers, check_covers
 from undertow.channels import Flips, Redaction
+from undertow.curves import check_delta
 from undertow.deprecations import renamed
 from undertow.errors import (
     InvalidInput,
@@ -22,11 +23,11 @@ from undertow.mechanisms import Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
-from undertow.numerics import check_epsilon, up
+from undertow.numerics import check_count, check_epsilon, up
 from undertow.plan import Plan
 from undertow.planning.flip_aims import Objective
 from undertow.planning.methods import prove, solve
-from undertow.planning.questions import Question
+from undertow.planning.questions import Question, Shape
 from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 
 __all__ = ["calibrate", "check_question", "least_error", "plan_by"]
@@ -42,19 +43,19 @@ _TIE = 1e-9
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers = ...,
+    covers: Covers = ..., delta: float = ..., noise: Shape | None = ..., releases: int = ...,
 ) -> Plan: ...  # fmt: skip
 @overload
 def calibrate(
     query: Series, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers = ...,
+    covers: Covers = ..., delta: float = ..., noise: Shape | None = ..., releases: int = ...,
 ) -> Plan[Flips]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Redacted, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers = ...,
+    covers: Covers = ..., delta: float = ..., noise: Shape | None = ..., releases: int = ...,
 ) -> Plan[Redaction]: ...  # fmt: skip
 
 
@@ -71,6 +72,9 @@ def calibrate(
     unit: Unit = "record",
     objective: Objective | None = None,
     covers: Covers = "series",
+    delta: float = 0.0,
+    noise: Shape | None = None,
+    releases: int = 1,
 ) -> Plan | Plan[Flips] | Plan[Redaction]:
     """Return the plan with the least noise whose leakage is certainly at most ``limit``.
 
@@ -98,6 +102,14 @@ def calibrate(
         ``"windows"`` (also on any window of each), ``"any"`` (also groups within a series, gaps,
         several answers on disjoint records). A release of another shape than its plan's proof
         covers is refused unless the noise suffices all the same.
+    delta
+        0 (default) for pure leakage. Above it the leakage is to be at most ``limit`` at ``delta``:
+        odds move by more than 2 e^limit with probability at most 2 delta.
+    noise
+        ``"laplace"``, ``"gaussian"`` or ``"discrete-gaussian"`` (both need a delta); by default
+        whichever errs less. Gaussian noise pays where many answers are released.
+    releases
+        How many releases of this noise on the same records shall keep the limit together.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
@@ -110,11 +122,55 @@ def calibrate(
     """
     question = check_question(
         query, model, limit, against, pairs, protect,
-        unit=unit, objective=objective, covers=covers,
+        unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
     )  # fmt: skip
+    shapes = _shapes(question, noise)
     if method != BEST:
-        return plan_by(find_method(query.task, method), question)
-    return _best(question)
+        chosen = find_method(query.task, method)
+        known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
+        if not known:
+            raise MethodRefused(_unknown(chosen, question, noise))
+        return least_error([plan_by(chosen, replace(question, shape=shape)) for shape in known])
+    return _best_of(question, shapes)
+
+
+def _shapes(question: Question[Any], noise: Shape | None) -> list[Shape]:
+    """Return the kinds of noise to try."""
+    if noise is not None or question.query.task != "answer" or not question.delta:
+        return [noise or "laplace"]
+    return ["laplace", "gaussian"]
+
+
+def _unknown(method: Method, question: Question[Any], noise: Shape | None) -> str:
+    """Return why a method has nothing to say about the noise that was asked for."""
+    if question.releases > 1 and not method.composes:
+        return (
+            f"'{method.name}' is about one answer; {question.releases} releases are accounted by "
+            "their guarantees: use method='exchange', 'sweep' or 'closed'"
+        )
+    if not question.delta:
+        return f"'{method.name}' is about Gaussian noise, which needs a delta above 0"
+    return (
+        f"'{method.name}' knows no {noise or 'such'} noise; use method='closed' for Gaussian noise, "
+        "'exchange' for Laplace noise"
+    )
+
+
+def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
+    """Return the best plan over kinds of noise; a kind that has none is left out."""
+    plans, reasons = [], []
+    for shape in shapes:
+        try:
+            plans.append(_best(replace(question, shape=shape)))
+        except NothingToProtect:
+            raise
+        except NotSupported as reason:
+            if len(shapes) == 1:
+                raise
+            reasons.append(str(reason))
+    if not plans:
+        raise NotSupported("; ".join(dict.fromkeys(reasons)))
+    return least_error(plans)
 
 
 def plan_by(method: Method, question: Question[Any]) -> Plan[Any]:
@@ -132,7 +188,9 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
         )
     _check_shape(method.name, method.covers, question)
     found = solve(method, question)
-    leak = found.leakage or prove(method, question, found.mechanism)
+    mechanism = question.each(found.mechanism) if question.releases > 1 else found.mechanism
+    leak = found.leakage or prove(method, question, question.together(mechanism))
+    leak = replace(leak, delta=question.delta)
     if method.certified and not leak.proves(question.limit):
         raise NotSupported(
             f"'{method.name}' could not certify a leakage of {question.limit:g}; the best it "
@@ -141,8 +199,9 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     _check_shape(method.name, leak.covers, question)
     leak = replace(leak, assumptions=(*leak.assumptions, *found.notes))
     plan: Plan[Any] = Plan(
-        found.mechanism, question.model, question.limit, leak, method.name,
-        unit=question.unit, measures=found.measures,
+        mechanism, question.model, question.limit, leak, method.name,
+        unit=question.unit, measures=found.measures, delta=question.delta,
+        releases=question.releases,
     )  # fmt: skip
     return plan, found.optimal or (method.tight and leak.closed and question.secrets.everything)
 
@@ -197,6 +256,7 @@ def _candidates(question: Question[Any]) -> list[Method]:
         and (method.persons or question.unit == "record")
         and method.guards(question.against)
         and method.suits(question.model)
+        and method.knows(question.shape, question.releases)
     ]
 
 
@@ -205,7 +265,7 @@ def _as_good(
 ) -> Iterator[Plan[Any]]:
     """Yield the plans of methods that keep the guarantee with the noise of a plan, or nearly."""
     for method in methods:
-        noise = question.noise(up(plan.noise.scale * (1 + _EVEN)))
+        noise = replace(plan.noise, **{plan.noise.measure: up(plan.noise.amount * (1 + _EVEN))})
         with suppress(NotSupported):
             if prove(method, question, noise).proves(question.limit):
                 yield plan_by(method, question)
@@ -245,6 +305,9 @@ def check_question(
     unit: Unit = "record",
     objective: Objective | None = None,
     covers: Covers = "series",
+    delta: float = 0.0,
+    noise: Shape | None = None,
+    releases: int = 1,
 ) -> Question[Any]:
     """Return the question if it makes sense: states that exist, records inside the series."""
     if not isinstance(query, BaseQuery):
@@ -258,6 +321,8 @@ def check_question(
             f"{type(model).__name__}"
         )
     task = query.task
+    if noise not in (None, *get_args(Shape)):
+        raise InvalidInput(f"noise must be one of {', '.join(get_args(Shape))}, found {noise!r}")
     if unit not in ("record", "person"):
         raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
     if task != "answer" and (pairs is not None or protect is not None or unit != "record"):
@@ -271,7 +336,11 @@ def check_question(
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
         covers=check_covers(covers), unit=unit, objective=objective or "flips",
+        delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
+        shape=noise or "laplace",
     )  # fmt: skip
+    if task != "answer" and question.releases > 1:
+        raise InvalidInput("several releases are planned for a curator's answers, not for a series")
     named = [*query.named, *(state for pair in secrets.pairs or () for state in pair)]
     known = model.states
     for state in named:
@@ -287,3 +356,19 @@ def check_question(
             "from 0"
         )
     return question
+
+
+def _check_delta(task: Task, delta: float, noise: Shape | None) -> float:
+    """Return delta if the question can have one, or refuse it with the reason."""
+    delta = check_delta(delta)
+    if delta and task != "answer":
+        raise InvalidInput(
+            "flips and erasures are planned for pure leakage, which holds at every delta: leave "
+            "delta out"
+        )
+    if not delta and noise not in (None, "laplace"):
+        raise MethodRefused(
+            f"{noise} noise leaks without bound at delta 0, because far answers tell two values "
+            "apart; say how rare may be ignored, delta=1e-6 (far below 1 / number of records)"
+        )
+    return delta

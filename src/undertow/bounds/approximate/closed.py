@@ -16,7 +16,7 @@ from undertow.curves import Curve
 from undertow.errors import NotSupported
 from undertow.numerics import ROUNDOFF, down, up
 
-__all__ = ["Exchanged", "Rate", "closed_delta", "closed_epsilon", "pure_budget_delta"]
+__all__ = ["Exchanged", "Rate", "closed_delta", "closed_epsilon", "largest_parameter", "pure_budget_delta"]
 
 Rate = Callable[[float], float]
 """The upper end of what all algorithms of a DP level leak."""
@@ -135,3 +135,25 @@ def pure_budget_delta(limit: float, delta: float, budget: float) -> float:
     if budget <= 0:
         raise NotSupported("no positive DP level keeps this limit, so no delta does")
     return down(delta * math.expm1(budget) / math.expm1(limit), 32) if limit < 700 else 0.0
+
+
+def largest_parameter(curve: Callable[[float], Curve], level: float, delta: float) -> float:
+    """Return the largest parameter whose curve keeps ``delta`` at a level, rounded down.
+
+    The curves grow with the parameter (mu of GDP, rho of zCDP).
+
+    >>> from undertow.curves import GaussianCurve
+    >>> round(1 / largest_parameter(GaussianCurve, 1.0, 1e-6), 6)
+    4.224679
+    """
+    low, high = 0.0, level
+    while curve(high).delta(level) <= delta:
+        low, high = high, 2 * high
+        if high > 1e6:
+            return high
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if curve(middle).delta(level) <= delta else (low, middle)
+    return low

@@ -1,0 +1,209 @@
+"""Methods of calibration for Gaussian noise: the closed exchange, the sweep, exact counts.
+
+Several releases together are one algorithm of the composed guarantee: what is solved and proved here
+is the noise of one release with sigma / sqrt(releases), see `Question.together`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
+from undertow.bounds.approximate.leakages import (
+    closed_leakage,
+    closed_points,
+    count_leakage,
+    exact_windows,
+    least,
+    sweep_leakage,
+    sweep_shape,
+    sweepable,
+)
+from undertow.bounds.approximate.records import record_leakage
+from undertow.bounds.engine import leakage
+from undertow.certificate import Leakage, worst
+from undertow.curves import GaussianCurve
+from undertow.errors import MethodRefused, NothingToProtect, NotSupported
+from undertow.mechanisms import Gaussian, Normal, PureDP
+from undertow.models.markov import MarkovChain
+from undertow.numerics import up
+from undertow.planning.budget import aim, dp_budget
+from undertow.planning.questions import CERTAIN, Question, Remembered, noise_way
+
+__all__ = ["CLOSED", "EXACT", "SWEEP"]
+
+_SWEPT = 2e-4
+"""Relative width at which the search for a sigma by sweeps ends (upper side)."""
+
+_NUDGE = 1e-11
+"""Share by which a sigma grows where the last digits of its proof are in the way."""
+
+
+def solve_closed(question: Question) -> Normal:
+    """Return the least Gaussian noise by Theorem 1: (beta, d0), then the sigma that keeps it."""
+    limit = aim(question.limit)
+    budget = dp_budget(question.model, limit, question.against)
+    if math.isinf(budget):
+        raise NothingToProtect(CERTAIN)
+    small = pure_budget_delta(limit, question.delta, budget)
+    if not small > 0:
+        raise NotSupported(f"no delta is left for a limit of {question.limit:g}; lower the limit")
+    mu = largest_parameter(GaussianCurve, budget, small)
+    noise = question.normal(up(question.query.euclidean(question.length) / mu, 8))
+    while noise.curve(question.length).delta(budget) > small:  # discrete noise has its own curve
+        noise = question.normal(noise.sigma * (1 + 1e-6))
+    return _proved(question, noise, prove_closed)
+
+
+def _proved(
+    question: Question, noise: Normal, prove: Callable[[Question, Normal], Leakage]
+) -> Normal:
+    """Return the noise, or a little more, where the last digits of the proof are in the way."""
+    for turn in range(40):
+        if prove(question, noise).proves(question.limit):
+            break
+        noise = question.normal(up(noise.sigma * (1 + _NUDGE * 2**turn)))
+    return noise
+
+
+@Remembered
+def prove_closed(question: Question, noise: Normal) -> Leakage:
+    """Return what Theorem 1 proves for the curve of a noise, on any model."""
+    curve = noise.curve(question.length)
+
+    @lru_cache(maxsize=64)
+    def rate(level: float) -> float:
+        return leakage(PureDP(level), question.model, question.against).upper
+
+    found = closed_leakage(curve, rate, question.delta, question.against)
+    return replace(found, curve=closed_points(curve, rate))
+
+
+def solve_sweep(question: Question) -> Normal:
+    """Return the least Gaussian noise by the sweep: a secant in logarithms, then a proof."""
+    from undertow.bounds.approximate.sweep import sweep_delta
+
+    chains = _chains(question)
+    limit, delta = aim(question.limit), question.delta
+    moved = question.query.euclidean(question.length)
+
+    def excess(sigma: float) -> float:
+        curve = question.normal(sigma).curve(question.length)
+        shape = sweep_shape(curve)
+        found = max(sweep_delta(shape, chain, limit, question.against) for chain in chains)
+        return math.log(max(found, 1e-300)) - math.log(delta)
+
+    high = solve_closed(question).sigma
+    if excess(high) > 0:
+        return question.normal(high)
+    low, width = high * 0.9, 0.0
+    # ln delta falls like a Gaussian tail in sigma: a few steps of the false position
+    over, under = excess(low), excess(high)
+    while over <= 0:
+        low, high, over, under = low * 0.9, low, excess(low * 0.9), over
+        if low < 1e-3 * moved:
+            break
+    for turn in range(12):
+        if high / low - 1 <= _SWEPT:
+            break
+        share = over / (over - under)
+        width = (high - low) * _SWEPT / 2
+        trial = low + share * (high - low) + (width if turn % 2 else -width)
+        trial = trial if low < trial < high and turn % 4 != 3 else (low + high) / 2
+        found = excess(trial)
+        low, high, over, under = (
+            (low, trial, over, found) if found <= 0 else (trial, high, found, under)
+        )
+    return _proved(question, question.normal(up(high)), prove_sweep)
+
+
+@Remembered
+def prove_sweep(question: Question, noise: Normal) -> Leakage:
+    """Return what the sweep proves for the curve of a noise, on every chain of the model."""
+    curve = noise.curve(question.length)
+    found = [
+        sweep_leakage(curve, chain, question.delta, question.against) for chain in _chains(question)
+    ]
+    return worst(found) if len(found) > 1 else found[0]
+
+
+def _chains(question: Question) -> list[MarkovChain]:
+    chains = question.chains("sweep")
+    if not all(sweepable(chain, question.against) for chain in chains):
+        raise MethodRefused(
+            "'sweep' knows chains with one transition matrix and a stationary start, against 'any' "
+            "or 'ignorant'; use method='closed'"
+        )
+    return chains
+
+
+def solve_exact(question: Question) -> Normal:
+    """Return the least Gaussian noise by its exact leakage: a count, or Gaussian records."""
+    _check_exact(question)
+    if question.families == {"gaussian"}:
+        return _solve_records(question)
+    found = []
+    for chain in question.chains("exact"):
+        windows = exact_windows(question.normal(1.0), chain, question.limit)
+        start = 1 / largest_parameter(GaussianCurve, question.limit, question.delta)
+        limit = aim(question.limit)
+        _, sigma = least(windows, question.delta, lambda s, limit=limit: (s, limit), start)
+        found.append(sigma)
+    return _proved(question, question.normal(up(max(found))), prove_exact)
+
+
+def _solve_records(question: Question) -> Normal:
+    """Return the noise for the largest mu that keeps the limit."""
+    mu = largest_parameter(GaussianCurve, aim(question.limit), question.delta)
+    low, high = 0.0, up(question.query.euclidean(question.length) / mu)
+    while not prove_exact(question, question.normal(high)).proves(question.limit):
+        low, high = high, 2 * high
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        keeps = prove_exact(question, question.normal(middle)).proves(aim(question.limit))
+        low, high = (low, middle) if keeps else (middle, high)
+    return _proved(question, question.normal(up(high)), prove_exact)
+
+
+@Remembered
+def prove_exact(question: Question, noise: Normal) -> Leakage:
+    """Return the exact leakage of Gaussian noise on a count, or on Gaussian records."""
+    _check_exact(question)
+    if not isinstance(noise, Gaussian):
+        raise MethodRefused("'exact' knows Gaussian noise, rounded to whole numbers at most")
+    against, delta = question.against, question.delta
+    if question.families == {"gaussian"}:
+        members = question.model.members()
+        found = [record_leakage(noise, member, against, delta) for member in members]
+    else:
+        found = [count_leakage(noise, chain, delta) for chain in question.chains("exact")]
+    return worst(found) if len(found) > 1 else found[0]
+
+
+def _check_exact(question: Question) -> None:
+    """Refuse what has no exact leakage at a delta."""
+    if question.releases > 1:
+        raise MethodRefused(
+            "'exact' is about one answer; several are accounted by their guarantees: use "
+            "method='sweep' or 'closed'"
+        )
+    if question.families == {"gaussian"}:
+        return
+    if question.query.kind != "count":
+        raise MethodRefused(
+            f"'exact' knows counts on chains, not {type(question.query).__name__}; use "
+            "method='sweep' or 'closed'"
+        )
+    question.chains("exact")
+    if question.against != "any":
+        raise MethodRefused(
+            "a particular noise has no leakage at a delta against who knows less: a count of many "
+            "records without any noise would pass, and two of them reveal a record; use "
+            "method='sweep' or 'closed', which go through a guarantee, or against='any'"
+        )
+
+
+CLOSED = noise_way(solve_closed, prove_closed)  # type: ignore[arg-type]
+SWEEP = noise_way(solve_sweep, prove_sweep)  # type: ignore[arg-type]
+EXACT = noise_way(solve_exact, prove_exact)  # type: ignore[arg-type]
