@@ -18,8 +18,16 @@ __all__ = ["Lines", "Samples", "lifted"]
 ROUNDS = 40
 """Rounds of added slopes at most; what is left open is only a larger curve (a cost limit)."""
 
-NEGLIGIBLE = 1e-11
+NEGLIGIBLE = 1e-10
 """Values of a side below are not refined further (either side: they stay upper bounds)."""
+
+
+BETWEEN = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.95])[:, None, None]
+"""Shares of an interval of slopes at which a chord is held against other options."""
+
+
+LEADERS = 600
+"""Slopes at which the leading option is followed (either side: it only steers the search)."""
 
 
 @dataclass(frozen=True)
@@ -130,18 +138,26 @@ class Samples:
 
     def refine(self, options: list[Options], tolerance: float) -> None:
         """Add slopes until no chord of a leading option exceeds its tangents by more."""
-        open_pairs = list(range(len(self.pairs)))
+        leaders = [_Leaders.over(self.table(pair, o)[0]) for pair, o in enumerate(options)]
+        rows = [np.arange(len(part)) for part in options]
         for _ in range(ROUNDS):
             more = [np.zeros(0) for _ in self.pairs]
-            for pair in open_pairs:
-                more[pair] = self._wanted(pair, options[pair], tolerance)
-            open_pairs = [pair for pair in open_pairs if more[pair].size]
-            if not open_pairs:
+            for pair, part in enumerate(options):
+                # options that had no room are left out until the others have none either
+                for tried in (rows[pair], np.arange(len(part))):
+                    if tried.size and not more[pair].size:
+                        more[pair], left = self._wanted(
+                            pair, part.take(tried), tolerance, leaders[pair]
+                        )
+                        rows[pair] = tried[left]
+            if not sum(len(part) for part in more):
                 return
             self.add(more)
 
-    def _wanted(self, pair: int, options: Options, tolerance: float) -> Array:
-        """Return where chords and neighbouring chords leave room between them."""
+    def _wanted(
+        self, pair: int, options: Options, tolerance: float, leaders: "_Leaders"
+    ) -> tuple[Array, Ints]:
+        """Return slopes where chords leave room above the tangents, and the options that do."""
         g, value = self.table(pair, options)
         width = np.diff(g, axis=1)  # (options, intervals)
         chord = np.diff(value, axis=1) / width
@@ -152,53 +168,103 @@ class Samples:
         left, right = np.minimum(left, chord), np.maximum(right, chord)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(right > left, (right - chord) / (right - left), 0.5)
-        share = np.clip(share, 0.02, 0.98)
-        gap = np.maximum(np.minimum(share * (chord - left), (1 - share) * (right - chord)), 0.0)
-        gap *= width
+        share = np.clip(share, 0.0, 1.0)
+        # (places, options, intervals): where the tangents cross, and a few places between
+        share = np.concatenate([share[None], np.broadcast_to(BETWEEN, (len(BETWEEN), *g.shape))[..., 1:]])
         place = g[:, :-1] + share * width
-        top = value[:, :-1] + chord * share * width
-        gap = np.minimum(gap, top)  # V is not negative
-        leading = self._leading(g, value, place)
-        room = gap - np.maximum(leading - top, 0.0)
-        score = room / np.maximum(leading, NEGLIGIBLE)
+        top = value[:, :-1] + share * width * chord
+        floor = np.maximum(value[:, :-1] + share * width * left, 0.0)
+        np.maximum(floor, value[:, 1:] - (1.0 - share) * width * right, out=floor)
+        # (options, slopes and crossings): what is certain from below; a chord matters only where it
+        # rises above the best of these
+        ends = np.concatenate([g, place[0]], axis=1)
+        order = np.argsort(ends, axis=1, kind="stable")
+        floors = np.concatenate([value, floor[0]], axis=1)
+        leaders.learn(
+            np.take_along_axis(ends, order, axis=1), np.take_along_axis(floors, order, axis=1)
+        )
+        leading = leaders(place)
+        room = np.minimum(top - floor, top - leading)
+        # relative to the curve where this slope is its tangent, V + g level, weighed towards V
+        score = room / np.maximum(leading - 0.05 * place * chord, NEGLIGIBLE)
         # slopes closer than this are told apart by rounding alone
-        score[width < 1e-9 * g[:, 1:]] = 0.0
-        best = score.argmax(axis=0)  # (intervals,): options share the sampled slopes
-        columns = np.flatnonzero(score.max(axis=0) > tolerance)
+        score[:, width < 1e-9 * g[:, 1:]] = 0.0
+        # the crossing is the place to try, if it is one; then (options, intervals)
+        spot = np.where(score[0] > tolerance, 0, score.argmax(axis=0))
+        tops = score.max(axis=0)
+        columns = np.flatnonzero(tops.max(axis=0) > tolerance)
+        rows = tops.argmax(axis=0)[columns]  # per interval: options share the sampled slopes
         g0, g1 = self.slopes[pair][columns], self.slopes[pair][columns + 1]
-        return np.asarray(g0 + share[best[columns], columns] * (g1 - g0))
-
-    @staticmethod
-    def _leading(g: Array, value: Array, place: Array) -> Array:
-        """Return roughly (from below) the largest chord of all options at some slopes."""
-        inside = place[place > 0]
-        grid = np.exp(np.linspace(np.log(inside.min()), np.log(inside.max()), 400))
-        tops = np.zeros(len(grid))
-        for row in range(len(g)):
-            np.maximum(tops, np.interp(grid, g[row], value[row]), out=tops)
-        nearest = np.minimum(np.searchsorted(grid, place), len(grid) - 1)
-        return np.asarray(tops[nearest])
+        more = g0 + share[spot[rows, columns], rows, columns] * (g1 - g0)
+        return np.asarray(more), np.flatnonzero(tops.max(axis=1) > tolerance)
 
     def lines(self, pair: int, options: Options, tolerance: float) -> Lines:
         """Return the curve of the target with this side, whatever of ``options`` is the case.
 
-        At the sampled slopes of the leading options the largest chord is a value; the lines of
-        these values bound the curve from above.
+        At the sampled slopes of the leading options, and where leaders change, the largest chord is
+        a value of V; the lines of these values bound the curve from above.
         """
         g, value = self.table(pair, options)
-        near = value[:, 1:] >= 0.98 * self._leading(g, value, g[:, 1:]) - NEGLIGIBLE
-        points = np.unique(g[:, 1:][near])
-        tops, option = np.zeros(len(points)), np.zeros(len(points), dtype=np.int64)
-        for row in range(len(g)):
-            chord = np.interp(points, g[row], value[row])
-            option[chord > tops] = row
-            np.maximum(tops, chord, out=tops)
+        leaders = _Leaders.over(g)
+        leaders.learn(g, value)
+        points = np.unique(g[(value >= 0.98 * leaders(g) - NEGLIGIBLE) & (g > 0)])
+        points = points[np.append(np.diff(points) > 1e-12 * points[1:], True)]
+        points = np.union1d(points, _changes(g, value, points, _tops(g, value, points)[1]))
+        tops, option = _tops(g, value, points)
+        bends = np.diff(np.diff(tops) / np.diff(points)) > 1e-13  # else within a straight piece
+        kept = np.concatenate([[True], bends, [True]])
+        points, tops, option = points[kept], tops[kept], option[kept]
         tops *= 1.0 + 8.0 * ROUNDOFF
         # the line of slope 0 is 1: no probability is more
         points, tops = np.append(points[::-1], 0.0), np.append(tops[::-1], 1.0)
         option = np.append(option[::-1], 0)
         keep = _simplified(points, tops, tolerance)
         return Lines(points[keep], tops[keep], option[keep])
+
+
+@dataclass(slots=True)
+class _Leaders:
+    """Roughly, from below, the largest value of all options by slope: where refining pays."""
+
+    grid: Array
+    floor: Array
+
+    @classmethod
+    def over(cls, g: Array) -> "_Leaders":
+        """Return leaders over all sampled slopes, (options, slopes), of which nothing is known."""
+        grid = np.exp(np.linspace(np.log(g[:, 1].min()), np.log(g[:, -1].max()), LEADERS))
+        return cls(grid, np.zeros(len(grid)))
+
+    def learn(self, g: Array, floor: Array) -> None:
+        """Raise the floor to that of some options, (options, slopes)."""
+        for row in range(len(g)):
+            np.maximum(self.floor, np.interp(self.grid, g[row], floor[row]), out=self.floor)
+
+    def __call__(self, place: Array) -> Array:
+        """Return the floor at the next slope of the grid: values fall with the slope."""
+        return np.asarray(self.floor[np.minimum(np.searchsorted(self.grid, place), LEADERS - 1)])
+
+
+def _tops(g: Array, value: Array, points: Array) -> tuple[Array, Ints]:
+    """Return the largest chord of all options at some slopes, and whose it is."""
+    tops, option = np.full(len(points), -1.0), np.zeros(len(points), dtype=np.int64)
+    for row in range(len(g)):
+        chord = np.interp(points, g[row], value[row])
+        option[chord > tops] = row
+        np.maximum(tops, chord, out=tops)
+    return tops, option
+
+
+def _changes(g: Array, value: Array, points: Array, option: Ints) -> Array:
+    """Return where the leading option of one point gives way to that of the next."""
+    found = []
+    for place in np.flatnonzero(option[1:] != option[:-1]):
+        ends = points[place : place + 2]
+        one, two = (np.interp(ends, g[row], value[row]) for row in option[place : place + 2])
+        ahead = one - two  # positive, then negative
+        if ahead[0] > ahead[1]:
+            found.append(ends[0] + np.clip(ahead[0] / (ahead[0] - ahead[1]), 0, 1) * np.diff(ends)[0])
+    return np.array(found)
 
 
 def _hull(slope: Array, intercept: Array) -> list[int]:

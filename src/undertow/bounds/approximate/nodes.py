@@ -75,15 +75,23 @@ class PolygonNodes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShiftNodes:
-    """Nodes on which the curve is a shift of the index by ``shift``, capped at the last node."""
+    """Nodes on which the curve is a shift of the index by ``shift``, capped at the last node.
+
+    The last node is held ``shift`` more times, so that a shifted index stays inside its row.
+    """
 
     u: Array
     shift: int
 
+    @classmethod
+    def padded(cls, u: Array, shift: int) -> "ShiftNodes":
+        """Return the nodes with the last one repeated."""
+        return cls(np.append(u, np.full(shift, u[-1])), shift)
+
     @property
     def g(self) -> Array:
         """The curve at the nodes."""
-        return np.asarray(self.u[np.minimum(np.arange(len(self.u)) + self.shift, len(self.u) - 1)])
+        return np.append(self.u[self.shift :], np.full(self.shift, self.u[-1]))
 
     @property
     def slack(self) -> float:
@@ -91,14 +99,20 @@ class ShiftNodes:
         return float(self.u[0]) * (1.0 + 1e-10)
 
     def widen(self, phi: Array) -> Array:
-        """Return the largest of shift + 1 neighbours, by doubling windows."""
-        psi, width, nodes = phi.copy(), 1, phi.shape[-1]
-        while width <= self.shift and width < nodes:
+        """Return the largest of shift + 1 neighbours, by doubling windows.
+
+        Rows are joined to one (all states, problems and nodes): windows that reach into the next
+        row belong to repeated nodes, which keep their value.
+        """
+        flat, width = phi.reshape(-1), 1
+        while width <= self.shift:
             step = min(width, self.shift + 1 - width)
-            # window of node j: join with the one that starts ``step`` later (nodes past the end
-            # add nothing)
-            psi[..., : nodes - step] = np.maximum(psi[..., : nodes - step], psi[..., step:])
-            width += step
+            wider = np.empty_like(flat)
+            np.maximum(flat[:-step], flat[step:], out=wider[:-step])
+            wider[-step:] = flat[-step:]
+            flat, width = wider, width + step
+        psi = flat.reshape(phi.shape)
+        psi[..., -self.shift :] = phi[..., -self.shift :]
         return psi
 
 

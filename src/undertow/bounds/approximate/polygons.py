@@ -20,10 +20,10 @@ __all__ = ["GaussianGrid", "Lines", "Polygon", "polygon_of_lines", "tangent_line
 
 Lines = Sequence[tuple[float, float]]
 
-FINE = 1e-6
+FINE = 1e-7
 """Relative excess allowed in the value of a side under a polygon with few edges (upper side)."""
 
-COARSE = 2e-5
+COARSE = 4e-4
 """The same for polygons with many edges and for Gaussian grids, which round by more themselves."""
 
 FEW_EDGES = 12
@@ -257,4 +257,4 @@ class GaussianGrid:
 
     def nodes(self, depth: int, seeds: Array | None = None) -> Nodes:
         """Return the nodes, which serve any number of records; kinks elsewhere are rounded up."""
-        return ShiftNodes(self.u, self.nodes_per_mu)
+        return ShiftNodes.padded(self.u, self.nodes_per_mu)

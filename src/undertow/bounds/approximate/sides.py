@@ -22,7 +22,7 @@ __all__ = ["Options", "Side", "option_values", "rounding", "side_values"]
 
 Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
-BLOCK = 1 << 16
+BLOCK = 1 << 14
 """Numbers swept at once, so that they stay in the cache (memory)."""
 
 

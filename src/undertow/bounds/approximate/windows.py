@@ -34,6 +34,9 @@ MAX_ROWS = 24
 MAX_NODES = 6000
 """Nodes for the kinks of one curve; beyond, kinks are rounded away upwards (a cost limit)."""
 
+SIMPLER = 0.02
+"""Tolerance of the curve in that of its values: values are differences of larger numbers."""
+
 NEGLIGIBLE_ETA = 1e-6
 """Share of epsilon that truncation may cost; the reach is the first that does (upper side)."""
 
@@ -196,7 +199,8 @@ class Order:
             options = [side_options(self.inner, room, self.against, ends) for ends in self.pairs]
             self.samples.refine(options, tolerance)
             for at in range(len(self.pairs)):
-                lines, size = self.samples.lines(at, options[at], tolerance), tolerance
+                size = SIMPLER * tolerance
+                lines = self.samples.lines(at, options[at], size)
                 while len(lines.slope) * len(self.outer.kernels) > MAX_NODES and size < 1e-2:
                     size *= 2.0
                     lines = self.samples.lines(at, options[at], size)
