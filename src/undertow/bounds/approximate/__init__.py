@@ -1,1 +1,1 @@
-"""Approximate guarantees, (epsilon, delta) and curves of them, exchanged for leakages."""
+"""What algorithms with a trade-off curve leak: (epsilon, delta), profiles, Gaussian noise."""
