@@ -177,7 +177,8 @@ def prove_exact(question: Question, noise: Normal) -> Leakage:
         members = question.model.members()
         found = [record_leakage(noise, member, against, delta) for member in members]
     else:
-        found = [count_leakage(noise, chain, delta) for chain in question.chains("exact")]
+        chains = question.chains("exact")
+        found = [count_leakage(noise, chain, delta, question.limit) for chain in chains]
     return worst(found) if len(found) > 1 else found[0]
 
 

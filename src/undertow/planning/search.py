@@ -130,7 +130,7 @@ def calibrate(
         known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
         if not known:
             raise MethodRefused(_unknown(chosen, question, noise))
-        return least_error([plan_by(chosen, replace(question, shape=shape)) for shape in known])
+        return least_error([plan_by(chosen, _shaped(question, shape)) for shape in known])
     return _best_of(question, shapes)
 
 
@@ -139,6 +139,11 @@ def _shapes(question: Question[Any], noise: Shape | None) -> list[Shape]:
     if noise is not None or question.query.task != "answer" or not question.delta:
         return [noise or "laplace"]
     return ["laplace", "gaussian"]
+
+
+def _shaped(question: Question[Any], shape: Shape) -> Question[Any]:
+    """Return the question for one kind of noise; Laplace noise keeps a limit without any delta."""
+    return replace(question, shape=shape, delta=0.0 if shape == "laplace" else question.delta)
 
 
 def _unknown(method: Method, question: Question[Any], noise: Shape | None) -> str:
@@ -161,7 +166,7 @@ def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
     plans, reasons = [], []
     for shape in shapes:
         try:
-            plans.append(_best(replace(question, shape=shape)))
+            plans.append(_best(_shaped(question, shape)))
         except NothingToProtect:
             raise
         except NotSupported as reason:

@@ -210,35 +210,46 @@ def exact_windows(noise: Noise, chain: MarkovChain, epsilon: float) -> CountWind
     return count_windows(reduced, counted, choose_reach(reduced, epsilon))
 
 
-def count_leakage(noise: Gaussian, chain: MarkovChain, delta: float) -> Leakage:
+def count_leakage(
+    noise: Gaussian, chain: MarkovChain, delta: float, guess: float | None = None
+) -> Leakage:
     """Return the exact leakage of a count with Gaussian noise against any adversary.
 
-    The least epsilon whose largest divergence over all windows is at most ``delta``.
+    The least epsilon whose largest divergence over all windows is at most ``delta``; ``guess`` is
+    one close to it, where there is one.
     """
-    plain = GaussianCurve(noise.mu_upper()).epsilon(delta)
-    windows = exact_windows(noise, chain, max(plain, 0.1))
-    low, high = least(windows, delta, lambda epsilon: (noise.sigma, epsilon), max(plain, 1e-9))
-    found = windows.delta(noise.sigma, high)
+    start = guess or max(GaussianCurve(noise.mu_upper()).epsilon(delta), 1e-9)
+    windows = exact_windows(noise, chain, max(start, 0.1))
+    low, high = least(
+        windows, delta, lambda epsilon: (noise.sigma, epsilon), start, close=guess is not None
+    )
+    found = windows.delta(noise.sigma, high, decide=delta)
     witness = windows.witness(found.where, windows.threshold(found.where, noise.sigma, high))
     told = _stated("exact", down(low), up(high), delta, "any", _THEORY)
     return replace(told, witness=witness, covers="series")
 
 
 def least(
-    windows: CountWindows, delta: float, place: Callable[[float], tuple[float, float]], start: float
-) -> tuple[float, float]:
+    windows: CountWindows, delta: float, place: Callable[[float], tuple[float, float]], start: float,
+    *, close: bool = False,
+) -> tuple[float, float]:  # fmt: skip
     """Return two numbers around the least one whose divergence is at most ``delta``.
 
     ``place`` turns a number into (sigma, epsilon), both of which lower the divergence. At the
     first number an attack exceeds ``delta`` (0: none was found), at the second all windows keep
     it. Bisection over the windows that lead, then a look at all of them; whoever leads there joins.
+    ``close`` says that ``start`` is as good as the answer.
     """
     leaders, low, high = windows.delta(*place(start), decide=delta).leaders, 0.0, start
 
     def keeps(number: float) -> bool:
         return windows.delta(*place(number), leaders, delta).upper <= delta
 
-    step, width = 0.5, 1e-4  # far at first and roughly, then near and closely
+    step, width = (1e-6 if close else 0.5), (_TIGHT if close else 1e-4)
+    if close and keeps(high):  # look for the first number below that does not
+        while low == 0.0 and step < 1:
+            below = high * (1 - step)
+            low, high, step = (0.0, below, 8 * step) if keeps(below) else (below, high, step)
     while True:
         while not keeps(high):
             low, high, step = high, (1 + step) * high, min(0.5, 8 * step)
