@@ -51,6 +51,7 @@ __all__ = [
     "ROUNDING",
     "Adversary",
     "Channel",
+    "Floats",
     "NoisyCount",
     "all_adversaries",
     "count_laws",
@@ -204,26 +205,29 @@ def worst_delta_any(
     )
 
 
-def pure_rate(law_a: Any, law_b: Any, shape: Sequence[int], e: float) -> float:
+def pure_rate(law_a: Any, law_b: Any, shape: Sequence[int], e: Any) -> float:
     """l: the largest ln E_a g / E_b g over positive g that a record changes by e^e at most.
 
-    A linear-fractional program. At a vertex the logarithms of g are multiples of e apart: where
-    the solution is one, these are rounded, and the value is exact up to the last digits.
+    A linear-fractional program; e is one level, or one for each axis. With one level the logarithms
+    of g at a vertex are multiples of it apart: there the value is exact up to the last digits.
     """
     shape, p, q = tuple(shape), np.ravel(law_a), np.ravel(law_b)
+    levels = np.broadcast_to(np.asarray(e, dtype=float), len(shape))
     pairs = _neighbours(shape)
     x, y = np.concatenate([x for _, x, _ in pairs]), np.concatenate([y for *_, y in pairs])
+    factors = np.concatenate([np.full(len(u), -math.exp(levels[axis])) for axis, u, _ in pairs])
     row = np.tile(np.arange(len(x)), 2)
-    entries = np.repeat([1.0, -math.exp(e)], len(x))
+    entries = np.concatenate([np.ones(len(x)), factors])
     rows: Any = coo_array((entries, (row, np.concatenate([x, y])))).tocsr()
     found = linprog(-p, rows, np.zeros(len(x)), A_eq=q[None, :], b_eq=[1.0])
-    steps = np.log(found.x / found.x.max()) / e
-    if np.abs(steps - np.round(steps)).max() < 1e-5:
-        steps = np.round(steps)
-    for _ in shape:  # the largest function below it that a record moves by one step at most
-        for _, u, v in pairs:
-            steps[u] = np.minimum(steps[u], steps[v] + 1)
-    g = np.exp(e * steps)
+    logs = np.log(found.x / found.x.max())
+    steps = np.round(logs / levels[0]) if np.ptp(levels) == 0 else np.inf
+    if np.abs(logs - levels[0] * steps).max() < 1e-5:
+        logs = levels[0] * steps
+    for _ in shape:  # the largest function below it that keeps every level
+        for axis, u, v in pairs:
+            logs[u] = np.minimum(logs[u], logs[v] + levels[axis])
+    g = np.exp(logs)
     return math.log((p @ g) / (q @ g))
 
 
@@ -332,7 +336,8 @@ def gaussian_delta_any(
     if discrete:
         return max(discrete_gaussian_count_delta(*pair, sigma, epsilon) for pair in pairs.values())
     by_size = sorted(
-        pairs.values(), key=lambda pair: gaussian_count_delta(*pair, sigma, epsilon, ctx=mpmath.fp)
+        pairs.values(),
+        key=lambda pair: gaussian_count_delta(pair[0], pair[1], sigma, epsilon, mpmath.fp),
     )
     return max(float(gaussian_count_delta(*pair, sigma, epsilon)) for pair in by_size[-3:])
 
