@@ -84,6 +84,9 @@ DIGITS = mpmath.mp.clone()
 """Arithmetic in forty digits; the settings of the library itself stay as they are."""
 DIGITS.dps = 40
 
+TIGHT: Any = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), 1e-10)
+"""The least tolerances that the solver takes."""
+
 ERROR = 1e-9
 """How far below the true worst case a value of `worst_delta` may be: the program's tolerance."""
 
@@ -163,11 +166,8 @@ def worst_test(
     axes = _per_axis(shape, lines)
     rows, right = _program(shape, axes)
     best, test, unit = 0.0, np.zeros(len(gain)), 1.0
-    options: Any = dict.fromkeys(
-        ("primal_feasibility_tolerance", "dual_feasibility_tolerance"), 1e-10
-    )
     for _ in range(3):
-        found = linprog(-gain, rows, right / unit, bounds=(0, 1 / unit), options=options)
+        found = linprog(-gain, rows, right / unit, bounds=(0, 1 / unit), options=TIGHT)
         if found.x is None:
             break
         f = smoothed(found.x * unit, shape, axes)
@@ -219,7 +219,7 @@ def pure_rate(law_a: Any, law_b: Any, shape: Sequence[int], e: Any) -> float:
     row = np.tile(np.arange(len(x)), 2)
     entries = np.concatenate([np.ones(len(x)), factors])
     rows: Any = coo_array((entries, (row, np.concatenate([x, y])))).tocsr()
-    found = linprog(-p, rows, np.zeros(len(x)), A_eq=q[None, :], b_eq=[1.0])
+    found = linprog(-p, rows, np.zeros(len(x)), A_eq=q[None, :], b_eq=[1.0], options=TIGHT)
     logs = np.log(found.x / found.x.max())
     steps = np.round(logs / levels[0]) if np.ptp(levels) == 0 else np.inf
     if np.abs(logs - levels[0] * steps).max() < 1e-5:
