@@ -307,7 +307,7 @@ def test_gaussian_count_by_quadrature():
 def test_a_count_never_exceeds_the_class_of_its_noise():
     """Gaussian counts obey the lines of their profile: attack <= program, for all adversaries."""
     for sigma, epsilon in ((2.0, 0.5), (4.0, 1.0)):
-        lines = [(e, oracle.gdp_delta(1 / sigma, e)) for e in np.linspace(0, 4, 41)]
+        lines = [(e, oracle.gdp_delta(1 / sigma, e)) for e in np.linspace(0, 4, 13)]
         count = oracle.gaussian_delta_any(ACTIVITY, ACTIVITY_START, 3, 1, sigma, epsilon)
         worst = oracle.worst_delta_any(ACTIVITY, ACTIVITY_START, 3, lines, epsilon)
         assert 0.5 * worst < count <= worst + ERROR
@@ -408,7 +408,7 @@ def test_mixed_histories_keep_the_exchange():
         NoisyCount((0, 1, 2), "laplace", 10.0, cells=40),
     ]
     low, high = oracle.joint_delta_any(law, releases, epsilon)
-    lines = [(e + 0.1, oracle.gdp_delta(1 / 6, e)) for e in np.linspace(0, 3, 31)]
+    lines = [(e + 0.1, oracle.gdp_delta(1 / 6, e)) for e in np.linspace(0, 3, 10)]
     worst = oracle.worst_delta_any(ACTIVITY, ACTIVITY_START, 3, lines, epsilon)
     assert 0 < low <= high
     assert low <= worst + ERROR
