@@ -298,9 +298,9 @@ def likely_patterns(
         offered[depth > DEPTH] = False
         if not _take_back(offered, erased, targets, losses, limit):
             continue
-        for limit in range(DEPTH, 0, -1):
+        for nearest in range(DEPTH, 0, -1):
             if offered.sum() > most:
-                offered[depth > limit] = False
+                offered[depth > nearest] = False
         if 0 < offered.sum() <= most:
             fixed = np.where(erased[:, None], np.ones((length, size)), 0.0)
             start = np.full(int(offered.sum()), 0.05)

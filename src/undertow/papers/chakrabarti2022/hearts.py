@@ -280,9 +280,9 @@ def _chart(item: str, record: HeartRecord, ours: Attacked, network: Learned, run
     law = record.chain.initial
     lines = [
         Trace("bound as printed", EPSILONS, tuple(printed_bound(q, r, e) for e in EPSILONS),
-             "theirs"),
+              "theirs"),
         Trace("bound, corrected", EPSILONS, tuple(average_bound(law, e) for e in EPSILONS),
-             "bound"),
+              "bound"),
         Trace("Viterbi", EPSILONS, tuple(ours[e].mean for e in EPSILONS)),
     ]  # fmt: skip
     if network:

@@ -23,6 +23,7 @@ from undertow.papers.massny2025.cases import (
 )
 from undertow.papers.massny2025.formulas import Setup
 from undertow.papers.registry import Setting, printed, result
+from undertow.planning.erasures import shown_share
 
 __all__ = ["alg1", "cor1", "thm1", "thm2"]
 
@@ -55,8 +56,7 @@ def thm1(setting: Setting) -> Parts:
             probabilities = design(case, False), design(case, True)
             made = _three_regions(case, probabilities)
             leaks[name].offer(leak_of(case, made), case.epsilon, case.words)
-            law = chain_of(case).law(0)
-            share = float((law * (1 - made.probabilities)).sum() / case.n)
+            share = shown_share(chain_of(case), made.probabilities)
             apart = max(apart, abs(theirs.utility(case, probabilities) - share))
     for name, worst in leaks.items():
         yield worst.claim(f"leakage of {name}, worst of {count} chains")
