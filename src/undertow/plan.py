@@ -16,7 +16,7 @@ from undertow.channels import LocalMechanism
 from undertow.curves import check_delta
 from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
-from undertow.mechanisms import Noise, Unit
+from undertow.mechanisms import Noise, Scaled, Unit
 from undertow.methods import METHODS, is_certified
 from undertow.models.described import fields, number, text, whole
 from undertow.models.sets import AnyModel, model_from_dict
@@ -37,7 +37,7 @@ from undertow.signatures import verified
 
 __all__ = ["Plan"]
 
-M = TypeVar("M", bound=Noise | LocalMechanism, default=Noise, covariant=True)
+M = TypeVar("M", bound=Noise | LocalMechanism, default=Scaled, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -19,7 +19,7 @@ from undertow.errors import (
     NotSupported,
     UnknownState,
 )
-from undertow.mechanisms import Unit
+from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
@@ -43,19 +43,25 @@ _TIE = 1e-9
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers = ..., delta: float = ..., noise: Shape | None = ..., releases: int = ...,
+    covers: Covers = ..., releases: int = ...,
 ) -> Plan: ...  # fmt: skip
+@overload
+def calibrate(
+    query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
+    *, delta: float, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., covers: Covers = ...,
+    noise: Shape | None = ..., releases: int = ...,
+) -> Plan[Noise]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Series, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers = ..., delta: float = ..., noise: Shape | None = ..., releases: int = ...,
+    covers: Covers = ...,
 ) -> Plan[Flips]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Redacted, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers = ..., delta: float = ..., noise: Shape | None = ..., releases: int = ...,
+    covers: Covers = ...,
 ) -> Plan[Redaction]: ...  # fmt: skip
 
 
@@ -75,7 +81,7 @@ def calibrate(
     delta: float = 0.0,
     noise: Shape | None = None,
     releases: int = 1,
-) -> Plan | Plan[Flips] | Plan[Redaction]:
+) -> Plan | Plan[Noise] | Plan[Flips] | Plan[Redaction]:
     """Return the plan with the least noise whose leakage is certainly at most ``limit``.
 
     Parameters
