@@ -101,7 +101,7 @@ def _sum(data: "Data", lattice: Lattice) -> Answers:
     asked = _ask(data, step, [GROUP], parts)
     gap = _gap_step(data, lattice)
     numbers = [[n * gap] for n in asked.absent]
-    for group, _, high, low in asked.rows:
+    for group, _, high, low in asked.rows:  # in Python's whole numbers, which do not overflow
         numbers[group][0] += high * _HALF + low
     return Answers(asked.names, numbers, asked.totals)
 
@@ -191,7 +191,7 @@ def _ask(data: "Data", made: "pl.Expr", keys: list[str], parts: "list[pl.Expr]")
     absent = [0] * len(order)
     for group, n in lost.items():
         absent[order[group]] = n
-    totals = list(absent)
+    totals = list(absent)  # records of each group: absent steps, and rows
     columns = [*keys, _N, *(part.meta.output_name() for part in parts)]
     found = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
     for row in found:

@@ -13,8 +13,10 @@ the types of the columns. The rules:
   the states of all others.
 """
 
+import operator
 import re
 from collections.abc import Callable, Mapping
+from operator import methodcaller
 from typing import TYPE_CHECKING, NoReturn
 
 from undertow.data.tokens import KEYWORDS, tokens_of
@@ -38,14 +40,12 @@ _TYPES = {
     **dict.fromkeys(("boolean", "bool"), TRUTH),
 }
 _COMPARED: dict[str, Callable[["pl.Expr", "pl.Expr"], "pl.Expr"]] = {
-    "=": lambda x, y: x == y,
-    "==": lambda x, y: x == y,
-    "<>": lambda x, y: x != y,
-    "!=": lambda x, y: x != y,
-    "<": lambda x, y: x < y,
-    "<=": lambda x, y: x <= y,
-    ">": lambda x, y: x > y,
-    ">=": lambda x, y: x >= y,
+    **dict.fromkeys(("=", "=="), operator.eq),
+    **dict.fromkeys(("<>", "!="), operator.ne),
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
@@ -407,13 +407,9 @@ class _Reader:
 
 
 _OF_NUMBERS: dict[str, Callable[["pl.Expr"], "pl.Expr"]] = {
-    "abs": lambda x: x.abs(),
-    "ceil": lambda x: x.ceil(),
-    "exp": lambda x: x.exp(),
-    "floor": lambda x: x.floor(),
-    "ln": lambda x: x.log(),
+    **{name: methodcaller(name) for name in ("abs", "ceil", "exp", "floor", "sqrt")},
+    "ln": methodcaller("log"),
     "round": lambda x: x.sign() * (x.abs() + 0.5).floor(),
-    "sqrt": lambda x: x.sqrt(),
 }
 _OF_TEXT: dict[str, Callable[["pl.Expr"], "pl.Expr"]] = {
     "length": lambda x: x.str.len_chars(),
