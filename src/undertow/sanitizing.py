@@ -235,7 +235,7 @@ class Stream:
     ) -> None:
         self._lookup, self._names = Lookup(rule), mechanism.names(plan.states)
         self._length = plan.length
-        self._steps = steps(mechanism, single_draws(randomness))
+        self._step = steps(mechanism, single_draws(randomness))
         self.records = 0
 
     def push(self, record: Any) -> Any:
@@ -246,7 +246,7 @@ class Stream:
                 "new stream for the next series"
             )
         number = self._lookup.settled(record, f"record {self.records}")
-        output = self._steps.push(number)
+        output = self._step(number)
         self.records += 1
         return None if output is None else self._names[output]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
 from undertow.data.states import placed
-from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.queries import AnyQuery, Count, Histogram, Lattice, Linear, Mean, State, Sum
+from undertow.errors import InvalidInput, UnknownState
+from undertow.queries import AnyQuery, Count, Histogram, Lattice, State
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,13 +46,10 @@ class Answers:
 
 def evaluate(data: "Data", query: AnyQuery, states: tuple[State, ...]) -> Answers:
     """Return the exact answer of a query on data: see `Data.answers`."""
-    if isinstance(query, Linear):
-        return _linear(data, query.lattice())
-    if isinstance(query, Sum | Mean):
-        return _sum(data, query.lattice())
     if isinstance(query, Count | Histogram):
         return _count(data, query, states)
-    raise NotSupported("a Python function's answer has no declared lattice; ask for a count or sum")
+    lattice = query.lattice()  # refused where there is none
+    return _sum(data, lattice) if lattice.weights is None else _linear(data, lattice)
 
 
 def domain_of(query: Count | Histogram, states: tuple[State, ...]) -> tuple[State, ...]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from operator import methodcaller
 from typing import TYPE_CHECKING, NoReturn
 
-from undertow.data.tokens import KEYWORDS, tokens_of
+from undertow.data.tokens import is_keyword, tokens_of
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -268,9 +268,9 @@ class _Reader:
         if kind == "word" and lowered == "null":
             return no_value()
         called = kind == "word" and self.tokens[self.place] == ("sign", "(")
-        if value == "(" or lowered in ("case", "cast") or (called and lowered not in KEYWORDS):
+        if value == "(" or lowered in ("case", "cast") or (called and not is_keyword(value)):
             return self.nested(lowered)
-        if kind != "word" or lowered in KEYWORDS:
+        if kind != "word" or is_keyword(value):
             self.place -= 1
             self.stop("a value, a column or a bracket is missing")
         return self.column(value)

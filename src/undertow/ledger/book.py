@@ -309,7 +309,7 @@ class Ledger:
         ]
 
     def _append(
-        self, granting: Granting, kind: str, release_id: str | None = None, **body: Any
+        self, granting: Granting, kind: str, release_id: str | None = None, /, **body: Any
     ) -> str:
         """Append an event with the time of now, and return its hash."""
         return granting.transaction.append(self.dataset, kind, release_id, {**body, "at": _now()})
