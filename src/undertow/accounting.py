@@ -157,12 +157,11 @@ def _check_room(ledger: "Ledger", wanted: Entry) -> None:
 
 def _described(shape: Any) -> dict[str, Any]:
     """Return the public facts that a repeated question must have again."""
-    names = json.dumps(shape.groups, default=str)
-    return {
-        "rows": shape.rows, "persons": shape.persons, "longest": shape.longest,
-        "series": shape.series, "start": shape.start, "end": shape.end,
-        "groups": None if shape.groups is None else hashlib.sha256(names.encode()).hexdigest()[:16],
-    }  # fmt: skip
+    groups = None
+    if shape.groups is not None:
+        groups = hashlib.sha256(json.dumps(shape.groups, default=str).encode()).hexdigest()[:16]
+    names = ("rows", "persons", "longest", "series", "start", "end")
+    return {name: getattr(shape, name) for name in names} | {"groups": groups}
 
 
 def level_of(plan: Plan, proof: "Leakage") -> float:

@@ -22,7 +22,7 @@ from undertow.queries import AnyQuery, Count, Histogram, Mean, State
 from undertow.reporting.brief import brief
 from undertow.reporting.report import Report
 from undertow.sampling.apply import lattice_scale, randomise
-from undertow.sampling.bits import Insecure, Randomness, Secure
+from undertow.sampling.bits import Randomness, Secure, chosen
 
 if TYPE_CHECKING:
     from undertow.data.table import Data
@@ -170,9 +170,7 @@ def release(
     >>> release(plan, ["idle", "active", None] * 9, insecure_seed=1).randomness
     'insecure, seed 1'
     """
-    randomness = Secure() if insecure_seed is None else Insecure(insecure_seed)
-    if ledger is not None and insecure_seed is not None:
-        raise InvalidInput("seeded noise is not private: a ledger does not account for it")
+    randomness = chosen(insecure_seed, accounted=ledger is not None)
     ready = prepare(plan, data, ledger, release_id=release_id)
     return carry_out(ready, ledger, source=source, randomness=randomness)
 

@@ -202,9 +202,8 @@ def match(planes: Planes, pairs: Sequence[tuple[Any, int]], what: str) -> "pl.Ex
             pl.coalesce(*(pl.when(planes[TRUTH] == bool(n)).then(pl.lit(c)) for n, c in truths))
         )
     if not found:
-        kinds = " or ".join(
-            {NUMBER: "a number", TEXT: "a text", TRUTH: "a truth value"}[p] for p in planes
-        )
+        words_of = {NUMBER: "a number", TEXT: "a text", TRUTH: "a truth value"}
+        kinds = " or ".join(words_of[plane] for plane in planes)
         raise InvalidInput(
             f"{what} is {kinds}, and none of the names to match it is: {[n for n, _ in pairs]}; a "
             "text is not a number, not even '1'"
