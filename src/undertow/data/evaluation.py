@@ -135,6 +135,7 @@ def weighted(places: Sequence[int], lattice: Lattice) -> int:
 
     Halves are rounded up. The places are those of as many records as there are weights.
     """
+    # each product is rounded by itself: one record moves the sum by its own weight at most
     steps, pairs = lattice.steps, zip(places, lattice.weights or (), strict=True)
     return sum((2 * place * weight + steps) // (2 * steps) for place, weight in pairs)
 

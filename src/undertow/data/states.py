@@ -167,6 +167,7 @@ def placed(numbers: "pl.Expr", lattice: Lattice) -> "pl.Expr":
     share = (numbers.clip(lattice.lower, lattice.upper) - lattice.lower) / (
         lattice.upper - lattice.lower
     )
+    # the nearest step, halves upwards; clipped again, since adding a half may round beyond the end
     step = (share * lattice.steps + 0.5).floor().clip(0, lattice.steps)
     return step.cast(pl.Int64, strict=False).fill_null(lattice.missing)
 
@@ -234,6 +235,7 @@ def _looked_up(value: "pl.Expr", pairs: Sequence[tuple[float, int]]) -> "pl.Expr
     """Return the code of the equal name, in one flat expression whatever the number of names."""
     import polars as pl
 
+    # names differ, so at most one is equal: the sum is its code and one, 0 where none is
     hits = ((value == name).cast(pl.Int32) * (code + 1) for name, code in pairs)
     hit = pl.sum_horizontal(*hits)
     return pl.when(hit > 0).then(hit - 1)

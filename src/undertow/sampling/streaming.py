@@ -73,7 +73,7 @@ def _noise(mechanism: XorNoise, draws: Draws) -> Step:
 def _output(table: Thresholds, rows: list[int], draws: Draws) -> list[int]:
     """Return the outputs of some rows for one number, of which no more is drawn than is needed."""
     byte = int(draws.first.take(1)[0])
-    number = byte << 56
+    number = byte << 56  # the least number with this first byte, and one after the largest
     after = number + 2**56
     if any(number < border < after for row in rows for border in table.thresholds[row]):
         number += int.from_bytes(draws.further.take(7).tobytes(), "big")
