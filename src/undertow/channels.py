@@ -15,7 +15,7 @@ import numpy as np
 from undertow.base_query import State, Task
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import ROW_SUM, Array, Keyed, check_count, freeze, log_ratio, up
-from undertow.queries import Redacted, Series
+from undertow.queries import Redacted, Series, protected
 
 __all__ = [
     "Channel",
@@ -150,6 +150,7 @@ class RandomizedResponse(Keyed, Channel):
 
     def dp_epsilon(self, length: int | None = None) -> float:
         """Return the level against an attacker who knows all other records; inf is possible."""
+        # (states, states, outputs)
         ratios = log_ratio(self.matrix[:, None, :], self.matrix[None, :, :])
         return float(np.nanmax(ratios))
 
@@ -199,6 +200,11 @@ class XorNoise(Channel):
         """The probability that a record is flipped."""
         return self.rho0 / (self.rho0 + self.rho1)
 
+    @property
+    def matrix(self) -> Array:
+        """The channel of one record by itself, both states flipped alike."""
+        return RandomizedResponse.binary(self.flip_rate, self.flip_rate).matrix
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Redaction(Keyed, Channel):
@@ -234,10 +240,7 @@ class Redaction(Keyed, Channel):
                     "no record is always erased, so none is protected; set the row of each "
                     "protected record to 1"
                 )
-        many = hasattr(type(protect), "__iter__")
-        records = sorted(
-            {check_count(r, "protected record", 0) for r in (protect if many else [protect])}
-        )
+        records = protected(protect)
         for record in records:
             if record >= table.shape[0]:
                 raise InvalidInput(
@@ -248,10 +251,8 @@ class Redaction(Keyed, Channel):
                 raise InvalidInput(
                     f"the protected record {record} would be shown at times; set its row to 1"
                 )
-        if not records:
-            raise InvalidInput("name at least one record to protect")
         object.__setattr__(self, "probabilities", table)
-        object.__setattr__(self, "protect", tuple(records))
+        object.__setattr__(self, "protect", records)
 
     @property
     def length(self) -> int:

@@ -45,7 +45,7 @@ def undo(channel: Array) -> Array:
     [[1.5, -0.5], [-0.5, 1.5]]
     """
     mean = channel.mean(axis=0)
-    scaled = channel / np.sqrt(np.where(mean > 0, mean, 1.0))
+    scaled = channel / np.sqrt(np.where(mean > 0, mean, 1.0))  # (states, outputs)
     if np.linalg.svd(scaled, compute_uv=False)[-1] < SINGULAR or len(channel) > len(mean):
         raise NotSupported(
             "the outputs do not tell all states apart: different series give the same outputs "
@@ -80,19 +80,19 @@ class Kinds:
         estimated without bias, plus ``quantile`` times how far that may be off, and never more
         than that of the worst states there could be.
         """
-        weights = self.weights[:, :, wanted].sum(axis=2)
+        weights = self.weights[:, :, wanted].sum(axis=2)  # (kinds, outputs)
         total = float((self.seen * weights).sum())
         records = self.seen.sum(axis=1)
         spread = self._worst(weights, wanted.astype(float))
-        excess = weights**2 - weights
+        excess = weights**2 - weights  # its mean is the variance where the truth is 0 or 1
         about = max(0.0, float((self.seen * excess).sum()))
-        means = np.einsum("tay,ty->ta", self.channels, excess)
+        means = np.einsum("tay,ty->ta", self.channels, excess)  # (kinds, states)
         slack = math.sqrt(float(records @ self._worst(excess, means)))
         return total, min(float(records @ spread), about + quantile * slack)
 
     def _worst(self, values: Array, means: Array) -> Array:
         """Return the largest variance of a function of the output over the states, per kind."""
-        squares = np.einsum("tay,ty->ta", self.channels, values**2)
+        squares = np.einsum("tay,ty->ta", self.channels, values**2)  # (kinds, states)
         return np.asarray(np.maximum(squares - means**2, 0.0).max(axis=1))
 
 
@@ -122,7 +122,7 @@ def pair_channel(noise: XorNoise) -> Array:
     """
     start = np.array([1 - noise.flip_rate, noise.flip_rate])
     steps = np.array([[1 - noise.rho0, noise.rho0], [noise.rho1, 1 - noise.rho1]])
-    law = (start[:, None] * steps).ravel()
+    law = (start[:, None] * steps).ravel()  # (pairs of flips 00 01 10 11)
     return np.array([[law[state ^ output] for output in range(4)] for state in range(4)])
 
 
@@ -143,6 +143,7 @@ class Ratios:
         A share p is not excluded as long as (pairs - p row)^2 <= quantile^2 variance(p): exact
         also where the row itself is uncertain, and all of [0, 1] where it may be empty.
         """
+        # (states, states), each row its total
         rows = np.broadcast_to(self.pairs.sum(axis=1, keepdims=True), self.pairs.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(rows > 0, np.clip(self.pairs / rows, 0.0, 1.0), np.nan)
@@ -151,6 +152,7 @@ class Ratios:
             for place in np.ndindex(*self.pairs.shape):
                 one, p, pp = (quantile**2 * float(part[place]) for part in squares)
                 pair, row = float(self.pairs[place]), float(rows[place])
+                # Fieller: a quadratic in p
                 found = _between(row**2 - pp, -2 * pair * row - p, pair**2 - one)
                 low[place] = np.fmin(low[place], found[0])
                 high[place] = np.fmax(high[place], found[1])
@@ -186,11 +188,12 @@ class Sums:
 
     def add(self, weights: Array, pairs: npt.NDArray[Any], triples: npt.NDArray[Any]) -> None:
         """Add records: which of them begin a pair of neighbours, and which a triple."""
-        here, there = weights[pairs], weights[pairs + 1]
+        here, there = weights[pairs], weights[pairs + 1]  # (pairs, states) each
         self.pairs += here.T @ there
         self.squares += (here**2).T @ there**2
         self.mixed += (here**2).T @ there
         self.own += (here**2).sum(axis=0)
+        # (triples, states) each
         first, second, third = (weights[triples + step] for step in range(3))
         both = first * second
         self.crossed += both.T @ (second * third)
@@ -212,7 +215,7 @@ class Sums:
             np.broadcast_to(self.own[:, None] - rows, self.pairs.shape),
         )
         same = np.eye(len(self.own))
-        crossed = self.crossed - same * self.thrice
+        crossed = self.crossed - same * self.thrice  # covariance of neighbouring terms
         leant = self.thrice + same * self.twice[:, None] - self.leant
         together = (alone[0] + 2 * crossed, alone[1] + 2 * leant, alone[2])
         return Ratios(self.pairs, (alone, together))
@@ -231,7 +234,7 @@ def product_sums(
     sums = Sums(weights.shape[-1])
     for start in range(0, numbers.size, _PIECE):
         stop = min(start + _PIECE, numbers.size)
-        reach = slice(start, min(stop + 2, numbers.size))
+        reach = slice(start, min(stop + 2, numbers.size))  # two records more, for the triples
         of = weights[numbers[reach]] if places is None else weights[places[reach], numbers[reach]]
         pairs = np.flatnonzero(begins[start:stop])
         triples = pairs[begins[np.minimum(start + pairs + 1, numbers.size - 1)]]
@@ -252,8 +255,10 @@ def redacted_variance(kinds: Kinds, follows: npt.NDArray[Any]) -> Array:
     for place in np.flatnonzero(follows):
         worst = np.zeros((states, states))
         for p in (0.0, 1.0):  # the variance is convex in p
-            after = squares[place + 1] - 2 * p * same + p**2
+            after = squares[place + 1] - 2 * p * same + p**2  # (b, d): E (w(b) - p)^2 given state d
+            # (a, b, true state, true next)
             spread = np.einsum("ac,bd->abcd", squares[place], after)
+            # less the square of the mean, given the true states
             spread -= np.einsum("ac,bd->abcd", same, (same - p) ** 2)
             worst = np.maximum(worst, spread.max(axis=(2, 3)))
         total += 3 * follows[place] * worst

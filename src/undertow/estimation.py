@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.channels import LocalMechanism, Redaction, XorNoise
 from undertow.data.codes import Coded, Rule, coded
 from undertow.debiasing import (
     Kinds,
@@ -86,7 +86,7 @@ def estimate(
     count, by inverse probability; the estimate is about these, and its ``note`` says how many are
     not in it. Linear in the records.
 
-    >>> from undertow import Count, MarkovChain
+    >>> from undertow import Count, MarkovChain, RandomizedResponse
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
     >>> level = Leakage(2.2, 2.2, "exact", "any")
@@ -126,7 +126,7 @@ def estimate_transitions(
     is rare, and are all of [0, 1] where it may not occur (the value is then nan if no share can
     be given). Linear in the records.
 
-    >>> from undertow import MarkovChain
+    >>> from undertow import MarkovChain, RandomizedResponse
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
     >>> level = Leakage(2.2, 2.2, "exact", "any")
@@ -211,21 +211,14 @@ def _kinds(plan: "Plan[Any]", read: Coded) -> Kinds:
     if isinstance(mechanism, Redaction):
         places, channels = _shown(mechanism)
         outputs = channels.shape[2]
-        table = read.codes.reshape(-1, mechanism.length)[:, places]
+        table = read.codes.reshape(-1, mechanism.length)[:, places]  # (series, places)
+        # (places, outputs)
         seen = np.stack([(table == output).sum(axis=0) for output in range(outputs)], axis=1)
     else:
-        channel = _channel(mechanism)
-        channels = channel[None]
-        seen = np.bincount(read.codes, minlength=channel.shape[1])[None]
-    weights = np.stack([undo(channel) for channel in channels])
+        channels = mechanism.matrix[None]  # (1, states, outputs)
+        seen = np.bincount(read.codes, minlength=channels.shape[2])[None]  # (1, outputs)
+    weights = np.stack([undo(channel) for channel in channels])  # (kinds, outputs, states)
     return Kinds(channels, weights, seen.astype(float))
-
-
-def _channel(mechanism: RandomizedResponse | XorNoise) -> npt.NDArray[np.float64]:
-    if isinstance(mechanism, RandomizedResponse):
-        return np.asarray(mechanism.matrix)
-    rate = mechanism.flip_rate
-    return np.array([[1 - rate, rate], [rate, 1 - rate]])
 
 
 def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
@@ -237,7 +230,9 @@ def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float
             "every record is always erased in two or more states, so nothing can be estimated "
             "from what is shown"
         )
+    # (places, states, states shown)
     kept = np.einsum("tx,xy->txy", 1 - erased[places], np.eye(erased.shape[1]))
+    # erased is the last output
     return places, np.concatenate([kept, erased[places][:, :, None]], axis=2)
 
 
@@ -259,12 +254,13 @@ def _chained(mechanism: XorNoise, read: Coded, begins: npt.NDArray[np.bool_]) ->
     """
     weights = undo(pair_channel(mechanism))
     starts = np.flatnonzero(begins)
+    # (pairs of outputs)
     seen = np.bincount(2 * read.codes[starts] + read.codes[starts + 1], minlength=4)
     decay, longest = abs(1 - mechanism.rho0 - mechanism.rho1), float(read.spans.max())
     apart = longest if decay == 1 else min(longest, 1 / (1 - decay))
-    pairs = (seen @ weights).reshape(2, 2)
-    table = weights.reshape(4, 2, 2)
-    row = table.sum(axis=2, keepdims=True)
+    pairs = (seen @ weights).reshape(2, 2)  # (state, next state)
+    table = weights.reshape(4, 2, 2)  # (pairs of outputs, state, next state)
+    row = table.sum(axis=2, keepdims=True)  # (pairs of outputs, state, 1)
     rows = pairs.sum(axis=1, keepdims=True)
     squares = (
         np.tensordot(seen, table**2, 1) - pairs,
@@ -280,16 +276,19 @@ def _redacted(
 ) -> tuple[Ratios, int]:
     """Return the pairs of records that both can be told, their variance, and their number."""
     mechanism = plan.mechanism
-    places, channels = _shown(mechanism)
+    places, _ = _shown(mechanism)
     kinds = _kinds(plan, read)
-    states, outputs = channels.shape[1:]
-    weights = np.zeros((mechanism.length, outputs, states))
+    weights = np.zeros(
+        (mechanism.length, *kinds.weights.shape[1:])
+    )  # 0 where a record cannot be told
     weights[places] = kinds.weights
     told = np.zeros(mechanism.length, dtype=np.bool_)
     told[places] = True
     where = np.arange(read.codes.size) % mechanism.length
+    # both records of a pair can be told
     begins = begins & told[where] & told[(where + 1) % mechanism.length]
     pairs = product_sums(read.codes, weights, begins, where).pairs
+    # (places): how often the next place follows
     follows = np.where(np.diff(places, append=-1) == 1, len(read.lengths), 0)
     most = redacted_variance(kinds, follows)
     nothing = np.zeros_like(most)

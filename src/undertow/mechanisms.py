@@ -88,7 +88,7 @@ class PureDP:
             )
         if measure != "MaxDivergence":
             raise NotSupported(
-                f"the measurement promises {measure}, which is not pure differential privacy "
+                f"the measurement guarantees {measure}, which is not pure differential privacy "
                 "and has no exchange rate; use a measurement with MaxDivergence "
                 "(Laplace or geometric noise)"
             )

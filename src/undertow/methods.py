@@ -1,4 +1,4 @@
-"""The registry of methods: one entry for each way to turn a promise into a randomisation.
+"""The registry of methods: one entry for each way to turn a guarantee into a randomisation.
 
 An entry says what the method is for, whom it protects, by what proof and for which models, and
 names its solver, which is imported when it is first asked. `calibrate`, `compare`, plan files, the
@@ -38,7 +38,7 @@ _EVERY = ("chain", "gaussian", "network", "groups", "other")
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way to keep a promise: whom it protects, by what proof, on which models, and how.
+    """A way to keep a guarantee: whom it protects, by what proof, on which models, and how.
 
     ``certified`` methods are proved and rounded outwards; the others stand as published, and a
     plan of theirs carries the leakage that we certify for its mechanism.

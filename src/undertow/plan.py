@@ -15,7 +15,7 @@ from undertow.channels import LocalMechanism
 from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
 from undertow.mechanisms import Noise, Unit
-from undertow.methods import is_certified
+from undertow.methods import METHODS, is_certified
 from undertow.models.described import fields, number, text
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon
@@ -146,7 +146,7 @@ class Plan(Generic[M]):
         return _accuracy(self.noise, beta, self.numbers)
 
     def guarantee(self) -> str:
-        """Return the promise in plain words."""
+        """Return the guarantee in plain words."""
         what = self.leakage.secrets.words()
         if self.unit == "person":
             what = "between any two histories of one person"
@@ -156,14 +156,14 @@ class Plan(Generic[M]):
         )
 
     def __repr__(self) -> str:
-        """Return the plan in one line: what is asked, on what kind of model, for what promise."""
+        """Return the plan in one line: what is asked, on what kind of model, for what guarantee."""
         return (
             f"Plan({self.query!r} on {type(self.model).__name__}, limit={self.limit:g}, "
             f"against={self.against!r}, method={self.method!r}, unit={self.unit!r})"
         )
 
     def __str__(self) -> str:
-        """Return the plan for people: question, promise, noise, error, proof, unit and model."""
+        """Return the plan for people: question, guarantee, noise, error, proof, unit and model."""
         basis = "certified" if is_certified(self) else "as published"
         rows = [
             ("question", self.query.words()),
@@ -223,7 +223,7 @@ class Plan(Generic[M]):
         signed; a signature that does not match is refused always.
 
         Every field is checked for itself and against the others. Whether the noise keeps the
-        promise is checked by `undertow.planning.proofs.check_proof`, before anything is released.
+        guarantee is checked by `undertow.planning.proofs.check_proof`, before anything is released.
         """
         body = parse(text)
         if body.get("checksum") != checksum(body):
@@ -276,7 +276,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     local = "channel" in body
     own = ("channel", "measures") if local else ("query", "noise", "scale")
     fields(body, "a plan", (*_ALWAYS, *own), ("signature",))
-    mechanism, methods = mechanism_from_dict(body)
+    mechanism = mechanism_from_dict(body)
     if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
         raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
     plan: Plan[Any] = Plan(
@@ -288,11 +288,11 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         unit=body["unit"],
         measures=measures_from_dict(body["measures"]) if local else (),
     )
-    method = methods.get(plan.method)
+    method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):
         raise InvalidPlan("no method of that name makes such plans")
     if method.certified and not plan.leakage.proves(plan.limit):
-        raise InvalidPlan("its leakage is above its promise")
+        raise InvalidPlan("its leakage is above its guarantee")
     _check_channel(plan)
     _check_records(plan)
     _check_states(plan)

@@ -1,7 +1,7 @@
 """Parts of a plan as JSON-ready dictionaries, and back.
 
 A file may come from anywhere: every field is read by its type, unknown and missing ones are
-refused, and what is read must fit together. That the noise keeps the promise is for
+refused, and what is read must fit together. That the noise keeps the guarantee is for
 `undertow.planning.proofs` to check.
 """
 
@@ -16,7 +16,6 @@ from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidPlan
 from undertow.mechanisms import Noise, noisy
-from undertow.methods import METHODS, Method
 from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.queries import Count, Histogram, Linear, Mean, State, Sum
 
@@ -130,8 +129,8 @@ def _depth(tree: Any) -> int:
 # --- the randomisation ----------------------------------------------------------------------------
 
 
-def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, dict[str, Method]]:
-    """Return the randomisation of a plan file, and the methods that plan it."""
+def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
+    """Return the randomisation of a plan file."""
     if "channel" not in body:
         query = _query_from_dict(body["query"])
         wanted = noisy(query, 1.0).kind
@@ -142,22 +141,20 @@ def mechanism_from_dict(body: dict[str, Any]) -> tuple[Noise | LocalMechanism, d
             raise InvalidPlan(
                 "noise of that scale has no finite error bars; measure in other units"
             )
-        return noisy(query, scale), METHODS["answer"]
+        return noisy(query, scale)
     channel = body["channel"]
     kind = channel.get("kind") if isinstance(channel, dict) else None
     if kind == "flips":
         fields(channel, "a channel of flips", ("kind", "matrix", "outputs"))
         outputs = names(channel["outputs"], "outputs")
-        return RandomizedResponse(numbers(channel["matrix"]), outputs), METHODS["flip"]
+        return RandomizedResponse(numbers(channel["matrix"]), outputs)
     if kind == "xor":
         fields(channel, "a noise chain", ("kind", "rho0", "rho1"))
-        return XorNoise(number(channel["rho0"], "rho0"), number(channel["rho1"], "rho1")), METHODS[
-            "flip"
-        ]
+        return XorNoise(number(channel["rho0"], "rho0"), number(channel["rho1"], "rho1"))
     if kind == "redaction":
         fields(channel, "a redaction", ("kind", "probabilities", "protect"))
         protect = _records(channel["protect"], "protect")
-        return Redaction(numbers(channel["probabilities"]), protect), METHODS["redact"]
+        return Redaction(numbers(channel["probabilities"]), protect)
     raise InvalidPlan("a channel is of kind 'flips', 'xor' or 'redaction'; found another")
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "State",
     "Sum",
     "Task",
+    "protected",
 ]
 
 
@@ -192,7 +193,7 @@ class _Clipped(BaseQuery):
         missing = plain.place(nearest if self.missing is None else self.missing)
         return Lattice(plain.lower, plain.upper, plain.steps, missing)
 
-    def _total(self, total: int, rows: int) -> Fraction:
+    def answer(self, total: int, rows: int) -> Fraction:
         """Return the sum that so many steps over so many records stand for, exactly."""
         spread = Fraction(self.upper) - Fraction(self.lower)
         return rows * Fraction(self.lower) + Fraction(total, self.steps) * spread
@@ -214,10 +215,6 @@ class Sum(_Clipped):
     def sensitivity(self, length: int | None = None) -> float:
         """Return upper - lower."""
         return float(self.upper) - float(self.lower)
-
-    def answer(self, total: int, rows: int) -> Fraction:
-        """Return the sum that so many steps over so many records stand for, exactly."""
-        return self._total(total, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +240,7 @@ class Mean(_Clipped):
 
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the mean that so many steps over so many records stand for, exactly."""
-        return self._total(total, rows) / max(rows, 1)
+        return _Clipped.answer(self, total, rows) / max(rows, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -415,15 +412,7 @@ class Redacted(BaseQuery):
 
     def __init__(self, protect: Any, length: int | None = None) -> None:
         """Sort and check the protected records."""
-        many = hasattr(type(protect), "__iter__") and not isinstance(protect, str)
-        records = sorted(
-            {
-                check_count(record, "protected record", 0)
-                for record in (protect if many else [protect])
-            }
-        )
-        if not records:
-            raise InvalidInput("name at least one record to protect, e.g. Redacted(protect=17)")
+        records = protected(protect)
         if length is not None:
             length = check_count(length, "length", 1)
             if records[-1] >= length:
@@ -431,7 +420,7 @@ class Redacted(BaseQuery):
                     f"record {records[-1]} is to be protected, but the series has {length} "
                     "records, counted from 0"
                 )
-        object.__setattr__(self, "protect", tuple(records))
+        object.__setattr__(self, "protect", records)
         object.__setattr__(self, "length", length)
 
     def words(self) -> str:
@@ -446,6 +435,19 @@ AnyQuery = Count | Histogram | Sum | Mean | Linear | Query
 
 LocalQuery = Series | Redacted
 """What is released record by record."""
+
+
+def protected(records: Any) -> tuple[int, ...]:
+    """Return the records to protect, one or several, each once and in order.
+
+    >>> protected([17, 3, 17])
+    (3, 17)
+    """
+    many = hasattr(type(records), "__iter__") and not isinstance(records, str)
+    found = {check_count(each, "protected record", 0) for each in (records if many else [records])}
+    if not found:
+        raise InvalidInput("name at least one record to protect, e.g. protect=17")
+    return tuple(sorted(found))
 
 
 def _check_range(lower: float, upper: float) -> None:

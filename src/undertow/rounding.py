@@ -2,9 +2,10 @@
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["DIGITS", "above", "below", "odds", "visible"]
+__all__ = ["DIGITS", "above", "below", "columns", "odds", "visible"]
 
 DIGITS = 7
 """Digits shown to people; the last is rounded to the safe side."""
@@ -19,6 +20,19 @@ _HIDDEN = re.compile(
     "\u2028\u2029\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # separators, tags
     "\ud800-\udfff]"  # halves of characters
 )
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table of text, each column as wide as its widest cell.
+
+    >>> columns([["what", "how much"], ["tea", "2"]])
+    ['what  how much', 'tea   2']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def above(value: float, digits: int = DIGITS) -> str:

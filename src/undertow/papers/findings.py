@@ -4,6 +4,7 @@ No verdict is written down anywhere: each follows from two numbers and a toleran
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Self
@@ -241,26 +242,16 @@ class Recomputed:
         >>> Recomputed.of(iter(["a note", Claim("leakage", 1.0, 2.0), Origin(real=True)])).data
         'real'
         """
-        findings, charts, tables, notes = (
-            list[Finding](),
-            list[Chart](),
-            list[Listing](),
-            list[str](),
-        )
+        listed = list(parts)
+
+        def all_of(kind: Any) -> tuple[Any, ...]:
+            return tuple(part for part in listed if isinstance(part, kind))
+
         data: Literal["none", "real", "stand-in"] = "none"
-        for part in parts:
-            match part:
-                case str():
-                    notes.append(part)
-                case Chart():
-                    charts.append(part)
-                case Listing():
-                    tables.append(part)
-                case Origin():
-                    data = "real" if part.real else "stand-in"
-                case _:
-                    findings.append(part)
-        return cls(tuple(findings), tuple(charts), tuple(notes), data, tables=tuple(tables))
+        for origin in all_of(Origin):
+            data = "real" if origin.real else "stand-in"
+        tables = all_of(Listing)
+        return cls(all_of(Finding), all_of(Chart), all_of(str), data, tables=tables)
 
     def __post_init__(self) -> None:
         """Refuse an outcome without findings, and findings that are no numbers."""
@@ -273,10 +264,7 @@ class Recomputed:
     @property
     def verdicts(self) -> dict[Verdict, int]:
         """How many findings have each verdict."""
-        found: dict[Verdict, int] = {}
-        for finding in self.findings:
-            found[finding.verdict] = found.get(finding.verdict, 0) + 1
-        return found
+        return Counter(finding.verdict for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""

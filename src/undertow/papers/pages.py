@@ -16,7 +16,7 @@ __all__ = ["manifest", "write_pages"]
 
 _MEANING = {
     "reproduced": "our number agrees with the paper's, or its claim held",
-    "improved": "the same promise costs less",
+    "improved": "the same guarantee costs less",
     "corrected": "the paper is wrong; here is where",
     "differs": "our number is another one, and the cause is stated",
     "not improved": "nothing was to be gained",
@@ -95,22 +95,23 @@ def _cells(finding: Finding) -> tuple[str, str, str, str, str]:
 _HEAD = ("what", "ours", "theirs", "verdict", "why")
 
 
+def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
+
+
 def _markdown(runs: Sequence[Run], setting: Setting, figures: dict[str, list[str]]) -> str:
     lines = ["# The papers, recomputed", "", *_intro(setting), ""]
-    lines += ["| paper | " + " | ".join(VERDICTS) + " |", "|---" * (len(VERDICTS) + 1) + "|"]
-    lines += [f"| {paper} | " + " | ".join(map(str, row)) + " |" for paper, row in _summary(runs)]
+    lines += _grid(("paper", *VERDICTS), [(p, *map(str, row)) for p, row in _summary(runs)])
     lines += ["", *(f"- *{name}*: {said}" for name, said in _MEANING.items()), ""]
     for run in runs:
         lines += [f"## {run.result.id}: {run.result.title}", ""]
         lines += [f"*{said}*" for said in _remarks(run)]
-        lines += ["", "| " + " | ".join(_HEAD) + " |", "|---" * len(_HEAD) + "|"]
-        for finding in run.outcome.findings:
-            cells = [cell.replace("|", "\\|") for cell in _cells(finding)]
-            lines.append("| " + " | ".join(cells) + " |")
+        lines += ["", *_grid(_HEAD, [_cells(finding) for finding in run.outcome.findings])]
         for title, head, rows in run.outcome.tables:
-            lines += ["", f"**{title}**", "", "| " + " | ".join(head) + " |"]
-            lines += ["|---" * len(head) + "|"]
-            lines += ["| " + " | ".join(row) + " |" for row in rows]
+            lines += ["", f"**{title}**", "", *_grid(head, rows)]
         lines += ["", *(f"![{run.result.title}](figures/{name}.svg)" for name in
                         figures.get(run.result.id, [])), ""]  # fmt: skip
     return "\n".join(lines).rstrip() + "\n"

@@ -1,13 +1,13 @@
 """Recomputed results on disk: each is computed once for its code, its setting and its data."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from undertow.papers.charts import Chart, Panel, Trace
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Recomputed
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Recomputed
 from undertow.papers.registry import Result, Run, Setting, recompute
 
 __all__ = ["reproduce"]
@@ -64,41 +64,29 @@ def _written(outcome: Recomputed) -> dict[str, Any]:
 def _stored(path: Path, found: Result) -> Run | None:
     """Return a stored run, None where there is none or it cannot be read."""
     try:
-        body = json.loads(path.read_text())
-        outcome = Recomputed(
-            tuple(_finding(one) for one in body["findings"]),
-            tuple(_chart(one) for one in body["charts"]),
-            tuple(body["notes"]),
-            body["data"],
-            tables=tuple(
-                Listing(title, tuple(head), tuple(tuple(row) for row in rows))
-                for title, head, rows in body["tables"]
-            ),
-        )
+        body = _frozen(json.loads(path.read_text()))
+        findings = tuple(_KINDS[one.pop("kind")](**one) for one in body["findings"])
+        charts = tuple(_chart(**one) for one in body["charts"])
+        tables = tuple(Listing(*one) for one in body["tables"])
+        outcome = Recomputed(findings, charts, body["notes"], body["data"], tables=tables)
         return Run(found, outcome, float(body["seconds"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _finding(body: dict[str, Any]) -> Finding:
-    kind = _KINDS[body.pop("kind")]
-    return kind(**body)
+def _frozen(value: Any) -> Any:
+    """Return JSON values with tuples for lists, as frozen types hold them."""
+    if isinstance(value, dict):
+        return {name: _frozen(each) for name, each in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def _chart(body: dict[str, Any]) -> Chart:
-    panels = []
-    for panel in body.pop("panels"):
-        lines = tuple(
-            Trace(line["label"], tuple(line["x"]), tuple(line["y"]), line["role"],
-                 tuple(line["y2"]))
-            for line in panel.pop("lines")
-        )  # fmt: skip
-        limits = {
-            name: None if panel[name] is None else tuple(panel[name]) for name in ("xlim", "ylim")
-        }
-        rest = panel | limits | {"scale": tuple(panel["scale"]), "ticks": tuple(panel["ticks"])}
-        panels.append(Panel(**rest, lines=lines))
-    return Chart(panels=tuple(panels), **body)
+def _chart(panels: Iterable[dict[str, Any]], **rest: Any) -> Chart:
+    made = [
+        Panel(**panel | {"lines": tuple(Trace(**line) for line in panel["lines"])})
+        for panel in panels
+    ]
+    return Chart(panels=tuple(made), **rest)
 
 
 def _drawn(run: Run, folder: Path) -> list[str]:

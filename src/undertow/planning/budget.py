@@ -33,9 +33,9 @@ PRECISE = Search(4e-11)
 """The search behind every plan."""
 
 HEADROOM = 2.0**-40
-"""Share of a promise that calibration leaves unspent (lower side). A plan is proved again wherever
-it is used, without any tolerance, and another machine's logarithms and matrix products differ in
-their last digits, by some 1e-13."""
+"""Share of a guarantee that calibration leaves unspent (lower side). A plan is proved again
+wherever it is used, without any tolerance, and another machine's logarithms and matrix products
+differ in their last digits, by some 1e-13."""
 
 
 def aim(limit: float) -> float:
@@ -83,18 +83,6 @@ def largest_level(
 
     ``measure`` gives the leakage of a level; it grows with the level. inf if every level keeps
     below ``limit``; `NotSupported` if no positive level does.
-    """
-    guess = search.guess or _guess(model, limit)
-    found = _largest(measure, limit, guess, search.precision)
-    if found is None:
-        raise NotSupported(_diverges(model, limit))
-    return found
-
-
-def _largest(
-    measure: Callable[[float], Leakage], limit: float, guess: float, precision: float
-) -> float | None:
-    """Return the largest level, None if there is none.
 
     Secant steps in log-log coordinates, where leakage is nearly straight; close to the end, one
     probe just below and one just above the estimate close the bracket.
@@ -102,7 +90,7 @@ def _largest(
     good: float | None = None
     bad = math.inf
     trail: list[tuple[float, float]] = []
-    level = guess
+    level = search.guess or _guess(model, limit)
     for _ in range(200):
         leak = measure(level)
         if leak.proves(limit):
@@ -112,13 +100,19 @@ def _largest(
         if 0 < leak.upper < math.inf:
             trail.append((math.log(level), math.log(leak.upper) - math.log(limit)))
         if good is None and level < 1e-9 * limit:
-            return None
+            break
         if math.isinf(bad) and level > 1e6 * max(1.0, limit):
             return math.inf
         low = good or 0.0
-        if low and bad / low - 1 <= precision:
+        if low and bad / low - 1 <= search.precision:
             break
-        level = _next_level(trail, low, bad, level, precision)
+        level = _next_level(trail, low, bad, level, search.precision)
+    if good is None:
+        raise NotSupported(
+            f"no DP level keeps the leakage below {limit:g} on this model ({model.describe()}): "
+            "one record determines unboundedly many others; give the chain a length, or use "
+            "person-level privacy"
+        )
     return good
 
 
@@ -143,11 +137,3 @@ def _next_level(
     if not low:
         return high / 2
     return math.sqrt(low * high) if high < math.inf else low * 4
-
-
-def _diverges(model: AnyModel, limit: float) -> str:
-    return (
-        f"no DP level keeps the leakage below {limit:g} on this model ({model.describe()}): "
-        "one record determines unboundedly many others; give the chain a length, or use "
-        "person-level privacy"
-    )

@@ -35,13 +35,14 @@ from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
-from undertow.planning.budget import aim, largest_level
+from undertow.planning.budget import Search, aim, largest_level
 from undertow.planning.questions import (
     CERTAIN,
     Noise,
     Prove,
     Question,
     Remembered,
+    Solve,
     chains_of,
     noise_way,
 )
@@ -49,8 +50,8 @@ from undertow.queries import AnyQuery, Count
 
 __all__ = [
     "EXACT", "EXCHANGE", "LANGE", "QUILT", "QUILT_APPROX", "WASSERSTEIN", "ZHAO", "ZHAO_MULTISTEP",
-    "by_distance", "by_level", "by_quilts", "distance_leakage", "quilt_effort", "quilt_leakage",
-    "worst_of_level",
+    "by_distance", "by_level", "by_quilts", "by_rate", "distance_leakage", "quilt_effort",
+    "quilt_leakage", "worst_of_level",
 ]  # fmt: skip
 
 
@@ -59,10 +60,17 @@ def solve_exact(question: Question) -> Noise:
     model, against = question.model, question.against
     _check_count(question)
 
-    def measure(rate: float) -> Leakage:
-        return leakage(question.noise(1 / rate), model, against, covers=question.covers)
+    return by_rate(
+        question, lambda noise: leakage(noise, model, against, covers=question.covers),
+        question.search,
+    )  # fmt: skip
 
-    rate = largest_level(measure, model, aim(question.limit), question.search)
+
+def by_rate(question: Question, measure: Callable[[Noise], Leakage], search: Search) -> Noise:
+    """Return the least noise whose leakage keeps the guarantee: it falls as the noise grows."""
+    rate = largest_level(
+        lambda rate: measure(question.noise(1 / rate)), question.model, aim(question.limit), search
+    )
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(1 / rate))
@@ -99,7 +107,7 @@ def solve_exchange(question: Question) -> Noise:
 
 
 def by_level(question: Question, measure: Callable[[float], Leakage]) -> Noise:
-    """Return the noise of the largest DP level that keeps the promise."""
+    """Return the noise of the largest DP level that keeps the guarantee."""
     budget = largest_level(measure, question.model, aim(question.limit), question.search)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
@@ -128,17 +136,6 @@ def _more_than_mixing(question: Question) -> None:
         )
 
 
-def solve_quilt(question: Question) -> Noise:
-    """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
-    return _by_quilts(question, _exact_quilts(question), prove_quilt)
-
-
-@Remembered
-def prove_quilt(question: Question, noise: Noise) -> Leakage:
-    """Return what the best Markov quilts prove for a noise, Theorem 4.4 of [wang2016]."""
-    return _quilted(question, _exact_quilts(question), noise)
-
-
 @dataclass(frozen=True, slots=True)
 class _Quilts:
     """A search for quilts, and what it rests on."""
@@ -149,6 +146,7 @@ class _Quilts:
 
 
 def _exact_quilts(question: Question) -> _Quilts:
+    """Return the search for quilts with exact influences, Theorem 4.4 of [wang2016]."""
     chains = question.chains("quilt")
     form, secrets = question.form, question.secrets
     if all(chain.visited() is None for chain in chains):
@@ -162,18 +160,8 @@ def _exact_quilts(question: Question) -> _Quilts:
     return _Quilts("quilt", search, said)
 
 
-def solve_quilt_approx(question: Question) -> Noise:
-    """Return the noise of quilts known by how fast the chain mixes, Lemma 4.7 of [wang2016]."""
-    return _by_quilts(question, _mixing_quilts(question), prove_quilt_approx)
-
-
-@Remembered
-def prove_quilt_approx(question: Question, noise: Noise) -> Leakage:
-    """Return what quilts known by how fast the chain mixes prove for a noise."""
-    return _quilted(question, _mixing_quilts(question), noise)
-
-
 def _mixing_quilts(question: Question) -> _Quilts:
+    """Return the search for quilts known by how fast the chain mixes, Lemma 4.7 of [wang2016]."""
     classes: list[tuple[float, float]] = []
     notes: list[str] = []
     for member in question.model.members():
@@ -234,16 +222,32 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
     return least, gap
 
 
-def _by_quilts(question: Question, quilts: _Quilts, prove: Prove) -> Noise:
-    """Return the noise for the best quilts, or refuse where a record reaches everywhere."""
-    found = quilts.search(Scale(aim(question.limit)))
-    if math.isinf(found.value):
-        raise MethodRefused(
-            f"'{quilts.method}' finds no quilt that a record influences by less than "
-            f"{question.limit:g}; give the chain a length, raise the limit, or use "
-            "method='exchange'"
-        )
-    return by_quilts(question, found.value, prove)
+def _quilt_way(searching: Callable[[Question], _Quilts]) -> tuple[Solve, Prove]:
+    """Return how a search for Markov quilts finds noise, and what it proves for a given one."""
+
+    def solve(question: Question) -> Noise:
+        quilts = searching(question)
+        found = quilts.search(Scale(aim(question.limit)))
+        if math.isinf(found.value):  # a record reaches everywhere
+            raise MethodRefused(
+                f"'{quilts.method}' finds no quilt that a record influences by less than "
+                f"{question.limit:g}; give the chain a length, raise the limit, or use "
+                "method='exchange'"
+            )
+        return by_quilts(question, found.value, prove)
+
+    @Remembered
+    def prove(question: Question, noise: Noise) -> Leakage:
+        quilts = searching(question)
+        found = quilts.search(Bound(noise.level_upper(question.length)))
+        note = f"the worst record's quilt has {found.inside(question.length)} records inside"
+        return quilt_leakage(question, quilts.method, found.value, *quilts.assumptions, note)
+
+    return solve, prove
+
+
+solve_quilt, prove_quilt = _quilt_way(_exact_quilts)
+solve_quilt_approx, prove_quilt_approx = _quilt_way(_mixing_quilts)
 
 
 def by_quilts(question: Question, value: float, prove: Prove) -> Noise:
@@ -256,13 +260,6 @@ def by_quilts(question: Question, value: float, prove: Prove) -> Noise:
             break
         noise = question.noise(up(noise.scale, 64))
     return noise
-
-
-def _quilted(question: Question, quilts: _Quilts, noise: Noise) -> Leakage:
-    """Return what the best quilts prove for the DP level of a noise."""
-    found = quilts.search(Bound(noise.level_upper(question.length)))
-    note = f"the worst record's quilt has {found.inside(question.length)} records inside"
-    return quilt_leakage(question, quilts.method, found.value, *quilts.assumptions, note)
 
 
 def quilt_leakage(question: Question, method: str, value: float, *notes: str) -> Leakage:

@@ -10,7 +10,8 @@ worse than where it began, and not proved to be the best.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -34,14 +35,14 @@ _SECONDS = 15.0
 certified)."""
 
 _REPAIRS = 12
-"""Channels tried at most to bring one step back within the promise."""
+"""Channels tried at most to bring one step back within the guarantee."""
 
 _FIRST_BOX, _HINTED_BOX, _LARGEST_BOX, _SMALLEST_BOX = 0.3, 0.05, 0.7, 3e-3
 """By what share an entry may move in one step: at first, at first from a hint, at most, and where
 the search ends."""
 
 _CLOSE = 1e-11
-"""How near to the promise a share of noise is found (either side; the oracle decides)."""
+"""How near to the guarantee a share of noise is found (either side; the oracle decides)."""
 
 _GAIN = 1e-5
 """Relative gain below which steps get smaller."""
@@ -76,21 +77,19 @@ class Cut:
         """Return the attack that a witness describes, on a chain."""
         known = {record: chain.index(state) for record, state in witness.known}
         shown = {record: chain.index(state) for record, state in witness.outputs}
-        first, last = min(known | shown), max(known | shown)
-        first, last = min(first, witness.target), max(last, witness.target)
-        span = range(first, last + 1)
-        fixed = np.ones((len(span), chain.size))
+        named = {witness.target, *known, *shown}
+        first, span = min(named), range(min(named), max(named) + 1)
+        fixed = np.ones((len(span), chain.size))  # (records, states)
         for record, state in known.items():
             fixed[record - first] = np.eye(chain.size)[state]
-        steps = np.array([chain.step(record) for record in span[:-1]])
+        steps = np.array([chain.step(record) for record in span[:-1]])  # (steps, states, states)
         bare = cls(
             chain.law(first), steps.reshape(-1, chain.size, chain.size), fixed,
             (-1,) * len(span), witness.target - first,
             chain.index(witness.value), chain.index(witness.other), 0.0,
         )  # fmt: skip
-        prior = bare.loss(np.ones((chain.size, 1)))
         outputs = tuple(shown.get(record, -1) for record in span)
-        return cls(bare.law, bare.steps, fixed, outputs, bare.target, bare.value, bare.other, prior)
+        return replace(bare, shown=outputs, offset=bare.loss(np.ones((chain.size, 1))))
 
     def evaluate(self, channel: Array) -> tuple[float, Array]:
         """Return the loss of the attack and its gradient in the entries of the channel.
@@ -100,11 +99,11 @@ class Cut:
         """
         weights = self._weights(channel)
         forward, loss = self._forward(weights)
-        counts = np.zeros((2, *channel.shape))
-        back = np.ones((2, len(self.law)))
+        counts = np.zeros((2, *channel.shape))  # (value or other, states, outputs)
+        back = np.ones((2, len(self.law)))  # (value or other, states): messages from the right
         for place in reversed(range(len(weights))):
             if self.shown[place] >= 0:
-                posterior = forward[place] * back
+                posterior = forward[place] * back  # of the state of this record, for either value
                 posterior /= posterior.sum(axis=1, keepdims=True)
                 counts[:, :, self.shown[place]] += posterior
             if place:
@@ -119,19 +118,21 @@ class Cut:
     def _weights(self, channel: Array) -> Array:
         """Return the weight of each state of each record, for either value of the target."""
         columns = np.column_stack([channel, np.ones(len(channel))])  # -1 is the column of ones
+        # (records, 2, states)
         weights = np.repeat((self.fixed * columns.T[list(self.shown)])[:, None], 2, axis=1)
+        # the target is value, or other
         weights[self.target] *= np.eye(len(self.law))[[self.value, self.other]]
         return np.asarray(weights)
 
     def _forward(self, weights: Array) -> tuple[Array, float]:
         """Return the normalised messages from the left, and the loss."""
-        messages = np.empty_like(weights)
+        messages = np.empty_like(weights)  # (records, 2, states)
         loss = -self.offset
         message = self.law
         for place, weight in enumerate(weights):
             message = (message @ self.steps[place - 1] if place else message) * weight
-            mass = message.sum(axis=1)
-            loss += math.log(mass[0] / mass[1])
+            mass = message.sum(axis=1)  # (2): value, other
+            loss += math.log(mass[0] / mass[1])  # the product of all masses is the likelihood
             message = message / mass[:, None]
             messages[place] = message
         return messages, loss
@@ -213,25 +214,23 @@ class _CuttingPlanes:
         from scipy.optimize import linprog
 
         size = len(channel)
-        gradients = self._gradients(channel)
         rows, limits = [], []
         for cut in self.cuts:
             loss, slope = cut.evaluate(channel)
-            rows.append(np.append(slope.ravel(), 0.0))
+            rows.append(np.append(slope.ravel(), 0.0))  # first order: loss + slope . step <= limit
             limits.append(self.limit - loss)
-        for gradient, now in gradients:
+        for gradient, now in self._gradients(channel):
+            # cost under this law <= the last variable
             rows.append(np.append(gradient.ravel(), -1.0))
             limits.append(-now)
         if self.aim.weights is not None:
-            for x in range(size):
-                for z in range(size):
-                    if z != x:
-                        row = np.zeros((size, size))
-                        row[x, z], row[x, x] = 1.0, -1.0
-                        rows.append(np.append(row.ravel(), 0.0))
-                        limits.append(channel[x, x] - channel[x, z])
-        even = np.kron(np.eye(size), np.ones(size))
-        reach = [(-box * entry, box * entry) for entry in channel.ravel()]
+            for x, z in permutations(range(size), 2):  # the truth stays the likeliest output
+                row = np.zeros((size, size))
+                row[x, z], row[x, x] = 1.0, -1.0
+                rows.append(np.append(row.ravel(), 0.0))
+                limits.append(channel[x, x] - channel[x, z])
+        even = np.kron(np.eye(size), np.ones(size))  # (states, entries): rows keep their sum
+        reach = [(-box * entry, box * entry) for entry in channel.ravel()]  # entries stay positive
         solve: Any = linprog
         found = solve(
             np.append(np.zeros(size * size), 1.0),
@@ -246,6 +245,7 @@ class _CuttingPlanes:
         found = []
         for law in self.aim.laws:
             if self.aim.weights is None:
+                # less d information / d B
                 slope = -law[:, None] * (np.log2(channel) - np.log2(law @ channel))
                 found.append((slope, -Aim(law[None], None).bits(channel)))
             else:
@@ -263,7 +263,7 @@ class _CuttingPlanes:
         law = np.full(len(channel), 1 / len(channel))
         if self.aim.weights is None:
             law = self.aim.laws.mean(axis=0) @ channel
-        fresh = np.tile(law, (len(channel), 1))
+        fresh = np.tile(law, (len(channel), 1))  # (states, outputs)
         goal = self.limit
         for tries in range(_REPAIRS):
             if tries and self.late:
@@ -291,5 +291,6 @@ class _CuttingPlanes:
             worst = self.cuts[int(np.argmax(losses))]
             if max(losses) <= goal + _CLOSE * goal:
                 break
+            # at a share of 1 nothing is told, so there is a root
             share = brentq(lambda part, cut=worst: cut.loss(mixed(part)) - goal, share, 1.0)
         return min(1.0, share + _CLOSE)

@@ -22,7 +22,7 @@ from undertow.planning.methods import solve
 from undertow.planning.questions import Question
 from undertow.planning.search import check_question, least_error, plan_by
 from undertow.queries import AnyQuery, LocalQuery
-from undertow.rounding import above
+from undertow.rounding import above, columns
 
 __all__ = ["Comparison", "ErrorCurves", "Row", "compare", "error_curves"]
 
@@ -35,10 +35,10 @@ class Row:
     """One method's answer: a plan, or the reason why there is none.
 
     ``protects`` is the adversary that the plan was made for. A method that knows only the
-    ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the promise that
-    was asked for, which a published one must be found to do. ``leakage`` is what the plan leaks
-    in truth against the adversary asked about, by the sharpest certified bound, and None where none
-    is known.
+    ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the guarantee
+    that was asked for, which a published one must be found to do. ``leakage`` is what the plan
+    leaks in truth against the adversary asked about, by the sharpest certified bound, and None
+    where none is known.
     """
 
     method: str
@@ -125,7 +125,7 @@ class Comparison:
 
     @property
     def best(self) -> Plan[Any] | None:
-        """The certified plan that keeps the promise with the least error, or the most shown."""
+        """The certified plan that keeps the guarantee with the least error, or the most shown."""
         plans = [row.plan for row in self.rows if row.certified and row.meets and row.plan]
         return least_error(plans) if plans else None
 
@@ -146,8 +146,7 @@ class Comparison:
         measured: tuple[str, ...] = ("scale", "error", "95% within")
         if local:
             measured = tuple(dict.fromkeys(name for row in self.rows for name in row.measures))
-        head = ("method", *measured, "leaks", "protects", "basis")
-        lines: list[tuple[str, ...]] = [head]
+        lines: list[tuple[str, ...]] = [("method", *measured, "leaks", "protects", "basis")]
         notes = []
         for row in self.rows:
             basis = "certified" if row.certified else "published"
@@ -163,10 +162,7 @@ class Comparison:
             numbers = ["-" if number is None else f"{number:.5g}" for number in found]
             mark = "" if row.meets else " only"
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
-        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-        table = ["  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
-                 .rstrip() for line in lines]  # fmt: skip
-        return "\n".join([*table, *notes])
+        return "\n".join([*columns(lines), *notes])
 
 
 @renamed(epsilon="limit")

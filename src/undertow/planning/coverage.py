@@ -71,13 +71,13 @@ def covering(plan: Plan, shape: Shaped, *, persons: bool = True) -> Leakage:
         _check_groups(plan.model, shape)
     if _fits(own, plan.model, shape):
         return own
-    promise = max(plan.limit, own.upper)
+    guarantee = max(plan.limit, own.upper)
     found = []
     for covers in ("windows", "any"):
         proof = _proof(plan, covers, _long(plan.model, shape))
         if proof is None or not _fits(proof, plan.model.endless() or plan.model, shape):
             continue
-        if proof.proves(promise):
+        if proof.proves(guarantee):
             return proof
         found.append(proof)
     raise _refusal(plan, shape, found)

@@ -2,7 +2,7 @@
 
 [liu2016] adds up what every other record gives away about the target, pair by pair, and calls the
 sum a sensitivity. Pairs do not tell all, so here the sum proposes a scale and the leakage of that
-noise decides. Where it does not confirm the promise, the noise is that of the paper's baseline,
+noise decides. Where it does not confirm the guarantee, the noise is that of the paper's baseline,
 which treats all dependent records as one, and the plan says why.
 """
 
@@ -37,7 +37,7 @@ __all__ = ["DEPENDENT", "dependent", "prove_dependent"]
 EVERY_GROUP = "nothing is known of the dependence inside a group: every coefficient is 1"
 
 SLIGHT = 1e-4
-"""Relative excess of a leakage over the promise that more noise makes good: rounding, and the
+"""Relative excess of a leakage over the guarantee that more noise makes good: rounding, and the
 lattice on which sums are released. Any larger one speaks against the coefficients."""
 
 
@@ -75,7 +75,7 @@ def dependent(question: Question) -> Noise:
     leak = _prove_baseline(question, noise, proposal.note)
     if not leak.proves(question.limit):
         raise MethodRefused(
-            f"'dependent' cannot keep this promise: {leak.assumptions[-1]}, and since Gaussian "
+            f"'dependent' cannot keep this guarantee: {leak.assumptions[-1]}, and since Gaussian "
             f"records have no range even that leaks up to {leak.upper:.6g}; use method='best'"
         )
     return noise
@@ -95,7 +95,7 @@ def prove_dependent(question: Question, noise: Noise) -> Leakage:
 
 @Remembered
 def _proposed(question: Question) -> _Proposal:
-    """Return the noise of the coefficients if its leakage keeps the promise, else the reason."""
+    """Return the noise of the coefficients if its leakage keeps the guarantee, else the reason."""
     wanted: list[float] = []
     certain = 0
     found = question.model.members()
@@ -163,7 +163,7 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
 
 
 def _confirmed(question: Question, asked: float) -> _Proposal:
-    """Return the noise of a scale if its leakage keeps the promise, else the reason."""
+    """Return the noise of a scale if its leakage keeps the guarantee, else the reason."""
     scale, more = asked, ""
     target = question.limit if question.families == {"groups"} else aim(question.limit)
     for _ in range(8):
@@ -217,7 +217,7 @@ def _size(question: Question, reason: str) -> int:
     """Return how many records depend on each other, or refuse a model that does not bound it."""
     return dependents(
         question,
-        f"'dependent' cannot keep this promise: {reason}; and its baseline multiplies by the "
+        f"'dependent' cannot keep this guarantee: {reason}; and its baseline multiplies by the "
         "number of dependent records, which this model does not bound; give it a length",
     )
 

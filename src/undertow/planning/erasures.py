@@ -97,23 +97,21 @@ def shown_share(chain: MarkovChain, table: Array) -> float:
     >>> round(shown_share(MarkovChain([[.75, .25], [.5, .5]]), np.array([[1, 1], [1 / 8, 1]])), 6)
     0.291667
     """
-    laws = chain.marginals(len(table))
+    laws = chain.marginals(len(table))  # (records, states)
     return float((laws * (1 - table)).sum() / len(table))
 
 
-@dataclass(frozen=True, slots=True)
-class _Windows:
-    """What windows around one target cost: (records erased, pair of values), left and right."""
-
-    left: Array
-    right: Array
-
-    def cost(self, left: int, right: int) -> float:
-        """Return the loss when so many records next to the target are erased on either side."""
-        return float((self.left[left] + self.right[right]).max(initial=0.0))
+Costs = list[tuple[Array, Array]]
+"""Of each chain, what windows around one target cost: (records erased, pair of values), left and
+right."""
 
 
-def _window_costs(chain: MarkovChain, task: ErasureTask, target: int) -> _Windows:
+def _loss(costs: Costs, left: int, right: int) -> float:
+    """Return the largest loss when so many records are erased on either side of the target."""
+    return max(float((one[left] + two[right]).max(initial=0.0)) for one, two in costs)
+
+
+def _window_costs(chain: MarkovChain, task: ErasureTask, target: int) -> tuple[Array, Array]:
     """Return the rounded-up losses of all windows around a target."""
     near = (None, None) if task.against == "any" else nearest_known(task.against)
     tables = []
@@ -122,15 +120,16 @@ def _window_costs(chain: MarkovChain, task: ErasureTask, target: int) -> _Window
         shown, error = lone_losses(
             chain, target, right, task.length, task.against, near[right], FLAT
         )
-        table = np.zeros((room + 1, shown.shape[1]))
+        table = np.zeros((room + 1, shown.shape[1]))  # (records erased, pairs)
         if room and task.against != "informed":
+            # (distances, pairs): over the values shown
             best, error = shown.max(axis=2), error + start_error(chain)
             table[: len(best)] = best + np.where(best > 0, error + 64 * ROUNDOFF * best, 0.0)
             if not near[right]:
                 table[len(best) - 1 : room] = np.maximum(table[len(best) - 1], 8 * FLAT)
-            table[-1] = 0.0
+            table[-1] = 0.0  # all of the side erased: nothing is told
         tables.append(table)
-    return _Windows(*tables)
+    return tables[0], tables[1]
 
 
 def window_table(task: ErasureTask) -> Array:
@@ -168,22 +167,22 @@ def window_choices(task: ErasureTask, more: int = 0) -> list[Bools]:
     return choices
 
 
-def _narrowest(windows: list[_Windows], limit: float) -> list[tuple[int, int]]:
+def _narrowest(costs: Costs, limit: float) -> list[tuple[int, int]]:
     """Return widths left and right, the least sum first; of equals, those that leak least."""
-    rooms = len(windows[0].left) - 1, len(windows[0].right) - 1
+    rooms = len(costs[0][0]) - 1, len(costs[0][1]) - 1
     found = [(sum(rooms), 0.0, *rooms)]
     right = rooms[1]
     for left in range(rooms[0] + 1):
-        cost = max(window.cost(left, right) for window in windows)
+        cost = _loss(costs, left, right)
         if cost > limit:
             continue
-        while right and (less := max(w.cost(left, right - 1) for w in windows)) <= limit:
+        while right and (less := _loss(costs, left, right - 1)) <= limit:
             right, cost = right - 1, less
         found.append((left + right, cost, left, right))
     return [(left, right) for _, _, left, right in sorted(found)]
 
 
-def _shrink(erased: Bools, task: ErasureTask, costs: dict[int, list[_Windows]]) -> None:
+def _shrink(erased: Bools, task: ErasureTask, costs: dict[int, Costs]) -> None:
     """Show records again, those farthest from a target first, while all leakages allow it."""
     targets = np.array(task.targets)
     again = [r for r in np.flatnonzero(erased).tolist() if r not in task.protect]
@@ -195,7 +194,7 @@ def _shrink(erased: Bools, task: ErasureTask, costs: dict[int, list[_Windows]]) 
             below, above = shown[shown < target], shown[shown > target]
             left = target - 1 - int(below[-1]) if below.size else target
             right = int(above[0]) - target - 1 if above.size else task.length - 1 - target
-            if max(window.cost(left, right) for window in windows) > task.limit:
+            if _loss(windows, left, right) > task.limit:
                 erased[record] = True
                 break
 
@@ -239,7 +238,7 @@ def three_regions(task: ErasureTask, how: How) -> Array:
     chain, target = task.one(name)
     alpha, beta = binary_rates(chain, f"'{name}'")
     value = 0 if alpha <= beta else 1
-    weights = influences(chain, target, task.length)
+    weights = influences(chain, target, task.length)  # (records, states)
     table = np.ones((task.length, 2))
     rooms = target, task.length - 1 - target
     for right in (False, True):
@@ -247,8 +246,8 @@ def three_regions(task: ErasureTask, how: How) -> Array:
         if not room:
             continue
         budget = task.limit if not rooms[not right] else task.limit / 2
-        records = target + np.arange(1, room + 1) * (1 if right else -1)
-        near = weights[records]
+        records = target + np.arange(1, room + 1) * (1 if right else -1)  # (distances)
+        near = weights[records]  # (distances, states)
         begin = _first(near[:, value] <= budget)
         start = max(_first(near.max(axis=1) <= budget), begin)
         region = _Region(chain, value, begin, start, room, budget, near)
@@ -275,20 +274,16 @@ class _Region:
     budget: float
     influences: Array
 
-    @property
-    def shows_all(self) -> bool:
-        """Whether there is a small region beyond."""
-        return self.start <= self.room
-
 
 def _relaxed(region: _Region) -> Array:
     """Return the optimum of the convex program: minimise sum e^-c with bounded prefix sums."""
     begin, start = region.begin, region.start
     beyond = np.array([
         region.influences[t, region.value] if t + 1 < start
-        else region.influences[t].max() if region.shows_all else 0.0
+        else region.influences[t].max() if start <= region.room else 0.0
         for t in range(begin, start)
     ])  # fmt: skip
+    # (medium records): bounds on the prefix sums of c
     most = np.minimum.accumulate((region.budget - beyond)[::-1])[::-1]
     points = [(0, 0.0), *enumerate(most.tolist(), 1)]
     hull: list[tuple[int, float]] = []
@@ -299,7 +294,7 @@ def _relaxed(region: _Region) -> Array:
         ):
             hull.pop()
         hull.append((x, y))
-    path = np.interp(np.arange(len(points)), *np.array(hull).T)
+    path = np.interp(np.arange(len(points)), *np.array(hull).T)  # the greatest convex minorant
     return np.asarray(np.exp(-np.maximum(np.diff(path), 0.0)))
 
 
@@ -320,19 +315,20 @@ def _constant(region: _Region) -> Array:
 def _constant_loss(region: _Region, tried: Array) -> Array:
     """Return the loss of one side, for each of several constant probabilities of erasure."""
     step, value = region.chain.transition, region.value
-    factor = np.ones((len(tried), 1, 2))
+    factor = np.ones((len(tried), 1, 2))  # (probabilities, 1, states)
     factor[:, 0, value] = tried
+    # (probabilities, target value, state)
     reached = np.broadcast_to(np.linalg.matrix_power(step, region.begin), (len(tried), 2, 2))
     worst = np.zeros(len(tried))
     for distance in range(region.begin, min(region.start, region.room) + 1):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.abs(np.log(reached[:, 0] / reached[:, 1]))
-        seen = ratio.max(axis=1) if distance == region.start else ratio[:, value]
+        seen = ratio.max(axis=1) if distance == region.start else ratio[:, value]  # (probabilities)
         worst = np.fmax(worst, seen)
         if distance == region.start:
             return np.asarray(worst)
-        reached = (reached * factor) @ step
-    left = reached.sum(axis=2)
+        reached = (reached * factor) @ step  # this record is erased
+    left = reached.sum(axis=2)  # (probabilities, target value): all erased
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.fmax(worst, np.abs(np.log(left[:, 0] / left[:, 1]))))
 

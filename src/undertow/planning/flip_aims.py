@@ -60,9 +60,9 @@ def information(law: Array, channel: Array) -> float:
     >>> information(np.array([.5, .5]), np.eye(2))
     1.0
     """
-    shown = law @ channel
+    shown = law @ channel  # (outputs)
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = law[:, None] * channel * (np.log2(channel) - np.log2(shown))
+        terms = law[:, None] * channel * (np.log2(channel) - np.log2(shown))  # (states, outputs)
     return max(0.0, float(np.nansum(terms)))
 
 
@@ -81,6 +81,7 @@ def long_run_law(chain: MarkovChain) -> Array:
         return np.asarray(chain.marginals(chain.length).mean(axis=0))
     mean, power = np.eye(chain.size), chain.transition
     for _ in range(_DOUBLINGS):
+        # the mean of P^0 .. P^(2m - 1) from that of P^0 .. P^(m - 1)
         mean = (mean + power @ mean) / 2
         power = power @ power
         power = power / power.sum(axis=1, keepdims=True)

@@ -1,9 +1,9 @@
-"""Two states: which flips keep a promise, and the best of them.
+"""Two states: which flips keep a guarantee, and the best of them.
 
 What a channel of two states leaks depends on two numbers only, the largest likelihood ratio of
 an output either way: S = (1 - rho0) / rho1 and T = (1 - rho1) / rho0. Every channel whose ratios
 stay within them is one that flips with `corner` and then forgets something, so that corner says
-the most, whatever it is asked. The promise is a set of pairs (S, T), and with one pair it bounds
+the most, whatever it is asked. The guarantee is a set of pairs (S, T), and with one pair it bounds
 flips by two half-planes, rho0 + S rho1 >= 1 and T rho0 + rho1 >= 1. Logarithms throughout:
 ``a`` = ln S, ``b`` = ln T.
 """
@@ -33,6 +33,7 @@ __all__ = [
     "half_planes",
     "ignorant_ratios",
     "largest_ratio",
+    "least_within",
     "positively_correlated",
 ]
 
@@ -72,7 +73,7 @@ def corner(a: float, b: float) -> tuple[float, float]:
     """
     if a <= 0 or b <= 0:
         return 0.5, 0.5
-    both = -math.expm1(-(a + b))
+    both = -math.expm1(-(a + b))  # 1 - 1 / (S T)
     return math.exp(-b) * -math.expm1(-a) / both, math.exp(-a) * -math.expm1(-b) / both
 
 
@@ -99,7 +100,7 @@ def best_flips(a: float, b: float, aim: Aim) -> tuple[float, float]:
     tip = corner(a, b)
     if max(tip) <= 0.5:
         found.append(tip)
-        costs = aim.laws * aim.weights
+        costs = aim.laws * aim.weights  # (laws, states)
         first, last = costs[np.argmin(aim.laws[:, 0])], costs[np.argmax(aim.laws[:, 0])]
         found += [rates for end in ends if (rates := _tie(tip, end, first - last)) is not None]
     return min(found, key=lambda rates: aim.cost_of_rates(np.array(rates)))
@@ -207,7 +208,7 @@ def largest_ratio(
 
 
 def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[float, float]:
-    """Return the ln S and ln T on the edge of the promise that serve an aim best, by search.
+    """Return the ln S and ln T on the edge of the guarantee that serve an aim best, by search.
 
     For models on which both ratios matter in either direction. A larger ratio never leaks less,
     so every direction of (ln S, ln T) has one largest step. Directions are compared on a grid and
@@ -241,21 +242,24 @@ def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[f
     best = min(found, key=cost)
     angle, width = math.atan2(best[1], best[0]), (high - low) / (_DIRECTIONS + 1)
     inside = max(low, angle - width), min(high, angle + width)
-    refined = _least(lambda turn: cost(edge.towards(turn, _FINE)), inside)
+    close = _CLOSE * (inside[1] - inside[0])
+    refined = least_within(lambda turn: cost(edge.towards(turn, _FINE)), inside, close)
     return min(best, edge.towards(refined, PRECISE.precision), key=cost)
 
 
-def _least(function: Callable[[float], float], inside: tuple[float, float]) -> float:
+def least_within(
+    function: Callable[[float], float], inside: tuple[float, float], close: float
+) -> float:
+    """Return where a function is least inside an interval, by a bounded search."""
     from scipy.optimize import minimize_scalar
 
-    close = _CLOSE * (inside[1] - inside[0])
     found = minimize_scalar(function, bounds=inside, method="bounded", options={"xatol": close})
     return float(found.x)
 
 
 @dataclass(slots=True)
 class _Edge:
-    """The largest ratios that keep a promise, in one direction after another."""
+    """The largest ratios that keep a guarantee, in one direction after another."""
 
     oracle: Oracle
     model: AnyModel

@@ -41,6 +41,7 @@ def grained_channel(matrix: Array) -> RandomizedResponse:
     array([[0.8, 0.2],
            [0.3, 0.7]])
     """
+    # (states, outputs), off the diagonal
     grains = np.maximum(np.ceil(matrix / GRAIN), 1.0).astype(np.int64)
     np.fill_diagonal(grains, 0)
     whole = round(1 / GRAIN)

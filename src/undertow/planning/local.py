@@ -1,9 +1,8 @@
-"""Flipped series: the channel that serves best among those that keep a promise."""
+"""Flipped series: the channel that serves best among those that keep a guarantee."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -63,7 +62,7 @@ _NUDGES = 24
 
 @dataclass(frozen=True, slots=True)
 class _FlipTask:
-    """What is asked: a promise on a model against an adversary, and what the flips are for."""
+    """What is asked: a guarantee on a model against an adversary, and what the flips are for."""
 
     model: AnyModel
     size: int
@@ -79,7 +78,7 @@ class _FlipTask:
         return leakage(mechanism, self.model, self.against)
 
     def improved(self, start: Certified, hint: Array | None = None) -> Certified:
-        """Return the best channel that a search finds, from one that keeps the promise."""
+        """Return the best channel that a search finds, from one that keeps the guarantee."""
         return improved_channel(self.oracle, self.chains, self.limit, self.aim, start, hint)
 
 
@@ -123,15 +122,11 @@ def _check_uncertain(task: _FlipTask) -> None:
 
 def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
     """Return flips with what they keep of the series, and what is to be said about them."""
-    channel = (
-        mechanism.matrix
-        if isinstance(mechanism, RandomizedResponse)
-        else (RandomizedResponse.binary(mechanism.flip_rate, mechanism.flip_rate).matrix)
-    )
-    measures = [("expected flips", task.aim.flips(channel))]
+    measures = [("expected flips", task.aim.flips(mechanism.matrix))]
     if task.chains:
-        measures.append(("information", task.aim.bits(channel)))
-    return Solution(mechanism, leak, (*notes, *_constant(task, channel)), tuple(measures))
+        measures.append(("information", task.aim.bits(mechanism.matrix)))
+    told = _constant(task, mechanism.matrix)
+    return Solution(mechanism, leak, (*notes, *told), tuple(measures))
 
 
 def _constant(task: _FlipTask, channel: Array) -> list[str]:
@@ -154,8 +149,8 @@ def _constant(task: _FlipTask, channel: Array) -> list[str]:
 def _exact(question: Question[Series]) -> Solution:
     """Return the channel that serves best.
 
-    For two states whose neighbours are positively correlated it is the optimum: the promise is two
-    half-planes, each found by one bisection that begins at the closed form for an attacker who
+    For two states whose neighbours are positively correlated it is the optimum: the guarantee is
+    two half-planes, each found by one bisection that begins at the closed form for an attacker who
     knows no other record. For negatively correlated ones and for more states it is the best that
     a search found, never worse than k-ary randomised response.
     """
@@ -197,7 +192,7 @@ def _exact_many(task: _FlipTask) -> Solution:
     level = largest_even_level(task.oracle, task.model, task.limit, task.size, guess)
     if level <= 0:
         return _silent(task, "exact")
-    even = _certified(task, partial(_even, task.size, level))
+    even = _certified(task, lambda share: even_channel(task.size, level * share))
     if brief is not None:
         hint = brief.improved((even[0], brief.oracle(even[0])))[0].matrix
     return _found(task, *task.improved(even, hint), SEARCHED)
@@ -270,12 +265,8 @@ def _exchange(question: Question[Series]) -> Solution:
         found = leakage(PureDP(level), task.model, task.against)
         return found if level <= budget else replace(found, upper=math.inf)  # a ledger would refuse
 
-    make = partial(_even, task.size, budget)
-    return _found(task, *_certified(task, make, prove), LEVEL)
-
-
-def _even(size: int, level: float, share: float) -> RandomizedResponse:
-    return even_channel(size, level * share)
+    found = _certified(task, lambda share: even_channel(task.size, budget * share), prove)
+    return _found(task, *found, LEVEL)
 
 
 def _silent(task: _FlipTask, method: str, mechanism: Flips | None = None) -> Solution:

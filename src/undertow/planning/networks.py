@@ -5,7 +5,6 @@ Each is a pair of functions: ``solve_...`` returns the noise that answers a `Que
 protected against each of its members.
 """
 
-import math
 from collections.abc import Callable, Sequence
 
 from undertow.adversaries import Against
@@ -17,22 +16,23 @@ from undertow.bounds.networks.programs import CELLS
 from undertow.bounds.networks.quilts import NetworkQuilt, network_quilt
 from undertow.bounds.networks.wasserstein import network_distance
 from undertow.certificate import Leakage
-from undertow.errors import MethodRefused, NothingToProtect
+from undertow.errors import MethodRefused
 from undertow.mechanisms import PureDP
 from undertow.models.contagion import Contagion
 from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import Pedigree
+from undertow.models.pedigree import Family, Pedigree
 from undertow.numerics import up
-from undertow.planning.budget import Search, aim, largest_level
+from undertow.planning.budget import Search, aim
 from undertow.planning.chains import (
     by_distance,
     by_level,
     by_quilts,
+    by_rate,
     distance_leakage,
     quilt_leakage,
     worst_of_level,
 )
-from undertow.planning.questions import CERTAIN, Noise, Question, Remembered, noise_way
+from undertow.planning.questions import Noise, Question, Remembered, noise_way
 from undertow.queries import Count
 
 __all__ = ["EXACT", "EXCHANGE", "QUILT", "WASSERSTEIN"]
@@ -55,17 +55,10 @@ def solve_exact(question: Question) -> Noise:
     """
     models = _models(question)
     _check_bins(question)
-
-    def measure(rate: float) -> Leakage:
-        return prove_exact(question, question.noise(1 / rate))
-
     search = question.search
     if any(low < high for low, high in map(_interval, models)):
         search = Search(max(search.precision, COARSE), search.guess)
-    rate = largest_level(measure, question.model, aim(question.limit), search)
-    if math.isinf(rate):
-        raise NothingToProtect(CERTAIN)
-    noise = question.noise(up(1 / rate))
+    noise = by_rate(question, lambda noise: prove_exact(question, noise), search)
     while not prove_exact(question, noise).proves(question.limit):
         noise = question.noise(noise.scale * (1 + COARSE))
     return noise
@@ -192,8 +185,9 @@ def _networks(
     model: Structured, records: Sequence[int] | None, method: str
 ) -> list[tuple[BayesianNetwork, list[int] | None]]:
     """Return the independent networks of a model, with the protected records of each."""
+    own = None if records is None else list(records)
     if isinstance(model, BayesianNetwork):
-        return [(model, None if records is None else list(records))]
+        return [(model, own)]
     low, high = _interval(model)
     if low < high:
         raise MethodRefused(
@@ -201,21 +195,16 @@ def _networks(
             "use method='exact'"
         )
     if isinstance(model, Contagion):
-        return [(model.network(low), None if records is None else list(records))]
-    found: list[tuple[BayesianNetwork, list[int] | None]] = []
-    seen: set[object] = set()
-    for family in model.families():
-        network = family.network(low)
-        number = {person: place for place, person in enumerate(model.people)}
-        if records is None:
-            if family.shape() not in seen:
-                seen.add(family.shape())
-                found.append((network, None))
-            continue
-        inside = [p for p, node in enumerate(network.records) if number[node] in set(records)]
-        if inside:
-            found.append((network, inside))
-    return found
+        return [(model.network(low), own)]
+    if records is None:
+        distinct: dict[object, Family] = {}
+        for family in model.families():
+            distinct.setdefault(family.shape(), family)
+        return [(family.network(low), None) for family in distinct.values()]
+    wanted = {model.people[record] for record in records}
+    networks = [family.network(low) for family in model.families()]
+    inside = [[p for p, node in enumerate(net.records) if node in wanted] for net in networks]
+    return [(net, places) for net, places in zip(networks, inside, strict=True) if places]
 
 
 def _interval(model: Structured) -> tuple[float, float]:

@@ -55,10 +55,10 @@ def prove(plan: Plan[Any]) -> Leakage:
 
 @Remembered
 def check_proof(plan: Plan[Any]) -> Leakage:
-    """Return the re-derived certificate of a plan if it keeps the plan's promise, or refuse.
+    """Return the re-derived certificate of a plan if it keeps the plan's guarantee, or refuse.
 
-    The promise is ``plan.limit``, and it is kept exactly or not at all: no tolerance. A plan of a
-    published method promises nothing; its certificate says what its noise leaks. Callers use what
+    The guarantee is ``plan.limit``, and it is kept exactly or not at all: no tolerance. A plan of a
+    published method guarantees nothing; its certificate says what its noise leaks. Callers use what
     is returned, not what the plan claims: on another machine the last digits may differ.
 
     >>> from dataclasses import replace

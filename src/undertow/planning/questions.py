@@ -87,11 +87,10 @@ class Question(Generic[Q]):
         """Return the chains of the model, or refuse on behalf of a method that needs chains."""
         chains = chains_of(self.model)
         for other in self.model.members():
-            if other in chains:
-                continue
-            raise MethodRefused(
-                f"'{method}' needs a MarkovChain, found {other.describe()}; use method='best'"
-            )
+            if other not in chains:
+                raise MethodRefused(
+                    f"'{method}' needs a MarkovChain, found {other.describe()}; use method='best'"
+                )
         return chains
 
     def noise(self, scale: float) -> Noise:

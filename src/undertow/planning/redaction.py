@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.adversaries import Adversary
+from undertow.adversaries import Adversary, check_records
 from undertow.bounds.engine import leakage
 from undertow.bounds.series.regions import window_bound
 from undertow.certificate import Leakage
@@ -30,7 +30,7 @@ from undertow.planning.erasures import (
     window_table,
 )
 from undertow.planning.questions import Question, Solution, Way
-from undertow.planning.redaction_optimum import BothSides, best_redactions, erasure_table
+from undertow.planning.redaction_optimum import best_redactions, erasure_table
 from undertow.planning.redaction_search import (
     MANY,
     Pattern,
@@ -94,18 +94,12 @@ def _task(question: Question[Redacted]) -> ErasureTask:
             f"record {query.protect[-1]} is to be protected, but the series has {length} records, "
             "counted from 0"
         )
-    if isinstance(against, Adversary):
-        last = max((against.target, *against.known))
-        if last >= length:
-            raise InvalidInput(
-                f"the adversary names record {last}, but the series has {length} records, counted "
-                "from 0"
-            )
-        if against.target not in query.protect:
-            raise InvalidInput(
-                f"the adversary wants record {against.target}, which the query does not protect; "
-                "add it to protect"
-            )
+    check_records(against, length)
+    if isinstance(against, Adversary) and against.target not in query.protect:
+        raise InvalidInput(
+            f"the adversary wants record {against.target}, which the query does not protect; add "
+            "it to protect"
+        )
     return ErasureTask(chains, length, query.protect, question.limit, against)
 
 
@@ -125,7 +119,7 @@ def _way(propose: Callable[[ErasureTask], Proposal], margins: Sequence[float] = 
 def _proved(
     task: ErasureTask, propose: Callable[[ErasureTask], Proposal], margins: Sequence[float]
 ) -> tuple[Proposal, Leakage]:
-    """Return what a method proposes, rounded, at the first margin at which it keeps the promise.
+    """Return what a method proposes, rounded, at the first margin at which it keeps the guarantee.
 
     Where it does at none, what it proposes at the last.
     """
@@ -237,13 +231,10 @@ def _two_states(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
         best = window_table(task)
     for redactions in ideal:
         pattern = redaction_pattern(chain, target, length, against, redactions)
-        if pattern.free.sum() <= MANY and _shown(redactions) > length * shown_share(chain, best):
+        most = sum(each.shown for each in redactions)
+        if pattern.free.sum() <= MANY and most > length * shown_share(chain, best):
             best = _better(task, chain, best, pattern)
     return Proposal(best, (CLOSE,))
-
-
-def _shown(redactions: BothSides) -> float:
-    return redactions[0].shown + redactions[1].shown
 
 
 def _better(task: ErasureTask, chain: MarkovChain, best: Array, pattern: Pattern) -> Array:

@@ -5,6 +5,7 @@ add up, once for each of the two values of the target. Which stretches, and how 
 shared between the sides, is searched: coarsely over all, then finely where it may matter.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +73,7 @@ def best_redactions(
     best one where its leakage proves to be at most limit.
     """
     sides = [two_state_side(chain, target, length, right, against, met) for right in (False, True)]
+    # (left or right) by (value shown at times)
     kinds = [(side, side.turned(against)) for side in sides]
     tables = [[_Frontiers(side, limit) for side in both] for both in kinds]
     steady = all(side.period == 1 for side in sides)
@@ -141,9 +143,9 @@ def _crossing(
     """Return the point of a curve at which its loss reaches the budget, from inside."""
     last = 0
     for _ in range(ROUNDS):
-        theta = np.linspace(*ends, POINTS)
+        theta = np.linspace(*ends, POINTS)  # (points)
         curve = side.curve(begin, start, theta)
-        beyond = np.flatnonzero(curve.cost > budget)
+        beyond = np.flatnonzero(curve.cost > budget)  # the loss is not monotone: the first crossing
         last = max(int(beyond[0]) - 1, 0) if beyond.size else POINTS - 1
         if last == POINTS - 1:
             break
@@ -178,6 +180,7 @@ def _windows(sides: list[TwoStateSide], limit: float) -> tuple[float, Curve, Cur
         used = (left.first[one - 1], left.other[one - 1]) if one <= left.room else (0.0, 0.0)
         if max(used) > limit:
             continue
+        # (distances), either value of the target
         fits = (right.first <= limit - used[0]) & (right.other <= limit - used[1])
         two = int(fits.argmax()) + 1 if fits.any() else right.room + 1
         if left.room - one + right.room - two + 2 > best:
@@ -196,10 +199,11 @@ class _Frontiers:
         self.side, self.limit = side, limit
         self.focus: Curve | None = None
         self.theta = side.grid(limit) if side.room else np.empty(0)
-        self.levels = np.linspace(0.0, limit, LEVELS + 1)
+        self.levels = np.linspace(0.0, limit, LEVELS + 1)  # (levels)
         self.known: dict[int, tuple[list[Curve], Array, Ints]] = {}
         fits = side.other <= limit
         self.safe = int(fits.argmax()) + 1 if fits.any() else side.room + 1
+        # (distances + 1): most shown at times up to there
         self.sums = np.concatenate([[0.0], np.cumsum(side.weights)])
         self.stride = max(1, min(self.safe, side.room) // SCANNED)
 
@@ -252,7 +256,7 @@ class _Frontiers:
                     continue
                 curve = _cut(self.side.curve(begin, start, self.theta), self.limit)
                 if curve.cost.size:
-                    found = _at(curve, self.levels)
+                    found = _at(curve, self.levels)  # (levels)
                     better = found > best + 1e-12
                     best, which = np.maximum(best, found), np.where(better, len(curves), which)
                     idle = 0 if better.any() else idle + 1
@@ -273,15 +277,16 @@ def _cut(curve: Curve, limit: float) -> Curve:
     inside = cost <= limit
     cells = np.flatnonzero(inside[:-1] != inside[1:])
     if cells.size:  # where the curve reaches limit
-        part = (limit - cost[cells]) / (cost[cells + 1] - cost[cells])
+        part = (limit - cost[cells]) / (cost[cells + 1] - cost[cells])  # linear between two points
         ends = [line[cells] + part * (line[cells + 1] - line[cells]) for line in (theta, shown)]
         theta, shown = (
             np.append(line, end) for line, end in zip((theta, shown), ends, strict=True)
         )
         cost = np.append(cost, np.full(len(cells), limit))
     fits = np.flatnonzero(cost <= limit)
-    order = fits[np.lexsort((-shown[fits], cost[fits]))]
+    order = fits[np.lexsort((-shown[fits], cost[fits]))]  # by cost; of equals, the most shown first
     before = np.maximum.accumulate(np.concatenate([[-np.inf], shown[order][:-1]]))
+    # only what shows more than all cheaper points
     order = order[shown[order] > before[: len(order)]]
     return Curve(
         curve.begin, curve.start, theta[order] if theta.size else theta, cost[order], shown[order]
@@ -303,6 +308,7 @@ def _same(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> li
     cells: list[tuple[float, int, int, int]] = []
     for two, one in nearest.items():
         if left.most(one) + right.most(two) >= floor - CLOSE:
+            # (cells): left at their upper ends, right at what their lower ends leave
             most = left.scan(one)[1][1:] + right.scan(two)[1][:0:-1]
             cells += [
                 (float(most[cell]), one, two, int(cell))
@@ -337,6 +343,7 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
         np.array([side.first(begin) for begin in begins])
         for side, begins in zip(sides, lists, strict=True)
     )
+    # (left begins, right begins)
     total = np.array([left.at(begin, limit - second) for begin in lists[0]])
     total = total + np.array([right.at(begin, limit - first) for begin in lists[1]]).T
     found: list[Found] = []
@@ -351,42 +358,39 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
     return found
 
 
-def _refine_mixed(
-    sides: tuple[TwoStateSide, TwoStateSide], curves: tuple[Curve, Curve], limit: float
-) -> BothSides | None:
+Pair = tuple[TwoStateSide, TwoStateSide]
+
+
+def _refine_mixed(sides: Pair, curves: tuple[Curve, Curve], limit: float) -> BothSides | None:
     """Return both sides at the losses that the first values of the other side leave them."""
-    redactions = []
-    for which in (0, 1):
-        begin = curves[1 - which].begin
-        budget = limit - float(sides[1 - which].first[begin - 1])
-        redaction = one_side(sides[which], curves[which].begin, curves[which].start, budget)
-        if redaction is None:
-            return None
-        redactions.append(redaction)
-    return redactions[0], redactions[1]
+    spent = [float(s.first[c.begin - 1]) for s, c in zip(sides, curves, strict=True)]
+    return _both(sides, curves, (limit - spent[1], limit - spent[0]))
 
 
-def _refine_same(
-    sides: tuple[TwoStateSide, TwoStateSide], curves: tuple[Curve, Curve], limit: float
-) -> BothSides | None:
+def _both(sides: Pair, curves: tuple[Curve, Curve], budgets: Sequence[float]) -> BothSides | None:
+    """Return both sides, each at a loss of its own; None where one of them cannot keep to it."""
+    left, right = (
+        one_side(side, curve.begin, curve.start, budget)
+        for side, curve, budget in zip(sides, curves, budgets, strict=True)
+    )
+    return None if left is None or right is None else (left, right)
+
+
+def _refine_same(sides: Pair, curves: tuple[Curve, Curve], limit: float) -> BothSides | None:
     """Return both sides at the best split of the loss between them."""
     left, right = curves
     if not left.theta.size or not right.theta.size:
-        fixed = 0 if not left.theta.size else 1
-        window, free = curves[fixed], curves[1 - fixed]
-        one = one_side(sides[fixed], window.begin, window.start, limit)
-        left_over = limit - float(window.cost[0])
-        two = one_side(sides[1 - fixed], free.begin, free.start, left_over)
-        if one is None or two is None:
-            return None
-        return (one, two) if fixed == 0 else (two, one)
+        if left.theta.size:  # a window on the right
+            return _both(sides, curves, (limit - float(right.cost[0]), limit))
+        return _both(sides, curves, (limit, limit - float(left.cost[0])))
     ends = [(curve.theta.min(), curve.theta.max()) for curve in curves]
     for _ in range(SPLITS):
         first, second = (
             side.curve(curve.begin, curve.start, np.linspace(*end, CELLS + 1))
             for side, curve, end in zip(sides, curves, ends, strict=True)
         )
-        ranked = _cut(second, np.inf)
+        ranked = _cut(second, np.inf)  # shown by cost, increasing
+        # (cells): right side at what is left
         best = int((first.shown + _at(ranked, limit - first.cost)).argmax())
         low, high = max(best - NARROW, 0), min(best + NARROW, CELLS)
         rooms = np.searchsorted(ranked.cost, limit - first.cost[[low, best, high]])

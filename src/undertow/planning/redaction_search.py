@@ -70,11 +70,6 @@ class Pattern:
             for target in self.targets
         )
 
-    @cached_property
-    def weights(self) -> Array:
-        """The probabilities of the free values."""
-        return np.asarray(self.chain.marginals(len(self.fixed))[self.free])
-
     def table(self, spent: Array) -> Array:
         """Return the probabilities of erasure for the c of the free values."""
         table = self.fixed.copy()
@@ -100,12 +95,13 @@ class PatternSide:
 
 def _pattern_side(pattern: Pattern, target: int, right: bool) -> PatternSide:
     chain, size = pattern.chain, pattern.chain.size
-    always = ((pattern.fixed == 0) & ~pattern.free).all(axis=1)
-    plain = np.where(always[:, None], 0.0, np.ones_like(pattern.fixed))
+    always = ((pattern.fixed == 0) & ~pattern.free).all(axis=1)  # (records)
+    plain = np.where(always[:, None], 0.0, np.ones_like(pattern.fixed))  # (records, states)
     side = build_side(chain, plain, target, right, 0 if pattern.against == "ignorant" else None)
+    # (distances, pairs, states), the same, (pairs)
     shown, met, end = shown_levels(side, pattern.against)
     sign = 1 if right else -1
-    records = target + sign * np.arange(1, side.room + 1)
+    records = target + sign * np.arange(1, side.room + 1)  # (distances)
     ends = bool(always[records].any())
     reach = int(always[records].argmax()) + 1 if ends else side.room
     records = records[:reach]
@@ -113,7 +109,7 @@ def _pattern_side(pattern: Pattern, target: int, right: bool) -> PatternSide:
         kernels = [chain.step(int(record) - 1) for record in records]
     else:
         kernels = [chain.step(int(record)).T for record in records]
-    offered = (pattern.free | (pattern.fixed < 1))[records]
+    offered = (pattern.free | (pattern.fixed < 1))[records]  # (distances, states)
     return PatternSide(
         records=records,
         kernels=np.array(kernels).reshape(reach, size, size),
@@ -150,7 +146,7 @@ def climb(pattern: Pattern, limit: float) -> Array:
 
 def _sides(pattern: Pattern, spent: Array) -> list[Losses]:
     """Return losses, pairs of values and gradients of all options, side by side."""
-    index = np.full(pattern.free.shape, -1)
+    index = np.full(pattern.free.shape, -1)  # (records, states): which free value, -1 for none
     index[pattern.free] = np.arange(len(spent))
     table = pattern.table(spent)
     return [_losses(side, table, index, len(spent)) for both in pattern.sides for side in both]
@@ -163,7 +159,9 @@ def _worst(pattern: Pattern, spent: Array, above: float) -> dict[Joint, None]:
     for number in range(len(pattern.targets)):
         (left, pair, _), (right, other, _) = sides[2 * number], sides[2 * number + 1]
         for which in np.intersect1d(pair, other):
+            # options of this pair
             one, two = np.flatnonzero(pair == which), np.flatnonzero(other == which)
+            # the two that lose most
             one, two = one[np.argsort(-left[one])[:2]], two[np.argsort(-right[two])[:2]]
             for a, b in ((0, 0), (1, 0), (0, 1)):
                 if a < len(one) and b < len(two) and left[one[a]] + right[two[b]] > above:
@@ -175,7 +173,7 @@ def _program(pattern: Pattern, limit: float, spent: Array, chosen: list[Joint]) 
     """Return the answer of the program with the chosen constraints, from a point."""
     from scipy.optimize import minimize
 
-    weights = pattern.weights
+    weights = pattern.chain.marginals(len(pattern.fixed))[pattern.free]  # (free values)
     cache: dict[bytes, tuple[Array, Array]] = {}
 
     def limits(place: Array) -> tuple[Array, Array]:
@@ -183,7 +181,9 @@ def _program(pattern: Pattern, limit: float, spent: Array, chosen: list[Joint]) 
         if key not in cache:
             cache.clear()
             sides = _sides(pattern, place)
+            # (constraints)
             slack = [limit - sides[2 * t][0][a] - sides[2 * t + 1][0][b] for t, a, b in chosen]
+            # (constraints, free values)
             slope = [-sides[2 * t][2][a] - sides[2 * t + 1][2][b] for t, a, b in chosen]
             cache[key] = np.array(slack), np.array(slope)
         return cache[key]
@@ -210,8 +210,9 @@ def _losses(side: PatternSide, table: Array, index: Ints, count: int) -> Losses:
     value, other = ordered_pairs(size)
     if not reach:
         return np.zeros(len(value)), np.arange(len(value)), np.zeros((len(value), count))
-    laws = np.zeros((reach + 1, size, size))
+    laws = np.zeros((reach + 1, size, size))  # (distances, values, states)
     parts = np.zeros((reach + 1, size, reach, size, size))  # value, record, its state, state here
+    # (values, states), (values, records, their states, states)
     law, moved, same = np.eye(size), parts[0], np.eye(size)
     for step in range(reach):
         if step:
@@ -220,25 +221,27 @@ def _losses(side: PatternSide, table: Array, index: Ints, count: int) -> Losses:
             # d/dc of a product: the factor of this record, by its state, for each value of the
             # target
             moved[:, step - 1] = law[:, :, None] * same
-        law, moved = law @ side.kernels[step], moved @ side.kernels[step]
-        top = law.max()
+        law, moved = law @ side.kernels[step], moved @ side.kernels[step]  # one record outwards
+        top = law.max()  # ratios of values do not change
         law, moved = law / top, moved / top
         laws[step], parts[step] = law, moved
-    erased = table[side.records[-1]] * side.last
+    erased = table[side.records[-1]] * side.last  # (states): every record of the side is erased
     law, moved = law * erased, moved * erased
     moved[:, reach - 1] = law[:, :, None] * same
+    # the end, in the place of state 0
     laws[reach, :, 0], parts[reach, ..., 0] = law.sum(axis=1), moved.sum(axis=3)
+    # (shown or met, distances, pairs, states)
     bases = np.full((2, reach + 1, len(value), size), np.nan)
     bases[0, :reach], bases[1, :reach], bases[0, reach, :, 0] = side.shown, side.met, side.end
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(laws)
-        loss = logs[:, value] - logs[:, other] - bases
-    kind, place, pair, state = np.nonzero(np.isfinite(loss))
-    slope = np.zeros((len(pair), reach, size))
+        logs = np.log(laws)  # (distances, values, states)
+        loss = logs[:, value] - logs[:, other] - bases  # (kinds, distances, pairs, states)
+    kind, place, pair, state = np.nonzero(np.isfinite(loss))  # (options) each
+    slope = np.zeros((len(pair), reach, size))  # (options, records, states)
     for sign, values in ((-1.0, value[pair]), (1.0, other[pair])):
         share = parts[place, values, :, :, state] / laws[place, values, state][:, None, None]
         slope += sign * share
-    rows = np.zeros((len(pair), count + 1))
+    rows = np.zeros((len(pair), count + 1))  # (options, free values and one for the rest)
     rows[:, index[side.records].ravel()] = slope.reshape(len(pair), reach * size)  # -1: the rest
     return loss[kind, place, pair, state], pair, rows[:, :count]
 
@@ -275,12 +278,13 @@ def likely_patterns(
     """
     length, size = len(windows[0]), chain.size
     losses = [_alone(chain, target, against, length) for target in targets]
-    possible = chain.marginals(length) > 0
+    possible = chain.marginals(length) > 0  # (records, states)
     possible[list(targets)] = False
     offers = [(erased, possible.copy()) for erased in (*_wider(windows[0]), *windows[1:])]
     for share in SHARES:
         fits = possible.copy()
         for target, loss in zip(targets, losses, strict=True):
+            # (records, states): over the pairs of target values
             top = loss.max(axis=2, initial=0.0)
             fits[:target] &= top[:target] <= share * limit
             fits[target + 1 :] &= top[target + 1 :] <= (1 - share) * limit
@@ -289,14 +293,14 @@ def likely_patterns(
         offers += [(erased, fits) for erased in list(_wider(~shown))[:4]]
     looks, most = next((looks, most) for states, looks, most in EFFORT if size <= states)
     for erased, values in offers[:looks]:
-        offered = values & erased[:, None]
-        depth = _depths(erased)
+        offered = values & erased[:, None]  # (records, states)
+        depth = _depths(erased)  # (records)
         offered[depth > DEPTH] = False
         if not _take_back(offered, erased, targets, losses, limit):
             continue
-        for limit in range(DEPTH, 0, -1):
+        for nearest in range(DEPTH, 0, -1):
             if offered.sum() > most:
-                offered[depth > limit] = False
+                offered[depth > nearest] = False
         if 0 < offered.sum() <= most:
             fixed = np.where(erased[:, None], np.ones((length, size)), 0.0)
             start = np.full(int(offered.sum()), 0.05)
@@ -305,13 +309,12 @@ def likely_patterns(
 
 def _depths(erased: Bools) -> Ints:
     """Return how far each record is from the next one that is always shown."""
-    far = len(erased)
-    steps = np.where(erased, far, 0)
-    for record in range(1, far):
-        steps[record] = min(steps[record], steps[record - 1] + 1)
-    for record in range(far - 2, -1, -1):
-        steps[record] = min(steps[record], steps[record + 1] + 1)
-    return steps
+    far, places = len(erased), np.arange(len(erased))
+    # from the last one shown to the left
+    before = places - np.maximum.accumulate(np.where(erased, -far, places))
+    # from the next to the right
+    after = np.minimum.accumulate(np.where(erased, 2 * far, places)[::-1])[::-1] - places
+    return np.minimum(far, np.minimum(before, after))
 
 
 def _wider(inside: Bools) -> Iterator[Bools]:
@@ -337,7 +340,7 @@ def _take_back(
         high = int(above[0]) if above.size else len(erased) - 1
         spans.append((slice(low, target), slice(target + 1, high + 1)))
     while True:
-        open_ = offered | ~erased[:, None]
+        open_ = offered | ~erased[:, None]  # (records, states)
         worst = (limit, -1, -1)
         for number, loss in enumerate(losses):
             if not loss.shape[2]:  # the target is certain
@@ -351,7 +354,7 @@ def _take_back(
         if worst[1] < 0:
             return True
         _, number, pair = worst
-        loss = np.where(offered, losses[number][..., pair], -1.0)
+        loss = np.where(offered, losses[number][..., pair], -1.0)  # (records, states)
         near = np.zeros(len(erased), dtype=bool)
         for span in spans[number]:
             near[span] = True
@@ -366,7 +369,9 @@ def _alone(chain: MarkovChain, target: int, against: Against, length: int) -> Ar
     """Return the loss of showing each value of each record alone, by pair of target values."""
     reach = None if against == "any" else 0
     left, right = (
+        # (distances, states, pairs)
         lone_losses(chain, target, side, length, against, reach)[0].transpose(0, 2, 1)
         for side in (False, True)
     )
+    # (records, states, pairs)
     return np.concatenate([left[::-1], np.zeros((1, *left.shape[1:])), right])

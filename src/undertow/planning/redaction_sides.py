@@ -107,7 +107,7 @@ class TwoStateSide:
             return Curve(begin, start, np.empty(0), np.array([cost]), np.array([rest]))
         budget, shown, _ = self.walk(start, theta)
         deep = min(start - 1 - begin, len(budget) - 1)
-        losses = _inwards(self.reached[start - 2 - deep], budget[deep])
+        losses = _inwards(self.reached[start - 2 - deep], budget[deep])  # (options, points)
         losses += self._offsets(start)[:, None]
         return Curve(begin, start, theta, np.fmax.reduce(losses), rest + shown[deep])
 
@@ -134,6 +134,7 @@ class TwoStateSide:
         """Return parameters along a curve, from where nothing is spent."""
         low, high = -np.log(self.weights.max()), -np.log(self.weights.min())
         middle = high + min(limit + 5.0, DEEPEST / 2)
+        # mu from the largest weight down
         near, far = np.linspace(low, middle, FINE), np.linspace(middle, high + DEEPEST, COARSE + 1)
         return np.concatenate([near, far[1:]])
 
@@ -158,25 +159,27 @@ class TwoStateSide:
         ended = start > self.room
         outer = self.kernels[min(start, self.room) - 1]
         ends = [np.log(outer[1, 1] / outer[0, 1]), np.log(outer[1, 0] / outer[0, 0])]
+        # (options): all erased where the side ends, then the two values of the record there
         options = ([0.0, *ends] if ended else ends)[: (2 + ended if self.met else 1)]
-        left = np.repeat(np.array(options)[:, None], len(theta), axis=1)
-        total = np.zeros(len(theta))
+        left = np.repeat(np.array(options)[:, None], len(theta), axis=1)  # (options, points)
+        total = np.zeros(len(theta))  # (points)
         rows: list[Walk] = []
         for distance in range(start - 1, 0, -1):
             weight, step = self.weights[distance - 1], self.kernels[distance - 1]
+            # stationary: weight e^-c = mu, and c >= 0
             spent = np.maximum(np.log(weight / price), 0.0)
             total = total - weight * np.expm1(-spent)
-            budget = left + spent
+            budget = left + spent  # b = x + c
             if ended and not rows:
                 budget[1:] = np.nan  # the last record itself is known
             rows.append((budget, total, spent))
             fade = np.exp(-budget)
             below, above = step[1, 0] * fade + step[1, 1], step[0, 0] * fade + step[0, 1]
             determinant = step[0, 0] * step[1, 1] - step[0, 1] * step[1, 0]
-            slope = fade[0] * determinant / (below[0] * above[0])
-            inner = np.log(below / above)
+            slope = fade[0] * determinant / (below[0] * above[0])  # dx/db of the first option
+            inner = np.log(below / above)  # x of the next record inwards
             left = np.where(np.isnan(inner), left, inner)
-            price = np.minimum(price / np.maximum(slope, 1e-300), 1e300)
+            price = np.minimum(price / np.maximum(slope, 1e-300), 1e300)  # mu / (dx/db)
             if price.min() > most:
                 break
         return tuple(np.array(part) for part in zip(*rows, strict=True))  # type: ignore[return-value]
@@ -189,11 +192,11 @@ def _inwards(step: Array, budget: Array) -> Array:
 
 def _with_losses(side: TwoStateSide, against: Against) -> TwoStateSide:
     reached = side.reached
-    up = np.log(reached[:, 0, 0] / reached[:, 1, 0])
-    down = np.log(reached[:, 1, 1] / reached[:, 0, 1])
+    up = np.log(reached[:, 0, 0] / reached[:, 1, 0])  # (distances): what the early value tells
+    down = np.log(reached[:, 1, 1] / reached[:, 0, 1])  # (distances): what the other one tells
     first, other, behind = up.copy(), down.copy(), np.zeros(side.room)
     if against != "ignorant" and side.room:
-        behind[:-1] = up[1:]
+        behind[:-1] = up[1:]  # what a known record one step further out adds
         first[:-1] += down[1:]
     return replace(side, first=first, other=other + behind, behind=behind)
 
@@ -218,18 +221,20 @@ def two_state_side(
             f"step and first record has a probability of at least {LEAST_STEP:g}"
         )
     room = length - 1 - target if right else target
-    laws = chain.marginals(length)
+    laws = chain.marginals(length)  # (records, states)
     records = target + np.arange(1, room + 1) * (1 if right else -1)
-    kernels = _steps(chain, laws, records, right)
+    kernels = _steps(chain, laws, records, right)  # (distances, states, states)
+    # (distances): neighbours rather agree
     positive = kernels[:, 0, 0] * kernels[:, 1, 1] >= kernels[:, 0, 1] * kernels[:, 1, 0]
-    early = np.cumsum(~positive) % 2
+    early = np.cumsum(~positive) % 2  # names change wherever neighbours rather differ
+    # names of the record one step nearer
     before = np.concatenate([[0], early[:-1]]) if room else early
     kernels = np.where(before[:, None, None] == 1, kernels[:, ::-1, :], kernels)
     kernels = np.where(early[:, None, None] == 1, kernels[:, :, ::-1], kernels)
     reached = np.empty_like(kernels)
     product = np.eye(2)
     for distance in range(room):
-        product = product @ kernels[distance]
+        product = product @ kernels[distance]  # from the target to this distance
         reached[distance] = product
     steady = chain.homogeneous and isinstance(chain.start, str)
     none = np.empty(0)
@@ -251,6 +256,7 @@ def _steps(chain: MarkovChain, laws: Array, records: Ints, right: bool) -> Array
         rows = [chain.step(int(record) - 1) for record in records]
     else:
         rows = [
+            # Bayes: the step from a record to the one before it
             (laws[record][:, None] * chain.step(int(record)) / laws[record + 1]).T
             for record in records
         ]

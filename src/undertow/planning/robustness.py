@@ -1,9 +1,9 @@
 """What a plan leaks if its model is not the true one.
 
-A plan promises a leakage under one model. `robustness` computes what the same mechanism leaks under
-others: a grid of chains around the planned one, the chains that the fit leaves plausible, and a
-chain of order two. Each is judged by the promise: *kept* where a bound proves it, *broken* where an
-attack exceeds it, *open* where neither is known.
+A plan guarantees a leakage under one model. `robustness` computes what the same mechanism leaks
+under others: a grid of chains around the planned one, the chains that the fit leaves plausible,
+and a chain of order two. Each is compared with the guarantee: *kept* where a bound proves it,
+*broken* where an attack exceeds it, *open* where neither is known.
 """
 
 import math
@@ -25,7 +25,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import check_positive
 from undertow.plan import Plan
-from undertow.rounding import above, below
+from undertow.rounding import above, below, columns
 
 __all__ = ["FACTORS", "ModelCase", "Robustness", "robustness"]
 
@@ -41,7 +41,7 @@ class ModelCase:
     """One model and what the plan's mechanism leaks under it, or the reason why that is unknown.
 
     ``factors`` are the odds of leaving each state, relative to the plan's chain (grid only).
-    ``whole`` says whether the upper end holds for all that the name promises; it does not where a
+    ``whole`` says whether the upper end holds for all that the name says; it does not where a
     region was only sampled.
     """
 
@@ -53,7 +53,7 @@ class ModelCase:
     whole: bool = True
 
     def verdict(self, promise: float) -> Verdict:
-        """Return whether the promise holds under this model.
+        """Return whether the guarantee holds under this model.
 
         >>> ModelCase("a day", "other", Leakage(1.2, 1.3, "exact", "any")).verdict(1.0)
         'broken'
@@ -110,7 +110,7 @@ class Robustness:
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """Whether the promise holds, by the name of the case."""
+        """Whether the guarantee holds, by the name of the case."""
         return {case.name: case.verdict(self.promise) for case in self.cases}
 
     @property
@@ -141,11 +141,8 @@ class Robustness:
             lines.append((case.name, *ends, case.verdict(self.promise)))
             if case.reason is not None:
                 notes.append(f"{case.name}: {case.reason}")
-        widths = [max(len(line[column]) for line in lines) for column in range(4)]
-        table = ["  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
-                 .rstrip() for line in lines]  # fmt: skip
         said = f"promised: {above(self.promise)}, {words(self.against)}"
-        return "\n".join([said, *table, *notes])
+        return "\n".join([said, *columns(lines), *notes])
 
 
 def robustness(
@@ -207,10 +204,10 @@ def _cases(
         yield _region(plan, fitted, confidence)
     if second_order is None and fitted is not None and fitted.triples is not None:
         yield _guarded(
-            "second order", "second order", lambda: _long(plan, SecondOrderChain.from_fit(fitted))
+            "second order", "second order", lambda: _under(plan, SecondOrderChain.from_fit(fitted))
         )
     elif second_order is not None:
-        yield _guarded("second order", "second order", lambda: _long(plan, second_order))
+        yield _guarded("second order", "second order", lambda: _under(plan, second_order))
     for name, model in others.items():
         yield _guarded(name, "other", lambda model=model: _under(plan, model))  # type: ignore[misc]
 
@@ -225,12 +222,8 @@ def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any)
 
 def _under(plan: "Plan[Any]", model: AnyModel | SecondOrderChain) -> Leakage:
     if isinstance(model, SecondOrderChain):
-        return _long(plan, model)
+        return second_order_leakage(plan.mechanism, model, plan.against)
     return leakage(plan.mechanism, model, plan.against)
-
-
-def _long(plan: "Plan[Any]", chain: SecondOrderChain) -> Leakage:
-    return second_order_leakage(plan.mechanism, chain, plan.against)
 
 
 def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> Iterator[ModelCase]:
@@ -294,7 +287,7 @@ def _check(plan: Any) -> None:
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     secrets = plan.leakage.secrets
     if plan.unit != "record":
-        raise NotSupported("a plan for whole persons promises the same for every chain of records")
+        raise NotSupported("a plan for whole persons keeps its guarantee under every chain")
     if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
         raise NotSupported(
             "a plan that protects some values or records only is not compared under other models; "

@@ -1,4 +1,4 @@
-"""The least noise for a promise: one method by name, or the best of the certified ones."""
+"""The least noise for a guarantee: one method by name, or the best of the certified ones."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -160,7 +160,7 @@ def _best(question: Question[Any]) -> Plan[Any]:
     """Return the certified plan with the least error, or that shows most.
 
     A plan that nothing can improve ends the search, but for a method whose proof covers more
-    shapes of data, if it keeps the promise with the same noise.
+    shapes of data, if it keeps the guarantee with the same noise.
     """
     methods = _candidates(question)
     if len(methods) == 1:
@@ -183,7 +183,7 @@ def _best(question: Question[Any]) -> Plan[Any]:
             return least_error([plans[method.name], *_as_good(wider, question, plans[method.name])])
     if not plans:
         told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-        raise NotSupported(f"no method can keep this promise. {told}")
+        raise NotSupported(f"no method can keep this guarantee. {told}")
     return least_error(plans.values())
 
 
@@ -203,7 +203,7 @@ def _candidates(question: Question[Any]) -> list[Method]:
 def _as_good(
     methods: list[Method], question: Question[Any], plan: Plan[Any]
 ) -> Iterator[Plan[Any]]:
-    """Yield the plans of methods that keep the promise with the noise of a plan, or next to it."""
+    """Yield the plans of methods that keep the guarantee with the noise of a plan, or nearly."""
     for method in methods:
         noise = question.noise(up(plan.noise.scale * (1 + _EVEN)))
         with suppress(NotSupported):

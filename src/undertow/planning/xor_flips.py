@@ -13,7 +13,7 @@ from undertow.channels import XorNoise
 from undertow.models.sets import AnyModel
 from undertow.numerics import GRAIN
 from undertow.planning.budget import PRECISE, Search
-from undertow.planning.flips import largest_ratio
+from undertow.planning.flips import largest_ratio, least_within
 
 __all__ = ["least_xor_noise", "xor_noise"]
 
@@ -28,7 +28,7 @@ _CLOSE = 1e-5
 """How near to the best sum the refinement stops (either side)."""
 
 _TINY = 1e-6
-"""A sum that does not keep the promise at this level is passed over."""
+"""A sum that does not keep the guarantee at this level is passed over."""
 
 _WORTH = 1e-7
 """Relative gain in the level below which independent flips are preferred to correlated ones."""
@@ -53,7 +53,7 @@ def least_xor_noise(
 
     For each sum the largest level that leaks at most limit. Sums are compared from 1 outwards,
     and the best of them is refined; nothing proves that no better sum lies elsewhere. (0, 1),
-    independent flips of one half, if nothing informative keeps the promise.
+    independent flips of one half, if nothing informative keeps the guarantee.
 
     >>> from undertow.bounds.engine import leakage
     >>> from undertow.models.markov import MarkovChain
@@ -62,8 +62,6 @@ def least_xor_noise(
     >>> xor_noise(level, total).flip_rate < 0.26, total < 1
     (True, True)
     """
-    from scipy.optimize import minimize_scalar
-
     near: float | None = None
 
     def level(total: float, precision: float) -> float:
@@ -91,10 +89,6 @@ def least_xor_noise(
     best = max(found, key=lambda total: found[total])
     below = max((total for total in found if total < best), default=best)
     above = min((total for total in found if total > best), default=best)
-    refined = minimize_scalar(
-        lambda total: -level(total, _FINE), bounds=(below, above), method="bounded",
-        options={"xatol": _CLOSE},
-    )  # fmt: skip
-    total = float(refined.x)
+    total = least_within(lambda total: -level(total, _FINE), (below, above), _CLOSE)
     most = level(total, PRECISE.precision)
     return (most, total) if most > plain * (1 + _WORTH) else (plain, 1.0)

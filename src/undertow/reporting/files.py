@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from undertow.errors import InvalidInput
-from undertow.rounding import visible
+from undertow.rounding import columns, visible
 
 __all__ = ["aligned", "check_writable", "csv_bytes", "reason", "strict_json", "write_whole"]
 
@@ -31,18 +31,13 @@ def strict_json(value: Any) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table of text, each column as wide as its widest cell.
+    """Return the lines of a table of text as `columns` has them, indented.
 
     >>> print("\\n".join(aligned([["what", "how much"], ["tea", "2"]])))
       what  how much
       tea   2
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    ]
-    return [f"  {line}".rstrip() for line in lines]
+    return [f"  {line}".rstrip() for line in columns(rows)]
 
 
 def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -45,23 +46,24 @@ class _Point:
 
 def _points(setting: Setting) -> list[_Point]:
     told = values("fig2")
-    runs, epsilon = told["runs"], told["epsilon"]
-    flips, target = flips_of(plain_flips(epsilon)), told["target"] - 1
+    runs, rounds = told["runs"], told["databases"] * told["outputs"]
     found = []
     for theta, alone, aware in zip(
         runs["theta"], runs["single_bit"], runs["correlation_aware"], strict=True
     ):
-        chain = binary(theta, theta, told["records"])
-        best = success_rate(flips, chain, target)
-        own = success_rate(flips, chain, target, attacker="single-bit")
-        rounds = told["databases"] * told["outputs"]
-        found.append(
-            _Point(
-                theta, own, best, alone, aware,
-                math.sqrt(own * (1 - own) / rounds), _spread(setting, theta),
-            )
-        )  # fmt: skip
+        own, best = _right(theta, "single-bit"), _right(theta)
+        spreads = math.sqrt(own * (1 - own) / rounds), _spread(setting, theta)
+        found.append(_Point(theta, own, best, alone, aware, *spreads))
     return found
+
+
+def _right(
+    theta: float, attacker: Literal["single-bit", "correlation-aware"] = "correlation-aware"
+) -> float:
+    """Return how often an attacker of Figure 2 is right, exactly."""
+    told = values("fig2")
+    flips, chain = flips_of(plain_flips(told["epsilon"])), binary(theta, theta, told["records"])
+    return success_rate(flips, chain, told["target"] - 1, attacker=attacker)
 
 
 def _spread(setting: Setting, theta: float) -> float:
@@ -77,13 +79,15 @@ def _spread(setting: Setting, theta: float) -> float:
     truth = np.array(
         [chain.simulate(seed=int(seed)) for seed in rng.integers(2**31, size=databases)]
     )
-    copies = np.repeat(truth, outputs, axis=0)
+    copies = np.repeat(truth, outputs, axis=0)  # (databases * outputs, records)
     shown = (rng.random(copies.shape) < flips.matrix[copies, 1]).astype(np.int64)
     guess = posteriors(shown, flips, chain)[:, target].argmax(axis=1)
-    share = (guess == copies[:, target]).reshape(databases, outputs).mean(axis=1)
+    share = (guess == copies[:, target]).reshape(databases, outputs).mean(axis=1)  # (databases)
+    # of the mean over outputs, for one database
     within = float((share * (1 - share)).mean()) / (outputs - 1)
     between = max(float(share.var(ddof=1)) - within, 0.0)
     mean = float(share.mean())
+    # the variance of one database of the paper
     each = between + mean * (1 - mean) / told["outputs"]
     return math.sqrt(each / told["databases"])
 
@@ -127,21 +131,13 @@ def fig2b(setting: Setting) -> Parts:
 
 
 def _chart(
-    name: str,
-    ylabel: str,
-    points: list[_Point],
-    scale: Callable[[float], float],
-    bound: float,
+    name: str, ylabel: str, points: list[_Point], scale: Callable[[float], float], bound: float
 ) -> Chart:
     """Return the figure: exact lines, the authors' shares as points, and the bound of DP."""
     x = tuple(p.theta for p in points)
     grid = tuple(np.linspace(0.005, 0.5, 34).tolist())
-    told = values("fig2")
-    flips, target = flips_of(plain_flips(told["epsilon"])), told["target"] - 1
-    chains = [binary(theta, theta, told["records"]) for theta in grid]
-    aware = tuple(scale(success_rate(flips, chain, target)) for chain in chains)
     lines = (
-        Trace("correlation-aware", grid, aware),
+        Trace("correlation-aware", grid, tuple(scale(_right(theta)) for theta in grid)),
         Trace("single bit", x, tuple(scale(p.alone) for p in points)),
         Trace("paper: correlation-aware", x, tuple(scale(p.shown_aware) for p in points), "points"),
         Trace("paper: single bit", x, tuple(scale(p.shown_alone) for p in points), "points"),
@@ -155,13 +151,11 @@ def _chart(
 def sec41(setting: Setting) -> Parts:
     """Recompute section 4.1: the bound e^epsilon / (1 + e^epsilon), and who stays below it."""
     told = values("fig2")
-    epsilon, target = told["epsilon"], told["target"] - 1
-    flips, bound = flips_of(plain_flips(epsilon)), average_bound([0.5, 0.5], epsilon)
-    thetas = told["runs"]["theta"]
-    chains = [binary(theta, theta, told["records"]) for theta in thetas]
-    alone = max(success_rate(flips, chain, target, attacker="single-bit") for chain in chains)
-    aware = max(success_rate(flips, chain, target) for chain in chains)
-    doubled = printed_claim() * epsilon
+    epsilon, thetas = told["epsilon"], told["runs"]["theta"]
+    bound = average_bound([0.5, 0.5], epsilon)
+    alone = max(_right(theta, "single-bit") for theta in thetas)
+    aware = max(_right(theta) for theta in thetas)
+    doubled = values("claims")["charged_at_least"] * epsilon
     grid = np.linspace(0.02, 0.48, 24).tolist()
     needed = [planned(binary(theta, theta), epsilon).expected_flips for theta in grid]
     rise = max(later - sooner for sooner, later in itertools.pairwise(needed))
@@ -171,11 +165,6 @@ def sec41(setting: Setting) -> Parts:
     yield Claim("largest epsilon charged, beside twice the level", _odds(aware), doubled, 0, ">=")
     yield Claim("flips for epsilon .5 fall with theta: largest rise", rise, 0.0, 0)
     yield "Exact probabilities over all outputs of 30 records."
-
-
-def printed_claim() -> float:
-    """Return by how much the paper says that the attack exceeds the DP bound."""
-    return float(values("claims")["charged_at_least"])
 
 
 def printed_bound(q: float, r: float, epsilon: float) -> float:

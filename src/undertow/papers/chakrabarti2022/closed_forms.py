@@ -206,7 +206,7 @@ def _straight(a: float, b: float) -> tuple[Trace, Trace]:
 
 
 def _ratios_of(chain: MarkovChain, epsilon: float) -> tuple[float, float]:
-    """Return the largest ln S and ln T that keep a promise against everyone.
+    """Return the largest ln S and ln T that keep a guarantee against everyone.
 
     Flipping only one state costs least at the end of a half-plane, where one ratio is tight.
     """

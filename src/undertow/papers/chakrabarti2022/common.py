@@ -92,13 +92,14 @@ def ratios(
     >>> ratios([0, 0, 0], RandomizedResponse.binary(.02, .02), binary(.1, .1)).round(4).tolist()
     [6.0655, 7.9536, 6.0655]
     """
-    law = posteriors(outputs, flips, chain, known)
+    law = posteriors(outputs, flips, chain, known)  # (.., records, states)
     size = law.shape[-2]
     facts = dict(known or {})
     places = np.array(sorted(facts), dtype=np.int64)
     states = np.array([facts[place] for place in places.tolist()], dtype=np.int64)
-    prior = prior_law(chain, np.array([size]), places, states)
+    prior = prior_law(chain, np.array([size]), places, states)  # (records, states)
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.log(law[..., 0]) - np.log(law[..., 1])
+        # posterior odds over prior odds
         found = moved - (np.log(prior[:, 0]) - np.log(prior[:, 1]))
     return np.asarray(found)

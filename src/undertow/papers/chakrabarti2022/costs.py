@@ -30,7 +30,7 @@ def _even(chain: MarkovChain, epsilon: float, rho: float) -> Plan[Flips]:
 
 
 def plans(chain: MarkovChain, epsilon: float, *, chained: bool = True) -> dict[str, Plan[Flips]]:
-    """Return the plan of every method for one promise; XOR noise takes longest to plan."""
+    """Return the plan of every method for one guarantee; XOR noise takes longest to plan."""
     records = chain.length or 1
     found = {
         "plain DP": _even(chain, epsilon, plain_flips(epsilon)),
@@ -76,7 +76,7 @@ def cost(setting: Setting) -> Parts:
               "Viterbi right")  # fmt: skip
     yield Listing("Flipped heart records: cost and error", header, tuple(rows))
     yield ("Leakages are certified, against attackers who know any other records. Plain DP and "
-           "Theorem 1 do not keep the promise. The error is half the interval of the estimated "
+           "Theorem 1 do not keep the guarantee. The error is half the interval of the estimated "
            "share of records in state 1.")  # fmt: skip
     yield Origin(records[0].real)
 

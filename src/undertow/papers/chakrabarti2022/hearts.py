@@ -1,4 +1,4 @@
-"""Figure 4: Viterbi and LSTM on heart rates and on synthetic data, beside what is promised."""
+"""Figure 4: Viterbi and LSTM on heart rates and on synthetic data, beside what is guaranteed."""
 
 import math
 from dataclasses import dataclass
@@ -25,6 +25,11 @@ from undertow.sanitizing import sanitize
 __all__ = ["HeartRecord", "fig4a", "fig4b", "fig4c", "heartrate", "record_of"]
 
 Codes = npt.NDArray[np.int64]
+Learned = dict[float, tuple[float, float, int]]
+"""By epsilon: the shares that an LSTM and Viterbi guess right, and of how many records."""
+
+Told = dict[str, Any]
+"""The authors' shares, where they are comparable."""
 
 EPSILONS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0)
 """Those of the authors' files."""
@@ -132,6 +137,10 @@ class _Runs:
         return self.spread / math.sqrt(len(self.path))
 
 
+Attacked = dict[float, _Runs]
+"""By epsilon."""
+
+
 def _attacked(setting: Setting, record: HeartRecord, epsilon: float, fresh: bool = False) -> _Runs:
     """Return how often Viterbi and the likeliest state are right, on new flips in every run.
 
@@ -151,7 +160,7 @@ def _attacked(setting: Setting, record: HeartRecord, epsilon: float, fresh: bool
     return _Runs(np.array(path), np.array(state))
 
 
-def _networks(setting: Setting, record: HeartRecord) -> dict[float, tuple[float, float, int]]:
+def _networks(setting: Setting, record: HeartRecord) -> Learned:
     """Return the shares that an LSTM and Viterbi guess right on the same outputs, by epsilon.
 
     Beside them, the number of records. Empty where torch is not installed.
@@ -192,7 +201,7 @@ def _long_window(setting: Setting, record: HeartRecord, theirs: float) -> Parts:
     yield Compared("the same beside Viterbi", learned, path, NEAR, "derived", WINDOW)
 
 
-def _panel(setting: Setting, item: str, record: HeartRecord, runs: dict[str, Any]) -> Parts:
+def _panel(setting: Setting, item: str, record: HeartRecord, runs: Told) -> Parts:
     """Return one panel of Figure 4; ``runs``: the authors' shares, where they are comparable."""
     fresh = item == "fig4a"
     ours = {epsilon: _attacked(setting, record, epsilon, fresh) for epsilon in EPSILONS}
@@ -216,7 +225,7 @@ def _panel(setting: Setting, item: str, record: HeartRecord, runs: dict[str, Any
     yield _table(record, ours, network)
 
 
-def _beside(ours: dict[float, _Runs], runs: dict[str, Any]) -> Parts:
+def _beside(ours: Attacked, runs: Told) -> Parts:
     """Return our mean beside the authors' one run, at every level they tried."""
     shown = zip(runs.get("epsilon", ()), runs.get("viterbi", ()), strict=True)
     for epsilon, theirs in shown:
@@ -225,9 +234,7 @@ def _beside(ours: dict[float, _Runs], runs: dict[str, Any]) -> Parts:
                        "code", "more than four standard deviations of one run apart")  # fmt: skip
 
 
-def _learned(
-    record: HeartRecord, network: dict[float, tuple[float, float, int]], runs: dict[str, Any]
-) -> Parts:
+def _learned(record: HeartRecord, network: Learned, runs: Told) -> Parts:
     """Return the LSTM beside Viterbi on the same outputs, and beside the authors' LSTM."""
     theirs = dict(zip(runs.get("epsilon", ()), runs.get("lstm", ()), strict="lstm" in runs))
     for epsilon, (learned, path, _) in network.items():
@@ -241,10 +248,8 @@ def _learned(
                            TRAINED)  # fmt: skip
 
 
-def _bounded(
-    record: HeartRecord, ours: dict[float, _Runs], network: dict[float, tuple[float, float, int]]
-) -> Parts:
-    """Return the claims that no attacker passes the promise, at their worst."""
+def _bounded(record: HeartRecord, ours: Attacked, network: Learned) -> Parts:
+    """Return the claims that no attacker passes the guarantee, at their worst."""
     q, r = record.steps
     law = record.chain.initial
     best = {e: max(runs.mean, float(runs.state.mean())) for e, runs in ours.items()}
@@ -270,20 +275,14 @@ def _bounded(
                     witness=f"the LSTM on {record.name}")  # fmt: skip
 
 
-def _chart(
-    item: str,
-    record: HeartRecord,
-    ours: dict[float, _Runs],
-    network: dict[float, tuple[float, float, int]],
-    runs: dict[str, Any],
-) -> Chart:
+def _chart(item: str, record: HeartRecord, ours: Attacked, network: Learned, runs: Told) -> Chart:
     q, r = record.steps
     law = record.chain.initial
     lines = [
         Trace("bound as printed", EPSILONS, tuple(printed_bound(q, r, e) for e in EPSILONS),
-             "theirs"),
+              "theirs"),
         Trace("bound, corrected", EPSILONS, tuple(average_bound(law, e) for e in EPSILONS),
-             "bound"),
+              "bound"),
         Trace("Viterbi", EPSILONS, tuple(ours[e].mean for e in EPSILONS)),
     ]  # fmt: skip
     if network:
@@ -299,9 +298,7 @@ def _chart(
     return Chart(item, "Reconstruction of a flipped series", (panel,), "Flips of Theorem 1.")
 
 
-def _table(
-    record: HeartRecord, ours: dict[float, _Runs], network: dict[float, tuple[float, float, int]]
-) -> Listing:
+def _table(record: HeartRecord, ours: Attacked, network: Learned) -> Listing:
     q, r = record.steps
     rows = []
     for epsilon in EPSILONS:

@@ -101,13 +101,13 @@ def prop1(setting: Setting) -> Parts:
         enough.offer(leakage(PureDP(level), chain).upper, epsilon, where)
         plan = planned(chain, epsilon, corrected=True)
         if isinstance(plan.mechanism, RandomizedResponse):
-            told = f"{where}: flips of {plan.expected_flips:.6f} keep the promise"
+            told = f"{where}: flips of {plan.expected_flips:.6f} keep the guarantee"
             needed.offer(plan.mechanism.dp_epsilon(), level, told)
     yield enough.claim("epsilon_6-DP is enough: worst leakage")
     yield needed.claim("epsilon-BDP needs epsilon_6-DP: worst level")
     yield ("30 records. Theirs is the level of the proposition; ours the leakage of all algorithms "
-           "of that level, and the DP level of the least flips that keep the promise. The proof of "
-           "[zhao2017] is not at hand: that it suffices was checked, not proved.")  # fmt: skip
+           "of that level, and the DP level of the least flips that keep the guarantee. The proof "
+           "of [zhao2017] is not at hand: that it suffices was checked, not proved.")  # fmt: skip
 
 
 @result(KEY, "fig3", "Flips by epsilon, theta = .35, 30 records")

@@ -101,9 +101,9 @@ def fig7(setting: Setting) -> Parts:
             below = tuple(beta for beta in betas if beta < failure_floor(epsilon))
             lines += [
                 Trace(f"general bound, m = {m}", betas,
-                     tuple(m * math.log(1 / beta) / epsilon for beta in betas), "theirs"),
+                      tuple(m * math.log(1 / beta) / epsilon for beta in betas), "theirs"),
                 Trace(f"exact, p = 0.5, m = {m}", betas,
-                     tuple(scale * math.log(1 / beta) for beta in betas)),
+                      tuple(scale * math.log(1 / beta) for beta in betas)),
                 Trace(f"impossible, m = {m}", below, ((m - 1) / 2,) * len(below), "bound"),
             ]  # fmt: skip
         panels.append(Panel(f"epsilon = {epsilon:g}", "beta", "alpha", tuple(lines),

@@ -179,10 +179,10 @@ def fig8(setting: Setting) -> Parts:
         x = grid(0.001, 0.999 / (n - 2), 60 if setting.quick else 300)
         lines = (
             Trace("Gaussian bound", x, tuple(published_gaussian_factor(n, rho) for rho in x),
-                 "theirs"),
+                  "theirs"),
             Trace("general bound", (0.0, 1.0), (float(n), float(n)), "theirs"),
             Trace("certified, clipped sums", x,
-                 tuple(class_factor(n, rho, clipped=True) for rho in x)),
+                  tuple(class_factor(n, rho, clipped=True) for rho in x)),
         )  # fmt: skip
         panels.append(Panel(f"n = {n}", "rho", "leakage", lines, xlim=(0.0, 1.0), ylim=(0.0, 10.0)))
     yield Chart("fig8", "Factors by correlation", tuple(panels), "All for epsilon 1.")

@@ -231,7 +231,7 @@ def fig13(setting: Setting) -> Parts:
     x = grid(1.0, 100.0, 200)
     lines = tuple(
         Trace(f"epsilon = {epsilon:g}", x,
-             tuple(min(math.exp((n - 1) * epsilon / 4), 1e6) for n in x), "theirs")
+              tuple(min(math.exp((n - 1) * epsilon / 4), 1e6) for n in x), "theirs")
         for epsilon in (0.5, 1.0, 2.0)
     )  # fmt: skip
     panel = Panel("", "n", "gamma", lines, ("linear", "log"), (0.0, 100.0), (1.0, 1e4))

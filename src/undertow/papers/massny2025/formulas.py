@@ -82,11 +82,11 @@ def least_radius(alpha: float, beta: float, epsilon: float) -> int:
     return distance
 
 
-def theorem_two(case: Setup, shift: int = 1) -> float:
+def theorem_two(case: Setup, shift: int = 1, extra: tuple[int, int] = (0, 0)) -> float:
     """Return the bound of Theorem 2 on what data-independent redaction shows.
 
     ``shift`` is what is taken off 2 Delta*(epsilon / 2): 1 as printed, 2 (and at least one record)
-    as corrected.
+    as corrected. ``extra`` records are erased beyond it, with a window on one side or on both.
 
     >>> case = Setup(.2, .3, 12, 6, .911517454)
     >>> theorem_two(case), theorem_two(case, 2)
@@ -96,11 +96,12 @@ def theorem_two(case: Setup, shift: int = 1) -> float:
     far = pointwise(a, b, n - p, 1)
     if epsilon < far:
         return 0.0
-    erased = least_radius(a, b, epsilon) + p - 1
+    erased, more = least_radius(a, b, epsilon) + p - 1, extra[0]
     near = pointwise(a, b, p - 1, 1) if p > 1 else 0.0
     if epsilon >= near + far:
         erased = min(erased, max(1, 2 * least_radius(a, b, epsilon / 2) - shift))
-    return 1 - erased / n
+        more = extra[1]
+    return 1 - (erased + more) / n
 
 
 def algorithm_one(case: Setup) -> tuple[int, int]:
@@ -173,7 +174,7 @@ def constant_by_grid(case: Setup, right: bool = True) -> float:
     probabilities: Array = np.arange(1, round(1 / GRID) + 1, dtype=np.float64) * GRID
     budget = budgets(case)[right]
     room = case.n - case.p if right else case.p - 1
-    allowed = np.ones(len(probabilities), dtype=bool)
+    allowed = np.ones(len(probabilities), dtype=bool)  # (grid)
     for count, distance in enumerate(medium, 1):
         seen = medium[:count]
         if distance == room:
@@ -195,8 +196,8 @@ def erased_loss(
     [0.492476]
     """
     step = np.array(case.transition)
-    paths = np.array([*product((0, 1), repeat=len(erased))])
-    zeros = (paths == 0).sum(axis=1)
+    paths = np.array([*product((0, 1), repeat=len(erased))])  # (paths, erased records)
+    zeros = (paths == 0).sum(axis=1)  # (paths): each 0 is erased with the probability
     totals = []
     for start in (0, 1):
         walk = np.column_stack([np.full(len(paths), start), paths])
@@ -206,8 +207,9 @@ def erased_loss(
             places.append(shown)
         weights = np.ones(len(paths))
         for spot, (here, there) in enumerate(pairwise(places)):
-            ahead = np.linalg.matrix_power(step, there - here)
+            ahead = np.linalg.matrix_power(step, there - here)  # (state, state) over the gap
             weights = weights * ahead[walk[:, spot], walk[:, spot + 1]]
+        # (powers): a polynomial in the probability
         terms = np.bincount(zeros, weights, len(erased) + 1)
         totals.append(np.polynomial.polynomial.polyval(probabilities, terms))
     return np.abs(np.log(totals[0] / totals[1]))

@@ -110,7 +110,7 @@ def prop1(setting: Setting) -> Parts:
     bent = {True: 0, False: 0}
     tried = {True: 0, False: 0}
     for case in draw_cases(setting.seed + 60, count):
-        found = influences(MarkovChain(case.transition), 0, REACH + 1)[1:]
+        found = influences(MarkovChain(case.transition), 0, REACH + 1)[1:]  # (distances, values)
         closed = np.array([
             [theirs.pointwise(case.alpha, case.beta, d, value) for value in (0, 1)]
             for d in range(1, REACH + 1)
@@ -118,7 +118,7 @@ def prop1(setting: Setting) -> Parts:
         apart = max(apart, float(np.abs(found - closed).max()))
         order = max(order, float((found[:, 0] - found[:, 1]).max()))
         rise = max(rise, float(np.diff(found, axis=0).max()))
-        least = float(np.diff(found, 2, axis=0).min())
+        least = float(np.diff(found, 2, axis=0).min())  # convex in the distance: never negative
         positive = case.alpha + case.beta <= 1
         tried[positive] += 1
         bent[positive] += least < -ROUNDING

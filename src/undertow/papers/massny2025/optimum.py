@@ -20,6 +20,7 @@ from undertow.papers.massny2025.cases import (
 )
 from undertow.papers.massny2025.formulas import Setup
 from undertow.papers.registry import Setting, result
+from undertow.planning.erasures import shown_share
 from undertow.planning.search import calibrate
 from undertow.queries import Redacted
 
@@ -198,8 +199,8 @@ def def1(setting: Setting) -> Parts:
         ),
         xlim=(0.0, 4.0),
     )  # fmt: skip
-    yield ("The paper promises Definition 1 only, and keeps it (thm1): this is what the promise "
-           "leaves out, not a mistake in a proof.")  # fmt: skip
+    yield ("The paper guarantees Definition 1 only, and keeps it (thm1): this is what that "
+           "guarantee leaves out, not a mistake in a proof.")  # fmt: skip
     yield Chart("def1", "What is promised and what leaks", (panel,))
 
 
@@ -225,8 +226,7 @@ def fn1(setting: Setting) -> Parts:
         joint = _joined(case, pair)
         asked = Redacted(protect=pair, length=case.n)
         own = calibrate(asked, chain_of(case), case.epsilon, "ignorant", "optimal")
-        law = chain_of(case).law(0)
-        share = float((law * (1 - joint.probabilities)).sum() / case.n)
+        share = shown_share(chain_of(case), joint.probabilities)
         yield Improved(f"utility with records {pair[0] + 1} and {pair[1] + 1} of 12 private, "
                        "epsilon 1", float(own.utility), share, larger_is_better=True)  # fmt: skip
     yield ("A larger probability of erasure is post-processing: what is shown is erased again at "
