@@ -14,6 +14,7 @@ from functools import reduce
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.graphs import attack_on
 from undertow.bounds.networks.laws import CaseTable, Spread, spread
 from undertow.bounds.networks.tally import Ints, Tally
 from undertow.certificate import Witness
@@ -53,19 +54,14 @@ class Finding:
 
     def witness(self, network: BayesianNetwork, tally: Tally) -> Witness:
         """Return the attack in the network's own words."""
-        number = {network.numbers[node]: place for place, node in enumerate(network.records)}
-        known = sorted((number[place], network.states[state]) for place, state in self.known)
-        value, other = (network.states[state] for state in self.states)
-        target = number[self.target]
         single = tally.outputs.shape[1] == 1
-        output = self.output if single else None
-        sets: tuple[tuple[int, tuple[object, ...]], ...] = ()
+        sets: dict[int, list[int]] = {}
         if not single and self.output in tally.corners:
             still = tally.seen[-1]  # the last state moves nothing
-            high = tally.outputs[still[self.output]] == tally.outputs[still].max(axis=0)
-            bins = tuple(s for s, up in zip(network.states, high, strict=True) if up)
-            sets = ((target, bins),)
-        return Witness(target, network.length, tuple(known), value, other, sets, output)
+            high = tally.outputs[still[self.output]] == tally.outputs[still].max(axis=0)  # (bins,)
+            sets[self.target] = np.flatnonzero(high).tolist()
+        attack = attack_on(network, self.target, self.states, dict(self.known), sets)
+        return replace(attack, output=self.output if single else None)
 
 
 def count_finding(
@@ -76,7 +72,7 @@ def count_finding(
     ``rate`` is 1 / scale. Refuses with `NotSupported`, saying why, where the network is too large.
     The informed attacker is not looked at here.
     """
-    places = [network.numbers[node] for node in network.records]
+    places = network.places
     if against == "any":
         whole = spread(network, tally)
         check_effort(whole, tally)

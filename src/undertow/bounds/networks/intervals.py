@@ -126,28 +126,26 @@ class _FrequencySearch:
         network = self.family.network(0.5)
         if self.against == "any":
             return spread(network, self.tally).targets()
-        return [0] if isinstance(self.against, Adversary) else list(range(network.length))
+        if isinstance(self.against, Adversary):
+            return [self.against.target]
+        return list(range(network.length))
 
     def look(self, frequency: float, reach: float, targets: list[int]) -> dict[int, float]:
         """Return the bound of each target around one frequency."""
         network = self.family.network(frequency)
-        places = [network.numbers[node] for node in network.records]
         founders = [place for place, parents in enumerate(network.parents) if not parents]
         variants = [{place: network.tables[place] * ALLELES} for place in founders if reach]
-        bounds: dict[int, float] = {}
         if self.against == "any":
             whole = spread(network, self.tally, variants=variants)
             check_effort(whole, self.tally)
-            bounds = self._read(whole, network, frequency, reach, targets)
-        else:
-            for target in targets:
-                known: list[int] = []
-                place = places[target]
-                if isinstance(self.against, Adversary):
-                    place = places[self.against.target]
-                    known = [places[record] for record in self.against.known]
-                whole = spread(network, self.tally, known, place, variants)
-                bounds[target] = self._read(whole, network, frequency, reach, [0])[0]
+            return self._read(whole, network, frequency, reach, targets)
+        places = network.places
+        facts = self.against.known if isinstance(self.against, Adversary) else ()
+        known = [places[record] for record in facts]
+        bounds = {}
+        for target in targets:
+            whole = spread(network, self.tally, known, places[target], variants)
+            bounds[target] = self._read(whole, network, frequency, reach, [0])[0]
         return bounds
 
     def _read(
@@ -156,11 +154,13 @@ class _FrequencySearch:
     ) -> dict[int, float]:  # fmt: skip
         bounds, found = _look(whole, network, self.tally, self.rate, axes, reach)
         self.work += math.prod(whole.sizes) * len(self.tally.outputs) * len(axes)
-        if found is not None and (self.top is None or found.value > self.top.value):
-            far = found.far if self.top is None else max(found.far, self.top.far)
-            self.top, self.where = replace(found, far=far), frequency
-        elif found is not None and self.top is not None:
-            self.top = replace(self.top, far=max(self.top.far, found.far))
+        if found is None:
+            return bounds
+        top = self.top or found
+        far = max(found.far, top.far)
+        if self.top is None or found.value > top.value:
+            top, self.where = found, frequency
+        self.top = replace(top, far=far)
         return bounds
 
 
@@ -215,7 +215,7 @@ def _unknown_founders(block: CaseTable, network: BayesianNetwork) -> Array:
     total = np.full((1, 1, *shape), float(len(founders - {*spread.records})))
     states = len(spread.offsets)
     for axis, place in enumerate(spread.records):
-        if place in founders and spread.open[axis]:
+        if place in founders and spread.open:
             here = [block.fixed[axis]] if axis in block.fixed else range(states + 1)
             open_state = np.array([float(state == states) for state in here])
             total += open_state.reshape([-1 if a == axis else 1 for a in range(len(shape))])

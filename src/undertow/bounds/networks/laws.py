@@ -56,14 +56,14 @@ class Spread:
     """Joint laws of some records, groups of siblings, and the count of all others.
 
     ``base`` has an axis of layers (variants of the same table), one for the count, one for each of
-    ``records`` (their values) and one for each of ``groups`` (their cases); ``open`` says which
+    ``records`` (their values) and one for each of ``groups`` (their cases); ``open`` says whether
     records may also be unknown. ``operations`` bounds the roundings behind an
     entry of any block, ``least`` is the log of the least probability that occurs.
     """
 
     records: tuple[int, ...]
     groups: tuple[Siblings, ...]
-    open: tuple[bool, ...]
+    open: bool
     base: Array
     offsets: tuple[int, ...]
     operations: int
@@ -72,8 +72,7 @@ class Spread:
     @property
     def sizes(self) -> list[int]:
         """How many states each axis can be in when no target is chosen."""
-        states = len(self.offsets)
-        records = [states + may for may in self.open]
+        records = [len(self.offsets) + self.open] * len(self.records)
         return [*records, *(len(group.cases) for group in self.groups)]
 
     def targets(self) -> list[int]:
@@ -116,7 +115,7 @@ class Spread:
                 whole = np.take(whole, [fixed[axis]], axis=axis + 2)
             elif axis in fixed:
                 whole = _unknown(whole, axis + 2, self.offsets)
-            elif axis < len(self.records) and self.open[axis]:
+            elif axis < len(self.records) and self.open:
                 whole = np.concatenate([whole, _unknown(whole, axis + 2, self.offsets)], axis + 2)
         return whole
 
@@ -169,7 +168,7 @@ def _unknown(table: Array, axis: int, offsets: Sequence[int]) -> Array:
 def spread(
     network: BayesianNetwork,
     tally: Tally,
-    known: Sequence[int] | None = None,
+    known: Sequence[int] = (),
     target: int | None = None,
     variants: Sequence[Mapping[int, Array]] = (),
 ) -> Spread:
@@ -186,14 +185,13 @@ def spread(
     (1, 3, 2, 2)
     """
     least = _check_rarest(network)
-    hidden = {network.numbers[node] for node in network.latent}
-    everyone = [place for place in range(len(network.nodes)) if place not in hidden]
-    held = everyone if target is None else [target, *(known or ())]
-    pool = everyone if target is None else list(known or ())
+    everyone = network.places
+    pool = everyone if target is None else tuple(known)
+    held = everyone if target is None else (target, *known)
     groups = _groups(network, pool, all_known=target is not None)
     grouped = {member for group in groups for member in group.members}
     records = tuple(place for place in held if place not in grouped)
-    summed = [place for place in everyone if place not in {*held}]
+    summed = [place for place in everyone if place not in held]
     layers = [_joint(network, tally, records, groups, summed, {})]
     found = [_joint(network, tally, records, groups, summed, variant) for variant in variants]
     if found:
@@ -206,7 +204,7 @@ def spread(
     return Spread(
         records,
         tuple(groups),
-        tuple(target is None for _ in records),
+        target is None,
         np.ascontiguousarray(np.moveaxis(np.stack([table for table, _ in layers]), -1, 1)),
         tally.offsets,
         operations,
@@ -225,8 +223,7 @@ def exact_law(network: BayesianNetwork, tally: Tally, target: int) -> list[list[
     >>> exact_law(pair, count_tally([False, True], 1), 0)
     [[Fraction(3, 8), Fraction(1, 8)], [Fraction(1, 8), Fraction(3, 8)]]
     """
-    hidden = {network.numbers[node] for node in network.latent}
-    others = [p for p in range(len(network.nodes)) if p not in hidden and p != target]
+    others = [place for place in network.places if place != target]
     known: dict[int, Array] = {}
     exact: dict[int, Array] = {}
     for place, table in enumerate(network.tables):

@@ -13,8 +13,8 @@ moral graph, and e is conditional on what is known (docs, theory: quilts).
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
 from typing import Literal
 
 import numpy as np
@@ -80,13 +80,12 @@ def network_quilt(
             "that; use method='exact' or 'group'"
         )
     wanted = _pairs(network, pairs)
-    places = [network.numbers[node] for node in network.records]
+    places = network.places
     targets = places if records is None else [places[record] for record in records]
     worst = NetworkQuilt(0.0, 0, (), 0, 0.0)
     for target in targets:
         best = _best_quilt(network, target, against, score, wanted)
-        found = NetworkQuilt(best.value, places.index(target), best.nodes, best.near,
-                             best.influence)  # fmt: skip
+        found = replace(best, record=places.index(target))
         worst = max(worst, found, key=lambda quilt: quilt.value)
     return worst
 
@@ -124,17 +123,15 @@ def _quilts(
     network: BayesianNetwork, target: int, against: Literal["any", "ignorant"]
 ) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield the quilts of a target with the number of records near it."""
-    latent = {network.numbers[node] for node in network.latent}
-    around = moral_neighbours(network)
-    component = reachable(around, target, ())
-    others = sorted(component - latent)
+    around, records = moral_neighbours(network), {*network.places}
+    others = sorted(reachable(around, target, ()) & records)
     for number in range(LARGEST + 1):
         for quilt in combinations(others, number):
             if against == "any":
                 inside = reachable(around, target, quilt)
             else:
                 inside = dependent(network, target, quilt)
-            yield quilt, 1 + len(inside - latent - set(quilt))
+            yield quilt, 1 + len(inside & records - {*quilt})
 
 
 def max_influence(
@@ -210,9 +207,8 @@ def _conditional(
 def _pairs(
     network: BayesianNetwork, pairs: Sequence[tuple[State, State]] | None
 ) -> list[tuple[int, int]]:
-    states = range(network.size)
     if pairs is None:
-        return [(x, y) for x in states for y in states if x != y]
+        return list(permutations(range(network.size), 2))
     named = [(network.index(x), network.index(y)) for x, y in pairs]
     return list(dict.fromkeys([*named, *((y, x) for x, y in named)]))
 

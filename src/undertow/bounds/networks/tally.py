@@ -60,24 +60,24 @@ class Tally:
 def _smooth_count(table: Array, rate: float, logs: bool) -> Array:
     """Return the noisy law of a count at -1 .. n: what rises from below and falls from above."""
     length = table.shape[1]
-    total = np.empty((table.shape[0], length + 1, *table.shape[2:]))
+    total = np.empty((table.shape[0], length + 1, *table.shape[2:]))  # (layers, outputs, cases ...)
     weight = math.exp(-rate)
+    add: np.ufunc = np.logaddexp if logs else np.add
+
+    def farther(law: Array) -> Array:
+        return law - rate if logs else law * weight
+
     below: Array = table[:, 0]
     total[:, 1] = below
     for count in range(1, length):  # from below
-        moved = below - rate if logs else below * weight
-        below = np.logaddexp(table[:, count], moved) if logs else table[:, count] + moved
+        below = add(table[:, count], farther(below))
         total[:, count + 1] = below
     above: Array = table[:, -1]
     for count in range(length - 2, -1, -1):  # from above
-        moved = above - rate if logs else above * weight
-        if logs:
-            np.logaddexp(total[:, count + 1], moved, out=total[:, count + 1])
-            above = np.logaddexp(table[:, count], moved)
-        else:
-            total[:, count + 1] += moved
-            above = table[:, count] + moved
-    total[:, 0] = above - rate if logs else above * weight
+        moved = farther(above)
+        add(total[:, count + 1], moved, out=total[:, count + 1])
+        above = add(table[:, count], moved)
+    total[:, 0] = farther(above)
     return total
 
 
