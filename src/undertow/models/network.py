@@ -231,7 +231,7 @@ class BayesianNetwork(Keyed, Model):
         uniforms = np.random.default_rng(seed).random(len(self.nodes))
         drawn: list[int] = []
         for place, table in enumerate(self.tables):
-            row = table[tuple(drawn[parent] for parent in self.parents[place])]
+            row = table[tuple(drawn[parent] for parent in self.parents[place])]  # (own states,)
             found = int(np.searchsorted(np.cumsum(row), uniforms[place], side="right"))
             drawn.append(min(found, int(np.flatnonzero(row)[-1])))
         return [self.states[drawn[self.numbers[node]]] for node in self.records]

@@ -118,22 +118,24 @@ def worst_of(whole: Spread, tally: Tally, rate: float, axes: Sequence[int]) -> F
     if not tally.deepest:  # every answer is the same
         return None
     for block in whole.blocks(axes):
-        table = likelihoods(block.table, tally, rate, tiny)
+        table = likelihoods(block.table, tally, rate, tiny)  # (layers, outputs, cases ...)
         for axis in block.targets:
+            # for each value (outputs, cases)
             scores = [block.given(table, axis, v)[0][tally.seen[v]] for v in states]
             if not (sum(~np.isnan(score) for score in scores) > 1).any():
                 continue  # nobody's record can have two values
+            # NaN (impossible) gives way
             most, least = reduce(np.fmax, scores), reduce(np.fmin, scores)
             loss = most - least if tiny else most / least
             loss[np.isnan(loss)] = 0.0  # no value is possible
-            edge = float(loss[tally.corners].max())
+            edge = float(loss[tally.corners].max())  # far outputs: beyond all answers
             far = max(far, edge if tiny else math.log(max(edge, 1.0)))
             output, row = np.unravel_index(int(np.argmax(loss)), loss.shape)
             value = float(loss[output, row])
             value = value if tiny else math.log(max(value, 1.0))
             if value > top:
                 top = value
-                column = [float(part[output, row]) for part in scores]
+                column = [float(part[output, row]) for part in scores]  # (states,)
                 pair = int(np.nanargmax(column)), int(np.nanargmin(column))
                 found = found_at(block, axis, int(row), pair, int(output), top, pad)
     return None if found is None else replace(found, far=far)
@@ -155,7 +157,7 @@ def found_at(
 
 def likelihoods(table: Array, tally: Tally, rate: float, tiny: bool) -> Array:
     """Return Pr[output | case] up to a constant, or its log where it is tiny; NaN if impossible."""
-    prior = table.sum(axis=1, keepdims=True)
+    prior = table.sum(axis=1, keepdims=True)  # (layers, 1, cases ...): Pr[case]
     with np.errstate(divide="ignore", invalid="ignore"):
         if not tiny:
             return np.asarray(tally.smooth(table, rate, logs=False) / prior)
@@ -170,7 +172,7 @@ def rounding(whole: Spread, deepest: float) -> float:
     rounding of its own size, each noise weight the rounding of its exponent.
     """
     counts = whole.base.shape[1]
-    size = deepest - whole.least + 1.0
+    size = deepest - whole.least + 1.0  # largest logarithm on the way
     return float(ROUNDOFF * (4.0 * (whole.operations + 6 * counts + 8) + 16.0 * size))
 
 

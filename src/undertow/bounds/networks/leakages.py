@@ -152,6 +152,7 @@ def _exact(
     """Return the leakage of an attack, never above the general bound."""
     if found is None:
         return _leakage(0.0, 0.0, against, None)
+    # all records replaced
     moved = Fraction(model.length) * Fraction(mechanism.query.sensitivity(model.length))
     upper = min(up(found.value + found.pad), divide_up(moved, mechanism.scale))
     lower = min(max(down(found.value - found.pad), 0.0), upper)
@@ -181,7 +182,7 @@ def _informed(mechanism: Noise, model: BayesianNetwork) -> Leakage:
     """Return how far one record alone moves the answer, if the others can leave it open."""
     tally = tally_of(mechanism.query, model, 1)
     rate = 1 / mechanism.scale
-    moved = tally.points[list(tally.offsets)]
+    moved = tally.points[list(tally.offsets)]  # (states, bins): what each state adds
     pairs = permutations(range(model.size), 2)
     worth = {(x, y): float(np.abs(moved[x] - moved[y]).sum()) * rate for x, y in pairs}
     amount, witness = informed_attack(model, worth)

@@ -69,6 +69,7 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
             citation="docs, theory: networks",
         )  # fmt: skip
     most = dependent_records(network, against)
+    # m epsilon, Theorem 4.2 of [lange2024]
     upper = divide_up(Fraction(most) * Fraction(epsilon), 1.0)
     lower, witness, notes = _counts(epsilon, network, against)
     group = Leakage(
@@ -110,6 +111,7 @@ def _quilted(epsilon: float, network: BayesianNetwork, found: Leakage) -> Leakag
     if rarest(network) < VANISHING:
         return found
     form: Literal["any", "ignorant"] = "any" if against == "any" else "ignorant"
+    # |N| epsilon + e(Q | i), the least
     quilt = up(network_quilt(network, form, Bound(epsilon)).value)
     if quilt >= found.upper:
         return found

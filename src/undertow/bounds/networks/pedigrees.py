@@ -215,8 +215,8 @@ class _Question:
         if not isinstance(mechanism.query, Count | Histogram):
             return 0.0
         tally = tally_of(mechanism.query, _ALONE, 1)
-        step = tally.points[list(tally.offsets)]
-        total = np.sum([step[one] - step[two] for one, two in changes], axis=0)
+        step = tally.points[list(tally.offsets)]  # (genotypes, bins)
+        total = np.sum([step[one] - step[two] for one, two in changes], axis=0)  # (bins,)
         return float(np.abs(total).sum()) / mechanism.scale
 
     def _informed(self, family: Family) -> Leakage:

@@ -149,8 +149,9 @@ def max_influence(
     1.94591
     """
     names = [network.nodes[place] for place in (target, *quilt)]
+    # (states of the target, values of the quilt)
     joint = network.law(names).reshape(network.size, -1)
-    own = joint.sum(axis=1)
+    own = joint.sum(axis=1)  # (states,): Pr[x]
     listed = _pairs(network, None) if pairs is None else pairs
     top = 0.0
     for x, other in listed:
@@ -171,8 +172,9 @@ def _odds(network: BayesianNetwork, target: int) -> Array:
             f"{network.length} records; say against='ignorant', or use method='exchange'"
         )
     names = [network.nodes[target], *(n for n in network.records if n != network.nodes[target])]
-    table = network.law(names)
+    table = network.law(names)  # (target, other records ...)
     for axis in range(1, table.ndim):
+        # one more state: unknown
         table = np.concatenate([table, table.sum(axis=axis, keepdims=True)], axis=axis)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(table))
@@ -192,13 +194,15 @@ def _conditional(
     for x, other in pairs:
         with np.errstate(invalid="ignore"):
             odds = table[x] - table[other]  # NaN where neither is possible
+        # (states + 1, ...): one axis per other record
         both = np.isfinite(table[x]) & np.isfinite(table[other])
         # the largest odds once the quilt is known, in agreement with what was known of it
         known = np.where(np.isnan(odds), -np.inf, odds)
         for axis in axes:
+            # this record of the quilt known
             values = np.take(known, range(network.size), axis=axis)
             known = np.concatenate([values, values.max(axis=axis, keepdims=True)], axis=axis)
-        gain = known[both] - odds[both]
+        gain = known[both] - odds[both]  # the quilt's influence, given what is known
         if gain.size:
             top = max(top, float(gain.max()))
     return top + _pad(network)

@@ -84,6 +84,7 @@ def w_infinity(one: dict[int, Fraction], two: dict[int, Fraction]) -> int:
     >>> w_infinity({0: Fraction(1)}, {0: Fraction(1, 2), 3: Fraction(1, 2)})
     3
     """
+    # cross-multiplied: both laws then have the same mass
     totals = sum(one.values()), sum(two.values())
     left = [(value, mass * totals[1]) for value, mass in sorted(one.items())]
     right = [(value, mass * totals[0]) for value, mass in sorted(two.items())]
