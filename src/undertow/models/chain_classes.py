@@ -106,7 +106,6 @@ class ChainBox(Keyed, Model):
         >>> [corner.transition.tolist()[0] for corner in box.corners()]
         [[0.9, 0.1], [0.8, 0.2]]
         """
-        # by row
         rows = [_vertices(low, high) for low, high in zip(self.lower, self.upper, strict=True)]
         count = math.prod(map(len, rows))
         if count > _MOST_CORNERS:

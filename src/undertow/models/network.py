@@ -166,10 +166,10 @@ class BayesianNetwork(Keyed, Model):
         >>> [part.records for part in BayesianNetwork([], {0: [.9, .1], 1: [.8, .2]}).parts()]
         [(0,), (1,)]
         """
-        found = self.components()
+        found, records = self.components(), {*self.places}
         if len(found) == 1:
             return [self]
-        return [self.part(places) for places in found if {*places} & {*self.places}]
+        return [self.part(places) for places in found if records.intersection(places)]
 
     def shape(self) -> tuple[object, ...]:
         """Return all but the names of the nodes: networks of one shape leak alike."""
@@ -238,7 +238,8 @@ class BayesianNetwork(Keyed, Model):
 
     def dependent_records(self) -> int:
         """Return the most records in one connected component."""
-        return max(len({*part} & {*self.places}) for part in self.components())
+        records = {*self.places}
+        return max(len(records.intersection(part)) for part in self.components())
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the network itself."""

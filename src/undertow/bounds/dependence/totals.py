@@ -164,7 +164,8 @@ def _by_distance(chain: MarkovChain, parts: Parts) -> Total:
         )
 
     def total(scale: float) -> float:
-        sides = [np.cumsum(parts.losses(logs, 0, scale)) for logs in (left, right)]  # (distances,)
+        # (distances,) each
+        sides = [np.cumsum(parts.losses(logs, 0, scale)) for logs in (left, right)]
         if length is None:
             return span / scale + float(sides[0][-1] + sides[1][-1])
         rest = 0.0 if forgets else span / scale

@@ -247,7 +247,7 @@ def _general(
     lie far apart push all dependent records over theirs: if no spread is given, the bound is
     approached, by as many records as correlate with one target.
     """
-    most = 1 if against == "informed" else model.dependent_records() or 1
+    most = 1 if against == "informed" else model.dependent_records()
     if isinstance(against, Adversary):
         groups = [[*range(model.length)]] if most > 1 else [[against.target]]
         if isinstance(model, MultivariateGaussian):

@@ -38,7 +38,7 @@ class _Batch:
 
     def known(self) -> "_Batch":
         """Return the same sets with the next record added to each."""
-        level, pivot = self.level, self.columns[:, 0]  # (n, sets): Cov(X_j, X_level | X_K)
+        level, pivot = self.level, self.columns[:, 0]  # pivot (n, sets): Cov(X_j, X_level | X_K)
         share = pivot / pivot[level]  # (n, sets)
         variance = self.variance - share * pivot
         variance[level] = np.inf

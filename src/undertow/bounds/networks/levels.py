@@ -128,13 +128,13 @@ def dependent_records(network: BayesianNetwork, against: Against) -> int:
     >>> dependent_records(pair, "any")
     1
     """
-    places = network.places
+    places, records = network.places, {*network.places}
     if against == "any":
         return network.dependent_records()
     if isinstance(against, Adversary):
         known = {places[record] for record in against.known}
-        return 1 + len(dependent(network, places[against.target], known) & {*places})
-    return 1 + max(len(dependent(network, place, ()) & {*places}) for place in places)
+        return 1 + len(dependent(network, places[against.target], known) & records)
+    return 1 + max(len(dependent(network, place, ()) & records) for place in places)
 
 
 def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
