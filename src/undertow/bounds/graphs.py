@@ -1,6 +1,7 @@
 """Who depends on whom in a network: d-separation, and what a record can be told from."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -13,9 +14,11 @@ from undertow.models.network import BayesianNetwork
 from undertow.numerics import Array
 
 __all__ = [
+    "attack_on",
     "dependent",
     "distinguishable",
     "informed_attack",
+    "informed_level",
     "moral_neighbours",
     "possible",
     "reachable",
@@ -150,17 +153,15 @@ def informed_attack(
     >>> informed_attack(twins, {(0, 1): 1.0, (1, 0): 1.0})
     (0.0, None)
     """
-    latent = {network.numbers[node] for node in network.latent}
-    targets = [place for place in range(len(network.nodes)) if place not in latent]
     positive = all(bool((table > 0).all()) for table in network.tables)
     for (value, other), amount in sorted(worth.items(), key=lambda item: -item[1]):
         if amount <= 0:
             break
-        for target in targets:
+        for target in network.places:
             try:
                 if positive or distinguishable(network, target, value, other):
                     facts = _completed(network, target, value, other, positive)
-                    return amount, _informed(network, target, value, other, facts)
+                    return amount, attack_on(network, target, (value, other), facts)
             except NotSupported:
                 return amount, None
     return 0.0, None
@@ -170,8 +171,7 @@ def _completed(
     network: BayesianNetwork, target: int, value: int, other: int, positive: bool
 ) -> dict[int, int]:
     """Return values of all other records that leave two values of the target open."""
-    records = [network.numbers[node] for node in network.records]
-    others = [place for place in records if place != target]
+    others = [place for place in network.places if place != target]
     if positive:
         return dict.fromkeys(others, 0)
     facts: dict[int, int] = {}
@@ -181,13 +181,32 @@ def _completed(
     return facts
 
 
-def _informed(
-    network: BayesianNetwork, target: int, value: int, other: int, facts: Mapping[int, int]
-) -> Witness:
-    number = {network.numbers[node]: place for place, node in enumerate(network.records)}
+def informed_level(
+    network: BayesianNetwork, epsilon: float
+) -> tuple[float, Witness | None]:  # fmt: skip
+    """Return what an algorithm of a DP level tells one who knows all other records."""
+    amount, witness = informed_attack(
+        network, dict.fromkeys(permutations(range(network.size), 2), epsilon)
+    )
+    if witness is not None:
+        witness = replace(witness, sets=((witness.target, (witness.value,)),))
+    return amount, witness
+
+
+def attack_on(
+    network: BayesianNetwork, target: int, pair: tuple[int, int], facts: Mapping[int, int],
+    sets: Mapping[int, Sequence[int]] | None = None,
+) -> Witness:  # fmt: skip
+    """Return an attack in the network's own words: places of nodes and states become names."""
+    number = {place: record for record, place in enumerate(network.places)}
     names = network.states
     known = sorted((number[place], names[state]) for place, state in facts.items())
-    return Witness(number[target], network.length, tuple(known), names[value], names[other])
+    rewarded = sorted(
+        (number[place], tuple(names[state] for state in states))
+        for place, states in (sets or {}).items()
+    )
+    value, other = (names[state] for state in pair)
+    return Witness(number[target], network.length, tuple(known), value, other, tuple(rewarded))
 
 
 def _support(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Factor:
@@ -217,5 +236,4 @@ def uncertain_records(network: BayesianNetwork) -> list[int]:
         own = np.arange(table.shape[-1])
         allowed = table[np.ix_(*(supports[parent] for parent in parents), own)]
         supports.append(np.flatnonzero((allowed > 0).reshape(-1, table.shape[-1]).any(axis=0)))
-    places = [network.numbers[node] for node in network.records]
-    return [record for record, place in enumerate(places) if len(supports[place]) > 1]
+    return [record for record, place in enumerate(network.places) if len(supports[place]) > 1]
