@@ -34,16 +34,16 @@ from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.chains.side_laws import (
     Rows,
     SideLaws,
-    build_position_rows,
-    build_position_side_laws,
+    build_positions,
     build_rows,
     build_side_laws,
     choose_steps,
     deepest_steps,
+    positions,
     start_error,
 )
 from undertow.bounds.chains.windows import EFFORT, Laws, WindowSearch
-from undertow.certificate import Leakage
+from undertow.certificate import Leakage, meet
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, down, log_sum, up
 
@@ -96,19 +96,13 @@ def count_leakage(
         if steps <= before:
             break
         search = _search(reduced, marks, scale, against, steps)
-        found = _best_of(found, _conclude(search, reduced, against))
+        found = meet(found, _conclude(search, reduced, against))
     # pairs x windows x arithmetic of one window, all proportional to a power of the reach
     fewer = int((EFFORT / (reduced.size * (reduced.size + 1)) ** 2) ** 0.25)
     if search.effort > 0 or fewer >= steps:
         return found
     short = _search(reduced, marks, scale, against, fewer)
-    return _best_of(found, _conclude(short, reduced, against))
-
-
-def _best_of(one: Leakage, two: Leakage) -> Leakage:
-    """Return the intersection of two intervals found by this method."""
-    best = max(one, two, key=lambda leak: leak.lower)
-    return replace(best, upper=min(one.upper, two.upper))
+    return meet(found, _conclude(short, reduced, against))
 
 
 def _search(
@@ -120,11 +114,7 @@ def _search(
         rows = build_rows(chain, steps, against, ends=not isinstance(chain.start, str))
         law = _chain_laws(chain, steps, tuple(bool(mark) for mark in marks))
     else:
-        positions = np.arange(len(chain.transition) + 1)
-        if isinstance(against, Adversary):
-            positions = positions[against.target : against.target + 1]
-        side_laws = build_position_side_laws(chain, positions, steps, full=True)
-        rows = build_position_rows(chain, positions, side_laws.steps, against)
+        side_laws, rows = build_positions(chain, positions(chain, against), steps, against, True)
         law = _count_laws(side_laws, marks)
     value, other = ordered_pairs(chain.size)
     step = np.subtract(marks[value], marks[other], dtype=float) / scale

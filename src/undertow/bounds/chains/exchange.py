@@ -25,12 +25,12 @@ from undertow.bounds.chains.known import (
 )
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.chains.side_laws import (
-    build_position_rows,
-    build_position_side_laws,
+    build_positions,
     build_rows,
     build_side_laws,
     choose_steps,
     deepest_steps,
+    positions,
     start_error,
 )
 from undertow.bounds.chains.sides import ExchangeAttack, Sides
@@ -90,16 +90,11 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
             return _leakage(math.inf, math.inf, against, endless)
         _solve_homogeneous(reduced, epsilon, against, found)
     else:
-        positions = np.arange(reduced.transition.shape[0] + 1)
-        if isinstance(against, Adversary):
-            positions = positions[against.target : against.target + 1]
-        for start in range(0, len(positions), _BLOCK):
-            block = positions[start : start + _BLOCK]
-            side_laws = build_position_side_laws(
-                reduced, block, MAX_STEPS, isinstance(against, Adversary)
-            )
-            rows = build_position_rows(reduced, block, side_laws.steps, against)
-            value, other = ordered_pairs(reduced.size)
+        targets, full = positions(reduced, against), isinstance(against, Adversary)
+        value, other = ordered_pairs(reduced.size)
+        for start in range(0, len(targets), _BLOCK):
+            block = targets[start : start + _BLOCK]
+            side_laws, rows = build_positions(reduced, block, MAX_STEPS, against, full)
             _maximise(Sides(side_laws, rows, value, other, epsilon, binary=False), found)
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.certificate import Leakage, Witness
-from undertow.errors import InvalidInput
+from undertow.errors import Contradiction, InvalidInput
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 
@@ -20,6 +20,7 @@ __all__ = [
     "check_inside",
     "complete",
     "extremes",
+    "far_supports",
     "informed_targets",
     "joined",
     "log",
@@ -106,6 +107,22 @@ def supports(chain: MarkovChain, end: int, first: int = 0) -> Bools:
     if period:
         place = np.where(place < count, place, count - period + (place - count) % period)
     return np.asarray(rows[place])
+
+
+def far_supports(matrix: Array) -> Bools:
+    """Return which states a transition matrix leads to in the long run, (from, to).
+
+    After at least k^2 steps. Past k^2 - 2 k + 2 of them all moves are possible, or never will be;
+    and supports of two rows that have met stay joined.
+
+    >>> far_supports(np.array([[0, 1], [1, 0]]))
+    array([[ True, False],
+           [False,  True]])
+    """
+    far, steps = matrix > 0, 1
+    while steps < len(matrix) ** 2:
+        far, steps = (far.astype(float) @ far.astype(float)) > 0, 2 * steps
+    return np.asarray(far)
 
 
 def nearest_known(against: Against) -> tuple[int, int]:
@@ -220,7 +237,15 @@ def stated(
     method: str, citation: str, lower: float, upper: float, against: Against,
     witness: Witness | None = None, *, more: tuple[str, ...] = (), **parts: Any,
 ) -> Leakage:  # fmt: skip
-    """Return a leakage on a chain with its one assumption, that the records follow the chain."""
+    """Return a leakage on a chain with its one assumption, that the records follow the chain.
+
+    Raises `Contradiction` where an attack exceeds what was proved: then one of them is wrong.
+    """
+    if lower > upper:
+        raise Contradiction(
+            f"an attack attains {lower!r}, but at most {upper!r} was proved possible; please "
+            "report the model and the mechanism"
+        )
     return Leakage(
         lower, upper, method, against, witness,
         assumptions=("the records follow the stated Markov chain", *more),

@@ -12,6 +12,8 @@ of the log-ratio of Q, and r that of the log-likelihood of the answer. Where z a
 it are counted, r also has what their count tells about z.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from undertow.bounds.chains.known import Bools, Ints
@@ -106,7 +108,7 @@ class Group:
 
     def beyond(
         self, frontier: tuple[bool, bool], columns: Columns, loss: Array,
-        value: Ints, other: Ints, pairs: Ints, hints: tuple[float, float],
+        value: Ints, other: Ints, pairs: Ints, hints: Sequence[float],
     ) -> Array:  # fmt: skip
         """Return the bound of what lies beyond the frontier of one side or both, (P, C, C).
 

@@ -215,8 +215,7 @@ class _Level:
                 at = np.array([edge])
                 bound = group.beyond(
                     (not right, bool(right)), (nothing, at) if right else (at, nothing),
-                    loss[:, :, :, at] if right else loss[:, at], value, other, pairs,
-                    (self.hints[0], self.hints[1]),
+                    loss[:, :, :, at] if right else loss[:, at], value, other, pairs, self.hints,
                 )  # fmt: skip
                 most = max(most, float(bound.max()))
             search.effort -= group.effort
@@ -286,7 +285,6 @@ class _Level:
         self.top = max(self.top, float(true[best]) + group.pad)
         found = (left, int(columns[0][at]), row), (right, int(columns[1][to]), end)
         search.offer(FoundWindow(float(true[best]), int(pairs[pair]), *found, outside=False))
-        hints = self.hints[0], self.hints[1]
         edges = [
             np.flatnonzero(part == side.frontier(count))
             for part, side, count in zip(columns, self.sides, counts, strict=True)
@@ -304,7 +302,7 @@ class _Level:
                 continue
             cut = columns[0][rows], columns[1][cols]
             part = loss[:, rows][:, :, :, cols]
-            bound = group.beyond(ends, cut, part, value, other, pairs, hints)
+            bound = group.beyond(ends, cut, part, value, other, pairs, self.hints)
             bound = np.where(asked[:, rows][:, :, cols], bound, -np.inf)
             if all(ends):
                 table[pairs] = bound[:, 0, 0]

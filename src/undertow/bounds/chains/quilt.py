@@ -129,13 +129,11 @@ def chain_pairs(chain: MarkovChain, pairs: Sequence[tuple[State, State]] | None)
     >>> chain_pairs(MarkovChain([[.5, .5], [.5, .5]]), None).tolist()
     [[0, 1], [1, 0]]
     """
-    size = chain.size
     if pairs is None:
-        both = [(x, y) for x in range(size) for y in range(size) if x != y]
-    else:
-        here = [(x, y) for x, y in pairs if x in chain.states and y in chain.states]
-        named = [(chain.index(x), chain.index(y)) for x, y in here]
-        both = list(dict.fromkeys([*named, *((y, x) for x, y in named)]))
+        return np.argwhere(~np.eye(chain.size, dtype=bool))
+    here = [(x, y) for x, y in pairs if x in chain.states and y in chain.states]
+    named = [(chain.index(x), chain.index(y)) for x, y in here]
+    both = list(dict.fromkeys([*named, *((y, x) for x, y in named)]))
     return np.array(both, dtype=np.int64).reshape(-1, 2)
 
 

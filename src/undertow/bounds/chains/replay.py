@@ -97,18 +97,13 @@ def _loss(witness: Witness, chain: MarkovChain, ends: tuple[int, int], weight: W
     total, slack = float(own[x] - own[y]), 2 * _law_error(chain, ends[0])
     for side, end in zip((-1, 1), ends, strict=True):
         start, message, known = _far_end(witness, chain, side, end)
-        for sign, load in ((1, weight), (-1, _nothing)):
+        for sign, load in ((1, weight), (-1, lambda record: 0.0)):
             found, error = _inwards(chain, start, message, known, witness.target, side, load)
             if np.isinf(found[[x, y]]).any():
                 return -math.inf  # a value that cannot occur: no attack
             total += sign * float(found[x] - found[y])
             slack += 2 * error + log_error(4, float(abs(found[x]) + abs(found[y])))
     return total - slack - log_error(8, abs(total))
-
-
-def _nothing(record: int) -> float:
-    """Return the weight of a record that the output says nothing about."""
-    return 0.0
 
 
 def _law_error(chain: MarkovChain, record: int) -> float:

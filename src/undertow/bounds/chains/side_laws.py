@@ -35,12 +35,12 @@ from undertow.numerics import GAP, MAX_STEPS, ROUNDOFF, Array, log_ratio, pad_lo
 __all__ = [
     "Rows",
     "SideLaws",
-    "build_position_rows",
-    "build_position_side_laws",
+    "build_positions",
     "build_rows",
     "build_side_laws",
     "choose_steps",
     "deepest_steps",
+    "positions",
     "start_error",
 ]
 
@@ -153,13 +153,19 @@ def build_side_laws(chain: MarkovChain, steps: int) -> SideLaws:
     return SideLaws(kernels, products, weights, np.array([stationary, True]))
 
 
-def build_position_side_laws(
-    chain: MarkovChain, positions: Ints, most: int, full: bool = False
-) -> SideLaws:
-    """Return, for a chain whose steps differ, left sides of all positions, then right sides.
+def positions(chain: MarkovChain, against: Against) -> Ints:
+    """Return the targets of a chain whose steps differ: all records, or that of an adversary."""
+    every = np.arange(len(chain.transition) + 1)
+    return every[against.target :][:1] if isinstance(against, Adversary) else every
 
-    The sweep ends where the far records add less than the gap tolerance, unless ``full``; at
-    ``most`` steps in any case.
+
+def build_positions(
+    chain: MarkovChain, positions: Ints, most: int, against: Against, full: bool = False
+) -> tuple[SideLaws, Rows]:
+    """Return left sides of all positions, then right sides, and one row for each position.
+
+    For a chain whose steps differ. The sweep ends where the far records add less than the gap
+    tolerance, unless ``full``; at ``most`` steps in any case.
     """
     records = chain.transition.shape[0] + 1
     value, other = ordered_pairs(chain.size)
@@ -183,7 +189,14 @@ def build_position_side_laws(
             break
     weights = np.ones((2 * count, chain.size))
     weights[:count] = chain.marginals(records)[np.maximum(positions - len(kernels), 0)]
-    return SideLaws(np.array(kernels), np.array(products), weights, np.ones(2 * count, dtype=bool))
+    ends = np.ones(2 * count, dtype=bool)
+    side_laws = SideLaws(np.array(kernels), np.array(products), weights, ends)
+    check_inside(against, chain.length)
+    left, seen = np.arange(count), supports(chain, records)
+    which = np.stack([left, count + left], axis=1)  # (rows, 2): the sides of each position
+    right = records - 1 - positions
+    rows = _rows(against, len(kernels), positions, right, which, seen, positions)
+    return side_laws, rows
 
 
 def _spread(numerator: Array, denominator: Array) -> float:
@@ -268,15 +281,6 @@ def build_rows(chain: MarkovChain, steps: int, against: Against, ends: bool = Fa
     last = len(seen) - period
     place = np.where(left < len(seen), left, last + (left - len(seen)) % period)
     return _rows(against, steps, left, right, np.tile(side_laws, (len(left), 1)), seen, place)
-
-
-def build_position_rows(chain: MarkovChain, positions: Ints, steps: int, against: Against) -> Rows:
-    """Return the rows of a chain whose steps differ, one per position."""
-    check_inside(against, chain.length)
-    records, count = len(chain.transition) + 1, len(positions)
-    side_laws = np.stack([np.arange(count), count + np.arange(count)], axis=1)
-    seen = supports(chain, records)
-    return _rows(against, steps, positions, records - 1 - positions, side_laws, seen, positions)
 
 
 def _rows(

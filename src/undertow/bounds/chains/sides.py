@@ -86,8 +86,9 @@ class Sides:
             known = roots - self.tail_low
             mass = np.where(self.side_laws.ends[:, None], self.prior[-1, :, :, -1], self.tail_low)
             free = roots - mass
-        clean = (np.where(np.isnan(part), np.inf, np.maximum(part, 0.0)) for part in (known, free))
-        known, free = clean
+        # inf - inf proves nothing
+        parts = (np.where(np.isnan(part), np.inf, np.maximum(part, 0.0)) for part in (known, free))
+        known, free = parts
         return known, free
 
     def totals(self, table: Array, certain: bool) -> Array:
@@ -112,7 +113,7 @@ class Sides:
             near = min(last, steps)
             if first <= near:
                 if side == 0 and rows.seen is not None:
-                    part = self._masked(table, row, first, near).max(axis=(0, 2))
+                    part = self._masked(table, row, side, first, near).max(axis=(0, 2))
                 elif first == 1:
                     part = running[near - 1, which]
                 else:
@@ -123,11 +124,11 @@ class Sides:
                 np.maximum(gains, far, out=gains)
         return result
 
-    def _masked(self, table: Array, row: int, first: int, last: int) -> Array:
-        """Return left gains (t, P, v) with known states that cannot occur there set to -inf."""
+    def _masked(self, table: Array, row: int, side: int, first: int, last: int) -> Array:
+        """Return gains (t, P, v) with known states that cannot occur to the left set to -inf."""
         rows = self.rows
-        part = table[first - 1 : last, rows.which[row, 0], :, :-1]
-        if rows.seen is None:
+        part = table[first - 1 : last, rows.which[row, side], :, :-1]
+        if side or rows.seen is None:
             return part
         # (t, 1, v): the states of the records at distances first .. last to the left
         back = rows.place[row] - np.arange(first, last + 1)
@@ -192,8 +193,7 @@ class Sides:
 
     def close(self, options: Ints) -> None:
         """Close the brackets of some options (rows of (t, which, pair, column)) by Newton."""
-        t, which, pair, column = options.T
-        at = (t, which, pair, column)
+        at = t, which, pair, column = tuple(options.T)
         option = np.stack([t + 1, column], axis=1)
         lower, upper = newton(self._problems(which, pair), option, self.lower[at], self.prior[at])
         self.lower[at] = np.maximum(self.lower[at], lower)
@@ -202,8 +202,7 @@ class Sides:
 
     def dismiss(self, options: Ints, gains: Array) -> None:
         """Lower the upper ends of options to the given gains where a sweep certifies them."""
-        t, which, pair, column = options.T
-        at = (t, which, pair, column)
+        at = t, which, pair, column = tuple(options.T)
         logmu = gains + self.prior[at] - pad_log(self.steps, self.prior.shape[3])
         option = np.stack([t + 1, column], axis=1)
         ok = certified(self._problems(which, pair), option, logmu)
@@ -223,11 +222,7 @@ class Sides:
                 gain = float(self.lower[distance - 1, which, pair, -1])
                 best = max(best, (gain, (distance, self.prior.shape[3] - 1)), key=lambda b: b[0])
             if last >= first:
-                part = (
-                    self._masked(self.lower, row, first, last)[:, pair]
-                    if side == 0
-                    else self.lower[first - 1 : last, which, pair, :-1]
-                )
+                part = self._masked(self.lower, row, side, first, last)[:, pair]  # (t, v)
                 place = np.unravel_index(int(part.argmax()), part.shape)
                 found = (float(part[place]), (int(first + place[0]), int(place[1])))
                 if found[0] > best[0] or not rows.open[row, side]:

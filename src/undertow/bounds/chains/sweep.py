@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.known import Bools, Ints, extremes
+from undertow.bounds.chains.known import Bools, Ints, extremes, far_supports
 from undertow.bounds.chains.side_laws import SideLaws
 from undertow.models.markov import MarkovChain
 from undertow.models.stationary import reachable
@@ -348,14 +348,9 @@ def diverging(chain: MarkovChain, epsilon: float) -> Bools:
     >>> diverging(MarkovChain([[.9, .1], [.2, .8]]), 5.0).any()
     np.False_
     """
-    size = chain.size
-    apart = np.zeros((size, size), dtype=bool)
-    arrows = chain.transition > 0
-    if arrows.all():
-        return apart
-    far, steps = arrows, 1
-    while steps < size**2:  # supports of P^steps, by squaring; once joined they stay joined
-        far, steps = (far.astype(float) @ far.astype(float)) > 0, 2 * steps
+    if (chain.transition > 0).all():
+        return np.zeros(chain.transition.shape, dtype=bool)
+    far = far_supports(chain.transition)
     apart = (far.astype(float) @ far.T.astype(float)) == 0
     reach = reachable(chain.transition)
     for value, other in zip(*np.nonzero(~apart), strict=True):

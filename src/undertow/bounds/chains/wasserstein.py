@@ -221,11 +221,10 @@ def _around(
     """Return the log-laws of the counts before and after each record, given its state: (k, j)."""
     size = chain.size
     with np.errstate(divide="ignore"):
-        forward = np.full((size, 1), 0.0)
         joint = np.log(np.asarray(chain.initial))[:, None]  # ln Pr[state, count before]
-        before = [forward]
+        before = [np.zeros((size, 1))]
         for record in range(length - 1):
-            moved = _marked(joint[None], marks)[0]
+            moved = _marked(joint, marks)  # (state, count up to here)
             kernel = np.log(chain.step(record))
             joint = log_sum(moved[:, None, :] + kernel[:, :, None], axis=0)
             total = log_sum(joint, axis=1)
@@ -233,7 +232,7 @@ def _around(
         backward = np.zeros((size, 1))
         after = [backward]
         for record in reversed(range(length - 1)):
-            moved = _marked(backward[None], marks)[0]
+            moved = _marked(backward, marks)  # (next state, count from there on)
             kernel = np.log(chain.step(record))
             backward = log_sum(kernel[:, :, None] + moved[None, :, :], axis=1)
             after.append(backward)
@@ -407,7 +406,6 @@ def _window(
     left: _Side, right: _Side, rooms: tuple[int, int], depth: int, marks: Bools, x: int, other: int
 ) -> int | None:
     """Return the bound by matching the counts of a whole window, cut where a side is deep."""
-    size = len(marks)
     sides, lowest, highest = [], [], []
     for side, room in ((left, rooms[0]), (right, rooms[1])):
         law = side.laws[room]
@@ -423,8 +421,6 @@ def _window(
     labels = len(laws[0])
     down = (lowest[0][:, None, :, None] + lowest[1][None, :, None, :]).reshape(labels, labels)
     up = (highest[0][:, None, :, None] + highest[1][None, :, None, :]).reshape(labels, labels)
-    if labels > size * size:
-        raise MethodRefused("a window has at most one label for each pair of states")
     offset = (down - up) // 2  # centres [-down, up] around nought
     cross = int(np.maximum(down - offset, up + offset).max()) if labels > 1 else 0
     spread = _matched(laws[0], laws[1], offset)

@@ -137,12 +137,11 @@ class WindowSearch:
         """Return what to add to each option's loss, (T + 1, k + 1); -inf if it does not stand
         for anything. Options at the last step also stand for those beyond it.
         """
-        rows, steps, which = self.rows, self.side_laws.steps, self.rows.which[row, side]
+        steps, which = self.side_laws.steps, self.rows.which[row, side]
         shift = np.where(mask, 0.0, -np.inf)
-        free = rows.open[row, side] and rows.room[row, side] > steps
-        if rows.last[row, side] > steps:
+        if self.rows.last[row, side] > steps:
             shift[steps, :-1] = self.spread[which, pair]
-        elif free:
+        elif self._longer(row, side):
             base = self.tail_low[which, pair]
             if self.side_laws.ends[which]:
                 base = self.prior[-1, which, pair, -1]
@@ -159,9 +158,9 @@ class WindowSearch:
         rows, which = self.rows, self.rows.which[row, side]
         if rows.last[row, side] > self.side_laws.steps:
             return bool(np.isinf(self.spread[which, pair]))
-        free = rows.open[row, side] and rows.room[row, side] > self.side_laws.steps
         low = 0.0 if self.side_laws.ends[which] else float(self.tail_low[which, pair])
-        return bool(free and (np.isposinf(self.tail_high[which, pair]) or np.isinf(low)))
+        harm = np.isposinf(self.tail_high[which, pair]) or np.isinf(low)
+        return bool(harm and self._longer(row, side))
 
     def _try_tails(self, row: int, masks: tuple[Bools, Bools]) -> None:
         """Raise the best value by the windows' far answers, where left and right separate."""
@@ -176,7 +175,8 @@ class WindowSearch:
                 for kind in (_KNOWN, _EMPTY, _OPEN):
                     part = np.where((self.kind == kind)[:, None], flat, -np.inf)
                     best.append((part.max(axis=0), part.argmax(axis=0)))
-                if self._longer(row, side) and self.length is not None:
+                ends = self.length is not None and self.side_laws.ends[which]
+                if ends and self._longer(row, side):
                     far = self._far_tail(row, side, sign / self.scale)
                     better = far > best[_KNOWN][0]
                     place = np.where(better, len(flat) + columns - 1, best[_KNOWN][1])
@@ -197,9 +197,7 @@ class WindowSearch:
 
     def _longer(self, row: int, side: int) -> bool:
         """Return whether nothing known is allowed on a side that is longer than the sweep."""
-        rows, which = self.rows, self.rows.which[row, side]
-        free = rows.open[row, side] and rows.room[row, side] > self.side_laws.steps
-        return bool(free and self.side_laws.ends[which])
+        return bool(self.rows.open[row, side] and self.rows.room[row, side] > self.side_laws.steps)
 
     def _far_tail(self, row: int, side: int, rate: float) -> Array:
         """Return what a far answer reveals about an open side longer than the sweep, (P,).
@@ -248,8 +246,7 @@ class WindowSearch:
 
     def _windows(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> None:
         """Evaluate the windows of one row and pair that may exceed the best."""
-        (low, shift_low), (high, shift_high) = self._bounds(row, pair, masks)
-        bounds, shifts = (low, high), (shift_low, shift_high)
+        bounds, shifts = zip(*self._bounds(row, pair, masks), strict=True)
         left, right = (np.flatnonzero(~np.isneginf(part)) for part in bounds)
         base = abs(float(self.step[pair])) + 2 * self.pad
         order = right[np.argsort(-bounds[1][right], kind="stable")]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Protocol, Self
 
 import numpy as np
 
@@ -16,20 +15,8 @@ from undertow.numerics import ROUNDOFF, Array, log_ratio, log_sum
 __all__ = ["FewStates"]
 
 
-class Messages(Protocol):
-    """The messages of one option."""
-
-    def step(self, kernel: Array, channel: Array, shrink: float) -> Self:
-        """Return the messages one step inwards."""
-
-    def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
-        """Return the largest log-ratio of each pair of states, and upper ends."""
-
-    def best(self, value: int, other: int) -> int:
-        """Return the message with the largest log-ratio of a pair of states."""
-
-    def source(self, place: int) -> tuple[int, int]:
-        """Return which message one came from, and through which output."""
+Messages = MessageHull | Bounded
+"""The messages of one option: all that matter, or some of them and bounds on all."""
 
 
 class FewStates:
@@ -154,14 +141,11 @@ class FewStates:
         if not option.distance:
             return {}
         far = target + side * option.distance
-        read: list[Messages] = []
-        if option.value is None:
-            law = np.ones(observed.size) if side > 0 else observed.chain.law(far)
-            read.append(self._single(law))
-            inner = range(far - side, target - side, -side)
-        else:
-            read.append(self._single(observed.kernel(far - side, side)[:, option.value]))
-            inner = range(far - 2 * side, target - side, -side)
+        message = np.ones(observed.size) if side > 0 else observed.chain.law(far)
+        if option.value is not None:  # the known record is read already, through its column
+            far -= side
+            message = observed.kernel(far, side)[:, option.value]
+        read, inner = [self._single(message)], range(far - side, target - side, -side)
         for record in inner:
             kernel = observed.kernel(record, side)
             read.append(read[-1].step(kernel, observed.channel(record + side), 1.0))
@@ -217,7 +201,7 @@ class FewStates:
         if room == step:
             return rung
         never = np.full_like(rung.free, -np.inf)
-        return Rung(rung.known, rung.known_upper, never, never, rung.top, rung.base, rung.law)
+        return replace(rung, free=never, free_upper=never)
 
     def _rung(
         self, families: list[Messages], free: Messages, plain: Array, step: int, size: int

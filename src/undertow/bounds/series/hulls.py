@@ -94,12 +94,9 @@ class MessageHull:
     def step(self, kernel: Array, channel: Array, shrink: float) -> "MessageHull":
         """Return the messages one step inwards: K (m * B(., z)) for all m and z, pruned."""
         size, outputs = channel.shape
-        moved = (self.points[:, None, :] * channel.T).reshape(-1, size) @ kernel.T
-        peak = moved.max(axis=1)
-        some = np.flatnonzero(peak > 0)
+        moved, some = self.moved(kernel, channel)
         if not some.size:
             return MessageHull.single(np.zeros(size), self.most)
-        moved = moved[some] / peak[some, None]
         keep, delta, cover = prune(moved, self.cover)
         if len(keep) > self.most:
             keep, delta, cover = thin(moved, keep, self.most)
@@ -108,6 +105,13 @@ class MessageHull:
             error = math.inf
         came, shown = some[keep] // outputs, some[keep] % outputs
         return MessageHull(moved[keep], came, shown, error, cover, self.most)
+
+    def moved(self, kernel: Array, channel: Array) -> tuple[Array, Ints]:
+        """Return all possible messages one step inwards, (q, k), and their places among (p z,)."""
+        moved = (self.points[:, None, :] * channel.T).reshape(-1, len(channel)) @ kernel.T
+        peak = moved.max(axis=1)
+        some = np.flatnonzero(peak > 0)
+        return moved[some] / peak[some, None], some
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
         """Return the largest log-ratio of each pair of states (-inf: none), and upper ends."""
@@ -190,7 +194,7 @@ def _prune_positive(points: Array) -> tuple[Ints, float, Cover | None]:
         return kept, delta, None
     scaled = _scaled(points)
     flat = _flattened(scaled)
-    cover = _line(flat, kept) if flat.shape[1] == 1 else _hull(flat, kept)
+    cover = _hull(flat, kept)
     if cover is None:
         return kept, delta, None
     deltas = _deltas(scaled, flat, cover)
@@ -218,7 +222,7 @@ def thin(points: Array, keep: Ints, most: int) -> tuple[Ints, float, None]:
         chosen = np.unique(np.concatenate([first, foremost]))
         if len(chosen) <= most:
             break
-    cover = _line(flat, keep[chosen]) if flat.shape[1] == 1 else _hull(flat, keep[chosen])
+    cover = _hull(flat, keep[chosen])
     if cover is None:
         return keep[chosen], math.inf, None
     return cover.keep, float(_deltas(scaled, flat, cover).max(initial=0.0)), None
@@ -264,6 +268,8 @@ def _hull(flat: Array, kept: Ints) -> Cover | None:
     """Return corners and facets of the hull of the kept points, and which facet each one faces."""
     from scipy.spatial import ConvexHull, QhullError
 
+    if flat.shape[1] == 1:
+        return _line(flat, kept)
     if len(kept) <= flat.shape[1] + 1:
         return None
     try:

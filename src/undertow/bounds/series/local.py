@@ -42,7 +42,7 @@ from undertow.bounds.series.pairwise import Strides
 from undertow.bounds.series.readers import TwoStates
 from undertow.certificate import Leakage, Witness
 from undertow.channels import RandomizedResponse, XorNoise
-from undertow.errors import Contradiction, InvalidInput, NotSupported
+from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, check_count, log_ratio, up
 from undertow.queries import State
@@ -253,11 +253,6 @@ def _conclude(
     value, error = replayed(observed, solved.attack, solved.outputs)
     slack = start_error(observed.chain) + 16 * ROUNDOFF * _largest_log(observed.channels)
     lower, upper = max(value - error - slack, 0.0), up(solved.upper, 16) + slack
-    if lower > upper:
-        raise Contradiction(
-            f"an attack attains {lower}, but at most {upper} was proved possible; please report "
-            "the model and the mechanism"
-        )
     witness = _witness(observed, solved.attack, solved.outputs, names, against)
     return _leakage(lower, upper, against, witness)
 
@@ -271,11 +266,7 @@ def _witness(
     observed: ObservedChain, attack: SeriesAttack, shown: dict[int, int], names: Sequence[State],
     against: Against,
 ) -> Witness:  # fmt: skip
-    known = {
-        attack.target + side * option.distance: option.value
-        for side, option in attack.sides()
-        if option.value is not None
-    }
+    known = attack.known()
     if against == "informed":
         known = complete(observed.chain, known, attack.target, attack.length)
     return witnessed(

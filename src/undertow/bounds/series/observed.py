@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.known import Bools, log
+from undertow.bounds.chains.known import Bools, far_supports, log
 from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, freeze, log_sum
@@ -100,6 +100,14 @@ class SeriesAttack:
         """Return (-1, left) and (1, right)."""
         return (-1, self.left), (1, self.right)
 
+    def known(self) -> dict[int, int]:
+        """Return the nearest known records and their values."""
+        return {
+            self.target + side * option.distance: option.value
+            for side, option in self.sides()
+            if option.value is not None
+        }
+
 
 def observe(chain: MarkovChain, channels: object) -> ObservedChain:
     """Return the chain with checked channels: one (k, m) matrix, or a stack (n, k, m).
@@ -132,10 +140,7 @@ def primitive(chain: MarkovChain) -> bool:
     """
     if not chain.homogeneous:
         return True
-    far, steps = chain.transition > 0, 1
-    while steps < chain.size**2:  # past k^2 - 2 k + 2 steps, all positive or never
-        far, steps = (far.astype(float) @ far.astype(float)) > 0, 2 * steps
-    return bool(far.all())
+    return bool(far_supports(chain.transition).all())
 
 
 def replayed(
@@ -151,11 +156,7 @@ def replayed(
     hidden = _Hidden(observed)
     first = attack.target - attack.left.distance
     last = attack.target + attack.right.distance
-    known = {
-        attack.target + side * option.distance: option.value
-        for side, option in attack.sides()
-        if option.value is not None
-    }
+    known = attack.known()
     # rows: with outputs for value and other, without outputs for value and other
     pair = np.array([[attack.value], [attack.other]] * 2)
     law = observed.chain.law(first) if first else observed.chain.initial

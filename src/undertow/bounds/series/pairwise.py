@@ -74,10 +74,7 @@ class Bounded:
         """Return the messages and their bounds one step inwards."""
         size, outputs = channel.shape
         family = self.family
-        moved = (family.points[:, None, :] * channel.T).reshape(-1, size) @ kernel.T
-        peak = moved.max(axis=1)
-        some = np.flatnonzero(peak > 0)
-        moved = moved[some] / peak[some, None]
+        moved, some = family.moved(kernel, channel)
         short = len(some) <= 4 * self.strides.beam and moved.min(initial=1.0) >= TINY
         complete = self.complete and short
         every = np.arange(len(some), dtype=np.int64)

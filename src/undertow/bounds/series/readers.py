@@ -126,15 +126,15 @@ class Products:
             ended = known[:, :, int(self.far.argmax())]
         ratio = np.log(known[:, 0]) - np.log(known[:, 1])  # (pass, v, t)
         total = np.log(ended[:, 0]) - np.log(ended[:, 1])  # (pass, t)
-        high = np.concatenate([ratio[0], total[:1]]).T[:, None]
-        low = np.concatenate([ratio[1], total[1:2]]).T[:, None]
-        steps = np.arange(1, self.steps + 1)
-        return rung(low, high, ratio[2].T, total[2], _error(steps, ratio))
+        return _passed(ratio.transpose(2, 0, 1), total.T, np.arange(1, self.steps + 1))
 
 
-def _error(steps: Ints, ratio: Array) -> Array:
+def _passed(ratio: Array, total: Array, steps: Ints) -> Rung:
+    """Return the gains of three passes: known (N, 3, v) and open (N, 3), after so many steps."""
     size = 1.0 + float(np.abs(ratio).max())
-    return np.asarray(PLAIN_ERROR * (steps + 2.0 + size) * ROUNDOFF)
+    error = np.asarray(PLAIN_ERROR * (steps + 2.0 + size) * ROUNDOFF)
+    every = np.concatenate([ratio, total[..., None]], axis=2)[:, :, None]  # (N, 3, 1, v and open)
+    return rung(every[:, 1], every[:, 0], ratio[:, 2], total[:, 2], error)
 
 
 def climb(observed: ObservedChain, side: int, targets: Ints, most: int) -> Iterator[Rung]:
@@ -169,13 +169,7 @@ def climb(observed: ObservedChain, side: int, targets: Ints, most: int) -> Itera
         ended[sure] = known[sure, :, :, law[sure].argmax(axis=1)]
         ratio = np.log(known[:, :, 0]) - np.log(known[:, :, 1])  # (N, 3, v)
         total = np.log(ended[..., 0]) - np.log(ended[..., 1])  # (N, 3)
-        yield rung(
-            np.concatenate([ratio[:, 1], total[:, 1:2]], axis=1)[:, None],
-            np.concatenate([ratio[:, 0], total[:, :1]], axis=1)[:, None],
-            ratio[:, 2],
-            total[:, 2],
-            _error(distance + passed, ratio),
-        )
+        yield _passed(ratio, total, distance + passed)
 
 
 class TwoStates:

@@ -24,14 +24,6 @@ from undertow.bounds.series.erasing import (
     build_side,
     side_losses,
 )
-from undertow.bounds.series.regions import (
-    Regions,
-    influence,
-    radius,
-    redaction_radius,
-    regions,
-    window_bound,
-)
 from undertow.certificate import Leakage, Witness
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput, NotSupported
@@ -39,15 +31,7 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import down, log_ratio, up
 from undertow.queries import State
 
-__all__ = [
-    "Regions",
-    "influence",
-    "radius",
-    "redaction_leakage",
-    "redaction_radius",
-    "regions",
-    "window_bound",
-]
+__all__ = ["redaction_leakage"]
 
 METHOD = "exact"
 
