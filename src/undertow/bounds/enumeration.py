@@ -92,7 +92,7 @@ def chain_joint(
         steps = np.broadcast_to(steps, (length - 1, k, k))
     _refuse_large(k ** (len(steps) + 1), f"{k}^{len(steps) + 1} joint probabilities")
     for step in steps:
-        joint = joint[..., None] * step
+        joint = joint[..., None] * step  # one axis more, for the next record
     return _law(joint)
 
 
@@ -129,7 +129,7 @@ def additive_noise_likelihood(weights: npt.ArrayLike, scale: float, n: int) -> F
         )
     k, count = rows.shape[1], int(high - low) + 1
     _refuse_large(k**n * count, f"{k}^{n} data sets times {count} outputs")
-    total = reduce(np.add.outer, rows[1:], rows[0])
+    total = reduce(np.add.outer, rows[1:], rows[0])  # (k,) * n
     likelihood: FloatArray = np.exp(-np.abs(low + np.arange(count) - total[..., None]) / scale)
     return likelihood
 
@@ -152,7 +152,7 @@ def product_channel_likelihood(channels: npt.ArrayLike) -> FloatArray:
         raise InvalidInput("rows of channels must be non-negative and sum to 1")
     n, k, m = tables.shape
     _refuse_large((k * m) ** n, f"{k}^{n} data sets times {m}^{n} outputs")
-    joined: FloatArray = reduce(np.multiply.outer, tables[1:], tables[0])
+    joined: FloatArray = reduce(np.multiply.outer, tables[1:], tables[0])  # (k, m) * n
     order = (*range(0, 2 * n, 2), *range(1, 2 * n, 2))
     return joined.transpose(order).reshape((k,) * n + (m**n,))
 
@@ -230,7 +230,8 @@ def mechanism_leakage(
     for target, known in _known_sets(n, against):
         order = (target, *known, *_unknown(n, target, known))
         shape = (k, k ** len(known), -1)
-        prior = law.transpose(order).reshape(shape).sum(axis=2)
+        prior = law.transpose(order).reshape(shape).sum(axis=2)  # (target, values known)
+        # (target, values known, output)
         evidence = weighted.transpose((*order, n)).reshape((*shape, table.shape[-1])).sum(axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):  # nan: impossible, or 0/0
             score = np.log(evidence) - np.where(prior > 0, np.log(prior), math.nan)[..., None]
@@ -284,7 +285,7 @@ def pure_dp_adversary(
         raise InvalidInput(f"epsilon must be non-negative and finite; found {epsilon}")
     unknown = _unknown(n, target, known)
     conditional = law.transpose((*known, target, *unknown))[tuple(values)]
-    mass = conditional.reshape(k, -1).sum(axis=1)
+    mass = conditional.reshape(k, -1).sum(axis=1)  # (k,)
     if x == other or not (mass[x] > 0 and mass[other] > 0):
         raise InvalidInput("x and other must differ and both be possible given the known values")
     if conditional.size > PROGRAM_LIMIT:
@@ -308,10 +309,12 @@ def pure_dp_adversary(
         raise UndertowError(f"the linear program was not solved: {found.message}")
     phi, floor = np.maximum(found.x, 0.0).reshape(conditional.shape), bottom
     for axis in range(conditional.ndim):
+        # into the cone, one record after the other
         phi = np.minimum(phi, math.exp(epsilon) * phi.min(axis=axis, keepdims=True))
         floor = floor + math.exp(-epsilon) * (floor.sum(axis=axis, keepdims=True) - floor)
     attained = math.log(float((top * phi).sum() / (bottom * phi).sum()))
     rate = -EQUALITY_WEIGHT * float(found.eqlin.marginals[0])
+    # what the dual lacks, charged at the most that phi can be
     lack = top.ravel() - rate * bottom.ravel() + cone.T @ np.minimum(found.ineqlin.marginals, 0.0)
     bound = math.log(rate + float((np.maximum(lack, 0.0) / floor.ravel()).sum()))
     if not bound - attained <= CERTIFIED_GAP:

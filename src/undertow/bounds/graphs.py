@@ -215,6 +215,7 @@ def uncertain_records(network: BayesianNetwork) -> list[int]:
     supports: list[npt.NDArray[np.intp]] = []
     for table, parents in zip(network.tables, network.parents, strict=True):
         own = np.arange(table.shape[-1])
+        # (possible values of each parent ..., own value)
         allowed = table[np.ix_(*(supports[parent] for parent in parents), own)]
         supports.append(np.flatnonzero((allowed > 0).reshape(-1, table.shape[-1]).any(axis=0)))
     places = [network.numbers[node] for node in network.records]

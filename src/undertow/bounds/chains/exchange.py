@@ -157,9 +157,11 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     side_laws = build_side_laws(chain, 1)
     value, other = ordered_pairs(chain.size)
     longest = 4 * MAX_STEPS if chain.length is None else (chain.length - 1) // 2
+    # (sides, P) and (P,)
     gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
 
     def both(pairs: Ints) -> Problems:
+        # (2 P,): every pair on the left, then on the right
         which, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
         return Problems(side_laws, which, value[pair], other[pair], epsilon)
 
@@ -169,7 +171,7 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
         reach[pairs] = steps
 
     def dismissed(pairs: Ints, ceilings: Array) -> Bools:
-        ok = capped(both(pairs), ceilings.ravel())
+        ok = capped(both(pairs), ceilings.ravel())  # (2 P,)
         return np.asarray(ok.reshape(2, -1).all(axis=0))
 
     alive, steps = np.arange(len(value)), min(8, longest)
@@ -180,9 +182,11 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
         while far < longest and not dismissed(leaders[:1], gains[:, leaders[:1]] + GAP / 4):
             far = min(4 * far, longest)
             lengthen(leaders, far)
+        # given the target the sides are independent: gains add
         best = epsilon + float(gains.sum(axis=0).max())
         goal = best + GAP * max(1.0, best) / 2
         spare = (goal - epsilon - gains[:, alive].sum(axis=0)) / 2
+        # both sides capped: together they stay below the goal
         alive = alive[~dismissed(alive, gains[:, alive] + spare)]
         if not alive.size or steps >= longest:
             break
@@ -217,12 +221,13 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
         if highs.max() <= found.lower + gap:
             break
         with np.errstate(invalid="ignore"):
+            # (rows, sides, P): what the other side leaves to this one
             slack = found.lower + gap - epsilon - high[:, ::-1]
         # harmless: below what the pair needs in total, or below what its side has anyway
         limit = np.fmax(np.where(np.isnan(slack), -np.inf, slack), low + gap / 4)
         if not _tighten(sides, np.where(feasible[:, None, :], limit, np.inf), round_):
             break
-    tops = highs.max(axis=0)
+    tops = highs.max(axis=0)  # (P,)
     found.upper = max(found.upper, float(tops.max()))
     return np.flatnonzero(tops > found.lower + gap), tops
 
@@ -233,10 +238,10 @@ def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
     While many options are doubtful a finer grid narrows them together. Then the most promising
     option of each side and pair is closed, and the others are dismissed against it.
     """
-    allowed = sides.allowances(limit)
+    allowed = sides.allowances(limit)  # (T, B, P, k + 1)
     with np.errstate(invalid="ignore"):
         doubtful = (sides.upper > allowed) & ~sides.closed
-    options = np.argwhere(doubtful)
+    options = np.argwhere(doubtful)  # (options, 4): t, side, pair, column
     if not options.size:
         return False
     if round_ < 3 and len(options) > 64:
@@ -244,7 +249,7 @@ def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
         return True
     lower = np.where(doubtful, sides.lower, -np.inf)
     upper = np.where(doubtful, sides.upper, -np.inf)
-    problems = np.argwhere(doubtful.any(axis=(0, 3)))
+    problems = np.argwhere(doubtful.any(axis=(0, 3)))  # (problems, 2): side, pair
     order = np.argsort(-upper.max(axis=(0, 3))[tuple(problems.T)], kind="stable")
     pivots = set()
     for which, pair in problems[order[:32]]:
@@ -294,7 +299,7 @@ def _witness(attack: ExchangeAttack, chain: MarkovChain, epsilon: float, back: f
             continue
         distance, column = option
         which, (x, y) = attack.which[side], attack.pair
-        masses = attack.side_laws.products[distance, which]
+        masses = attack.side_laws.products[distance, which]  # (target value, v)
         table = (
             masses[:, column] if column < chain.size else masses @ attack.side_laws.weights[which]
         )

@@ -69,7 +69,7 @@ def joined(*parts: Array) -> Array:
     >>> joined(np.array([1.0, -np.inf]), np.array([2.0, np.inf]))
     array([  3., -inf])
     """
-    never = np.isneginf(parts).any(axis=0)
+    never = np.isneginf(parts).any(axis=0)  # one impossible part makes the whole impossible
     return np.asarray(
         sum(np.where(never, 0.0, part) for part in parts) + np.where(never, -np.inf, 0.0)
     )
@@ -105,6 +105,7 @@ def supports(chain: MarkovChain, end: int, first: int = 0) -> Bools:
     rows, period = support_cycle(chain)
     place, count = np.arange(first, end), len(rows)
     if period:
+        # past the last row they repeat
         place = np.where(place < count, place, count - period + (place - count) % period)
     return np.asarray(rows[place])
 
@@ -162,6 +163,7 @@ def complete(chain: MarkovChain, known: dict[int, int], target: int, length: int
         left = max((record for record in known if record < target), default=0)
         right = min((record for record in known if record > target), default=length)
         for record in range(left - 1, -1, -1):
+            # (k,): Pr[state, the next one], any positive one will do
             back = chain.law(record) * chain.step(record)[:, path[record + 1]]
             path[record] = int(back.argmax())
         for record in range(right + 1, length):

@@ -74,9 +74,10 @@ class SideLaws:
 
         NaN marks options at which one of the two values is impossible.
         """
+        # (T + 1, B, k, 1)
         masses = np.einsum("tbxv,bv->tbx", self.products, self.weights)[..., None]
-        table = np.concatenate([self.products, masses], axis=3)[1:]
-        upper, lower = table[:, :, value], table[:, :, other]
+        table = np.concatenate([self.products, masses], axis=3)[1:]  # (T, B, k, k + 1)
+        upper, lower = table[:, :, value], table[:, :, other]  # (T, B, P, k + 1)
         ratio = log_ratio(upper, lower)
         ratio[(upper <= 0) | (lower <= 0)] = np.nan
         return ratio
@@ -88,7 +89,7 @@ class SideLaws:
         from one value alone.
         """
         last = self.products[-1]
-        ratio = log_ratio(last[:, value], last[:, other])
+        ratio = log_ratio(last[:, value], last[:, other])  # (B, P, z)
         pad = pad_log(self.steps, ratio.shape[-1])
         low, high = extremes(ratio, axis=2)
         return low - pad, high + pad
@@ -143,12 +144,12 @@ def deepest_steps(chain: MarkovChain, most: int) -> int:
 @lru_cache(maxsize=16)
 def build_side_laws(chain: MarkovChain, steps: int) -> SideLaws:
     """Return the left which (0) and the right which (1) of a homogeneous chain."""
-    kernels = np.stack([chain.transition.T, chain.transition])[None]
+    kernels = np.stack([chain.transition.T, chain.transition])[None]  # (1, B, k, k)
     products = np.empty((steps + 1, 2, chain.size, chain.size))
     products[0] = np.eye(chain.size)
     for step in range(steps):
         products[step + 1] = products[step] @ kernels[0]
-    weights = np.stack([chain.initial, np.ones(chain.size)])
+    weights = np.stack([chain.initial, np.ones(chain.size)])  # (B, k)
     stationary = isinstance(chain.start, str)
     return SideLaws(kernels, products, weights, np.array([stationary, True]))
 
@@ -170,7 +171,7 @@ def build_positions(
     records = chain.transition.shape[0] + 1
     value, other = ordered_pairs(chain.size)
     count = len(positions)
-    room = np.concatenate([positions, records - 1 - positions])
+    room = np.concatenate([positions, records - 1 - positions])  # (B,)
     kernels: list[Array] = []
     products: list[Array] = [np.tile(np.eye(chain.size), (2 * count, 1, 1))]
     while len(kernels) < most:
@@ -184,7 +185,7 @@ def build_positions(
         longer = room > step
         if not longer.any() or products[-1][products[-1] > 0].min() < SMALLEST:
             break
-        far = products[-1][longer]
+        far = products[-1][longer]  # (sides that go on, k, k)
         if not full and _spread(far[:, value], far[:, other]) <= GAP / 4:
             break
     weights = np.ones((2 * count, chain.size))
@@ -222,7 +223,7 @@ def choose_steps(chain: MarkovChain, against: Against) -> int:
     check_inside(against, chain.length)
     least = max(nearest_known(against))
     value, other = ordered_pairs(chain.size)
-    powers = np.stack([chain.transition.T, chain.transition])
+    powers = np.stack([chain.transition.T, chain.transition])  # (B, k, k)
     apart = 0
     product, steps = powers, 1
     while steps < most:
@@ -288,13 +289,13 @@ def _rows(
 ) -> Rows:
     """Return rows with so many records left and right, from what the adversary may know there."""
     value, other = ordered_pairs(seen.shape[1])
-    room = np.stack([left, right], axis=1)
+    room = np.stack([left, right], axis=1)  # (rows, sides)
     first, last, free = np.ones_like(room), np.zeros_like(room), np.ones(room.shape, dtype=bool)
     if isinstance(against, Adversary):
-        last = np.array([nearest_known(against)])
+        last = np.array([nearest_known(against)])  # (1, sides)
         first, free = np.maximum(last, 1), last == 0
     elif against == "any":
         last = room
     room, first, last = (np.minimum(part, steps + 1) for part in (room, first, last))
-    feasible = seen[place][:, value] & seen[place][:, other]
+    feasible = seen[place][:, value] & seen[place][:, other]  # (rows, P)
     return Rows(left, place, which, room, first, last, free, feasible, None if seen.all() else seen)

@@ -40,17 +40,17 @@ class Sides:
         """Bracket every option: in closed recursion for two states, on a coarse grid otherwise."""
         self.side_laws, self.rows, self.epsilon = side_laws, rows, epsilon
         self.value, self.other = value, other
-        self.prior = side_laws.log_prior(value, other)
-        self.tail_low, self.tail_high = side_laws.tail_range(value, other)
+        self.prior = side_laws.log_prior(value, other)  # (T, B, P, k + 1)
+        self.tail_low, self.tail_high = side_laws.tail_range(value, other)  # (B, P)
         if binary:
             self.lower, self.upper = binary_gains(side_laws, value, epsilon, self.prior)
         else:
-            distance = np.arange(1, side_laws.steps + 1)[:, None, None, None]
+            distance = np.arange(1, side_laws.steps + 1)[:, None, None, None]  # (T, 1, 1, 1)
             possible = ~np.isnan(self.prior)
             self.lower = np.where(possible, 0.0, -np.inf)
             self.upper = np.where(possible, up(epsilon) * distance, -np.inf)
             self.wanted = self._wanted()
-            which, pair = (axis.ravel() for axis in np.indices(self.prior.shape[1:3]))
+            which, pair = (axis.ravel() for axis in np.indices(self.prior.shape[1:3]))  # (B P,)
             span = first_span(self._problems(which, pair), self.prior[:, which, pair])
             self.grid(which, pair, span, points=17)
         self.closed = np.zeros(self.prior.shape, dtype=bool) | binary
@@ -83,7 +83,7 @@ class Sides:
         roots = np.where(np.isnan(far), -np.inf, far).max(axis=2)
         roots = np.where(np.isposinf(self.tail_high), np.inf, roots)
         with np.errstate(invalid="ignore"):
-            known = roots - self.tail_low
+            known = roots - self.tail_low  # (B, P): no farther prior is below tail_low
             mass = np.where(self.side_laws.ends[:, None], self.prior[-1, :, :, -1], self.tail_low)
             free = roots - mass
         # inf - inf proves nothing
@@ -97,10 +97,10 @@ class Sides:
         result = np.zeros((*rows.room.shape, len(self.value)))
         # table (t, B, P, v and open last) -> (t, B, P)
         best_known = table[..., :-1].max(axis=3)
-        running = np.maximum.accumulate(best_known, axis=0)
+        running = np.maximum.accumulate(best_known, axis=0)  # (t, B, P): the best up to distance t
         tail_known, tail_open = self.tails() if certain else (None, None)
         for row, side, which, room, first, last, free in rows.sides():
-            gains = result[row, side]
+            gains = result[row, side]  # (P,)
             gains[:] = -np.inf
             if free:
                 gains[:] = 0.0 if room == 0 or not certain else gains
@@ -139,7 +139,7 @@ class Sides:
         rows, steps = self.rows, self.steps
         allowed = np.full(self.prior.shape, np.inf)
         for row, side, which, room, first, last, free in rows.sides():
-            limit = slack[row, side]
+            limit = slack[row, side]  # (P,)
             known = allowed[first - 1 : min(last, steps), which, :, :-1]
             np.minimum(known, limit[None, :, None], out=known)
             if free and 0 < room <= steps:
@@ -150,7 +150,7 @@ class Sides:
                 if last <= steps and self.side_laws.ends[which]:
                     base = self.prior[-1, which, :, -1]
                 with np.errstate(invalid="ignore"):
-                    need = (limit + base)[:, None] - self.prior[-1, which, :, :-1]
+                    need = (limit + base)[:, None] - self.prior[-1, which, :, :-1]  # (P, v)
                 part = allowed[-1, which, :, :-1]
                 np.minimum(part, np.where(np.isnan(need), np.inf, need), out=part)
                 if self.side_laws.ends[which] and free:
@@ -178,13 +178,13 @@ class Sides:
         """Grid once more the sides and pairs with doubtful options, where their roots can lie."""
         problems = np.argwhere(doubtful.any(axis=(0, 3)))
         which, pair = problems.T
-        crowd = doubtful[:, which, pair].sum(axis=(0, 2))
+        crowd = doubtful[:, which, pair].sum(axis=(0, 2))  # (problems,)
         keep = np.argsort(-crowd, kind="stable")[:most]
         which, pair = which[keep], pair[keep]
-        here = doubtful[:, which, pair]
+        here = doubtful[:, which, pair]  # (t, problems, column)
         floor = np.maximum(allowed, self.lower)[:, which, pair] + self.prior[:, which, pair]
         ceiling = (self.upper + self.prior)[:, which, pair]
-        low = np.where(here & np.isfinite(floor), floor, np.inf).min(axis=(0, 2))
+        low = np.where(here & np.isfinite(floor), floor, np.inf).min(axis=(0, 2))  # (problems,)
         high = np.where(here & np.isfinite(ceiling), ceiling, -np.inf).max(axis=(0, 2))
         low = np.where(np.isfinite(low), low, 0.0)
         high = np.where(np.isfinite(high), high, low)

@@ -84,6 +84,7 @@ class WindowSearch:
         low, high = side_laws.tail_range(value, other)
         self.tail_low, self.tail_high = low, high
         finite_range = np.isfinite(low) & np.isfinite(high)
+        # (B, P)
         self.spread = np.where(finite_range, np.where(finite_range, high, 0.0) - low, np.inf)
         finite = self.laws.noisy[np.isfinite(self.laws.noisy)]
         size = float(np.abs(finite).max(initial=1.0))
@@ -145,7 +146,7 @@ class WindowSearch:
             base = self.tail_low[which, pair]
             if self.side_laws.ends[which]:
                 base = self.prior[-1, which, pair, -1]
-            gap = self.prior[-1, which, pair, :-1] - base
+            gap = self.prior[-1, which, pair, :-1] - base  # (z,)
             shift[steps, :-1] = np.where(np.isnan(gap), np.inf, gap)
         return shift
 
@@ -168,9 +169,9 @@ class WindowSearch:
         for tail, sign in ((0, -1.0), (1, 1.0)):
             sides = []
             for side, which in enumerate(self.rows.which[row]):
-                table = self.laws.tails[tail][:, which]
+                table = self.laws.tails[tail][:, which]  # (T + 1, k + 1, P)
                 flat = np.where(masks[side][:, :, None], table, -np.inf)
-                flat = flat.reshape(-1, flat.shape[-1])
+                flat = flat.reshape(-1, flat.shape[-1])  # (options, P)
                 best = []
                 for kind in (_KNOWN, _EMPTY, _OPEN):
                     part = np.where((self.kind == kind)[:, None], flat, -np.inf)
@@ -183,6 +184,7 @@ class WindowSearch:
                     best[_KNOWN] = np.where(better, far, best[_KNOWN][0]), place
                 sides.append(best)
             for left, right in np.argwhere(self.together):
+                # (P,): in a far answer the sides separate
                 value = sign * self.step + sides[0][left][0] + sides[1][right][0]
                 value = np.where(self.rows.feasible[row], value, -np.inf)
                 pair = int(value.argmax())
@@ -209,7 +211,7 @@ class WindowSearch:
         length = self.length or 0
         position = int(self.rows.position[row])
         room = length - 1 - position if side else position
-        tilted = kernel * np.exp(rate * self.counted - max(rate, 0.0))
+        tilted = kernel * np.exp(rate * self.counted - max(rate, 0.0))  # (k, k)
         message = weights / weights.max()
         for _ in range(min(room, _LONG)):
             moved = tilted @ message
@@ -218,6 +220,7 @@ class WindowSearch:
             message = moved
             if settled:
                 break
+        # (P,)
         loss = log_ratio(message[self.value], message[self.other]) - self.prior[-1, which, :, -1]
         return np.where(np.isfinite(loss), loss, -np.inf)
 
@@ -228,6 +231,7 @@ class WindowSearch:
             shift = self._shifted(row, side, pair, masks[side]).ravel()
             table = self.laws.loss[:, self.rows.which[row, side], :, pair].ravel()
             with np.errstate(invalid="ignore"):
+                # (options,)
                 bound = np.where(np.isneginf(shift) | np.isneginf(table), -np.inf, table + shift)
             found.append((bound, shift))
         return found
@@ -280,7 +284,9 @@ class WindowSearch:
         side_laws = self.rows.which[row]
         tables = []
         for state in (self.value[pair], self.other[pair]):
+            # (left options, left counts)
             law = self.laws.law[:, side_laws[0], :, state].reshape(-1, width)[left, :near]
+            # (right counts,)
             noisy = self.laws.noisy[:, side_laws[1], :, state].reshape(-1, width)[right, :far]
             reach = _reach(noisy, near, int(self.counted[state]), 1.0 / self.scale)
             tables.append((law, reach))
@@ -288,7 +294,7 @@ class WindowSearch:
         safe = bool(least > _UNDERFLOW)
         self.effort -= len(left) * near * (near + far) * (1 if safe else _LOGS)
         logs = [_blend(law, reach, safe) for law, reach in tables]
-        ratio = logs[0] - logs[1]
+        ratio = logs[0] - logs[1]  # (left options, answers)
         return ratio.max(axis=1), ratio.argmax(axis=1)
 
 

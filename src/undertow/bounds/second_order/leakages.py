@@ -232,7 +232,7 @@ def _messages(step: Array, records: int) -> list[Array]:
     """Return the message of 0, 1, .. records that all weigh in, each up to a factor."""
     found = [np.ones(step.shape[:2])]
     for _ in range(records):
-        message = (step * found[-1][None]).sum(axis=2)
+        message = (step * found[-1][None]).sum(axis=2)  # (x, y)
         found.append(message / message.max())
     return found
 

@@ -57,10 +57,10 @@ class FewStates:
         found = np.empty((records, len(self.value)))
         for record in range(records):
             if record:
-                law = log_sum(law[:, None] + log(chain.step(record - 1)), axis=0)
+                law = log_sum(law[:, None] + log(chain.step(record - 1)), axis=0)  # (k,)
                 law = law - law.max()
             with np.errstate(invalid="ignore"):
-                found[record] = law[self.value] - law[self.other]
+                found[record] = law[self.value] - law[self.other]  # (D,)
             same = record and np.array_equal(found[record], found[record - 1], equal_nan=True)
             if chain.homogeneous and same:
                 found[record:] = found[record]
@@ -78,7 +78,7 @@ class FewStates:
         far = self.observed.chain.initial if side < 0 else np.ones(size)
         families = [self._single(kernel[:, v]) for v in range(size if self.known else 0)]
         free = self._single(far)
-        plain = np.eye(size + 1)[:size]
+        plain = np.eye(size + 1)[:size]  # (state, columns)
         plain[:, size] = far
         rows: list[Rung] = []
         check = 8
@@ -193,7 +193,7 @@ class FewStates:
     ) -> Rung:  # fmt: skip
         """Return the rung of one target; an open side counts only once it is complete."""
         size, length = self.observed.size, self.observed.length or 2
-        table = np.zeros((size, size + 1))
+        table = np.zeros((size, size + 1))  # (state, columns)
         table[:, :size] = plain.get(target, 0.0)
         table[:, size] = laws[target]
         room = target if side < 0 else length - 1 - target
@@ -211,10 +211,10 @@ class FewStates:
         said = log_ratio(plain[self.value], plain[self.other])  # (D, columns); NaN for 0/0
         if families:
             read = [family.ratios(self.value, self.other) for family in families]
-            known, upper = (np.stack(part, axis=1) for part in zip(*read, strict=True))
+            known, upper = (np.stack(part, axis=1) for part in zip(*read, strict=True))  # (D, V)
         else:  # not asked for: nothing is found, and nothing is bounded
             known, upper = np.full((pairs, size), -np.inf), np.full((pairs, size), np.inf)
-        message, most = free.ratios(self.value, self.other)
+        message, most = free.ratios(self.value, self.other)  # (D,)
         sizes = np.concatenate([known.ravel(), message, said.ravel()])
         large = float(np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0))
         slack = (4 * (step + 2) * (size + 4) + 32 * (1 + large)) * ROUNDOFF

@@ -63,7 +63,7 @@ class _Rows:
         targets = targets[seen[targets].sum(axis=1) > 1]
         if not targets.size:
             return targets, np.zeros(0)
-        both = seen[targets][:, self.value] & seen[targets][:, self.other]
+        both = seen[targets][:, self.value] & seen[targets][:, self.other]  # (N, D)
         return targets, np.where(both[:, None], self.reader.own(targets)[0], -np.inf)
 
     def conclude(
@@ -144,6 +144,7 @@ class _Differing(_Rows):
             going = going & (room > step)
             if not near:
                 with np.errstate(invalid="ignore"):
+                    # (N, O, D)
                     beyond = rung.top - (rung.base if self.everything else rung.law)[:, None]
                 # farther messages are mixtures of those that the values here would send: `top`
                 # bounds them
@@ -179,7 +180,7 @@ class _Alike(_Rows):
         best = total.max()
         if np.isneginf(best):
             return Solved(0.0)
-        early = (total == best) | (total >= best - SAME)
+        early = (total == best) | (total >= best - SAME)  # (N, O, D)
         row, own, pair = (int(axis) for axis in np.argwhere(early)[0])
         target = int(targets[row])
         left = self._option(-1, target, target, own, pair)
@@ -238,7 +239,7 @@ class _Alike(_Rows):
             if given:
                 late = supports(self.observed.chain, 4 + self.observed.size**2)[-1]
                 known, free = np.where(late, known, -np.inf), -np.inf
-            best = np.maximum(known.max(axis=(0, 3)), free)
+            best = np.maximum(known.max(axis=(0, 3)), free)  # (O, D)
             below = bool((top - base <= best + TAIL).all())
         return below or (narrow and forgotten)
 
@@ -261,14 +262,14 @@ class _Alike(_Rows):
             # axis 0 is the distance: of a longer open side an attacker may use the nearer outputs
             # alone
             free = np.maximum.accumulate(free, axis=0) if constant else free
-            part = np.concatenate([np.zeros((1, *free.shape[1:])), free])[reach]
+            part = np.concatenate([np.zeros((1, *free.shape[1:])), free])[reach]  # (N, O, D)
             if self.everything:
                 part = np.maximum(part, self._known(known, side, targets, reach))
             found.append(part)
         gain, upper = found
         far = (room > steps)[:, None, None]
         if far.any():
-            base = np.tile(table.base[-1], (len(targets), 1))
+            base = np.tile(table.base[-1], (len(targets), 1))  # (N, D)
             if not self.everything:
                 law = table.law[[-1] * len(targets)]
                 if not constant:
@@ -289,7 +290,7 @@ class _Alike(_Rows):
         table = self.tables[side]
         found = []
         for known in (table.known[distance - 1], table.known_upper[distance - 1]):
-            rows = np.broadcast_to(known, (len(targets), *known.shape))
+            rows = np.broadcast_to(known, (len(targets), *known.shape))  # (N, O, D, V)
             if side < 0:
                 back = self.seen[np.maximum(targets - distance, 0)][:, None, None]
                 rows = np.where(back, rows, -np.inf)
@@ -313,7 +314,7 @@ class _Alike(_Rows):
         for record in range(early):
             step = targets - record
             here = (step >= 1) & (step <= len(known))
-            gain = np.where(self.seen[record], known, -np.inf).max(axis=3)
+            gain = np.where(self.seen[record], known, -np.inf).max(axis=3)  # (t, O, D)
             result[here] = np.maximum(result[here], gain[step[here] - 1])
         return np.asarray(result)
 
@@ -333,7 +334,7 @@ class _Alike(_Rows):
         reach = near or min(room, len(table.law))
         if not reach:
             return Option(0)
-        grid = np.full((reach, size + 1), -np.inf)
+        grid = np.full((reach, size + 1), -np.inf)  # (distance, known value or open)
         grid[:, :size] = table.known[:reach, own, pair]
         if side < 0 and self.given:
             back = self.seen[target - reach : target][::-1]

@@ -92,6 +92,7 @@ def local_leakage(
                 "RandomizedResponse"
             )
         rho0, rho1 = mechanism.rho0, mechanism.rho1
+        # (2,): how often a record is kept, and flipped
         rate = np.array([rho1, rho0]) / (rho0 + rho1)
         observed = ObservedChain(
             chain, np.array([[rate, rate[::-1]]]), chain.length,

@@ -160,7 +160,7 @@ def replayed(
     # rows: with outputs for value and other, without outputs for value and other
     pair = np.array([[attack.value], [attack.other]] * 2)
     law = observed.chain.law(first) if first else observed.chain.initial
-    table, large = np.tile(hidden.start(law), (4, 1)), 1.0
+    table, large = np.tile(hidden.start(law), (4, 1)), 1.0  # (4, states)
     for record in range(first, last + 1):
         if record > first:
             table = hidden.advance(table, record - 1)
@@ -241,11 +241,11 @@ class _Hidden:
             exponent = np.frexp(peak)[1]  # powers of two: exact
             self.exponent += exponent
             return np.ldexp(table, -exponent[:, None]), 1.0
-        common = np.repeat([peak[:2].max(), peak[2:].max()], 2)[:, None]
+        common = np.repeat([peak[:2].max(), peak[2:].max()], 2)[:, None]  # (4, 1)
         size = np.abs(np.concatenate([table, common], axis=1))
         return table - common, float(size[np.isfinite(size)].max())
 
     def ratio(self, table: Array) -> float:
-        sums = log(table.sum(axis=1)) if self.plain else log_sum(table, axis=1)
+        sums = log(table.sum(axis=1)) if self.plain else log_sum(table, axis=1)  # (4,)
         powers = np.array([1, -1, -1, 1]) @ self.exponent
         return float(sums[0] - sums[1]) - float(sums[2] - sums[3]) + math.log(2) * int(powers)

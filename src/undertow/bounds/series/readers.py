@@ -108,8 +108,8 @@ class Products:
         while self.steps < steps:
             count = self.steps + 1  # even: the pattern of outputs repeats after two records
             take = min(count, steps + 1 - count + (steps + 1) % 2)
-            block = np.einsum("pxk,pky->pxy", self.table[..., -1], self.even)
-            near = self.table[..., :take]
+            block = np.einsum("pxk,pky->pxy", self.table[..., -1], self.even)  # (pass, x, y)
+            near = self.table[..., :take]  # (pass, x, y, t)
             part = (
                 block[:, :, 0, None, None] * near[:, None, 0]
                 + block[:, :, 1, None, None] * near[:, None, 1]
@@ -120,7 +120,9 @@ class Products:
     def rung(self) -> Rung:
         """Return the gains at all distances as one rung, a row for each distance."""
         near, k = self.table[..., :-1], self.kernel
+        # (pass, x, v, t)
         known = near[:, :, 0, None] * k[0][:, None] + near[:, :, 1, None] * k[1][:, None]
+        # (pass, x, t)
         ended = self.table[:, :, 0, 1:] * self.far[0] + self.table[:, :, 1, 1:] * self.far[1]
         if not self.far.all():  # the first record is certain: as good as known
             ended = known[:, :, int(self.far.argmax())]
@@ -158,12 +160,13 @@ def climb(observed: ObservedChain, side: int, targets: Ints, most: int) -> Itera
             + near[..., 1, None] * kernel[:, None, None, 1]
         )  # (N, 3, x, v)
         here = np.minimum(record, len(channels) - 1)
-        pick = shown[np.stack([1 - turned, turned], axis=1), here[:, None]]
+        pick = shown[np.stack([1 - turned, turned], axis=1), here[:, None]]  # (N, pass)
         seen = np.ones((len(targets), 3, 2))
         seen[:, :2] = channels[here[:, None], :, pick]
         near = known * seen[:, :, None, :]
         near = near / near.max(axis=(2, 3), keepdims=True)
-        law = laws[np.minimum(record, len(laws) - 1)]
+        law = laws[np.minimum(record, len(laws) - 1)]  # (N, 2)
+        # (N, pass, x)
         ended = near[..., 0] * law[:, None, None, 0] + near[..., 1] * law[:, None, None, 1]
         sure = np.flatnonzero(~law.all(axis=1))  # a certain record is as good as known
         ended[sure] = known[sure, :, :, law[sure].argmax(axis=1)]

@@ -111,8 +111,8 @@ def _target_loss(
     own = np.zeros(len(value))
     if (erased < 1).any():
         own = np.where(erased[value] < 1, np.inf, log_ratio(erased[value], erased[other]))
-    both = np.where(possible[value] & possible[other], 0.0, -np.inf)
-    total = joined(*losses, own, both)
+    both = np.where(possible[value] & possible[other], 0.0, -np.inf)  # (pairs,)
+    total = joined(*losses, own, both)  # the sides are independent given the target: losses add
     if total.max() == -np.inf:  # the target has one value only
         return 0.0, 0.0, None
     pair = int(total.argmax())
