@@ -310,7 +310,8 @@ def signed_sets(
 def open_gains(problems: Problems, steps: int, start: Array) -> Array:
     """Return the gains of open sides of ``steps`` records, from below; ``start`` are reached."""
     prior = _open_prior(problems)
-    option = np.array([[steps, problems.side_laws.weights.shape[1]]] * len(start))
+    # (N, 2), for no problems too: the open column at the last step
+    option = np.tile((steps, problems.side_laws.weights.shape[1]), (len(start), 1))
     return _dinkelbach(problems, option, start + prior) - prior
 
 
