@@ -309,11 +309,11 @@ def _witness(attack: ExchangeAttack, chain: MarkovChain, epsilon: float, back: f
             known[place] = column
         found = signed_sets(attack.side_laws, which, x, y, distance, logmu, epsilon)
         for step, members in enumerate(found, start=1):
-            if step < distance or column == chain.size:
+            shown = step < distance or column == chain.size
+            if shown and 0 < len(members) < chain.size:  # the whole or nothing says nothing
                 place = attack.position + (step if side else -step)
                 sets.append((place, tuple(chain.states[member] for member in members)))
         reach = max(reach, distance if side else 0)
-    sets = [(place, members) for place, members in sets if 0 < len(members) < chain.size]
     sets.append((attack.position, (chain.states[attack.pair[0]],)))
     length = chain.length or max(attack.position + reach + 1, 2)
     told = tuple(sorted(sets, key=lambda entry: entry[0]))

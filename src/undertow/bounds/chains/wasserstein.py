@@ -204,9 +204,7 @@ def _direct(
     lower = upper = 0
     for record in range(length) if records is None else records:
         law = chain.law(record)
-        for x, other in pairs:
-            if x > other and any((pairs == (other, x)).all(axis=1)):
-                continue  # the mirror image was looked at
+        for x, other in pairs[pairs[:, 0] <= pairs[:, 1]]:  # mirror images are as far apart
             if law[x] <= 0 or law[other] <= 0:
                 continue
             both = [_shifted(_convolve(before[record][s], after[record][s]), bool(marks[s]))
@@ -364,14 +362,8 @@ def _at_depth(
 ) -> float:  # fmt: skip
     """Return an upper end over all windows, cut at ``depth`` where they are longer."""
     worst = 0
-    done: set[tuple[int, int]] = set()
-    for rooms in _rooms(records, length, depth):
-        if rooms in done:
-            continue
-        done.add(rooms)
-        for x, other in pairs:
-            if x < other and any((pairs == (other, x)).all(axis=1)):
-                continue  # the mirror image is looked at
+    for rooms in dict.fromkeys(_rooms(records, length, depth)):
+        for x, other in pairs[pairs[:, 0] >= pairs[:, 1]]:  # mirror images are as far apart
             step = int(marks[x]) - int(marks[other])
             cheap = _apart(left, right, rooms, depth, x, other, step)
             if cheap <= worst:

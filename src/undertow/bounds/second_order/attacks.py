@@ -130,9 +130,8 @@ def search_attack(scenario: AttackScenario, reach: int) -> FoundAttack | None:
     Looks up to ``reach`` records away from the target; a shorter reach is tried too. Each pair of
     values is searched for by itself, up to three states. Cost O(reach * width * symbols^3 * k^6).
     """
-    pairs: list[Pair] = list(permutations(range(scenario.chain.size), 2))
-    if scenario.chain.size > 3:
-        pairs = [None]
+    size = scenario.chain.size
+    pairs: list[Pair] = [None] if size > 3 else list(permutations(range(size), 2))
     found = [
         _search(scenario, distance, pair)
         for pair in pairs

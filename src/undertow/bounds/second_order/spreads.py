@@ -34,6 +34,7 @@ it may be twice the truth.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 
@@ -186,27 +187,21 @@ def _by_neighbour(
     """Join at the left neighbour a: max_a [L + R] for x and x', then J over two values of a."""
     size, law = chain.size, np.log(chain.pair_law)  # (a, x)
     far, near = left(1), right(0)  # L(x, a; ...) beyond a; R(a, x; ...) beyond x
-    ahead, behind = (
-        PairSide(chain.transition).known_upper(),
-        PairSide(back.transition).known_upper(),
-    )
+    ahead, behind = (PairSide(one.transition).known_upper() for one in (chain, back))  # (y, y', c)
     bound = np.zeros((size, size))
-    for x in range(size):
-        for y in range(size):
-            if x == y:
-                continue
-            first = max(far[x, a, y, a] + near[a, x, a, y] for a in range(size))
-            beta = law[:, x] - law[:, y]
-            beta = beta[:, None] - beta[None, :]
-            # records beyond x tell a from a', for x and for y; records beyond a tell x from y
-            beta = beta + ahead[:, :, x] + ahead[:, :, y].T
-            beta = beta + behind[x, y][:, None] + behind[y, x][None, :]
-            np.fill_diagonal(beta, 0.0)
-            second = min(
-                float(spread_upper(own(-1) + far[s, :, s, :] + near[:, s, :, s], beta).max())
-                for s in (x, y)
-            )
-            bound[x, y] = own(0)[x, y] + first + second
+    for x, y in permutations(range(size), 2):
+        first = max(far[x, a, y, a] + near[a, x, a, y] for a in range(size))
+        beta = law[:, x] - law[:, y]
+        beta = beta[:, None] - beta[None, :]  # (a, a')
+        # records beyond x tell a from a', for x and for y; records beyond a tell x from y
+        beta = beta + ahead[:, :, x] + ahead[:, :, y].T
+        beta = beta + behind[x, y][:, None] + behind[y, x][None, :]
+        np.fill_diagonal(beta, 0.0)
+        second = min(
+            float(spread_upper(own(-1) + far[s, :, s, :] + near[:, s, :, s], beta).max())
+            for s in (x, y)
+        )
+        bound[x, y] = own(0)[x, y] + first + second
     return bound
 
 
@@ -232,10 +227,8 @@ def _by_four(chain: SecondOrderChain, own: Own, left: Array, right: Array) -> Ar
     moved = near[:, :, None, None, :, :, None, None] + far[None, None, :, :, None, None]
     moved = moved.reshape(size**4, size**4)
     bound = np.zeros((size, size))
-    for x in range(size):
-        for y in range(size):
-            if x != y:
-                gain = logs[x] - logs[y]
-                wide = spread_upper(moved, gain[:, None] - gain[None, :])  # (e a b c, e' a' b' c')
-                bound[x, y] = own(0)[x, y] + float(wide.max())
+    for x, y in permutations(range(size), 2):
+        gain = logs[x] - logs[y]
+        wide = spread_upper(moved, gain[:, None] - gain[None, :])  # (e a b c, e' a' b' c')
+        bound[x, y] = own(0)[x, y] + float(wide.max())
     return bound

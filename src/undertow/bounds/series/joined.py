@@ -38,8 +38,8 @@ class Solved:
 
 def join(observed: ObservedChain, reader: Reader, against: Against, wanted: Ints | None) -> Solved:
     """Return the largest sum of left side, own output and right side over the wanted targets."""
-    rows: _Rows = (_Alike if observed.alike else _Differing)(observed, reader, against, wanted)
-    return rows.solve()
+    rows = _Alike if observed.alike else _Differing
+    return rows(observed, reader, against, wanted).solve()
 
 
 class _Rows:
@@ -54,9 +54,6 @@ class _Rows:
         self.everything, self.informed = against == "any", against == "informed"
         self.near = dict(zip((-1, 1), nearest_known(against), strict=True))
         self.value, self.other = ordered_pairs(observed.size)
-
-    def solve(self) -> Solved:
-        raise NotImplementedError
 
     def possible(self, targets: Ints, seen: Bools) -> tuple[Ints, Array]:
         """Return the targets with two possible values, and their own weights, -inf elsewhere."""
@@ -232,7 +229,8 @@ class _Alike(_Rows):
         given = side < 0 and self.given
         with np.errstate(invalid="ignore"):
             narrow = bool((top - table.law[-1] <= table.free_upper[-1] + TAIL).all())
-            forgotten = bool((-base[self._mirror()] - base <= TAIL).all())
+            mirror = np.lexsort((self.value, self.other))  # (D,): the place of (x', x)
+            forgotten = bool((-base[mirror] - base <= TAIL).all())
             if not self.everything:
                 return narrow and (forgotten or not given)
             known, free = table.known_upper, table.free_upper[-1]
@@ -242,11 +240,6 @@ class _Alike(_Rows):
             best = np.maximum(known.max(axis=(0, 3)), free)  # (O, D)
             below = bool((top - base <= best + TAIL).all())
         return below or (narrow and forgotten)
-
-    def _mirror(self) -> Ints:
-        """Return for each pair (x, x') the place of (x', x)."""
-        place = {pair: at for at, pair in enumerate(zip(self.value, self.other, strict=True))}
-        return np.array([place[y, x] for x, y in zip(self.value, self.other, strict=True)])
 
     def _side(self, side: int, targets: Ints, records: int) -> tuple[Array, Array]:
         """Return gains and certified gains (N, O, D) of one side of all targets."""

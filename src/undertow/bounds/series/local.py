@@ -44,7 +44,7 @@ from undertow.certificate import Leakage, Witness
 from undertow.channels import RandomizedResponse, XorNoise
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, check_count, log_ratio, up
+from undertow.numerics import ROUNDOFF, check_count, log_ratio, up
 from undertow.queries import State
 
 __all__ = ["EFFORT", "channel_leakage", "local_leakage"]
@@ -252,15 +252,12 @@ def _conclude(
     if solved.attack is None or solved.outputs is None:
         return _leakage(0.0, solved.upper, against, None)
     value, error = replayed(observed, solved.attack, solved.outputs)
-    slack = start_error(observed.chain) + 16 * ROUNDOFF * _largest_log(observed.channels)
+    # a difference of two logarithms is off by the roundings of the largest
+    largest = 1.0 - math.log(float(observed.channels[observed.channels > 0].min()))
+    slack = start_error(observed.chain) + 16 * ROUNDOFF * largest
     lower, upper = max(value - error - slack, 0.0), up(solved.upper, 16) + slack
     witness = _witness(observed, solved.attack, solved.outputs, names, against)
     return _leakage(lower, upper, against, witness)
-
-
-def _largest_log(channels: Array) -> float:
-    """Return the size of the largest logarithm: a difference of two is off by its roundings."""
-    return 1.0 - math.log(float(channels[channels > 0].min()))
 
 
 def _witness(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.known import Bools, far_supports, log
+from undertow.bounds.chains.known import far_supports, log
 from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, freeze, log_sum
@@ -165,9 +165,9 @@ def replayed(
         if record > first:
             table = hidden.advance(table, record - 1)
         if record in known:
-            table = hidden.keep(table, hidden.state == known[record])
+            table = np.where(hidden.state == known[record], table, hidden.nothing)
         if record == attack.target:
-            table = hidden.keep(table, hidden.state == pair)
+            table = np.where(hidden.state == pair, table, hidden.nothing)
         if record in outputs and (record not in known or observed.noise is not None):
             table = hidden.show(table, record, outputs[record])
         peak = table.max(axis=1)
@@ -221,9 +221,6 @@ class _Hidden:
             step = chain.step(record)
             self.steps[key] = log(step if noise is None else np.asarray(np.kron(step, noise))).T
         return log_sum(table[:, None, :] + self.steps[key], axis=2)
-
-    def keep(self, table: Array, which: Bools) -> Array:
-        return np.where(which, table, self.nothing)
 
     def show(self, table: Array, record: int, output: int) -> Array:
         key = 0 if len(self.observed.channels) == 1 else record, output

@@ -45,11 +45,6 @@ PLAIN_ERROR = 20.0
 """Roundings charged for each factor of a product, and for each unit of a log-ratio (upper side)."""
 
 
-def _steady(observed: ObservedChain) -> bool:
-    """Return whether every transition is possible, so that the worst outputs form a pattern."""
-    return observed.noise is None and bool(observed.chain.transition.min() >= PLAIN)
-
-
 def _patterned(
     observed: ObservedChain, target: int, side: int, option: Option, direction: int
 ) -> dict[int, int]:
@@ -183,7 +178,9 @@ class TwoStates:
 
     def __init__(self, observed: ObservedChain) -> None:
         """Choose the way to read."""
-        self.observed, self.steady = observed, _steady(observed)
+        self.observed = observed
+        # every transition is possible, so that the worst outputs form a pattern
+        self.steady = observed.noise is None and bool(observed.chain.transition.min() >= PLAIN)
         if not primitive(observed.chain):
             self.longest = 64  # nothing merges, however far one reads
 
