@@ -40,7 +40,7 @@ CERTIFIED_GAP = 1e-9  # largest accepted distance, in leakage, from a likelihood
 
 
 @dataclass(frozen=True, slots=True)
-class WorstCase:
+class LargestLeak:
     """The largest leakage found and where: adversary, the two values of the target, the output.
 
     `known` pairs each known record with its value, `value` and `other` are x and x' (the
@@ -201,7 +201,7 @@ def adversaries(joint: npt.ArrayLike, against: Against = "any") -> Iterator[Adve
 
 def mechanism_leakage(
     joint: npt.ArrayLike, likelihood: npt.ArrayLike, against: Against = "any"
-) -> WorstCase:
+) -> LargestLeak:
     """Return the leakage of one mechanism and the case that attains it.
 
     likelihood[x_0, ..., x_{n-1}, s] is Pr[s | x], up to a factor that may depend on s alone. A
@@ -226,7 +226,7 @@ def mechanism_leakage(
     weighted = law[..., None] * table
     if np.any((weighted == 0) & (law > 0)[..., None] & (table > 0)):
         raise InvalidInput("joint times likelihood underflows to 0; raise the noise or shorten n")
-    worst = WorstCase(-math.inf)
+    worst = LargestLeak(-math.inf)
     for target, known in _known_sets(n, against):
         order = (target, *known, *_unknown(n, target, known))
         shape = (k, k ** len(known), -1)
@@ -242,8 +242,8 @@ def mechanism_leakage(
             if loss[row, output] > worst.leakage:
                 values = np.unravel_index(int(row), (k,) * len(known))
                 facts = tuple((record, int(v)) for record, v in zip(known, values, strict=True))
-                worst = WorstCase(float(loss[row, output]), target, facts, x, other, int(output))
-    return worst if worst.target is not None else WorstCase(0.0)
+                worst = LargestLeak(float(loss[row, output]), target, facts, x, other, int(output))
+    return worst if worst.target is not None else LargestLeak(0.0)
 
 
 def pure_dp_adversary(
@@ -325,7 +325,7 @@ def pure_dp_adversary(
     return attained
 
 
-def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "any") -> WorstCase:
+def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "any") -> LargestLeak:
     """Return the most that any epsilon-DP algorithm leaks, by one linear program per case.
 
     The sup of `pure_dp_adversary` over all `adversaries` and their pairs; 0 when no target has two
@@ -335,13 +335,13 @@ def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "an
     >>> round(pure_dp_leakage(independent, 0.5).leakage, 9)
     0.5
     """
-    worst = WorstCase(0.0)
+    worst = LargestLeak(0.0)
     for target, known, values, pairs in adversaries(joint, against):
         for x, other in pairs:
             leakage = pure_dp_adversary(joint, epsilon, target, known, values, x, other)
             if worst.target is None or leakage > worst.leakage:
                 facts = tuple(zip(known, values, strict=True))
-                worst = WorstCase(leakage, target, facts, x, other)
+                worst = LargestLeak(leakage, target, facts, x, other)
     return worst
 
 
