@@ -42,13 +42,7 @@ def dependent(network: BayesianNetwork, source: int, given: Collection[int]) -> 
     ({2}, {1})
     """
     children = _children(network)
-    above = set(given)  # the given nodes and all their ancestors: colliders there are open
-    stack = list(given)
-    while stack:
-        for parent in network.parents[stack.pop()]:
-            if parent not in above:
-                above.add(parent)
-                stack.append(parent)
+    above = _closure(network.parents, given)  # the given nodes and ancestors: colliders are open
     found: set[int] = set()
     seen: set[tuple[int, bool]] = set()
     moves = [(source, True)]  # (node, reached from one of its children)
@@ -90,13 +84,19 @@ def moral_neighbours(network: BayesianNetwork) -> list[set[int]]:
 
 def reachable(around: list[set[int]], source: int, given: Collection[int]) -> set[int]:
     """Return the nodes joined to ``source`` in an undirected graph without the given nodes."""
-    found, stack = {source}, [source]
+    return _closure(around, [source], given) - {source}
+
+
+def _closure(
+    around: Sequence[Collection[int]], sources: Collection[int], given: Collection[int] = ()
+) -> set[int]:
+    """Return the sources and all that can be reached from them past no given node."""
+    found, stack = set(sources), list(sources)
     while stack:
-        for node in around[stack.pop()]:
-            if node not in found and node not in given:
-                found.add(node)
-                stack.append(node)
-    return found - {source}
+        fresh = set(around[stack.pop()]) - found - set(given)
+        found |= fresh
+        stack.extend(fresh)
+    return found
 
 
 def distinguishable(
@@ -111,19 +111,8 @@ def distinguishable(
     >>> distinguishable(twins, 0, 0, 1)
     False
     """
-    latent = {network.numbers[node] for node in network.latent}
-    count = len(network.nodes)
-    factors: list[Factor] = []
-    sizes: dict[int, int] = {}
-    for copy, state in enumerate((value, other)):
-        # records are shared by both copies, latent nodes may differ
-        name = {place: place + copy * count * (place in latent) for place in range(count)}
-        known = {**(facts or {}), target: state}
-        for place, table in enumerate(network.tables):
-            taken, axes = _support(table, (*network.parents[place], place), known)
-            factors.append((taken, tuple(name[axis] for axis in axes)))
-            sizes[name[place]] = table.shape[-1]
-    return bool(eliminate(factors, (), sizes, support=True) > 0)
+    known = dict(facts or {})
+    return _compatible(network, {**known, target: value}, {**known, target: other})
 
 
 def possible(network: BayesianNetwork, facts: Mapping[int, int]) -> bool:
@@ -133,11 +122,22 @@ def possible(network: BayesianNetwork, facts: Mapping[int, int]) -> bool:
     >>> possible(twins, {0: 1, 1: 1}), possible(twins, {0: 1, 1: 0})
     (True, False)
     """
+    return _compatible(network, facts)
+
+
+def _compatible(network: BayesianNetwork, *worlds: Mapping[int, int]) -> bool:
+    """Return whether copies of a network that share their records can each have its facts."""
+    latent = {network.numbers[node] for node in network.latent}
+    count = len(network.nodes)
     factors: list[Factor] = []
     sizes: dict[int, int] = {}
-    for place, table in enumerate(network.tables):
-        factors.append(_support(table, (*network.parents[place], place), facts))
-        sizes[place] = table.shape[-1]
+    for copy, known in enumerate(worlds):
+        # records are shared by all copies, latent nodes may differ
+        name = {place: place + copy * count * (place in latent) for place in range(count)}
+        for place, table in enumerate(network.tables):
+            taken, axes = _support(table, (*network.parents[place], place), known)
+            factors.append((taken, tuple(name[axis] for axis in axes)))
+            sizes[name[place]] = table.shape[-1]
     return bool(eliminate(factors, (), sizes, support=True) > 0)
 
 
@@ -234,6 +234,7 @@ def uncertain_records(network: BayesianNetwork) -> list[int]:
     supports: list[npt.NDArray[np.intp]] = []
     for table, parents in zip(network.tables, network.parents, strict=True):
         own = np.arange(table.shape[-1])
+        # (possible values of each parent ..., own value)
         allowed = table[np.ix_(*(supports[parent] for parent in parents), own)]
         supports.append(np.flatnonzero((allowed > 0).reshape(-1, table.shape[-1]).any(axis=0)))
     return [record for record, place in enumerate(network.places) if len(supports[place]) > 1]
