@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from undertow.auditing.attackers import Guess, best, between_neighbours, prior_law
 from undertow.auditing.counting import answer_posteriors, totals
-from undertow.auditing.promises import odds_shift
+from undertow.auditing.guarantees import odds_shift
 from undertow.data.codes import Coded
 from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain

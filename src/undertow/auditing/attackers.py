@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.auditing.hidden import Watched, blank
+from undertow.auditing.guarantees import odds_shift
+from undertow.auditing.hidden import Observed, blank
 from undertow.auditing.posteriors import smoothed
-from undertow.auditing.promises import odds_shift
 from undertow.auditing.viterbi import decoded
 from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
@@ -32,14 +32,14 @@ Codes = npt.NDArray[Any]
 class Scenario:
     """What there is to attack: series of outputs, the model, what is known, and the truth.
 
-    ``outputs`` are the bare outputs, ``watched`` the same with the known records as evidence.
+    ``outputs`` are the bare outputs, ``observed`` the same with the known records as evidence.
     ``prior`` is the law of each record before any output is seen, given what is known. ``truth``
     has the number of each record's state: attackers read of it what they are said to know.
     """
 
     chain: MarkovChain
-    outputs: Watched
-    watched: Watched
+    outputs: Observed
+    observed: Observed
     prior: Array
     truth: Codes
 
@@ -83,13 +83,13 @@ def single_bit(scenario: Scenario) -> Guess:
 
 def correlation_aware(scenario: Scenario) -> Guess:
     """Guess the likeliest state of each record given all outputs and known records."""
-    found = smoothed(scenario.watched)
+    found = smoothed(scenario.observed)
     return Guess(best(found), scenario.prior, odds_shift(found, scenario.prior))
 
 
 def viterbi(scenario: Scenario) -> Guess:
     """Guess the series that is likeliest as a whole."""
-    return Guess(decoded(scenario.watched), scenario.prior)
+    return Guess(decoded(scenario.observed), scenario.prior)
 
 
 def informed(scenario: Scenario) -> Guess:
@@ -97,18 +97,20 @@ def informed(scenario: Scenario) -> Guess:
 
     Noise that is a chain is known beside the known records, so it tells of the noise in between.
     """
-    watched = scenario.outputs
-    if watched.present is not None:
+    observed = scenario.outputs
+    if observed.present is not None:
         raise NotSupported(
             "an attacker who knows all other records needs series without absent steps"
         )
-    model, truth = watched.hidden, scenario.truth.astype(np.intp)
-    around = between_neighbours(scenario.chain.initial, _steps(scenario.chain), truth, watched.ends)
+    model, truth = observed.hidden, scenario.truth.astype(np.intp)
+    around = between_neighbours(
+        scenario.chain.initial, _steps(scenario.chain), truth, observed.ends
+    )
     law = around
     if model.start.size != scenario.chain.size:  # noise that is a chain: what a record hides
-        pair = 2 * truth + (truth ^ watched.codes)
-        law = between_neighbours(model.start, model.steps, pair, watched.ends)
-    law = model.records(law * model.emission[watched.codes])
+        pair = 2 * truth + (truth ^ observed.codes)
+        law = between_neighbours(model.start, model.steps, pair, observed.ends)
+    law = model.records(law * model.emission[observed.codes])
     law /= law.sum(axis=1, keepdims=True)
     return Guess(best(law), around, odds_shift(law, around))
 

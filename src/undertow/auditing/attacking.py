@@ -1,4 +1,4 @@
-"""`attack`: what was released, attacked by all who know how, and judged by the truth."""
+"""`attack`: what was released, attacked by all who know how, and compared with the truth."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from undertow.auditing.answers import answered, read_answers
 from undertow.auditing.attackers import ATTACKERS, Attacker, Guess, Scenario, prior_law
-from undertow.auditing.hidden import read_outputs, watch
+from undertow.auditing.guarantees import average_bound, covers
+from undertow.auditing.hidden import observe, read_outputs
 from undertow.auditing.intervals import share_interval
 from undertow.auditing.lstm import lstm_attacker
 from undertow.auditing.matching import as_data, check_match, check_possible
-from undertow.auditing.promises import average_bound, covers
 from undertow.auditing.verdicts import Attack, Verdict
 from undertow.data.codes import Coded, Rule, coded
 from undertow.errors import InvalidInput, NotSupported
@@ -40,7 +40,7 @@ def attack(
     confidence: float = 0.95,
     foreign: State | None = None,
 ) -> Attack:
-    """Return how attackers fare against what a plan released, judged by the truth.
+    """Return how attackers fare against what a plan released, compared with the truth.
 
     Each guesses the state of every target from what was released, the model and the known
     records; the truth says how often it is right. Attackers on series: "prior", "single-bit",
@@ -67,7 +67,7 @@ def attack(
     model
         The chain that the attacker believes in; by default that of the plan.
     confidence
-        The chance that an interval holds.
+        The probability that an interval holds.
     foreign
         The state that missing and foreign records of the truth were counted as when they were
         randomised; by default there must be none.
@@ -93,7 +93,7 @@ def attack(
         staged = _series(sanitised, plan, truth, chain, facts, attackers, foreign)
     else:
         staged = _answers(sanitised, plan, truth, chain, facts, attackers, foreign)
-    return _judged(staged, plan, chain, facts, _wanted(plan, wanted), share)
+    return _compared(staged, plan, chain, facts, _wanted(plan, wanted), share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,13 +116,13 @@ def _series(
     true = coded(truth, _rule(chain, foreign))
     check_match(read, true, sanitised, truth)
     check_possible(read, true, mechanism)
-    outputs = watch(read, mechanism, chain)
+    outputs = observe(read, mechanism, chain)
     records = _places(true, known, "known")
     states = true.codes[records]
     places = records if outputs.present is None else outputs.present[records]
-    watched = outputs.knowing(places, states)
+    observed = outputs.knowing(places, states)
     law = prior_law(chain, read.spans, places, states)
-    scenario = Scenario(chain, outputs, watched, outputs.there(law), true.codes)
+    scenario = Scenario(chain, outputs, observed, outputs.there(law), true.codes)
     return _Staged(
         true.codes, true.lengths, {name: partial(one, scenario) for name, one in named.items()}
     )
@@ -149,7 +149,7 @@ def _answers(
     )
 
 
-def _judged(
+def _compared(
     staged: _Staged, plan: "Plan[Any]", chain: MarkovChain, known: tuple[int, ...],
     wanted: tuple[int, ...] | None, confidence: float,
 ) -> Attack:  # fmt: skip
@@ -285,7 +285,7 @@ def _chain(plan: Any, model: Any) -> MarkovChain:
     if not isinstance(chain, MarkovChain):
         raise NotSupported(
             f"the plan is for {plan.model.describe()} and names no single chain to attack with; "
-            f"say which one the attacker believes in: model=MarkovChain(...) (promised: "
+            f"say which one the attacker believes in: model=MarkovChain(...) (guaranteed: "
             f"{above(plan.leakage.upper)})"
         )
     if plan.states and chain.states != plan.states:

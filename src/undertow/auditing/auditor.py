@@ -1,4 +1,4 @@
-"""An audit of a plan: attacks on its own release code, to see whether one breaks the promise."""
+"""An audit of a plan: attacks on its own release code, to see whether one breaks the guarantee."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from undertow.auditing.blackbox import BlackBox, checked, release_code
-from undertow.auditing.scenarios import MOST_ATTACKS, attacks, scenarios
+from undertow.auditing.scenarios import MOST_ATTACKS, attacks, drawn_models
 from undertow.auditing.statistical import Choice, choose_event, try_event
 from undertow.auditing.trials import Trial, prepare
 from undertow.certificate import Witness
@@ -69,7 +69,7 @@ class Audit:
 
     @property
     def refuted(self) -> bool:
-        """Whether the promise is broken, at the confidence asked for."""
+        """Whether the guarantee is broken, at the confidence asked for."""
         return self.verdict == "refuted"
 
     def words(self) -> str:
@@ -79,10 +79,10 @@ class Audit:
             return (
                 f"refuted: {sure} the leakage is at least {below(self.lower, 4)} (a factor "
                 f"{below(math.exp(self.lower), 3)} in the odds), and at most "
-                f"{above(self.promise)} was promised"
+                f"{above(self.promise)} was guaranteed"
             )
         return (
-            f"consistent with the promise of {above(self.promise)}: the best of {self.attacks} "
+            f"consistent with the guarantee of {above(self.promise)}: the best of {self.attacks} "
             f"attacks shows, {sure}, a leakage of at least {below(self.lower, 4)}"
         )
 
@@ -138,13 +138,13 @@ def audit(
     knowledge, the code is run on them, and an event of its answers is counted. One half of the
     draws chooses attack and event, the other half tests them with an exact interval; then the
     halves change roles, and the better of the two bounds is returned, both at half the error. So
-    it holds for any code with the confidence stated: a plan that keeps its promise is refuted in
+    it holds for any code with the confidence stated: a plan that keeps its guarantee is refuted in
     at most 5 of 100 audits.
 
     Parameters
     ----------
     plan
-        What was promised, about which records, to whom.
+        What was guaranteed, about which records, to whom.
     draws
         Series of each attack for each of the two values (on average: a coin chooses), in both
         halves together. A leakage of epsilon takes some 1,000 e^epsilon of them or more.
@@ -179,7 +179,7 @@ def audit(
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, found {confidence}")
     claimed = min(plan.limit, plan.leakage.upper)
-    promised = claimed if promise is None else check_positive(promise, "promise")
+    guaranteed = claimed if promise is None else check_positive(promise, "promise")
     if seed is not None:
         seed = check_count(seed, "seed", 0)
     noise, data = np.random.SeedSequence(seed).spawn(2)
@@ -197,8 +197,8 @@ def audit(
     if mechanism is not None:
         randomness = "that of the mechanism given"
     return Audit(
-        "refuted" if test.lower > promised else "consistent",
-        test.lower, promised, confidence, found.attack, found.describe(event),
+        "refuted" if test.lower > guaranteed else "consistent",
+        test.lower, guaranteed, confidence, found.attack, found.describe(event),
         test.hits, test.other_hits, test.draws, len(trials), halves.done, randomness,
     )  # fmt: skip
 
@@ -208,13 +208,13 @@ def _trials(
 ) -> list[Trial]:
     """Return the attacks that can be tried, the plan's witness first."""
     trials: list[Trial] = []
-    found = scenarios(plan)
+    found = drawn_models(plan)
     seeds = [None] * len(found) if seed is None else seed.spawn(len(found))
-    for scenario, own in zip(found, seeds, strict=True):
-        box = mechanism or release_code(plan, scenario.model.states, own)
-        for attack in attacks(plan, scenario, MOST_ATTACKS // len(found)):
+    for drawn, own in zip(found, seeds, strict=True):
+        box = mechanism or release_code(plan, drawn.model.states, own)
+        for attack in attacks(plan, drawn, MOST_ATTACKS // len(found)):
             with suppress(InvalidInput):  # values that cannot occur together under the model
-                trials.append(prepare(plan, scenario, attack, box))
+                trials.append(prepare(plan, drawn, attack, box))
     if not trials:
         raise NothingToProtect(
             "no two values of a record are both possible under the plan's model, given what the "

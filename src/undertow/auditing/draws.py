@@ -20,13 +20,13 @@ from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork, Node
 from undertow.numerics import Array
 
-__all__ = ["ChainSource", "Draw", "GaussianSource", "NetworkSource", "Source"]
+__all__ = ["ChainSource", "Draw", "GaussianSource", "NetworkSource", "SeriesSource"]
 
 Draw = Callable[[int, np.random.Generator], npt.NDArray[Any]]
 """So many series, drawn with this generator."""
 
 MOST_CONFIGURATIONS = 2**20
-"""Joint states of the records that hang together in a network: their law is listed in full."""
+"""Joint states of a connected component of a network: its law is listed in full."""
 
 _IMPOSSIBLE = (
     "these values of the target and the known records cannot occur together under the model; "
@@ -34,7 +34,7 @@ _IMPOSSIBLE = (
 )
 
 
-class Source(Protocol):
+class SeriesSource(Protocol):
     """Where series come from."""
 
     @property
@@ -51,9 +51,9 @@ class Source(Protocol):
 class ChainSource:
     """Records ``first`` .. ``first + length - 1`` of a Markov chain.
 
-    Conditioning runs backwards once: h_t(s) is the chance of all fixed values after record t given
-    X_t = s, and then X_{t+1} follows X_t = s with chance P(s, s') h_{t+1}(s') / h_t(s) (h including
-    the indicator of a value fixed at t + 1). Linear in records and draws.
+    Conditioning runs backwards once: h_t(s) is the probability of all fixed values after record t
+    given X_t = s, and then X_{t+1} follows X_t = s with probability P(s, s') h_{t+1}(s') / h_t(s)
+    (h including the indicator of a value fixed at t + 1). Linear in records and draws.
 
     >>> chain = MarkovChain([[.9, .1], [.2, .8]])
     >>> draw = ChainSource(chain, 5).given({0: 1, 4: 0})
@@ -171,7 +171,7 @@ class GaussianSource:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSource:
-    """The records of a Bayesian network; each part that hangs together is listed in full.
+    """The records of a Bayesian network; each connected component is listed in full.
 
     Columns are the nodes of ``order``, by default in the network's own order.
 
@@ -208,11 +208,11 @@ class NetworkSource:
 def _listed(
     part: BayesianNetwork, records: list[int], fixed: Mapping[int, Any]
 ) -> tuple[npt.NDArray[np.uint8], Array]:
-    """Return all states of a part that fit the fixed values, and their cumulative chances."""
+    """Return the states of a part that fit the fixed values, and their cumulative law."""
     size = part.size ** len(records)
     if size > MOST_CONFIGURATIONS:
         raise NotSupported(
-            f"{len(records)} records of the network hang together: they have "
+            f"{len(records)} records of the network depend on each other: they have "
             f"{part.size}^{len(records)} joint states, and an audit draws from at most "
             f"2^{round(math.log2(MOST_CONFIGURATIONS))}; audit the plan on a smaller network"
         )
@@ -220,9 +220,9 @@ def _listed(
     where = tuple(fixed.get(record, slice(None)) for record in records)
     law = np.zeros_like(joint)
     law[where] = joint[where]
-    chances = law.ravel()
-    if chances.sum() <= 0:
+    probabilities = law.ravel()
+    if probabilities.sum() <= 0:
         raise InvalidInput(_IMPOSSIBLE)
-    kept = np.flatnonzero(chances)
+    kept = np.flatnonzero(probabilities)
     states = np.stack(np.unravel_index(kept, joint.shape), axis=1).astype(np.uint8)
-    return states, np.cumsum(chances[kept] / chances[kept].sum())
+    return states, np.cumsum(probabilities[kept] / probabilities[kept].sum())

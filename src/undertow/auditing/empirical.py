@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.auditing.draws import ChainSource, Draw, GaussianSource, Source
+from undertow.auditing.draws import ChainSource, Draw, GaussianSource, SeriesSource
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Laplace
 from undertow.models.gaussian import MultivariateGaussian
@@ -176,7 +176,7 @@ def density(sample: Array, points: Array) -> Array:
     return np.interp(points, low + step * np.arange(_GRID), smooth)
 
 
-def _source(model: Any, length: int | None) -> Source:
+def _source(model: Any, length: int | None) -> SeriesSource:
     if isinstance(model, MultivariateGaussian):
         return GaussianSource(model)
     if not isinstance(model, MarkovChain):
@@ -190,7 +190,7 @@ def _source(model: Any, length: int | None) -> Source:
     return ChainSource(model, records)
 
 
-def _answer(noise: Laplace, source: Source) -> Callable[[Any], Array]:
+def _answer(noise: Laplace, source: SeriesSource) -> Callable[[Any], Array]:
     """Return the query without noise, many series at once."""
     query = noise.query
     states = source.chain.states if isinstance(source, ChainSource) else ()
@@ -215,7 +215,7 @@ def _answer(noise: Laplace, source: Source) -> Callable[[Any], Array]:
 
 
 def _adversary(
-    source: Source, noise: Laplace, generator: np.random.Generator
+    source: SeriesSource, noise: Laplace, generator: np.random.Generator
 ) -> tuple[Draw, Draw]:  # fmt: skip
     """Return how to draw under either value of a random target, given random known records."""
     records = source.length
@@ -242,7 +242,7 @@ def _adversary(
     )
 
 
-def _range(noise: Laplace, source: Source, target: int) -> tuple[float, float]:
+def _range(noise: Laplace, source: SeriesSource, target: int) -> tuple[float, float]:
     query = noise.query
     if query.ends is not None and query.records is None:
         return query.ends

@@ -21,13 +21,13 @@ from undertow.queries import State
 
 __all__ = [
     "Hidden",
-    "Watched",
+    "Observed",
     "blank",
     "hidden",
     "impossible",
+    "observe",
     "read_known",
     "read_outputs",
-    "watch",
 ]
 
 Codes = npt.NDArray[Any]
@@ -35,11 +35,11 @@ Codes = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hidden:
-    """A hidden chain and the chance of each output in each hidden state.
+    """A hidden chain and the probability of each output in each hidden state.
 
     ``steps`` has one transition matrix, or one for each step. A row of ``emission`` is an output;
     row ``nothing`` stands for a record of which nothing is seen. ``owner`` is the state of the
-    record in each hidden state, ``own`` the chance of each output in each state of its record
+    record in each hidden state, ``own`` the probability of each output in each state of its record
     alone, ``erased`` the row that an erasure means, by place.
     """
 
@@ -65,7 +65,7 @@ class Hidden:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watched:
+class Observed:
     """Outputs of series that stand one after the other, as rows of the emission.
 
     Absent steps are records of which nothing is seen; ``present`` has the places of the others
@@ -86,7 +86,7 @@ class Watched:
         """Return the values of the records that are there."""
         return values if self.present is None else values[self.present]
 
-    def knowing(self, places: npt.NDArray[np.int64], states: Codes) -> "Watched":
+    def knowing(self, places: npt.NDArray[np.int64], states: Codes) -> "Observed":
         """Return what is seen by one who knows the states of the records at some places."""
         if not places.size:
             return self
@@ -125,12 +125,12 @@ def hidden(channel: LocalMechanism, chain: MarkovChain) -> Hidden:
         rows = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1]])
         own = np.array([[1 - rate, rate], [rate, 1 - rate], [1, 1]])
         return Hidden(start, steps, rows, np.array([0, 0, 1, 1]), own, 2)
-    chances, places = np.unique(channel.probabilities, axis=0, return_inverse=True)
-    rows = np.vstack([np.eye(size), np.ones(size), chances])
+    probabilities, places = np.unique(channel.probabilities, axis=0, return_inverse=True)
+    rows = np.vstack([np.eye(size), np.ones(size), probabilities])
     return Hidden(start, steps, rows, owner, rows, size, size + 1 + places.reshape(-1))
 
 
-def blank(chain: MarkovChain, lengths: npt.NDArray[np.int64]) -> Watched:
+def blank(chain: MarkovChain, lengths: npt.NDArray[np.int64]) -> Observed:
     """Return series of a chain of which nothing is seen.
 
     >>> blank(MarkovChain([[.9, .1], [.3, .7]]), np.array([2, 3])).codes.size
@@ -140,14 +140,14 @@ def blank(chain: MarkovChain, lengths: npt.NDArray[np.int64]) -> Watched:
     ones = np.ones((1, chain.size))
     nothing = Hidden(np.array(chain.initial), steps, ones, np.arange(chain.size), ones, 0)
     ends = np.cumsum(lengths, dtype=np.int64)
-    return Watched(nothing, np.zeros(int(ends[-1]), dtype=np.uint8), ends, None)
+    return Observed(nothing, np.zeros(int(ends[-1]), dtype=np.uint8), ends, None)
 
 
-def watch(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Watched:
+def observe(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Observed:
     """Return series of outputs as what a hidden chain emits; an erased one has the last number.
 
     >>> flips, chain = RandomizedResponse.binary(.1, .2), MarkovChain([[.9, .1], [.3, .7]])
-    >>> watch(coded([1, 1, 0], Rule((0, 1))), flips, chain).codes.tolist()
+    >>> observe(coded([1, 1, 0], Rule((0, 1))), flips, chain).codes.tolist()
     [1, 1, 0]
     """
     made = hidden(channel, chain)
@@ -162,12 +162,12 @@ def watch(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Watched:
     spans = read.spans[read.spans > 0]
     ends = np.cumsum(spans, dtype=np.int64)
     if read.places is None:
-        return Watched(made, codes, ends, None)
+        return Observed(made, codes, ends, None)
     begins = np.cumsum(read.spans) - read.spans
     present = np.repeat(begins, read.lengths) + read.places
     filled = np.full(int(ends[-1]), made.nothing, dtype=codes.dtype)
     filled[present] = codes
-    return Watched(made, filled, ends, present)
+    return Observed(made, filled, ends, present)
 
 
 def read_outputs(outputs: Any, channel: LocalMechanism, chain: MarkovChain) -> Coded:
@@ -179,7 +179,7 @@ def read_outputs(outputs: Any, channel: LocalMechanism, chain: MarkovChain) -> C
 
 
 def read_known(
-    known: Mapping[int, State] | None, watched: Watched, chain: MarkovChain
+    known: Mapping[int, State] | None, observed: Observed, chain: MarkovChain
 ) -> tuple[npt.NDArray[np.int64], Codes]:
     """Return the places and states of records that are known in every series."""
     if not known:
@@ -189,7 +189,7 @@ def read_known(
             f"known must say the state of each known record, as in {{5: 'active'}}; found "
             f"{type(known).__name__}"
         )
-    if watched.present is not None:
+    if observed.present is not None:
         raise NotSupported("known records of series with absent steps: fill the steps first")
     records = np.array([check_count(record, "known record", 0) for record in known])
     lookup = Lookup(Rule(chain.states))
@@ -199,21 +199,21 @@ def read_known(
             for record, state in known.items()
         ]
     )
-    shortest = int(np.diff(watched.ends, prepend=0).min())
+    shortest = int(np.diff(observed.ends, prepend=0).min())
     if records.max() >= shortest:
         raise InvalidInput(
             f"record {records.max()} is said to be known, but a series has {shortest} records, "
             "counted from 0"
         )
-    places = (watched.begins[:, None] + records).reshape(-1)
-    return places, np.tile(states, len(watched.ends))
+    places = (observed.begins[:, None] + records).reshape(-1)
+    return places, np.tile(states, len(observed.ends))
 
 
-def impossible(watched: Watched, place: int) -> InvalidInput:
+def impossible(observed: Observed, place: int) -> InvalidInput:
     """Return the error about outputs that the model rules out, by place."""
-    series = int(np.searchsorted(watched.ends, place, side="right"))
-    record = place - int(watched.begins[series])
-    where = f"record {record}" + (f" of series {series}" if len(watched.ends) > 1 else "")
+    series = int(np.searchsorted(observed.ends, place, side="right"))
+    record = place - int(observed.begins[series])
+    where = f"record {record}" + (f" of series {series}" if len(observed.ends) > 1 else "")
     return InvalidInput(
         f"the outputs up to {where} (counting from 0) have probability 0 under the model and what "
         "is known; check that file, plan and model belong together"

@@ -21,7 +21,7 @@ _MOST = 100
 def share_interval(
     right: npt.NDArray[np.bool_], sizes: npt.NDArray[np.int64], confidence: float
 ) -> tuple[float, float]:
-    """Return an interval for the chance to be right, from dependent outcomes in order.
+    """Return an interval for the probability to be right, from dependent outcomes in order.
 
     ``sizes`` says how many outcomes each series has; series are independent of each other. With
     at least 30 series these are the blocks, else runs of outcomes, about the square root of their

@@ -1,10 +1,10 @@
 """The loops under the attackers: compiled where numba is installed, plain Python elsewhere.
 
 Each loop walks over series that stand one after the other in ``codes``; ``ends`` says where each
-ends. ``emission`` has the chance of each code (row) in each hidden state (column). ``steps`` holds
-one transition matrix, or with ``moving`` = 1 one for each step. A loop returns -1, or the place of
-the first record at which the outputs so far have probability 0. Both ways do the same operations
-in the same order.
+ends. ``emission`` has the probability of each code (row) in each hidden state (column). ``steps``
+holds one transition matrix, or with ``moving`` = 1 one for each step. A loop returns -1, or the
+place of the first record at which the outputs so far have probability 0. Both ways do the same
+operations in the same order.
 """
 
 import math
@@ -20,7 +20,7 @@ TINY = 1e-290
 """Below it a product may lose digits (lower side): the sweep starts again with logarithms."""
 
 UNDERFLOW = -2
-"""What a sweep returns when a chance has become too small for it."""
+"""What a sweep returns when a probability has become too small for it."""
 
 
 @cache
@@ -50,8 +50,9 @@ def smooth_pair(
     """Fill ``out`` (records, 2) with the posteriors of two hidden states.
 
     The way forth keeps Pr[state | outputs so far] in ``out``; the way back multiplies it by the
-    chance of the outputs still to come. Both are rescaled at every record, so nothing but ``out``
-    grows with the records. Returns `UNDERFLOW` where a chance that is not 0 becomes too small.
+    probability of the outputs still to come. Both are rescaled at every record, so nothing but
+    ``out`` grows with the records. Returns `UNDERFLOW` where a probability that is not 0
+    becomes too small.
     """
     first = 0
     for end in ends:
@@ -156,7 +157,7 @@ def smooth(
 def smooth_logs(
     codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
 ) -> int:
-    """Do what `smooth` does where chances are too small for it: all inputs are logarithms."""
+    """Do what `smooth` does where probabilities are too small for it: all inputs are logarithms."""
     size = start.size
     now = np.empty(size)
     new = np.empty(size)

@@ -133,7 +133,7 @@ def lstm_probabilities(
     windows = _windows(codes, spans, plan.window)
     law = np.empty((len(labels), len(states)))
     with _seeded(torch, plan) as device:
-        task = _Task(torch, device, windows, labels, symbols + 1, len(states), plan)
+        task = _Learner(torch, device, windows, labels, symbols + 1, len(states), plan)
         for fold, (inside, held, rest) in enumerate(_folds(len(labels), plan.folds)):
             network = task.trained(rest, held, fold, tick)
             law[inside] = task.law(network, inside)
@@ -151,12 +151,12 @@ def lstm_attacker(training: Training | None = None, tick: Tick | None = None) ->
     """
 
     def lstm(scenario: Scenario) -> Guess:
-        watched, width = scenario.outputs, scenario.chain.size
-        codes = np.asarray(watched.there(watched.codes))
-        if watched.present is not None:
+        observed, width = scenario.outputs, scenario.chain.size
+        codes = np.asarray(observed.there(observed.codes))
+        if observed.present is not None:
             raise NotSupported("the neural attacker needs series without absent steps")
         law = lstm_probabilities(
-            codes, scenario.truth, range(width), lengths=np.diff(watched.ends, prepend=0).tolist(),
+            codes, scenario.truth, range(width), lengths=np.diff(observed.ends, prepend=0).tolist(),
             training=training, tick=tick,
         )  # fmt: skip
         return Guess(best(law), scenario.prior)  # its odds are learned, not known: none are charged
@@ -275,7 +275,7 @@ def _folds(records: int, folds: int) -> Iterator[tuple[Ints, Ints, Ints]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Task:
+class _Learner:
     """Windows and states on a device, and how to learn one from the other."""
 
     torch: Any

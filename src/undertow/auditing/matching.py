@@ -70,12 +70,12 @@ def check_possible(read: Coded, true: Coded, mechanism: LocalMechanism) -> None:
     if isinstance(mechanism, RandomizedResponse):
         never = mechanism.matrix[true.codes, read.codes] <= 0
     elif isinstance(mechanism, Redaction):
-        chances = mechanism.probabilities
+        probabilities = mechanism.probabilities
         place = np.arange(true.codes.size) % mechanism.length
         if true.codes.size != len(true.lengths) * mechanism.length:
             return  # said by who reads the series
-        erased = read.codes == chances.shape[1]
-        never = np.where(erased, chances[place, true.codes] <= 0, read.codes != true.codes)
+        erased = read.codes == probabilities.shape[1]
+        never = np.where(erased, probabilities[place, true.codes] <= 0, read.codes != true.codes)
     else:
         return
     if never.any():

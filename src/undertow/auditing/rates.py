@@ -26,7 +26,7 @@ def success_rate(
     length: int | None = None,
     attacker: Literal["prior", "single-bit", "correlation-aware"] = "correlation-aware",
 ) -> float:
-    """Return the chance that an attacker guesses one record right, over data and outputs.
+    """Return the probability that an attacker guesses one record right, over data and outputs.
 
     For the correlation-aware attacker that is sum_z max_x Pr[X_t = x, z]. Outputs before and
     after the target are listed apart; for two states the pairs of both are weighed in sorted
@@ -109,12 +109,12 @@ def _one_by_one(before: Array, after: Array, model: Hidden) -> float:
 
 
 def _rows(model: Hidden, record: int) -> list[Array]:
-    """Return the chance of each output of a record in each hidden state."""
+    """Return the probability of each output of a record in each hidden state."""
     return _listed(model.emission, model, record)
 
 
 def _own(model: Hidden, record: int) -> list[Array]:
-    """Return the chance of each output of a record in each of its own states."""
+    """Return the probability of each output of a record in each of its own states."""
     return _listed(model.own, model, record)
 
 

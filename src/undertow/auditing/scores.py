@@ -40,7 +40,7 @@ class Hidden:
     """A chain of hidden states, each showing an output: what a series of outputs comes from.
 
     ``start`` is the law of the first hidden state, ``steps`` the transitions, ``shown[t]`` the
-    chance of each output of record t by hidden state, ``state`` the record's state in each.
+    probability of each output of record t by hidden state, ``state`` the record's state in each.
 
     >>> even = np.full((2, 2), .5)
     >>> len(Hidden(even[0], [even], [np.eye(2)] * 2, (0, 1)).shown)
@@ -207,7 +207,7 @@ def count_score(
 
 
 def _count_law(source: ChainSource, fixed: Mapping[int, int], counted: Batch) -> Array:
-    """Return the chances that 0, 1, .. of the records are counted."""
+    """Return the probabilities that 0, 1, .. of the records are counted."""
     start, steps = source.laws(fixed)
     size, places = len(start), source.length + 1
     law = np.zeros((size, places))
@@ -227,8 +227,8 @@ def _blurred(law: Array, scale: float) -> Array:
     padded = np.concatenate([[0.0], law, [0.0]])
     left, right = np.empty_like(padded), np.empty_like(padded)
     running = 0.0
-    for place, chance in enumerate(padded.tolist()):
-        running = running * ratio + chance
+    for place, probability in enumerate(padded.tolist()):
+        running = running * ratio + probability
         left[place] = running
     running = 0.0
     for place in reversed(range(padded.size)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.errors import InvalidInput
 from undertow.reporting.facts import Facts, gather
 from undertow.reporting.files import aligned, strict_json, write_whole
-from undertow.reporting.sections import Note, Section, Table, heading, notes, sections
+from undertow.reporting.sections import Note, ReportTable, Section, heading, notes, sections
 from undertow.reporting.series import SeriesFacts, series_sections
 from undertow.rounding import visible
 
@@ -94,7 +94,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Report(Page):
-    """What was released, how far off it may be, what it promises and to whom.
+    """What was released, how far off it may be, what it guarantees and to whom.
 
     ``str`` gives the text. The content depends on the records through the released numbers only:
     two data sets with the same persons, times and groups give the same report but for those.
@@ -134,7 +134,7 @@ class Report(Page):
 
 @dataclass(frozen=True, slots=True)
 class SeriesReport(Page):
-    """What a flipped or redacted series shows, what it promises and to whom.
+    """What a flipped or redacted series shows, what it guarantees and to whom.
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> plan = calibrate(Series(), MarkovChain([[.9, .1], [.3, .7]]), limit=2.0)
@@ -186,7 +186,7 @@ def _wrapped(label: str, sentence: str, *, bullet: bool) -> list[str]:
     ) or [head.rstrip()]  # fmt: skip
 
 
-def _table_text(table: Table) -> list[str]:
+def _table_text(table: ReportTable) -> list[str]:
     return [f"{table.caption}:", *aligned([table.header, *table.rows])]
 
 

@@ -13,20 +13,20 @@ from undertow.rounding import above, below, odds, visible
 
 __all__ = [
     "Note",
+    "ReportTable",
     "Section",
-    "Table",
+    "guarantee_section",
     "heading",
     "model_section",
     "notes",
     "occasion",
-    "promise_section",
     "sections",
     "single",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A table with a caption; the first ``names`` cells of a row say what the row is about."""
 
     caption: str
@@ -34,10 +34,12 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     names: int = 1
 
-    def visible(self) -> "Table":
+    def visible(self) -> "ReportTable":
         """Return the table with nothing hidden in its cells."""
         rows = tuple(tuple(map(visible, row)) for row in self.rows)
-        return Table(visible(self.caption), tuple(map(visible, self.header)), rows, self.names)
+        return ReportTable(
+            visible(self.caption), tuple(map(visible, self.header)), rows, self.names
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Section:
     name: str
     title: str
     lines: tuple[tuple[str, tuple[str, ...]], ...]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
 
     def visible(self) -> "Section":
         """Return the section with nothing hidden in what it says."""
@@ -87,7 +89,7 @@ def sections(facts: Facts) -> list[Section]:
     """Return all sections, in the order of reading."""
     return [
         _answer(facts),
-        _promise(facts),
+        _guarantee(facts),
         model_section(facts.plan, facts.release.source, facts.fingerprint),
         _comparison(facts),
         _proof(facts),
@@ -98,7 +100,7 @@ def _answer(facts: Facts) -> Section:
     release = facts.release
     sure = f"{100 * (1 - BETA):g}%"
     lines = [("Question", facts.plan.noise.query.words())]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     if len(facts.numbers) == 1 and not facts.numbers[0].label():
         (number,) = facts.numbers
         bar = f"within {above(number.within, 6)} of the truth with probability {sure}"
@@ -136,7 +138,7 @@ def _source(facts: Facts) -> str:
     return "drawn from a seed, so whoever knows the seed can subtract it"
 
 
-def _numbers(facts: Facts) -> Table:
+def _numbers(facts: Facts) -> ReportTable:
     names = [
         name
         for name in ("group", "state")
@@ -146,23 +148,23 @@ def _numbers(facts: Facts) -> Table:
         (*(str(getattr(number, name)) for name in names), number.shown(), above(number.within, 6))
         for number in facts.numbers
     )
-    return Table("Released numbers", (*names, "released", "within"), rows, len(names))
+    return ReportTable("Released numbers", (*names, "released", "within"), rows, len(names))
 
 
-def _promise(facts: Facts) -> Section:
+def _guarantee(facts: Facts) -> Section:
     plan = facts.proved
     shapes = scope.proved_for(plan.leakage, plan.length, facts.release.window)
-    return promise_section(plan, proof_method(facts.release), shapes)
+    return guarantee_section(plan, proof_method(facts.release), shapes)
 
 
-def promise_section(
+def guarantee_section(
     plan: Plan[Any], method: str | None = None, proved_for: str | None = None
 ) -> Section:
-    """Return what is promised, to whom, by what proof, and for which shapes of data."""
+    """Return what is guaranteed, to whom, by what proof, and for which shapes of data."""
     leak = plan.leakage
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     lines: list[tuple[str, tuple[str, ...]]] = [
-        ("Promise", (_sentence(plan.guarantee()),)),
+        ("Guarantee", (_sentence(plan.guarantee()),)),
         ("That means", (_belief(leak.upper),)),
         ("Unit of privacy", (words.unit(plan),)),
         ("Covered", (words.covered(plan),)),
@@ -175,7 +177,7 @@ def promise_section(
     if leak.witness is not None:
         attack = words.attack(leak.witness, longer=plan.length is None)
         lines.append(("Worst attack found", (f"{attack}: a gain of {below(leak.lower)}",)))
-    return Section("promise", "What is promised", tuple(lines))
+    return Section("guarantee", "What is guaranteed", tuple(lines))
 
 
 def _belief(leakage: float) -> str:
@@ -208,9 +210,9 @@ def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) 
     return Section("model", "How the records depend on each other", single(lines), tables)
 
 
-def _matrix(matrix: Matrix) -> Table:
+def _matrix(matrix: Matrix) -> ReportTable:
     header = ("from", *(f"to {state}" for state in matrix.states))
-    return Table(matrix.caption, header, matrix.rows())
+    return ReportTable(matrix.caption, header, matrix.rows())
 
 
 def _comparison(facts: Facts) -> Section:
@@ -227,8 +229,8 @@ def _comparison(facts: Facts) -> Section:
         if row.scale is not None and row.error is not None
     )
     whom = "any attacker" if facts.plan.against == "any" else "the attackers covered"
-    table = Table(
-        f"Noise that other methods need for the same promise against {whom}",
+    table = ReportTable(
+        f"Noise that other methods need for the same guarantee against {whom}",
         ("method", "scale", "expected error", "times this one", "basis"),
         made,
     )

@@ -10,14 +10,14 @@ from undertow._version import __version__
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.plan import Plan
 from undertow.reporting import scope, words
-from undertow.reporting.facts import model_fields, occasion_fields, promise_fields
+from undertow.reporting.facts import guarantee_fields, model_fields, occasion_fields
 from undertow.reporting.sections import (
     Note,
+    ReportTable,
     Section,
-    Table,
+    guarantee_section,
     model_section,
     occasion,
-    promise_section,
     single,
 )
 from undertow.rounding import above
@@ -76,7 +76,7 @@ class SeriesFacts:
             **occasion_fields(self),
             "randomness": self.randomness,
             "measures": dict(plan.measures),
-            "promise": promise_fields(plan),
+            "promise": guarantee_fields(plan),
             "model": model_fields(plan, self.source, plan.fingerprint()),
             "foreign": self.foreign or None,
             "plan": plan.fingerprint(),
@@ -90,7 +90,7 @@ def series_sections(facts: SeriesFacts) -> list[Section]:
     """Return all sections, in the order of reading."""
     return [
         _shown(facts),
-        promise_section(facts.plan),
+        guarantee_section(facts.plan),
         model_section(facts.plan, facts.source, facts.plan.fingerprint()),
         _proof(facts),
     ]
@@ -109,7 +109,7 @@ def _shown(facts: SeriesFacts) -> Section:
     return Section("answer", "What was released", single(lines), _tables(plan))
 
 
-def _tables(plan: Plan[LocalMechanism]) -> tuple[Table, ...]:
+def _tables(plan: Plan[LocalMechanism]) -> tuple[ReportTable, ...]:
     mechanism = plan.mechanism
     states = [str(state) for state in plan.states]
     if isinstance(mechanism, XorNoise):
@@ -117,29 +117,29 @@ def _tables(plan: Plan[LocalMechanism]) -> tuple[Table, ...]:
             ("kept before", above(mechanism.rho0)),
             ("flipped before", above(1 - mechanism.rho1)),
         )
-        return (Table("How likely a record is flipped", ("the record before", "flip"), rows),)
+        return (ReportTable("How likely a record is flipped", ("the record before", "flip"), rows),)
     if isinstance(mechanism, RandomizedResponse):
         outputs = mechanism.outputs or (plan.states if mechanism.matrix.shape[1] == len(states)
                                         else range(mechanism.matrix.shape[1]))  # fmt: skip
         rows_ = tuple(
-            (state, *(f"{chance:.6g}" for chance in row))
+            (state, *(f"{probability:.6g}" for probability in row))
             for state, row in zip(states, mechanism.matrix.tolist(), strict=True)
         )
         header = ("true state", *(f"shown as {output}" for output in outputs))
-        return (Table("How likely each state is shown as each output", header, rows_),)
+        return (ReportTable("How likely each state is shown as each output", header, rows_),)
     return (_erasures(mechanism, states),)
 
 
-def _erasures(mechanism: Redaction, states: list[str]) -> Table:
+def _erasures(mechanism: Redaction, states: list[str]) -> ReportTable:
     touched = np.flatnonzero(mechanism.probabilities.any(axis=1)).tolist()
     rows = tuple(
         (f"{record}" + (" (protected)" if record in mechanism.protect else ""),
-         *(f"{chance:.6g}" for chance in mechanism.probabilities[record].tolist()))
+         *(f"{probability:.6g}" for probability in mechanism.probabilities[record].tolist()))
         for record in touched[:_MOST]
     )  # fmt: skip
     more = f" (the first {_MOST} of {len(touched)} records)" if len(touched) > _MOST else ""
     caption = f"How likely a record is erased; all others are shown{more}"
-    return Table(caption, ("record", *(f"if {state}" for state in states)), rows)
+    return ReportTable(caption, ("record", *(f"if {state}" for state in states)), rows)
 
 
 def _proof(facts: SeriesFacts) -> Section:
@@ -147,7 +147,7 @@ def _proof(facts: SeriesFacts) -> Section:
         ("Plan", facts.plan.fingerprint()),
         ("Release", facts.release_id or "has no id"),
         ("Ledger entry", facts.entry or "not accounted in a ledger"),
-        ("Sampler", "exact: chances are multiples of 2^-53, compared with random bits"),
+        ("Sampler", "exact: probabilities are multiples of 2^-53, compared with random bits"),
         ("Made with", f"undertow {__version__}, Python {platform.python_version()}"),
     ]
     return Section("proof", "How to check this report", single(lines))

@@ -24,7 +24,7 @@ def noise(plan: Plan) -> str:
 
 
 def unit(plan: Plan[Any]) -> str:
-    """Return what the promise is about: one record, or all records of a person."""
+    """Return what the guarantee is about: one record, or all records of a person."""
     if plan.unit == "person":
         return (
             "one person: all records of a person at once are protected, whatever they are and "
@@ -37,7 +37,7 @@ def unit(plan: Plan[Any]) -> str:
 
 
 def covered(plan: Plan[Any]) -> str:
-    """Return the attackers that the promise is made against."""
+    """Return the attackers that the guarantee is made against."""
     if plan.unit == "person":
         return "an attacker who knows any records of other persons, and any of this person"
     if isinstance(plan.against, Adversary):
@@ -53,7 +53,7 @@ def covered(plan: Plan[Any]) -> str:
 
 
 def not_covered(plan: Plan[Any]) -> list[str]:
-    """Return what the promise does not say, so that nobody reads more into it.
+    """Return what the guarantee does not say, so that nobody reads more into it.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=9)
@@ -73,9 +73,9 @@ def not_covered(plan: Plan[Any]) -> list[str]:
             )
     secrets = plan.leakage.secrets
     if secrets.pairs is not None:
-        found.append("telling other pairs of values apart than those named in the promise")
+        found.append("telling other pairs of values apart than those named in the guarantee")
     if secrets.records is not None:
-        found.append("records other than those named in the promise")
+        found.append("records other than those named in the guarantee")
     dependent = (
         "records of one person that depend on those of another"
         if plan.unit == "person"
@@ -94,13 +94,13 @@ def _unforeseen(plan: Plan[Any]) -> str:
     who = "an attacker who knows some or all other records of the person: "
     mechanism = plan.mechanism
     if isinstance(mechanism, Redaction | XorNoise):
-        return who + "nothing is promised"
+        return who + "nothing is guaranteed"
     level = plan.dp_epsilon
     if isinstance(mechanism, RandomizedResponse) and math.isinf(level):
-        return who + "nothing is promised"
+        return who + "nothing is guaranteed"
     return who + (
         f"whoever knows all of them gains at most {above(level, 4)}, and for whoever knows some "
-        "nothing is promised"
+        "nothing is guaranteed"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a promise says about attackers: how often a guess may be right, and whom it covers.
+"""What a guarantee says about attackers: how often a guess may be right, and whom it covers.
 
 A leakage of at most epsilon means that outputs move the odds between two states of a record by at
 most a factor e^epsilon. The bound printed in [chakrabarti2022] (section 4.3) has the larger of q/r
@@ -64,11 +64,11 @@ def covers(
     targets: tuple[int, ...] | None,
     model: MarkovChain,
 ) -> bool:
-    """Return whether the promise of a plan is about this attacker.
+    """Return whether the guarantee of a plan is about this attacker.
 
-    An attacker who looks at one output alone is covered by every promise about that record: what
+    An attacker who looks at one output alone is covered by every guarantee about that record: what
     he sees is part of what each of the others sees, and speaks of no other record. All others are
-    covered if they know what the promise allows them to know: *any* covers all, *ignorant* those
+    covered if they know what the guarantee allows them to know: *any* covers all, *ignorant* those
     who know nothing, *informed* those who know all other records. ``targets`` None means all.
 
     >>> from undertow import Count, calibrate
@@ -97,14 +97,14 @@ def _knows(attacker: str, known: tuple[int, ...]) -> tuple[int, ...] | None:
     return None if attacker == "informed" else tuple(sorted(known))
 
 
-def _is_member(model: MarkovChain, promised: Any) -> bool:
-    if isinstance(promised, ModelSet):
-        return any(_is_member(model, member) for member in promised.models)
-    return isinstance(promised, MarkovChain) and model == promised
+def _is_member(model: MarkovChain, guaranteed: Any) -> bool:
+    if isinstance(guaranteed, ModelSet):
+        return any(_is_member(model, member) for member in guaranteed.models)
+    return isinstance(guaranteed, MarkovChain) and model == guaranteed
 
 
 def _inverse(epsilon: float) -> float:
-    """Return e^-epsilon, 0 where nothing is promised."""
+    """Return e^-epsilon, 0 where nothing is guaranteed."""
     return math.exp(-epsilon)
 
 
