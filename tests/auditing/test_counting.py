@@ -124,7 +124,7 @@ def test_many_records_in_reasonable_time_and_only_the_wanted_ones():
         ({"targets": [9]}, InvalidInput, "record 9"),
         ({"known": {9: 1}}, InvalidInput, "record 9"),
         ({"known": [1]}, InvalidInput, "state of each"),
-        ({"known": {1: "x"}}, UnknownState, "no state"),
+        ({"known": {1: "x"}}, UnknownState, "none of the plan's states"),
         ({"answers": np.nan}, InvalidInput, "finite"),
         ({"mechanism": ut.Laplace(ut.Linear([1, 2], 1.0), 1.0)}, NotSupported, "Linear"),
         ({"mechanism": ut.Laplace(ut.Query(max), 1.0)}, NotSupported, "Query"),

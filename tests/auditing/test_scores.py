@@ -8,7 +8,8 @@ import pytest
 
 import undertow as ut
 from undertow.auditing.draws import ChainSource
-from undertow.auditing.scores import answer_score, count_score, hidden_chain, series_score
+from undertow.auditing.hidden import hidden
+from undertow.auditing.scores import answer_score, count_score, series_score
 
 P3 = ut.MarkovChain([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]])
 P2 = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[0.2, 0.8])
@@ -57,8 +58,8 @@ def likelihood(mechanism, chain, first, path_values, outputs):
 )
 def test_series_scores_equal_enumeration(mechanism, chain, first, length, outputs):
     target, known = 1, {length - 1: 0}
-    hidden = hidden_chain(mechanism, chain, first, length)
-    score = series_score(hidden, known, target, (0, 1))
+    window, facts = range(first, first + length), {r + first: v for r, v in known.items()}
+    score = series_score(hidden(mechanism, chain), window, facts, first + target, (0, 1))
     compared = 0
     for seen in itertools.product(range(outputs), repeat=length):
         pair = [
@@ -73,17 +74,17 @@ def test_series_scores_equal_enumeration(mechanism, chain, first, length, output
 
 
 def test_long_series_do_not_underflow():
-    hidden = hidden_chain(ut.RandomizedResponse.binary(0.01, 0.01), P2, 0, 3000)
+    model = hidden(ut.RandomizedResponse.binary(0.01, 0.01), P2)
     outputs = np.zeros((2, 3000), dtype=np.uint8)
     outputs[1] = 1
-    found = series_score(hidden, {}, 1500, (0, 1))(outputs)
+    found = series_score(model, range(3000), {}, 1500, (0, 1))(outputs)
     assert np.isfinite(found).all()
     assert found[0, 0] > 5 > -5 > found[1, 0]
 
 
 def test_what_the_plan_rules_out_speaks_for_the_truth():
-    hidden = hidden_chain(ut.Redaction(ERASURES), P2, 0, 4)
-    score = series_score(hidden, {}, 1, (0, 1))
+    model = hidden(ut.Redaction(ERASURES), P2)
+    score = series_score(model, range(4), {}, 1, (0, 1))
     leaked = score(np.array([[2, 0, 2, 0], [2, 1, 2, 0]], dtype=np.uint8))[:, 0]
     assert leaked[0] > 5
     assert leaked[1] < -5

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.auditing.guarantees import odds_shift
-from undertow.auditing.hidden import Observed, blank
+from undertow.auditing.hidden import Observed, blank, stacked
 from undertow.auditing.posteriors import smoothed
 from undertow.auditing.viterbi import decoded
 from undertow.errors import NotSupported
@@ -103,11 +103,10 @@ def informed(scenario: Scenario) -> Guess:
             "an attacker who knows all other records needs series without absent steps"
         )
     model, truth = observed.hidden, scenario.truth.astype(np.intp)
-    around = between_neighbours(
-        scenario.chain.initial, _steps(scenario.chain), truth, observed.ends
-    )
+    chain = scenario.chain
+    around = between_neighbours(chain.initial, stacked(chain), truth, observed.ends)
     law = around
-    if model.start.size != scenario.chain.size:  # noise that is a chain: what a record hides
+    if model.start.size != chain.size:  # noise that is a chain: what a record hides
         pair = 2 * truth + (truth ^ observed.codes)
         law = between_neighbours(model.start, model.steps, pair, observed.ends)
     law = model.records(law * model.emission[observed.codes])
@@ -169,7 +168,3 @@ def between_neighbours(
     law[later] = steps[step, truth[later - 1]]
     law[later - 1] *= steps[step, :, truth[later]]
     return np.asarray(law / law.sum(axis=1, keepdims=True))
-
-
-def _steps(chain: MarkovChain) -> Array:
-    return chain.transition if chain.transition.ndim == 3 else chain.transition[None]

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from undertow.certificate import Witness
 from undertow.errors import InvalidInput, NothingToProtect
 from undertow.numerics import Array, check_count, check_positive
 from undertow.plan import Plan
+from undertow.reporting.words import record_ends
 from undertow.rounding import above, below
 
 __all__ = ["DRAWS", "Audit", "audit"]
@@ -89,11 +89,13 @@ class Audit:
     def attack_words(self) -> str:
         """Return the attack that was tested, in one line."""
         attack = self.attack
-        runs = ", ".join(_runs(attack))
+        known = ", ".join(
+            f"record{'s' * (' to ' in ends)} {ends} = {value!r}"
+            for ends, value in record_ends(attack.known)
+        )
         return (
-            f"target record {attack.target} of {attack.length}, "
-            f"{runs + ' known' if runs else 'nothing known'}: {attack.value!r} against "
-            f"{attack.other!r}"
+            f"target {attack.place()}, {known + ' known' if known else 'nothing known'}: "
+            f"{attack.value!r} against {attack.other!r}"
         )
 
     def __str__(self) -> str:
@@ -106,20 +108,8 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        return {
-            "verdict": self.verdict,
-            "lower": self.lower,
-            "promise": self.promise,
-            "confidence": self.confidence,
-            "attack": self.attack.to_dict(),
-            "event": self.event,
-            "hits": self.hits,
-            "other_hits": self.other_hits,
-            "draws": self.draws,
-            "attacks": self.attacks,
-            "series": self.series,
-            "randomness": self.randomness,
-        }
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return found | {"attack": self.attack.to_dict()}
 
 
 def audit(
@@ -232,7 +222,7 @@ class _Halves:
     ) -> None:  # fmt: skip
         self.trials, self.draws = trials, draws
         self._generator, self._progress = generator, progress
-        self._seen: dict[tuple[int, int], tuple[Array, Array]] = {}
+        self._seen: dict[tuple[int, int], tuple[list[Array], list[Array]]] = {}
         self.done, self._total = 0, 2 * 2 * (self.few * len(trials) + _FINALISTS * draws)
 
     @property
@@ -242,34 +232,23 @@ class _Halves:
 
     def scores(self, half: int, place: int, draws: int | None = None) -> tuple[Array, Array]:
         """Return the scores of an attack in a half under both values, drawn as far as needed."""
-        wanted = self.draws if draws is None else draws
-        seen = self._seen.get((half, place))
-        missing = wanted - (0 if seen is None else (len(seen[0]) + len(seen[1])) // 2)
-        if missing > 0:
-            new = self._run(self.trials[place], missing)
-            both = new if seen is None else (
-                np.concatenate([seen[0], new[0]]), np.concatenate([seen[1], new[1]])
-            )  # fmt: skip
-            seen = self._seen[half, place] = both
-        if seen is None:
-            raise InvalidInput("no draws were asked for; ask for at least one")
-        return seen
+        seen = self._seen.setdefault((half, place), ([], []))  # batches (draws, scores), by value
+        had = sum(len(batch) for batches in seen for batch in batches)
+        missing = 2 * (self.draws if draws is None else draws) - had
+        if missing > 0:  # a coin chooses the value of each series
+            first = int(self._generator.binomial(missing, 0.5))
+            seen[0].extend(self._scored(self.trials[place], 0, first))
+            seen[1].extend(self._scored(self.trials[place], 1, missing - first))
+        return np.concatenate(seen[0]), np.concatenate(seen[1])
 
-    def _run(self, trial: Trial, draws: int) -> tuple[Array, Array]:
-        """Return the scores of twice so many fresh series, each under a value chosen by a coin."""
-        first = int(self._generator.binomial(2 * draws, 0.5))
-        return self._scored(trial, 0, first), self._scored(trial, 1, 2 * draws - first)
-
-    def _scored(self, trial: Trial, value: int, draws: int) -> Array:
-        found: list[Array] = []
+    def _scored(self, trial: Trial, value: int, draws: int) -> Iterator[Array]:
         for size in _batches(draws, trial.length):
-            series = trial.draws[value](size, self._generator)
+            series = trial.draws[value](size, self._generator)  # (draws, records)
             answers = checked(trial.mechanism(series), series, trial.outputs)
-            found.append(trial.score(answers))
+            yield trial.score(answers)  # (draws, scores)
             self.done += size
             if self._progress is not None:
                 self._progress(self.done, max(self._total, self.done))
-        return np.concatenate(found)
 
 
 def _batches(draws: int, length: int) -> Iterator[int]:
@@ -297,16 +276,3 @@ def _chosen(
         found = choices(list(kept), halves.draws)
         order = sorted(found, key=lambda place: -found[place].guess)
     return order[0], found[order[0]]
-
-
-def _runs(attack: Witness) -> Iterator[str]:
-    """Yield the known records in words, neighbours of the same value together."""
-    places = enumerate(attack.known)
-    for _, group in groupby(places, key=lambda item: (item[1][0] - item[0], repr(item[1][1]))):
-        records = [known for _, known in group]
-        first, last, value = records[0][0], records[-1][0], records[0][1]
-        yield (
-            f"record {first} = {value!r}"
-            if first == last
-            else f"records {first}-{last} = {value!r}"
-        )

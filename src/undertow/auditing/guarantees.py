@@ -35,9 +35,10 @@ def average_bound(prior: Any, epsilon: float) -> Any:
     0.9
     """
     law = np.asarray(prior, dtype=np.float64)
-    top = np.cumsum(-np.sort(-law, axis=-1), axis=-1)
+    top = np.cumsum(-np.sort(-law, axis=-1), axis=-1)  # (..., m): the m largest priors
     extra = np.arange(law.shape[-1])
-    bound = np.minimum((top / (1 + extra * _inverse(epsilon))).max(axis=-1), 1.0)
+    # e^epsilon / (e^epsilon + m - 1) for m = 1 + extra; e^-epsilon is 0 where nothing is guaranteed
+    bound = np.minimum((top / (1 + extra * math.exp(-epsilon))).max(axis=-1), 1.0)  # (...)
     return bound if law.ndim > 1 else float(bound)
 
 
@@ -52,7 +53,7 @@ def pointwise_bound(prior: Any, epsilon: float) -> Any:
     """
     law = np.asarray(prior, dtype=np.float64)
     largest = law.max(axis=-1)
-    bound = largest / (largest + (1 - largest) * _inverse(epsilon))
+    bound = largest / (largest + (1 - largest) * math.exp(-epsilon))
     return bound if law.ndim > 1 else float(bound)
 
 
@@ -101,11 +102,6 @@ def _is_member(model: MarkovChain, guaranteed: Any) -> bool:
     if isinstance(guaranteed, ModelSet):
         return any(_is_member(model, member) for member in guaranteed.models)
     return isinstance(guaranteed, MarkovChain) and model == guaranteed
-
-
-def _inverse(epsilon: float) -> float:
-    """Return e^-epsilon, 0 where nothing is guaranteed."""
-    return math.exp(-epsilon)
 
 
 def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:

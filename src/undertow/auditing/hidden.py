@@ -5,7 +5,7 @@ with it: the hidden states are then pairs of a record and a flip, and an output 
 two, with certainty.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,11 +23,15 @@ __all__ = [
     "Hidden",
     "Observed",
     "blank",
+    "check_length",
     "hidden",
     "impossible",
+    "known_places",
+    "known_states",
     "observe",
     "read_known",
     "read_outputs",
+    "stacked",
 ]
 
 Codes = npt.NDArray[Any]
@@ -56,11 +60,28 @@ class Hidden:
         """Whether the steps differ (1) or not (0)."""
         return int(len(self.steps) > 1)
 
+    def step(self, record: int) -> Array:
+        """Return the matrix that leads from a record to the next one."""
+        found: Array = self.steps[record * self.moving]
+        return found
+
+    def outputs(self, record: int, *, own: bool = False) -> Array:
+        """Return the probability of each output of a record, shape (outputs, hidden states).
+
+        With ``own`` in each state of the record alone. Where records are erased, that comes last.
+        """
+        table = self.own if own else self.emission
+        if self.erased is None:
+            return table[: self.nothing]
+        gone = table[self.erased[record]]  # (hidden states,)
+        return np.vstack([table[: self.nothing] * (1 - gone), gone])  # (states + 1, hidden states)
+
     def records(self, law: Array) -> Array:
         """Return a law of hidden states as one of the records' states."""
         states = int(self.owner[-1]) + 1
         if states == law.shape[-1]:
             return law
+        # hidden states of one record state stand next to each other: (..., states, noise) -> states
         return np.asarray(law.reshape(*law.shape[:-1], states, -1).sum(axis=-1))
 
 
@@ -110,9 +131,7 @@ def hidden(channel: LocalMechanism, chain: MarkovChain) -> Hidden:
     """
     _check(channel, chain)
     size = chain.size
-    start = np.array(chain.initial)
-    steps = np.array(chain.transition if chain.transition.ndim == 3 else chain.transition[None])
-    owner = np.arange(size)
+    start, steps, owner = np.array(chain.initial), stacked(chain), np.arange(size)
     if isinstance(channel, RandomizedResponse):
         outputs = channel.matrix.shape[1]
         rows = np.vstack([channel.matrix.T, np.ones(size)])
@@ -130,15 +149,23 @@ def hidden(channel: LocalMechanism, chain: MarkovChain) -> Hidden:
     return Hidden(start, steps, rows, owner, rows, size, size + 1 + places.reshape(-1))
 
 
+def stacked(chain: MarkovChain) -> Array:
+    """Return the transition matrices of a chain, shape (1 or steps, from, to).
+
+    >>> stacked(MarkovChain([[.9, .1], [.3, .7]])).shape
+    (1, 2, 2)
+    """
+    return np.array(chain.transition[None] if chain.homogeneous else chain.transition)
+
+
 def blank(chain: MarkovChain, lengths: npt.NDArray[np.int64]) -> Observed:
     """Return series of a chain of which nothing is seen.
 
     >>> blank(MarkovChain([[.9, .1], [.3, .7]]), np.array([2, 3])).codes.size
     5
     """
-    steps = np.array(chain.transition if chain.transition.ndim == 3 else chain.transition[None])
     ones = np.ones((1, chain.size))
-    nothing = Hidden(np.array(chain.initial), steps, ones, np.arange(chain.size), ones, 0)
+    nothing = Hidden(np.array(chain.initial), stacked(chain), ones, np.arange(chain.size), ones, 0)
     ends = np.cumsum(lengths, dtype=np.int64)
     return Observed(nothing, np.zeros(int(ends[-1]), dtype=np.uint8), ends, None)
 
@@ -182,31 +209,44 @@ def read_known(
     known: Mapping[int, State] | None, observed: Observed, chain: MarkovChain
 ) -> tuple[npt.NDArray[np.int64], Codes]:
     """Return the places and states of records that are known in every series."""
-    if not known:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    if not isinstance(known, Mapping):
+    facts = known_states(known, chain)
+    if facts and observed.present is not None:
+        raise NotSupported("known records of series with absent steps: fill the steps first")
+    lengths = np.diff(observed.ends, prepend=0)
+    states = np.array([*facts.values()], dtype=np.int64)
+    return known_places(facts, lengths), np.tile(states, len(lengths))
+
+
+def known_states(known: Mapping[int, State] | None, chain: MarkovChain) -> dict[int, int]:
+    """Return the number of the state of each known record, or refuse what says something else."""
+    if known is not None and not isinstance(known, Mapping):
         raise InvalidInput(
             f"known must say the state of each known record, as in {{5: 'active'}}; found "
             f"{type(known).__name__}"
         )
-    if observed.present is not None:
-        raise NotSupported("known records of series with absent steps: fill the steps first")
-    records = np.array([check_count(record, "known record", 0) for record in known])
     lookup = Lookup(Rule(chain.states))
-    states = np.array(
-        [
-            lookup.settled(state, f"what is known of record {record}")
-            for record, state in known.items()
-        ]
-    )
-    shortest = int(np.diff(observed.ends, prepend=0).min())
-    if records.max() >= shortest:
+    return {
+        check_count(record, "known record", 0): lookup.settled(
+            state, f"what is known of record {record}"
+        )
+        for record, state in (known or {}).items()
+    }
+
+
+def known_places(records: Iterable[int], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the places of some records in every series, where series follow each other.
+
+    >>> known_places([0, 2], np.array([3, 4])).tolist()
+    [0, 2, 3, 5]
+    """
+    listed, shortest = np.array([*records], dtype=np.int64), int(lengths.min())
+    if listed.max(initial=-1) >= shortest:
         raise InvalidInput(
-            f"record {records.max()} is said to be known, but a series has {shortest} records, "
+            f"record {listed.max()} is said to be known, but a series has {shortest} records, "
             "counted from 0"
         )
-    places = (observed.begins[:, None] + records).reshape(-1)
-    return places, np.tile(states, len(observed.ends))
+    begins = np.cumsum(lengths) - lengths
+    return np.asarray((begins[:, None] + listed).reshape(-1))  # (series, records), flat
 
 
 def impossible(observed: Observed, place: int) -> InvalidInput:
@@ -234,12 +274,16 @@ def _check(channel: Any, chain: Any) -> None:
         )
 
 
-def _check_lengths(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> None:
-    longest = int(read.spans.max())
+def check_length(chain: MarkovChain, longest: int) -> None:
+    """Refuse series that are longer than those the model is for."""
     if chain.length is not None and longest > chain.length:
         raise InvalidInput(
             f"the model is for at most {chain.length} records of a series, and one has {longest}"
         )
+
+
+def _check_lengths(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> None:
+    check_length(chain, int(read.spans.max()))
     if channel.length is None:
         return
     wrong = np.flatnonzero((read.spans != channel.length) | (read.lengths != read.spans))

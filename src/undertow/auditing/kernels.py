@@ -159,6 +159,18 @@ def smooth_logs(
 ) -> int:
     """Do what `smooth` does where probabilities are too small for it: all inputs are logarithms."""
     size = start.size
+
+    def log_total(law: Any, step: Any) -> float:  # ln sum_x exp(law(x) + step(x))
+        peak = -np.inf
+        for x in range(size):
+            peak = max(peak, law[x] + step[x])
+        if peak == -np.inf:
+            return peak
+        mass = 0.0
+        for x in range(size):
+            mass += math.exp(law[x] + step[x] - peak)
+        return peak + math.log(mass)
+
     now = np.empty(size)
     new = np.empty(size)
     first = 0
@@ -167,17 +179,8 @@ def smooth_logs(
             top = -np.inf
             step = (t - first - 1) * moving
             for y in range(size):
-                peak = start[y]
-                if t > first:
-                    peak = -np.inf
-                    for x in range(size):
-                        peak = max(peak, now[x] + steps[step, x, y])
-                    if peak > -np.inf:
-                        mass = 0.0
-                        for x in range(size):
-                            mass += math.exp(now[x] + steps[step, x, y] - peak)
-                        peak += math.log(mass)
-                new[y] = peak + emission[codes[t], y]
+                mass = start[y] if t == first else log_total(now, steps[step, :, y])
+                new[y] = mass + emission[codes[t], y]
                 top = max(top, new[y])
             if top == -np.inf:
                 return t
@@ -193,16 +196,8 @@ def smooth_logs(
                     now[y] += emission[codes[t + 1], y]
                 top = -np.inf
                 for x in range(size):
-                    peak = -np.inf
-                    for y in range(size):
-                        peak = max(peak, steps[step, x, y] + now[y])
-                    if peak > -np.inf:
-                        mass = 0.0
-                        for y in range(size):
-                            mass += math.exp(steps[step, x, y] + now[y] - peak)
-                        peak += math.log(mass)
-                    new[x] = peak
-                    top = max(top, peak)
+                    new[x] = log_total(now, steps[step, x, :])
+                    top = max(top, new[x])
                 for x in range(size):
                     now[x] = new[x] - top
             best = -np.inf

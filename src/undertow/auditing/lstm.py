@@ -133,7 +133,8 @@ def lstm_probabilities(
     windows = _windows(codes, spans, plan.window)
     law = np.empty((len(labels), len(states)))
     with _seeded(torch, plan) as device:
-        task = _Learner(torch, device, windows, labels, symbols + 1, len(states), plan)
+        shown, true = (torch.from_numpy(array).to(device) for array in (windows, labels))
+        task = _Learner(torch, device, shown, true, symbols + 1, len(states), plan)
         for fold, (inside, held, rest) in enumerate(_folds(len(labels), plan.folds)):
             network = task.trained(rest, held, fold, tick)
             law[inside] = task.law(network, inside)
@@ -280,8 +281,8 @@ class _Learner:
 
     torch: Any
     device: Any
-    windows: Bytes
-    labels: Ints
+    windows: Any
+    labels: Any
     symbols: int
     states: int
     plan: Training
@@ -311,7 +312,7 @@ class _Learner:
         torch, plan = self.torch, self.plan
         network = self.network()
         optimiser = torch.optim.Adam(network.parameters(), lr=plan.rate)
-        inputs, wanted = self._on_device(rest)
+        inputs, wanted = self.windows[rest], self.labels[rest]
         best_loss, best_state, since, most = np.inf, None, 0, plan.folds * plan.epochs
         for epoch in range(plan.epochs):
             network.train()
@@ -321,7 +322,7 @@ class _Learner:
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
                 optimiser.step()
-            loss = self._held_loss(network, held)
+            loss = float(self._loss(self._logits(network, held), self.labels[held]))
             if loss < best_loss:
                 best_loss, since = loss, 0
                 best_state = {k: v.detach().clone() for k, v in network.state_dict().items()}
@@ -347,24 +348,14 @@ class _Learner:
             found = self.torch.softmax(found, dim=1)
         return np.asarray(found.cpu().numpy(), dtype=np.float64)
 
-    def _on_device(self, records: Ints) -> tuple[Any, Any]:
-        torch = self.torch
-        inputs = torch.from_numpy(self.windows[records]).to(self.device)
-        return inputs, torch.from_numpy(self.labels[records]).to(self.device)
-
     def _loss(self, logits: Any, wanted: Any) -> Any:
         functional = self.torch.nn.functional
         if self.states == 2:
             return functional.binary_cross_entropy_with_logits(logits[:, 0], wanted.float())
         return functional.cross_entropy(logits, wanted)
 
-    def _held_loss(self, network: Any, held: Ints) -> float:
-        _, wanted = self._on_device(held)
-        return float(self._loss(self._logits(network, held), wanted))
-
     def _logits(self, network: Any, records: Ints) -> Any:
-        torch = self.torch
         network.eval()
-        inputs, _ = self._on_device(records)
-        with torch.no_grad():
-            return torch.cat([network(part.int()) for part in inputs.split(8192)])
+        with self.torch.no_grad():
+            parts = self.windows[records].split(8192)
+            return self.torch.cat([network(part.int()) for part in parts])  # (records, logits)

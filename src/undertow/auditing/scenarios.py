@@ -6,7 +6,7 @@ to protect from: its adversary, its secrets, its lengths.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice, product, zip_longest
 from typing import Any
 
@@ -120,9 +120,8 @@ def attacks(plan: "Plan[Any]", drawn: DrawnModel, most: int = MOST_ATTACKS) -> l
 def _tried(plan: "Plan[Any]", drawn: DrawnModel) -> Iterator[Witness]:
     witness = plan.leakage.witness
     if witness is not None and witness.length <= drawn.length and _fits(witness, drawn):
-        bare = Witness(
-            witness.target, drawn.length, witness.known, witness.value, witness.other
-        )  # fmt: skip
+        target, known, pair = witness.target, witness.known, (witness.value, witness.other)
+        bare = Witness(target, drawn.length, known, *pair)
         yield _filled(plan, drawn, bare)
         yield bare
     by_question = [
@@ -189,8 +188,8 @@ def _known(
         yield {}
         return
     if isinstance(against, Adversary) or against == "informed":
-        if not model.states:
-            yield {record: _typical(model, record) for record in everyone}
+        if isinstance(model, MultivariateGaussian):
+            yield {record: float(model.mean[record]) for record in everyone}  # the likeliest
         else:
             for state in (other, value, *model.states):
                 yield dict.fromkeys(everyone, state)
@@ -204,15 +203,10 @@ def _known(
             yield {record: state for record in near if 0 <= record < drawn.length}
         return
     for record in everyone[:8]:
-        if not model.states:
-            yield {record: _typical(model, record)}
+        if isinstance(model, MultivariateGaussian):
+            yield {record: float(model.mean[record])}
         else:
             yield from ({record: state} for state in model.states)
-
-
-def _typical(model: Any, record: int) -> float:
-    """Return the value of a real record that is most likely."""
-    return float(model.mean[record])
 
 
 def _paths(drawn: DrawnModel, target: int, *states: Any) -> Iterator[Mapping[int, Any]]:
@@ -235,9 +229,7 @@ def _filled(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness) -> Witness:
     if plan.against != "any" or plan.task != "answer" or not isinstance(chain, MarkovChain):
         return attack
     known = _outwards(chain, dict(attack.known), attack.target, drawn.length)
-    return Witness(
-        attack.target, attack.length, tuple(sorted(known.items())), attack.value, attack.other
-    )  # fmt: skip
+    return replace(attack, known=tuple(sorted(known.items())))
 
 
 def _outwards(

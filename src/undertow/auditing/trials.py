@@ -7,8 +7,9 @@ import numpy as np
 
 from undertow.auditing.blackbox import BlackBox
 from undertow.auditing.draws import ChainSource, Draw, GaussianSource, NetworkSource, SeriesSource
+from undertow.auditing.hidden import hidden
 from undertow.auditing.scenarios import DrawnModel
-from undertow.auditing.scores import Score, answer_score, count_score, hidden_chain, series_score
+from undertow.auditing.scores import Score, answer_score, count_score, series_score
 from undertow.auditing.statistical import TailEvent
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
@@ -85,10 +86,10 @@ def _local(
     begin, length = (0, drawn.length) if redacted else (first, last - first + 1)
     source = ChainSource(chain, length, begin)
     inside = [{r - begin: v for r, v in some.items() if 0 <= r - begin < length} for some in fixed]
-    hidden = hidden_chain(mechanism, chain, first, last - first + 1, offset=first)
-    known = {r - first: chain.index(v) for r, v in attack.known if first <= r <= last}
+    known = {record: chain.index(state) for record, state in attack.known}
     pair = chain.index(attack.value), chain.index(attack.other)
-    ratio = series_score(hidden, known, attack.target - first, pair)
+    window = range(first, last + 1)
+    ratio = series_score(hidden(mechanism, chain), window, known, attack.target, pair)
 
     def score(outputs: Any) -> Any:
         return ratio(outputs[:, first - begin : last - begin + 1])

@@ -1,7 +1,7 @@
 """How attackers fared: what was right, what that charges, and what was guaranteed."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -72,22 +72,12 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        return {
-            "attacker": self.attacker,
-            "accuracy": self.accuracy,
-            "interval": list(self.interval),
-            "prior": self.prior,
-            "advantage": self.advantage,
-            "advantage_interval": list(self.advantage_interval),
-            "charged": self.charged,
-            "charged_interval": list(self.charged_interval),
-            "worst": self.worst,
-            "place": None if self.place is None else list(self.place),
-            "bound": self.bound,
-            "covered": self.covers,
-            "exceeds": self.exceeds(),
-            "targets": self.targets,
-        }
+        names = (
+            "attacker", "accuracy", "interval", "prior", "advantage", "advantage_interval",
+            "charged", "charged_interval", "worst", "place", "bound", "targets",
+        )  # fmt: skip
+        found = {name: getattr(self, name) for name in names}
+        return _plain(found) | {"covered": self.covers, "exceeds": self.exceeds()}
 
     def guarantee(self) -> str:
         """Return the bound in a few words."""
@@ -153,9 +143,7 @@ class Attack:
         against = self.against
         return {
             "limit": self.limit,
-            "against": against
-            if isinstance(against, str)
-            else {"target": against.target, "known": list(against.known)},
+            "against": against if isinstance(against, str) else _plain(asdict(against)),
             "records": self.records,
             "series": self.series,
             "known": list(self.known),
@@ -178,6 +166,11 @@ class Attack:
 
 _SLACK = 1e-9
 """What rounding may add to the odds that an attacker computes (towards the plan's favour)."""
+
+
+def _plain(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries with lists for tuples, as JSON has them."""
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
 
 
 def _charge(share: float, prior: float) -> float:

@@ -108,9 +108,8 @@ def attack(
         if "lstm" in (how["attackers"] or ()):
             from undertow.auditing.lstm import lstm_attacker
 
-            named = how["attackers"]
-            trained = lstm_attacker(tick=tell)
-            how["attackers"] = [trained if name == "lstm" else name for name in named]
+            neural = {"lstm": lstm_attacker(tick=tell)}
+            how["attackers"] = [neural.get(name, name) for name in how["attackers"]]
         found = compute(released, read, true, **how)
     if figure is not None:
         with waiting("drawing"):

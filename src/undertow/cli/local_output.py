@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from undertow.cli.output import above, interval
@@ -74,12 +73,12 @@ def runs(records: Iterable[int]) -> str:
     >>> runs([3, 4, 5, 9]), runs([7])
     ('records 3 to 5, 9', 'record 7')
     """
-    records, found = list(records), []
+    from undertow.reporting.words import record_ends
+
+    records = list(records)
     if not records:
         return ""
-    for _, run in groupby(enumerate(sorted(records)), lambda pair: pair[1] - pair[0]):
-        numbers = [number for _, number in run]
-        found.append(f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}")
+    found = [ends for ends, _ in record_ends((record, None) for record in records)]
     more = f" and {len(found) - _MOST_RUNS} more runs" if len(found) > _MOST_RUNS else ""
     return f"record{'s' * (len(records) > 1)} " + ", ".join(found[:_MOST_RUNS]) + more
 
@@ -151,8 +150,7 @@ def _erased(mechanism: "Redaction") -> list[tuple[str, str]]:
 
 
 def _always(mechanism: "Redaction") -> list[int]:
-    rows = enumerate(mechanism.probabilities.tolist())
-    return [record for record, row in rows if min(row) == 1]
+    return [int(r) for r in (mechanism.probabilities.min(axis=1) == 1).nonzero()[0]]
 
 
 def _at_times(mechanism: "Redaction") -> list[int]:

@@ -7,21 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    OLIVE,
-    ORANGE,
-    PINK,
-    PURPLE,
-    RED,
-    apart,
-    beside,
-    canvas,
-    over,
-)
+from undertow.figures import colours as c
+from undertow.figures.canvas import canvas, label_ends, over
 from undertow.numerics import Array
 
 if TYPE_CHECKING:
@@ -31,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["Guarantee", "Hit", "draw_attacks"]
 
 _LOOKS = {
-    "prior": (GREY, "_"),
-    "single-bit": (ORANGE, "s"),
-    "correlation-aware": (BLUE, "o"),
-    "viterbi": (GREEN, "^"),
-    "informed": (PURPLE, "D"),
-    "bayes": (BLUE, "o"),
+    "prior": (c.GREY, "_"),
+    "single-bit": (c.ORANGE, "s"),
+    "correlation-aware": (c.BLUE, "o"),
+    "viterbi": (c.GREEN, "^"),
+    "informed": (c.PURPLE, "D"),
+    "bayes": (c.BLUE, "o"),
 }
-_OTHERS = ((PINK, "v"), (OLIVE, "P"))
+_OTHERS = ((c.PINK, "v"), (c.OLIVE, "P"))
 _LABEL_HEIGHT = 0.055
 """Height of a label as a share of the axes."""
 
@@ -79,10 +66,10 @@ def draw_attacks(hits: Sequence[Hit], guarantee: Guarantee, title: str = "") -> 
         raise InvalidInput("there is no attack to draw")
     with canvas() as figure:
         axes = figure.add_axes((0.085, 0.115, 0.66, 0.74))
-        axes.plot(guarantee.limits, guarantee.bounds, color=RED, lw=2, label="bound", zorder=2)
-        axes.axhline(guarantee.prior, color=GREY, lw=1, ls=(0, (1, 1.4)), label="by the prior")
-        labels = [(float(guarantee.bounds[-1]), "at most, by the guarantee", RED)]
-        labels.append((guarantee.prior, "by the prior alone", GREY))
+        axes.plot(guarantee.limits, guarantee.bounds, color=c.RED, lw=2, label="bound", zorder=2)
+        axes.axhline(guarantee.prior, color=c.GREY, lw=1, ls=(0, (1, 1.4)), label="by the prior")
+        labels = [(float(guarantee.bounds[-1]), "at most, by the guarantee", c.RED)]
+        labels.append((guarantee.prior, "by the prior alone", c.GREY))
         names = list(dict.fromkeys(hit.attacker for hit in hits))
         width = float(guarantee.limits[-1] - guarantee.limits[0])
         for place, name in enumerate(names):
@@ -92,7 +79,7 @@ def draw_attacks(hits: Sequence[Hit], guarantee: Guarantee, title: str = "") -> 
             labels.append((own[-1].accuracy, name, colour))
             labels += _draw_own_bound(axes, own, shift, colour)
         _finish(axes, hits, guarantee)
-        _label(axes, labels)
+        label_ends(axes, labels, _LABEL_HEIGHT)
         axes.set_title(title, loc="left", fontsize=12.5, fontweight="bold", pad=22)
         over(axes, "share of records guessed right")
     return figure
@@ -136,14 +123,6 @@ def _finish(axes: "Axes", hits: Sequence[Hit], guarantee: Guarantee) -> None:
     axes.grid(axis="y", color="#E4E4E4", lw=0.7)
     if not all(hit.covered for hit in hits):
         axes.text(
-            0.99, 0.02, "hollow: the guarantee does not cover this attacker", color=INK,
+            0.99, 0.02, "hollow: the guarantee does not cover this attacker", color=c.INK,
             transform=axes.transAxes, ha="right", fontsize=8.5,
         )  # fmt: skip
-
-
-def _label(axes: "Axes", labels: list[tuple[float, str, str]]) -> None:
-    """Write each name beside its last point, none over another."""
-    low, high = axes.get_ylim()
-    places = apart([(y - low) / (high - low) for y, _, _ in labels], _LABEL_HEIGHT)
-    for place, (_, words, colour) in zip(places, labels, strict=True):
-        beside(axes, place, words, colour)

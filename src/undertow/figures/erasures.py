@@ -7,7 +7,8 @@ import numpy as np
 
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import COLOURS, GREY, INK, RED, beside, canvas, plain
+from undertow.figures.canvas import beside, canvas, plain
+from undertow.figures.colours import COLOURS, GREY, INK, RED
 from undertow.plan import Plan
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ import math
 from typing import TYPE_CHECKING
 
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import BLUE, GREEN, GREY, INK, RED, canvas, over, plain
+from undertow.figures.canvas import canvas, over, plain
+from undertow.figures.colours import BLUE, GREEN, GREY, INK, RED
 from undertow.planning.robustness import Case, Robustness
 from undertow.rounding import above
 

@@ -1,6 +1,7 @@
 """The report as headings, labelled lines and tables: one content for text and for HTML."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,11 +17,12 @@ __all__ = [
     "ReportTable",
     "Section",
     "guarantee_section",
-    "heading",
     "model_section",
     "notes",
     "occasion",
+    "proof_section",
     "sections",
+    "sentence",
     "single",
 ]
 
@@ -64,40 +66,35 @@ class Note:
     kind: Literal["warning", "note"]
     text: str
 
-    @classmethod
-    def given_again(cls, made: str) -> "Note":
-        """Return the note on an answer that was recorded earlier."""
-        return cls("note", f"Note: {scope.replay(made)}")
 
+def notes(told: Any, drawn: str) -> list[Note]:
+    """Return what must be said of a release or a series before anything else.
 
-def heading(facts: Facts) -> str:
-    """Return the title of the report."""
-    return f"Release report: {facts.plan.noise.query.words()}"
-
-
-def notes(facts: Facts) -> list[Note]:
-    """Return what must be said before anything else."""
-    release = facts.release
-    alarm = f"NOT PRIVATE: the noise was drawn from {release.randomness}"
-    return [
-        *([] if facts.private else [Note("warning", alarm)]),
-        *([Note.given_again(release.made)] if release.replayed else []),
-    ]
+    ``drawn`` says what was drawn: its noise or its bits.
+    """
+    alarm = Note("warning", f"NOT PRIVATE: the {drawn} drawn from {told.randomness}")
+    again = Note("note", f"Note: {scope.replay(told.made)}")
+    return [alarm] * (told.randomness != "secure") + [again] * told.replayed
 
 
 def sections(facts: Facts) -> list[Section]:
     """Return all sections, in the order of reading."""
+    kind = "exact" if isinstance(facts.plan.noise, DiscreteLaplace) else "exact, on a lattice"
     return [
         _answer(facts),
         _guarantee(facts),
         model_section(facts.plan, facts.release.source, facts.fingerprint),
         _comparison(facts),
-        _proof(facts),
+        proof_section(
+            facts.release,
+            facts.fingerprint,
+            f"{kind}: whole numbers, no floating-point trace",
+            facts.versions,
+        ),
     ]
 
 
 def _answer(facts: Facts) -> Section:
-    release = facts.release
     sure = f"{100 * (1 - BETA):g}%"
     lines = [("Question", facts.plan.noise.query.words())]
     tables: tuple[ReportTable, ...] = ()
@@ -109,26 +106,21 @@ def _answer(facts: Facts) -> Section:
         bar = f"all {len(facts.numbers)} numbers are within their bars with probability {sure}"
         lines += [("Answer", "see the table"), ("Error bars", bar)]
         tables = (_numbers(facts),)
-    lines += [
-        ("Records", scope.records(release.rows, release.persons)),
-        *occasion(release.window, release.groups, release.made, release.replayed),
-        ("Noise", f"{words.noise(facts.plan)}; {_source(facts)}"),
-    ]
+    lines += [*occasion(facts.release), ("Noise", f"{words.noise(facts.plan)}; {_source(facts)}")]
     if facts.rounding is not None:
         lines.append(("Rounding", facts.rounding))
     return Section("answer", "What was released", single(lines), tables)
 
 
-def occasion(
-    window: tuple[Any, Any] | None, groups: tuple[Any, ...] | None, made: str, replayed: bool
-) -> list[tuple[str, str]]:
-    """Return which records it is about and when it was drawn, as labelled lines."""
-    again = "yes, and given again; nothing was spent" if replayed else "no: drawn for this release"
+def occasion(told: Any) -> list[tuple[str, str]]:
+    """Return which records a release or a series is about, and when it was drawn."""
+    again = "yes, and given again; nothing was spent"
     return [
-        ("Window", scope.window(window)),
-        ("Groups", scope.groups(groups)),
-        ("Drawn", scope.drawn(made)),
-        ("Recorded earlier", again),
+        ("Records", scope.records(told.rows, told.persons)),
+        ("Window", scope.window(told.window)),
+        ("Groups", scope.groups(told.groups)),
+        ("Drawn", scope.drawn(told.made)),
+        ("Recorded earlier", again if told.replayed else "no: drawn for this release"),
     ]
 
 
@@ -164,7 +156,7 @@ def guarantee_section(
     leak = plan.leakage
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     lines: list[tuple[str, tuple[str, ...]]] = [
-        ("Guarantee", (_sentence(plan.guarantee()),)),
+        ("Guarantee", (sentence(plan.guarantee()),)),
         ("That means", (_belief(leak.upper),)),
         ("Unit of privacy", (words.unit(plan),)),
         ("Covered", (words.covered(plan),)),
@@ -246,21 +238,22 @@ def _comparison(facts: Facts) -> Section:
 _BASIS = "certified: proved by this program; published: as printed in a paper, shown to compare"
 
 
-def _proof(facts: Facts) -> Section:
-    release = facts.release
-    made_with = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
-    kind = "exact" if isinstance(facts.plan.noise, DiscreteLaplace) else "exact, on a lattice"
+def proof_section(
+    told: Any, fingerprint: str | None, sampler: str, versions: Mapping[str, str]
+) -> Section:
+    """Return how to check the report of a release or a series."""
     lines = [
-        ("Plan", facts.fingerprint or "has no fingerprint: it cannot be written to a file"),
-        ("Release", release.release_id or "has no id"),
-        ("Ledger entry", release.entry or "not accounted in a ledger"),
-        ("Sampler", f"{kind}: whole numbers, no floating-point trace"),
-        ("Made with", made_with),
+        ("Plan", fingerprint or "has no fingerprint: it cannot be written to a file"),
+        ("Release", told.release_id or "has no id"),
+        ("Ledger entry", told.entry or "not accounted in a ledger"),
+        ("Sampler", sampler),
+        ("Made with", ", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
     return Section("proof", "How to check this report", single(lines))
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """Return words as a sentence begins."""
     return text[:1].upper() + text[1:]
 
 

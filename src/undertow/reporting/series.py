@@ -9,21 +9,23 @@ import numpy as np
 from undertow._version import __version__
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.plan import Plan
-from undertow.reporting import scope, words
+from undertow.reporting import words
 from undertow.reporting.facts import guarantee_fields, model_fields, occasion_fields
 from undertow.reporting.sections import (
-    Note,
     ReportTable,
     Section,
     guarantee_section,
     model_section,
     occasion,
+    proof_section,
+    sentence,
     single,
 )
 from undertow.rounding import above
 
 __all__ = ["SeriesFacts", "series_sections"]
 
+_SAMPLER = "exact: probabilities are multiples of 2^-53, compared with random bits"
 _MOST = 40
 """Rows of a table of erasures: more are left to the plan file."""
 
@@ -37,8 +39,8 @@ class SeriesFacts:
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
     >>> plan = Plan(RandomizedResponse.binary(.25, .25), chain, 3.0,
     ...             Leakage(2.0, 2.0, "exact", "any"), "exact")
-    >>> SeriesFacts(plan, rows=90, persons=3).heading()
-    'Release report: the whole series, each record flipped at random'
+    >>> SeriesFacts(plan, rows=90, persons=3).to_dict()["question"]
+    'the whole series, each record flipped at random'
     """
 
     plan: Plan[LocalMechanism]
@@ -53,18 +55,6 @@ class SeriesFacts:
     replayed: bool = False
     window: tuple[Any, Any] | None = None
     groups: tuple[Any, ...] | None = None
-
-    def heading(self) -> str:
-        """Return the title."""
-        return f"Release report: {self.plan.query.words()}"
-
-    def notes(self) -> list[Note]:
-        """Return what must be said before anything else."""
-        alarm = f"NOT PRIVATE: the bits were drawn from {self.randomness}"
-        return [
-            *([] if self.randomness == "secure" else [Note("warning", alarm)]),
-            *([Note.given_again(self.made)] if self.replayed else []),
-        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
@@ -82,7 +72,7 @@ class SeriesFacts:
             "plan": plan.fingerprint(),
             "release_id": self.release_id,
             "ledger_entry": self.entry,
-            "versions": {"undertow": __version__, "Python": platform.python_version()},
+            "versions": _versions(),
         }
 
 
@@ -92,19 +82,15 @@ def series_sections(facts: SeriesFacts) -> list[Section]:
         _shown(facts),
         guarantee_section(facts.plan),
         model_section(facts.plan, facts.source, facts.plan.fingerprint()),
-        _proof(facts),
+        proof_section(facts, facts.plan.fingerprint(), _SAMPLER, _versions()),
     ]
 
 
 def _shown(facts: SeriesFacts) -> Section:
     plan = facts.plan
-    lines = [
-        ("Question", plan.query.words()),
-        ("Records", scope.records(facts.rows, facts.persons)),
-        *occasion(facts.window, facts.groups, facts.made, facts.replayed),
-    ]
+    lines = [("Question", plan.query.words()), *occasion(facts)]
     told = [words.measure(name, value) for name, value in plan.measures]
-    lines += [(label[:1].upper() + label[1:], said) for label, said in told]
+    lines += [(sentence(label), said) for label, said in told]
     lines += [("Foreign", facts.foreign)] if facts.foreign else []
     return Section("answer", "What was released", single(lines), _tables(plan))
 
@@ -119,13 +105,11 @@ def _tables(plan: Plan[LocalMechanism]) -> tuple[ReportTable, ...]:
         )
         return (ReportTable("How likely a record is flipped", ("the record before", "flip"), rows),)
     if isinstance(mechanism, RandomizedResponse):
-        outputs = mechanism.outputs or (plan.states if mechanism.matrix.shape[1] == len(states)
-                                        else range(mechanism.matrix.shape[1]))  # fmt: skip
         rows_ = tuple(
             (state, *(f"{probability:.6g}" for probability in row))
             for state, row in zip(states, mechanism.matrix.tolist(), strict=True)
         )
-        header = ("true state", *(f"shown as {output}" for output in outputs))
+        header = ("true state", *(f"shown as {output}" for output in mechanism.names(plan.states)))
         return (ReportTable("How likely each state is shown as each output", header, rows_),)
     return (_erasures(mechanism, states),)
 
@@ -142,12 +126,5 @@ def _erasures(mechanism: Redaction, states: list[str]) -> ReportTable:
     return ReportTable(caption, ("record", *(f"if {state}" for state in states)), rows)
 
 
-def _proof(facts: SeriesFacts) -> Section:
-    lines = [
-        ("Plan", facts.plan.fingerprint()),
-        ("Release", facts.release_id or "has no id"),
-        ("Ledger entry", facts.entry or "not accounted in a ledger"),
-        ("Sampler", "exact: probabilities are multiples of 2^-53, compared with random bits"),
-        ("Made with", f"undertow {__version__}, Python {platform.python_version()}"),
-    ]
-    return Section("proof", "How to check this report", single(lines))
+def _versions() -> dict[str, str]:
+    return {"undertow": __version__, "Python": platform.python_version()}
