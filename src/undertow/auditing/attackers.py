@@ -71,10 +71,10 @@ def single_bit(scenario: Scenario) -> Guess:
     Where the output says nothing (an erasure that is as likely in every state), the prior.
     """
     own, codes = scenario.outputs.hidden.own, scenario.outputs.there(scenario.outputs.codes)
-    high, low = own.max(axis=1), own.min(axis=1)
+    high, low = own.max(axis=1), own.min(axis=1)  # (outputs,): over the states
     with np.errstate(divide="ignore", invalid="ignore"):
         shifts = np.where(high == low, 0.0, np.log(high) - np.log(low))
-    silent = (high == low)[codes]
+    silent = (high == low)[codes]  # (records,)
     guessed = own.argmax(axis=1)[codes]
     if silent.any():
         guessed = np.where(silent, best(scenario.prior), guessed)
@@ -107,9 +107,9 @@ def informed(scenario: Scenario) -> Guess:
     around = between_neighbours(chain.initial, stacked(chain), truth, observed.ends)
     law = around
     if model.start.size != chain.size:  # noise that is a chain: what a record hides
-        pair = 2 * truth + (truth ^ observed.codes)
+        pair = 2 * truth + (truth ^ observed.codes)  # (records,): numbers of (record, flip)
         law = between_neighbours(model.start, model.steps, pair, observed.ends)
-    law = model.records(law * model.emission[observed.codes])
+    law = model.records(law * model.emission[observed.codes])  # (records, states)
     law /= law.sum(axis=1, keepdims=True)
     return Guess(best(law), around, odds_shift(law, around))
 
@@ -162,9 +162,10 @@ def between_neighbours(
     inner = np.ones(truth.size, dtype=np.bool_)
     inner[begins] = False
     later = np.flatnonzero(inner)
+    # (later records,): the number of the step within its series
     step = later - np.repeat(begins, np.diff(ends, prepend=0))[later] - 1
     step *= len(steps) > 1
     law[begins] = start
-    law[later] = steps[step, truth[later - 1]]
-    law[later - 1] *= steps[step, :, truth[later]]
+    law[later] = steps[step, truth[later - 1]]  # P(x_{t-1}, .): (later records, states)
+    law[later - 1] *= steps[step, :, truth[later]]  # P(., x_{t+1}): (later records, states)
     return np.asarray(law / law.sum(axis=1, keepdims=True))

@@ -56,15 +56,15 @@ class Totals:
     def units(self, answers: Any, length: int) -> Array:
         """Return answers in units, a row for each (with two numbers for a histogram)."""
         numbers = np.asarray(answers, dtype=np.float64).reshape(-1, 2 if self.pair else 1)
-        found: Array = (numbers - length * self.base) / self.unit
+        found: Array = (numbers - length * self.base) / self.unit  # (answers, numbers of each)
         if self.pair:  # the first number counts what the second does not
             found[:, 0] = length - found[:, 0]
         return found
 
     def log_weights(self, answers: Array, most: int) -> Array:
         """Return the log of the weight that each answer gives to the totals 0 .. most."""
-        apart = np.abs(answers[:, :, None] - np.arange(most + 1))
-        return np.asarray(-apart.sum(axis=1) / self.scale)
+        apart = np.abs(answers[:, :, None] - np.arange(most + 1))  # (answers, numbers, totals)
+        return np.asarray(-apart.sum(axis=1) / self.scale)  # (answers, totals)
 
 
 def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
@@ -182,8 +182,9 @@ class _Walk:
         batch = max(1, _BATCH // (size * (self.most + 1)))
         for begin in range(0, len(units), batch):
             part = slice(begin, begin + batch)
-            told = weights(units[part], self.most)
-            mass = self._meet(forth, told, wanted, logs=False)
+            told = weights(units[part], self.most)  # (answers, totals)
+            mass = self._meet(forth, told, wanted, logs=False)  # (answers, wanted, states)
+            # answers to be done again, with logarithms
             faint = np.flatnonzero((mass.sum(axis=2) < _FAINT).any(axis=1))
             if faint.size:
                 carefully = self._forth(set(wanted), logs=True)
@@ -217,6 +218,7 @@ class _Walk:
         records, size = sum(self.lengths), self.chain.size
         mass = np.empty((len(told), len(wanted), size))
         told = told - told.max(axis=1, keepdims=True)
+        # weight of the answer by the state and the total so far: (answers, states, totals)
         ahead = np.repeat((told if logs else np.exp(told))[:, None, :], size, axis=1)
         places: dict[int, list[int]] = {}
         for place, record in enumerate(wanted):
@@ -224,10 +226,11 @@ class _Walk:
         steps = list(self._steps())
         for record in range(records - 1, -1, -1):
             for place in places.get(record, ()):
-                mass[:, place] = _met(forth[record], ahead, logs=logs)
+                mass[:, place] = _met(forth[record], ahead, logs=logs)  # (answers, states)
             if record:
                 taken = self._shifted(ahead, record, -1, logs=logs)
                 ahead = _mixed(taken, steps[record], logs=logs)
+                # posteriors need no scale: (answers, 1, 1)
                 top = ahead.max(axis=(1, 2), keepdims=True)
                 ahead = ahead - top if logs else ahead / np.where(top > 0, top, 1.0)
         if logs:
@@ -258,7 +261,9 @@ class _Walk:
 def _mixed(law: Array, matrix: Array, *, logs: bool) -> Array:
     """Return matrix @ law for each answer, over the states."""
     if not logs:
+        # (new states, states) @ (answers, states, totals)
         return np.asarray(np.matmul(matrix, law))
+    # (answers, new states, states, totals), summed over the states
     return log_sum(_log(matrix)[None, :, :, None] + law[:, None, :, :], axis=2)
 
 

@@ -69,6 +69,7 @@ class ChainSource:
     def given(self, fixed: Mapping[int, Any]) -> Draw:
         """Return how to draw; values are numbers of states, records counted within the series."""
         start, steps = self.laws(fixed)
+        # of each record (states before it, states - 1): borders between the states, for uniforms
         cuts = [np.cumsum(start)[None, :-1], *(np.cumsum(step, axis=1)[:, :-1] for step in steps)]
         certain = [_certain(law) for law in (start[None, :], *steps)]
         kind = np.uint8 if self.chain.size <= 256 else np.uint16
@@ -77,27 +78,27 @@ class ChainSource:
         unsure = [record for record, sure in enumerate(certain) if sure is None]
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
-            made = np.empty((self.length, draws), dtype=kind)
+            made = np.empty((self.length, draws), dtype=kind)  # (records, draws)
             made[:] = template[:, None]
             for record in unsure:  # the first one has no record before it, and one row of cuts
                 _step(cuts[record], made[record - 1], generator.random(draws), made[record])
-            return made.T
+            return made.T  # (draws, records)
 
         return draw
 
     def laws(self, fixed: Mapping[int, int]) -> tuple[Array, list[Array]]:
         """Return the law of the first record and all transitions, given the fixed values."""
         size, chain = self.chain.size, self.chain
-        seen = np.ones((self.length, size))
+        seen = np.ones((self.length, size))  # (records, states): 0 where a fixed value differs
         for record, state in fixed.items():
             if not 0 <= record < self.length:
                 raise InvalidInput(f"record {record} is outside the {self.length} records drawn")
             seen[record] = np.arange(size) == state
-        ahead = seen[-1].copy()
+        ahead = seen[-1].copy()  # h of the last record, its own indicator included
         steps: list[Array] = []
         for record in reversed(range(self.length - 1)):
-            weights = chain.step(self.first + record) * ahead
-            total = weights.sum(axis=1)
+            weights = chain.step(self.first + record) * ahead  # P(s, s') h(s'): (from, to)
+            total = weights.sum(axis=1)  # (from,): h_t(s)
             # states that cannot lead to the fixed values are never entered: any row will do
             rows = np.where(total[:, None] > 0, weights, 1.0)
             steps.append(np.asarray(rows / rows.sum(axis=1, keepdims=True)))
@@ -153,11 +154,13 @@ class GaussianSource:
         free = [record for record in range(self.length) if record not in fixed]
         mean, covariance = self.model.mean, self.model.covariance
         values = np.array([float(fixed[record]) for record in known])
+        # the mean of the free records is linear in the known ones: gain is (free, known)
         gain = np.linalg.solve(
             covariance[np.ix_(known, known)], covariance[np.ix_(known, free)]
         ).T  # fmt: skip
         centre = mean[free] + gain @ (values - mean[known])
         rest = covariance[np.ix_(free, free)] - gain @ covariance[np.ix_(known, free)]
+        # rest is the Schur complement, (free, free)
         root = np.linalg.cholesky((rest + rest.T) / 2) if free else rest
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
@@ -216,13 +219,13 @@ def _listed(
             f"{part.size}^{len(records)} joint states, and an audit draws from at most "
             f"2^{round(math.log2(MOST_CONFIGURATIONS))}; audit the plan on a smaller network"
         )
-    joint = part.joint()
+    joint = part.joint()  # one axis for each record of the part
     where = tuple(fixed.get(record, slice(None)) for record in records)
     law = np.zeros_like(joint)
     law[where] = joint[where]
     probabilities = law.ravel()
     if probabilities.sum() <= 0:
         raise InvalidInput(_IMPOSSIBLE)
-    kept = np.flatnonzero(probabilities)
+    kept = np.flatnonzero(probabilities)  # (configurations,): those that can occur
     states = np.stack(np.unravel_index(kept, joint.shape), axis=1).astype(np.uint8)
     return states, np.cumsum(probabilities[kept] / probabilities[kept].sum())

@@ -114,7 +114,7 @@ def empirical_leakage(
     for done in range(adversaries):
         one, two = _adversary(source, noise, generator)
         answers = [
-            answer(draw(draws, generator)) + generator.laplace(0.0, noise.scale, draws)
+            answer(draw(draws, generator)) + generator.laplace(0.0, noise.scale, draws)  # (draws,)
             for draw in (one, two)
         ]
         found.append(ratio_estimate(answers[0], answers[1], generator))
@@ -164,15 +164,17 @@ def density(sample: Array, points: Array) -> Array:
     place = (sample - low) / step
     left = np.floor(place).astype(np.int64)
     part = place - left
+    # linear binning: each draw is shared by its two neighbours on the grid
     bins = np.bincount(left, 1 - part, _GRID) + np.bincount(left + 1, part, _GRID)
-    waves = np.fft.rfft(bins[:_GRID] / size)
+    waves = np.fft.rfft(bins[:_GRID] / size)  # (frequencies,): the characteristic function
     power = np.abs(waves) ** 2
+    # below this power the square root below is not real: there is no self-consistent estimate
     drowned = np.flatnonzero(power < 4 * (size - 1) / size**2)
     last = int(drowned[0]) if drowned.size else power.size
     damped = np.zeros_like(waves)
     rest = 1 - 4 * (size - 1) / (size**2 * power[:last])
     damped[:last] = waves[:last] * size / (2 * (size - 1)) * (1 + np.sqrt(np.maximum(rest, 0.0)))
-    smooth = np.fft.irfft(damped, _GRID) / step
+    smooth = np.fft.irfft(damped, _GRID) / step  # (grid,): the density
     return np.interp(points, low + step * np.arange(_GRID), smooth)
 
 

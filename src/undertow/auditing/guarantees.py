@@ -52,7 +52,7 @@ def pointwise_bound(prior: Any, epsilon: float) -> Any:
     0.890768
     """
     law = np.asarray(prior, dtype=np.float64)
-    largest = law.max(axis=-1)
+    largest = law.max(axis=-1)  # (...): over the states
     bound = largest / (largest + (1 - largest) * math.exp(-epsilon))
     return bound if law.ndim > 1 else float(bound)
 
@@ -116,9 +116,9 @@ def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:
     for begin in range(0, len(posterior), _CHUNK):
         part = slice(begin, begin + _CHUNK)
         with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.log(posterior[part]) - np.log(prior[part])
+            moved = np.log(posterior[part]) - np.log(prior[part])  # (records, states)
         barred = prior[part] <= 0
-        high = np.where(barred, -np.inf, moved).max(axis=1)
+        high = np.where(barred, -np.inf, moved).max(axis=1)  # (records,): over the states allowed
         low = np.where(barred, np.inf, moved).min(axis=1)
         shifts[part] = np.maximum(high - low, 0.0)
     return shifts

@@ -112,11 +112,13 @@ class Observed:
         if not places.size:
             return self
         hidden, owner = self.hidden, self.hidden.owner
-        seen = self.codes[places].astype(np.int64)
+        seen = self.codes[places].astype(np.int64)  # (known records,): what their outputs are
         size = int(owner[-1]) + 1
+        # each pair of output and known state becomes one more row of the emission
         pairs, rows = np.unique(seen * size + states.astype(np.int64), return_inverse=True)
+        # the output's probability where the state is the known one, else 0: (pairs, hidden states)
         told = hidden.emission[pairs // size] * (owner[None, :] == (pairs % size)[:, None])
-        emission = np.concatenate([hidden.emission, told])
+        emission = np.concatenate([hidden.emission, told])  # (rows + pairs, hidden states)
         codes = self.codes.astype(_width(len(emission)))
         codes[places] = len(hidden.emission) + rows
         return replace(self, hidden=replace(hidden, emission=emission), codes=codes)
@@ -134,17 +136,22 @@ def hidden(channel: LocalMechanism, chain: MarkovChain) -> Hidden:
     start, steps, owner = np.array(chain.initial), stacked(chain), np.arange(size)
     if isinstance(channel, RandomizedResponse):
         outputs = channel.matrix.shape[1]
+        # (outputs + 1, states): the last says nothing
         rows = np.vstack([channel.matrix.T, np.ones(size)])
         return Hidden(start, steps, rows, owner, rows, outputs)
     if isinstance(channel, XorNoise):
         a, b, rate = channel.rho0, channel.rho1, channel.flip_rate
-        noise = np.array([[1 - a, a], [b, 1 - b]])
+        noise = np.array([[1 - a, a], [b, 1 - b]])  # (noise before, noise): 1 is a flip
         start = np.asarray(np.kron(start, np.array([1 - rate, rate])), dtype=np.float64)
+        # (1 or steps, from, to), each over pairs
         steps = np.stack([np.kron(step, noise) for step in steps])
+        # hidden states are (record, flip) = 00, 01, 10, 11; the output is their sum modulo 2
         rows = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1]])
-        own = np.array([[1 - rate, rate], [rate, 1 - rate], [1, 1]])
+        own = np.array([[1 - rate, rate], [rate, 1 - rate], [1, 1]])  # (outputs + 1, states)
         return Hidden(start, steps, rows, np.array([0, 0, 1, 1]), own, 2)
+    # places with the same row of erasures share a row of the emission
     probabilities, places = np.unique(channel.probabilities, axis=0, return_inverse=True)
+    # (states + 1 + erasures, states)
     rows = np.vstack([np.eye(size), np.ones(size), probabilities])
     return Hidden(start, steps, rows, owner, rows, size, size + 1 + places.reshape(-1))
 
@@ -184,6 +191,7 @@ def observe(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Observe
         length, size = channel.length, chain.size
         places = np.tile(np.arange(length), len(read.lengths))
         _check_shown(codes, channel, places)
+        # (records,): rows of the emission
         codes = np.where(codes == size, made.erased[places], codes)
     codes = np.ascontiguousarray(codes, dtype=_width(len(made.emission)))
     spans = read.spans[read.spans > 0]
@@ -191,8 +199,8 @@ def observe(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Observe
     if read.places is None:
         return Observed(made, codes, ends, None)
     begins = np.cumsum(read.spans) - read.spans
-    present = np.repeat(begins, read.lengths) + read.places
-    filled = np.full(int(ends[-1]), made.nothing, dtype=codes.dtype)
+    present = np.repeat(begins, read.lengths) + read.places  # (records,): their steps of time
+    filled = np.full(int(ends[-1]), made.nothing, dtype=codes.dtype)  # (steps of time,)
     filled[present] = codes
     return Observed(made, filled, ends, present)
 

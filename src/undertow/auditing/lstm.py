@@ -130,7 +130,7 @@ def lstm_probabilities(
             "for fewer folds"
         )
     torch = _torch()
-    windows = _windows(codes, spans, plan.window)
+    windows = _windows(codes, spans, plan.window)  # (records, window)
     law = np.empty((len(labels), len(states)))
     with _seeded(torch, plan) as device:
         shown, true = (torch.from_numpy(array).to(device) for array in (windows, labels))
@@ -255,7 +255,7 @@ def _windows(codes: Bytes, spans: Sequence[int], window: int) -> Bytes:
     for span in spans:
         if span:
             padded = np.concatenate([edge, codes[begin : begin + span], edge])
-            rows.append(np.lib.stride_tricks.sliding_window_view(padded, window))
+            rows.append(np.lib.stride_tricks.sliding_window_view(padded, window))  # (span, window)
         begin += span
     return np.concatenate(rows)
 
@@ -301,8 +301,9 @@ class _Learner:
                     self.lstm.bias_ih_l0[hidden : 2 * hidden] = FORGET
 
             def forward(self, windows: Any) -> Any:
+                # (batch, window) embedded as (batch, window, 4); last: (layers = 1, batch, hidden)
                 _, (last, _) = self.lstm(self.embedding(windows))
-                return self.linear(last[-1])
+                return self.linear(last[-1])  # (batch, logits)
 
         logits = 1 if self.states == 2 else self.states
         return Network(self.symbols, self.plan.hidden, logits).to(self.device)
@@ -343,7 +344,7 @@ class _Learner:
         found = self._logits(network, records).double()
         if self.states == 2:
             one = self.torch.sigmoid(found)
-            found = self.torch.cat([1 - one, one], dim=1)
+            found = self.torch.cat([1 - one, one], dim=1)  # (records, 2)
         else:
             found = self.torch.softmax(found, dim=1)
         return np.asarray(found.cpu().numpy(), dtype=np.float64)

@@ -82,7 +82,7 @@ def smoothed(observed: Observed) -> Array:
 
     model = observed.hidden
     size = model.start.size
-    out = np.empty((int(observed.ends[-1]), size))
+    out = np.empty((int(observed.ends[-1]), size))  # (steps of time, hidden states)
     loop = kernels.compiled(kernels.smooth_pair if size == 2 else kernels.smooth)
     parts = (model.start, model.steps, model.moving, model.emission)
     place = loop(observed.codes, observed.ends, *parts, out)
@@ -91,7 +91,7 @@ def smoothed(observed: Observed) -> Array:
         place = loop(observed.codes, observed.ends, *logs(observed), out)
     if place >= 0:
         raise impossible(observed, place)
-    found: Array = observed.there(model.records(out))
+    found: Array = observed.there(model.records(out))  # (records, states)
     return found
 
 

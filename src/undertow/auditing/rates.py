@@ -82,12 +82,13 @@ def _paired(before: Array, after: Array) -> float:
     target, those before it whose odds exceed a threshold.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        odds = np.where(before.any(axis=1), before[:, 1] / before[:, 0], 0.0)
-        threshold = np.where(after.any(axis=1), after[:, 0] / after[:, 1], 0.0)
+        odds = np.where(before.any(axis=1), before[:, 1] / before[:, 0], 0.0)  # (outputs before,)
+        threshold = np.where(after.any(axis=1), after[:, 0] / after[:, 1], 0.0)  # (outputs after,)
     order = np.argsort(odds)
+    # mass of state 0 below each rank, and of state 1 from each rank on: (outputs before + 1,)
     below = np.concatenate([[0.0], np.cumsum(before[order, 0])])
     beyond = np.concatenate([[0.0], np.cumsum(before[order[::-1], 1])])[::-1]
-    place = np.searchsorted(odds[order], threshold, side="right")
+    place = np.searchsorted(odds[order], threshold, side="right")  # (outputs after,)
     return float((after[:, 0] * below[place] + after[:, 1] * beyond[place]).sum())
 
 
@@ -99,6 +100,7 @@ def _one_by_one(before: Array, after: Array, model: Hidden) -> float:
         )
     chunk, total = max(1, 2**22 // after.size), 0.0
     for begin in range(0, len(before), chunk):
+        # (outputs before, outputs after, hidden states)
         joint = before[begin : begin + chunk, None, :] * after[None, :, :]
         total += float(model.records(joint).max(axis=2).sum())
     return total

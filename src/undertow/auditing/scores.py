@@ -91,13 +91,14 @@ def _folded(start: Array, steps: list[Array], shown: list[Array], outputs: Batch
     """
     message: list[Any] = start.tolist()
     for place, (step, table) in enumerate(zip(steps, shown, strict=True)):
+        # for each hidden state (draws,): the message times the probability of the record's output
         weighed = [message[g] * table[g].take(outputs[place]) for g in range(len(message))]
         message = []
         for row in step:
             terms = [weight * weighed[g] for g, weight in enumerate(row.tolist()) if weight]
             message.append(sum(terms[1:], terms[0]) if terms else 0.0 * weighed[0])
         if place % _EVERY == _EVERY - 1:
-            peak = np.maximum(np.max(message, axis=0), np.finfo(np.float64).tiny)
+            peak = np.maximum(np.max(message, axis=0), np.finfo(np.float64).tiny)  # (draws,)
             message = [part / peak for part in message]
     return message
 
@@ -135,7 +136,7 @@ def count_score(
     if source.length > MOST_RECORDS:
         return answer_score
     laws = [[_count_law(source, given, row) for row in bins] for given in fixed]
-    grid = np.arange(-1, source.length + 2)
+    grid = np.arange(-1, source.length + 2)  # (counts,); beyond its ends the ratio is constant
     ratios = [
         np.log(_blurred(one, scale)) - np.log(_blurred(two, scale))
         for one, two in zip(*laws, strict=True)
@@ -152,10 +153,10 @@ def _count_law(source: ChainSource, fixed: Mapping[int, int], counted: Batch) ->
     """Return the probabilities that 0, 1, .. of the records are counted."""
     start, steps = source.laws(fixed)
     size, places = len(start), source.length + 1
-    law = np.zeros((size, places))
+    law = np.zeros((size, places))  # (states, counts)
     law[np.arange(size), counted.astype(np.int64)] = start
     for record, step in enumerate(steps, start=1):
-        moved = step.T @ law[:, : record + 1]
+        moved = step.T @ law[:, : record + 1]  # (states, counts so far)
         law[:, : record + 2] = 0.0
         for state in range(size):
             shift = int(counted[state])

@@ -64,7 +64,7 @@ def log_ratio_lower(hits: int, against: int, error: float) -> float:
     >>> round(log_ratio_lower(300, 100, 0.05), 3), log_ratio_lower(100, 300, 0.05)
     (0.904, 0.0)
     """
-    share = share_lower(hits, hits + against, error)
+    share = share_lower(hits, hits + against, error)  # p / (p + q), so the odds are p / q
     return math.log(share) - math.log1p(-share) if 0.5 < share < 1 else 0.0
 
 
@@ -131,8 +131,8 @@ def choose_event(scores: Array, others: Array, error: float, least: int = LEAST_
     """
     best = Choice(TailEvent(0, -math.inf, above=True), 0.0)
     for column in range(scores.shape[1]):
-        high = np.sort(scores[:, column]), np.sort(others[:, column])
-        low = -high[0][::-1], -high[1][::-1]
+        high = np.sort(scores[:, column]), np.sort(others[:, column])  # (draws,), ascending
+        low = -high[0][::-1], -high[1][::-1]  # a lower tail is an upper tail of the negative scores
         for above, for_value in product((True, False), (True, False)):
             one, two = high if above else low
             found = _best_threshold(*((one, two) if for_value else (two, one)), error, least)
@@ -151,17 +151,21 @@ def _best_threshold(
 
     tried: list[tuple[float, float]] = []
     if others.size >= least:
+        # (thresholds,): from the highest draws on, at ranks that grow geometrically
         ranks = np.unique(np.geomspace(least, others.size, _THRESHOLDS).astype(np.int64))
         thresholds = np.unique(others[others.size - ranks])
+        # how many draws are at or beyond each threshold
         against = others.size - np.searchsorted(others, thresholds, side="left")
         seen = np.maximum(scores.size - np.searchsorted(scores, thresholds, side="left"), 0.5)
         width = float(-ndtri(error)) + CAUTION
+        # delta method: ln of a count has a variance of one over the count
         guesses = np.log(seen / against) - width * np.sqrt(1 / seen + 1 / against)
         place = int(np.argmax(guesses))
         tried.append((float(guesses[place]), float(thresholds[place])))
     beyond = float(np.nextafter(others[-1], math.inf)) if others.size else -math.inf
     never = int(scores.size - np.searchsorted(scores, beyond, side="left"))
     if never >= least:
+        # seen under one value only: guess as if the other half saw it once
         tried.append((log_ratio_lower(never, 1, error), beyond))
     return max(tried, default=None)
 

@@ -54,6 +54,7 @@ def prepare(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: Bl
     scored = "the released number"
     if query.integral and isinstance(source, ChainSource):
         states = source.chain.states
+        # (counts, states)
         bins = np.array([[state in some for state in states] for some in query.bins(states)])
         score = count_score(source, fixed, bins, plan.noise.scale)
         scored = "the log-likelihood ratio of the answer"
@@ -85,6 +86,7 @@ def _local(
     # erasures go by place, so they need the whole series; flips do not
     begin, length = (0, drawn.length) if redacted else (first, last - first + 1)
     source = ChainSource(chain, length, begin)
+    # records of the drawn part are counted from its first
     inside = [{r - begin: v for r, v in some.items() if 0 <= r - begin < length} for some in fixed]
     known = {record: chain.index(state) for record, state in attack.known}
     pair = chain.index(attack.value), chain.index(attack.other)

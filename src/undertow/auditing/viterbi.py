@@ -56,11 +56,12 @@ def decoded(observed: Observed) -> npt.NDArray[Any]:
     model = observed.hidden
     records, size = int(observed.ends[-1]), model.start.size
     width = np.uint8 if size <= 256 else np.int32
+    # back: (steps of time, hidden states), path: (steps of time,)
     back, path = np.empty((records, size), dtype=width), np.empty(records, dtype=width)
     loop = kernels.compiled(kernels.decode)
     place = loop(observed.codes, observed.ends, *logs(observed), back, path)
     if place >= 0:
         raise impossible(observed, place)
     if (model.owner != np.arange(size)).any():
-        path = model.owner.astype(width)[path]
+        path = model.owner.astype(width)[path]  # hidden states to those of the records
     return observed.there(path)
