@@ -44,7 +44,7 @@ def test_words():
     assert found["question"] == "the whole series, each record flipped at random"
     assert found["model"] == "Markov chain on 2 states, a stationary start, any length"
     assert found["method"] == "exact"
-    expected = f"'inactive' with chance {first:.6g}, 'active' with {second:.6g}"
+    expected = f"'inactive' with probability {first:.6g}, 'active' with {second:.6g}"
     assert found["flips"] == expected
     assert found["expected flips"].endswith("% of the records are false on average")
     share = float(found["expected flips"].partition("%")[0])
@@ -61,7 +61,7 @@ def test_a_reference_number():
     found = call_json("plan", "--transition", EVEN, "--length", 30, "--series", "--limit", 1)
     assert found["measures"]["expected flips"] == pytest.approx(0.364992, abs=1e-6)
     row = said("plan", "--transition", EVEN, "--length", 30, "--series", "--limit", 1)["flips"]
-    assert row == "either state with chance 0.364992"
+    assert row == "either state with probability 0.364992"
 
 
 def test_the_ignorant_attacker_is_named_and_so_is_who_is_left_out():
@@ -116,7 +116,8 @@ def test_channels_of_many_states_in_few_words(capsys):
 
     even = by_hand(RandomizedResponse.symmetric(3, 0.25), THREE)
     assert (
-        dict(plan_rows(even))["flips"] == "every state with chance 0.25, to each other state alike"
+        dict(plan_rows(even))["flips"]
+        == "every state with probability 0.25, to each other state alike"
     )
     show_probabilities(even)
     assert not capsys.readouterr().out
@@ -145,9 +146,9 @@ def test_channels_of_many_states_in_few_words(capsys):
 
 def test_noise_in_runs_and_flips_without_a_level():
     found = dict(plan_rows(by_hand(XorNoise(0.1, 0.3))))
-    assert found["flips"] == "each record with chance 0.25, in runs"
-    assert found["flips begin"] == "with chance 0.1 after a record that is kept"
-    assert found["flips end"] == "with chance 0.3 after a record that is flipped"
+    assert found["flips"] == "each record with probability 0.25, in runs"
+    assert found["flips begin"] == "with probability 0.1 after a record that is kept"
+    assert found["flips end"] == "with probability 0.3 after a record that is flipped"
     assert found["DP level"].startswith("none is known")
     certain = dict(plan_rows(by_hand(RandomizedResponse([[1.0, 0.0], [0.5, 0.5]]))))
     assert certain["DP level"].startswith("none: an output excludes a state")
@@ -222,7 +223,7 @@ def test_runs():
 
 def test_a_redaction_for_the_ignorant_says_whom_it_leaves_out():
     found = dict(plan_rows(erasing({30: 1, 31: (0.5, 0.5)}, against="ignorant")))
-    assert found["NOT covered"].endswith("nothing is promised")
+    assert found["NOT covered"].endswith("nothing is guaranteed")
 
 
 def test_redactions_are_planned(tmp_path):

@@ -54,6 +54,12 @@ class DrawnModel:
         """Return a value as it is drawn: the number of a state, or the number that it is."""
         return self.model.index(value) if self.model.states else float(value)
 
+    def tried(self, record: int) -> tuple[Any, ...]:
+        """Return the values of a known record to try: all states, or the likeliest real value."""
+        if isinstance(self.model, MultivariateGaussian):
+            return (float(self.model.mean[record]),)
+        return self.model.states
+
     def fixed(self, attack: Witness, value: Any) -> dict[int, Any]:
         """Return the records whose values are given, the target among them."""
         known = {record: self.code(state) for record, state in attack.known}
@@ -188,8 +194,8 @@ def _known(
         yield {}
         return
     if isinstance(against, Adversary) or against == "informed":
-        if isinstance(model, MultivariateGaussian):
-            yield {record: float(model.mean[record]) for record in everyone}  # the likeliest
+        if not model.states:
+            yield {record: drawn.tried(record)[0] for record in everyone}
         else:
             for state in (other, value, *model.states):
                 yield dict.fromkeys(everyone, state)
@@ -203,10 +209,7 @@ def _known(
             yield {record: state for record in near if 0 <= record < drawn.length}
         return
     for record in everyone[:8]:
-        if isinstance(model, MultivariateGaussian):
-            yield {record: float(model.mean[record])}
-        else:
-            yield from ({record: state} for state in model.states)
+        yield from ({record: known} for known in drawn.tried(record))
 
 
 def _paths(drawn: DrawnModel, target: int, *states: Any) -> Iterator[Mapping[int, Any]]:

@@ -90,14 +90,8 @@ def _randomised(plan: "Plan[Any]") -> list[tuple[str, str]]:
     if mechanism.kind != "flips":
         return [
             ("flips", f"each record {_likely(mechanism.flip_rate)}, in runs"),
-            (
-                "flips begin",
-                f"{_likely(mechanism.rho0)} after a record that is kept",
-            ),
-            (
-                "flips end",
-                f"{_likely(mechanism.rho1)} after a record that is flipped",
-            ),
+            ("flips begin", f"{_likely(mechanism.rho0)} after a record that is kept"),
+            ("flips end", f"{_likely(mechanism.rho1)} after a record that is flipped"),
         ]
     return [("flips", _brief(plan, mechanism) or "see the table")]
 
@@ -150,16 +144,13 @@ def _erased(mechanism: "Redaction") -> list[tuple[str, str]]:
 
 
 def _always(mechanism: "Redaction") -> list[int]:
-    return [int(r) for r in (mechanism.probabilities.min(axis=1) == 1).nonzero()[0]]
+    rows = enumerate(mechanism.probabilities.tolist())
+    return [record for record, row in rows if min(row) == 1]
 
 
 def _at_times(mechanism: "Redaction") -> list[int]:
     rows = enumerate(mechanism.probabilities.tolist())
-    return [
-        record
-        for record, probabilities in rows
-        if max(probabilities) > 0 and min(probabilities) < 1
-    ]
+    return [record for record, row in rows if max(row) > 0 and min(row) < 1]
 
 
 def _show_erasures(plan: "Plan[Any]", mechanism: "Redaction") -> None:
