@@ -7,6 +7,7 @@ two, with certainty.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,12 @@ class Hidden:
         """Return the matrix that leads from a record to the next one."""
         found: Array = self.steps[record * self.moving]
         return found
+
+    def law(self, record: int) -> Array:
+        """Return the law of the hidden state of a record, without outputs."""
+        if self.moving:
+            return reduce(np.matmul, self.steps[:record], self.start)
+        return np.asarray(self.start @ np.linalg.matrix_power(self.steps[0], record))
 
     def outputs(self, record: int, *, own: bool = False) -> Array:
         """Return the probability of each output of a record, shape (outputs, hidden states).

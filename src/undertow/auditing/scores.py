@@ -7,7 +7,6 @@ of the answer is not at hand the answer itself is the score.
 """
 
 from collections.abc import Callable, Mapping
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ def series_score(
     >>> series_score(model, range(3), {}, 1, (0, 1))(shown).round(3).ravel().tolist()
     [2.793, -0.596]
     """
-    start = reduce(np.matmul, map(model.step, range(window.start)), model.start)  # (hidden states,)
+    start = model.law(window.start)  # (hidden states,)
     steps = [model.step(record) for record in window[:-1]]
     shown = [_trusting(model.outputs(record).T, model.owner) for record in window]
     for record in set(known) & set(window):
