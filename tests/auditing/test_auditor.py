@@ -392,7 +392,7 @@ def test_what_an_audit_says():
     found = audit(count(0.2), 3000, seed=1, progress=lambda done, of: told.append((done, of)))
     assert isinstance(found, Audit)
     assert found.words().startswith("refuted: with 95% confidence the leakage is at least ")
-    assert "records 0-" in found.attack_words() or "nothing known" in found.attack_words()
+    assert "records 0 to " in found.attack_words() or "nothing known" in found.attack_words()
     assert "attack: target record 30 of 60" in str(found)
     body = found.to_dict()
     assert json.loads(json.dumps(body)) == body
