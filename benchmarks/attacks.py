@@ -22,7 +22,7 @@ from benchmarks.__main__ import best_time
 from benchmarks.flips import one_core
 from undertow.auditing import kernels
 from undertow.auditing.counting import answer_posteriors
-from undertow.auditing.hidden import read_outputs, watch
+from undertow.auditing.hidden import observe, read_outputs
 from undertow.auditing.posteriors import logs, posteriors
 from undertow.auditing.rates import success_rate
 from undertow.auditing.viterbi import viterbi
@@ -53,7 +53,7 @@ def show(name: str, records: int, call: Callable[[], Any], *, memory: bool = Fal
 
 def loops(outputs: Any) -> None:
     """The bare loops, compiled."""
-    seen = watch(read_outputs(outputs, FLIPS, PAIR), FLIPS, PAIR)
+    seen = observe(read_outputs(outputs, FLIPS, PAIR), FLIPS, PAIR)
     model, count = seen.hidden, len(outputs)
     parts = (model.start, model.steps, model.moving, model.emission)
     out = np.empty((count, 2))

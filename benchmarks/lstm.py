@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 import undertow as ut
+from undertow.auditing.guarantees import average_bound
 from undertow.auditing.lstm import Training, device_name, lstm_probabilities
 from undertow.auditing.posteriors import posteriors
-from undertow.auditing.promises import average_bound
 from undertow.auditing.viterbi import viterbi
 
 ROOT = Path(__file__).parents[1]

@@ -103,7 +103,7 @@ def test_a_second_account_of_the_same_table_is_warned_about(tmp_path):
 def test_mistakes_spend_nothing(ledger):
     """Whatever is wrong with the question or the data is found before a level is reserved."""
     weights = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], length=60)
-    own = ut.Ledger(ledger._store._path, dataset="lines", model=weights, limit=4.0)
+    own = ut.Ledger(ledger._store.path, dataset="lines", model=weights, limit=4.0)
     linear = ut.calibrate(ut.Linear([1.0] * 60, spread=1.0, lower=0.0), weights, limit=0.1)
     two = pl.concat([table(30), table(30).with_columns(pl.lit("b").alias("id"))])
     for plan, asked, book in [

@@ -157,12 +157,11 @@ def _check_room(ledger: "Ledger", wanted: Entry) -> None:
 
 def _described(shape: Any) -> dict[str, Any]:
     """Return the public facts that a repeated question must have again."""
-    names = json.dumps(shape.groups, default=str)
-    return {
-        "rows": shape.rows, "persons": shape.persons, "longest": shape.longest,
-        "series": shape.series, "start": shape.start, "end": shape.end,
-        "groups": None if shape.groups is None else hashlib.sha256(names.encode()).hexdigest()[:16],
-    }  # fmt: skip
+    groups = None
+    if shape.groups is not None:
+        groups = hashlib.sha256(json.dumps(shape.groups, default=str).encode()).hexdigest()[:16]
+    names = ("rows", "persons", "longest", "series", "start", "end")
+    return {name: getattr(shape, name) for name in names} | {"groups": groups}
 
 
 def level_of(plan: Plan, proof: "Leakage") -> float:
@@ -187,7 +186,7 @@ def level_of(plan: Plan, proof: "Leakage") -> float:
         wide, steps = Fraction(query.upper) - Fraction(query.lower), query.steps
     rate = moved / wide  # how far the answer moves for each unit of a record
     reach = rate * (Fraction(spread) + 2 * length * wide / steps)
-    return divide_up(reach, plan.noise.scale)
+    return divide_up(reach, plan.noise.scale)  # exact up to here, rounded up once
 
 
 def local_terms(plan: "Plan[Any]", ledger: "Ledger", proof: "Leakage") -> dict[str, Any]:
@@ -212,6 +211,7 @@ def local_terms(plan: "Plan[Any]", ledger: "Ledger", proof: "Leakage") -> dict[s
             f"the plan covers {words(plan.against)}, the ledger covers {words(ledger.against)}; "
             f"plan with against='{ledger.against}'"
         )
+    # a redaction is not exchanged: what the account holds is the leakage that was proved for it
     least = max(proof.upper, math.ulp(0.0))  # an entry is never of nothing
     return {"level": None, "kind": "redaction", "leakage": least}
 

@@ -5,7 +5,7 @@
 `Adversary` is one explicit target and set of known records. `Secrets` says what must stay hidden.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -78,6 +78,19 @@ def check_records(against: Against, length: int | None) -> None:
             raise InvalidInput(
                 f"the adversary names record {last}, but there are {length} records, counted from 0"
             )
+
+
+def within(against: Against, records: Sequence[int]) -> Against:
+    """Return the adversary as seen from a part of the records, whose record i is ``records[i]``.
+
+    >>> within(Adversary(5, [2, 9]), records=[2, 5])
+    Adversary(target=1, known=(0,))
+    """
+    if not isinstance(against, Adversary):
+        return against
+    place = {record: number for number, record in enumerate(records)}
+    known = [place[record] for record in against.known if record in place]
+    return Adversary(place[against.target], known)
 
 
 def words(against: Against) -> str:

@@ -185,6 +185,8 @@ def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
     >>> both.lower, both.upper, both.method
     (1.0, 2.0, 'group')
     """
+    # one of the models is true: all keep below the largest upper end, and the attack on the
+    # largest lower end succeeds if its model is the true one
     largest = max(found, key=lambda leak: (leak.upper, leak.lower))
     shown = max(found, key=lambda leak: leak.lower)
     return replace(
@@ -233,6 +235,7 @@ def meet(first: Leakage, second: Leakage) -> Leakage:
 
     It bears the name of the first method where that one closes it, of the tighter one otherwise.
     """
+    # both intervals hold the quantity: the larger attained end and the smaller proved one do
     lower = max(first, second, key=lambda leak: leak.lower)
     upper = min(first, second, key=lambda leak: leak.upper)
     check_order(lower, upper)

@@ -27,6 +27,7 @@ __all__ = [
     "Keyed",
     "check_count",
     "check_epsilon",
+    "check_number",
     "check_positive",
     "divide_up",
     "down",
@@ -185,18 +186,27 @@ def freeze(values: Any) -> Array:
     return array
 
 
+def check_number(value: float, name: str) -> float:
+    """Return ``value`` as a float, or raise `InvalidInput`.
+
+    >>> check_number(0, "prior")
+    0.0
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be a number, found {type(value).__name__}") from error
+    except OverflowError as error:
+        raise InvalidInput(f"{name} must be finite, found a number beyond all floats") from error
+
+
 def check_positive(value: float, name: str) -> float:
     """Return ``value`` as a float if it is positive and finite, or raise `InvalidInput`.
 
     >>> check_positive(2, "scale")
     2.0
     """
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be a number, found {type(value).__name__}") from error
-    except OverflowError as error:
-        raise InvalidInput(f"{name} must be finite, found a number beyond all floats") from error
+    number = check_number(value, name)
     if not math.isfinite(number) or number <= 0:
         raise InvalidInput(f"{name} must be positive and finite, found {number}")
     return number

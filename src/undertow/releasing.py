@@ -18,19 +18,17 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.ledger.rules import Entry
 from undertow.plan import Plan
 from undertow.planning.coverage import covering
-from undertow.queries import AnyQuery, Count, Histogram, Mean, Query, State
+from undertow.queries import AnyQuery, Count, Histogram, Mean, State
 from undertow.reporting.brief import brief
 from undertow.reporting.report import Report
 from undertow.sampling.apply import lattice_amount, randomise
-from undertow.sampling.bits import Insecure, Randomness, Secure
+from undertow.sampling.bits import Randomness, Secure, chosen
 
 if TYPE_CHECKING:
     from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
 __all__ = ["Prepared", "Release", "carry_out", "prepare", "release"]
-
-_UNDECLARED = "a Python function's answer has no declared lattice; ask for a count or a sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +126,6 @@ def prepare(
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     query = plan.noise.query
-    if isinstance(query, Query):
-        raise NotSupported(_UNDECLARED)
     if isinstance(query, Histogram) and not plan.states:
         raise NotSupported("a histogram needs a model that names the states, e.g. a MarkovChain")
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
@@ -174,9 +170,7 @@ def release(
     >>> release(plan, ["idle", "active", None] * 9, insecure_seed=1).randomness
     'insecure, seed 1'
     """
-    randomness = Secure() if insecure_seed is None else Insecure(insecure_seed)
-    if ledger is not None and insecure_seed is not None:
-        raise InvalidInput("seeded noise is not private: a ledger does not account for it")
+    randomness = chosen(insecure_seed, accounted=ledger is not None)
     ready = prepare(plan, data, ledger, release_id=release_id)
     return carry_out(ready, ledger, source=source, randomness=randomness)
 
@@ -276,8 +270,6 @@ def _exact(query: AnyQuery, records: list[Any], states: tuple[State, ...]) -> li
     if isinstance(query, Count | Histogram):
         found = query.evaluate(records, states)
         return found if isinstance(found, list) else [found]
-    if isinstance(query, Query):
-        raise NotSupported(_UNDECLARED)
     lattice = query.lattice()
     places = [lattice.place(record) for record in records]
     if lattice.weights is None:

@@ -23,7 +23,7 @@ from undertow.ledger.rules import Entry
 from undertow.plan import Plan
 from undertow.planning.proofs import check_proof
 from undertow.queries import State
-from undertow.sampling.bits import Insecure, Randomness, Secure
+from undertow.sampling.bits import Randomness, Secure, chosen
 from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
@@ -81,7 +81,7 @@ def sanitize(
     """
     if _erases(plan):
         raise NotSupported("this plan erases records, it flips none; use redact(plan, data)")
-    bits = _randomness(insecure_seed, ledger)
+    bits = chosen(insecure_seed, accounted=ledger is not None)
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
     return carry_out(ready, ledger, randomness=bits)
 
@@ -113,7 +113,7 @@ def redact(
     """
     if not _erases(plan):
         raise NotSupported("this plan flips records, it erases none; use sanitize(plan, data)")
-    bits = _randomness(insecure_seed, ledger)
+    bits = chosen(insecure_seed, accounted=ledger is not None)
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
     return carry_out(ready, ledger, randomness=bits)
 
@@ -235,7 +235,7 @@ class Stream:
     ) -> None:
         self._lookup, self._names = Lookup(rule), mechanism.names(plan.states)
         self._length = plan.length
-        self._steps = steps(mechanism, single_draws(randomness))
+        self._step = steps(mechanism, single_draws(randomness))
         self.records = 0
 
     def push(self, record: Any) -> Any:
@@ -246,7 +246,7 @@ class Stream:
                 "new stream for the next series"
             )
         number = self._lookup.settled(record, f"record {self.records}")
-        output = self._steps.push(number)
+        output = self._step(number)
         self.records += 1
         return None if output is None else self._names[output]
 
@@ -280,7 +280,7 @@ def stream(
     ['idle', 'idle', 'active', 'idle']
     """
     _checked(plan)
-    bits = _randomness(insecure_seed, None)
+    bits = chosen(insecure_seed, accounted=False)
     return Stream(plan, plan.mechanism, _rule(plan, foreign, strict), bits)
 
 
@@ -335,14 +335,6 @@ def _checked(plan: "Plan[Any]") -> "Leakage":
             f"{len(plan.states)}; make the plan again"
         )
     return proof
-
-
-def _randomness(insecure_seed: int | None, ledger: "Ledger | None") -> Randomness:
-    if insecure_seed is None:
-        return Secure()
-    if ledger is not None:
-        raise InvalidInput("seeded flips are not private: a ledger does not account for them")
-    return Insecure(insecure_seed)
 
 
 def _rule(plan: "Plan[Any]", foreign: State | None, strict: bool) -> Rule:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.auditing import oracle
 from undertow.auditing.attackers import ATTACKERS, Scenario, prior_law
-from undertow.auditing.hidden import read_outputs, watch
+from undertow.auditing.guarantees import average_bound, odds_shift, pointwise_bound
+from undertow.auditing.hidden import observe, read_outputs
 from undertow.auditing.posteriors import posteriors
-from undertow.auditing.promises import average_bound, odds_shift, pointwise_bound
 from undertow.auditing.rates import success_rate
 from undertow.auditing.viterbi import viterbi
 from undertow.errors import InvalidInput, NotSupported
@@ -56,7 +56,7 @@ def test_from_some_theta_on_the_other_bits_do_not_matter():
 
 
 def exhausted(channel, chain, target, length):
-    """The chance to guess right, over every series and every output."""
+    """The probability to guess right, over every series and every output."""
     codes = list(range(chain.size))
     outputs = [*codes, None] if isinstance(channel, ut.Redaction) else codes
     if isinstance(channel, ut.RandomizedResponse):
@@ -64,8 +64,8 @@ def exhausted(channel, chain, target, length):
     total = 0.0
     for seen in itertools.product(outputs, repeat=length):
         mass = np.zeros(chain.size)
-        for series, chance in oracle.joint(seen, channel, chain):
-            mass[series[target]] += chance
+        for series, probability in oracle.joint(seen, channel, chain):
+            mass[series[target]] += probability
         total += mass.max()
     return total
 
@@ -126,10 +126,10 @@ def test_refusals():
 
 def staged(outputs, channel, chain, truth=None):
     read = read_outputs(outputs, channel, chain)
-    watched = watch(read, channel, chain)
+    observed = observe(read, channel, chain)
     law = prior_law(chain, read.lengths, NOTHING, NOTHING)
     truth = read.codes if truth is None else np.asarray(truth).reshape(-1)
-    return Scenario(chain, watched, watched, law, truth)
+    return Scenario(chain, observed, observed, law, truth)
 
 
 def drawn(chain, channel, series, length, rng):

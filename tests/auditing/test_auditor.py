@@ -1,4 +1,4 @@
-"""Audits refute broken promises, spare kept ones, and stay within what was promised."""
+"""Audits refute broken guarantees, spare kept ones, and stay within what was guaranteed."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ import undertow as ut
 from tests.grids import thinned
 from undertow.auditing import auditor, blackbox
 from undertow.auditing.auditor import Audit, audit
-from undertow.auditing.scenarios import MOST_ATTACKS, Scenario, attacks, scenarios
+from undertow.auditing.scenarios import MOST_ATTACKS, DrawnModel, attacks, drawn_models
 from undertow.auditing.trials import prepare
 from undertow.errors import InvalidInput, InvalidPlan, NothingToProtect, NotSupported
 from undertow.models.chain_classes import MixingClass
@@ -33,7 +33,7 @@ AUDITS = pytest.mark.parametrize(
 )
 
 
-def promised(mechanism, model, epsilon, against="any", secrets=None, witness=None):
+def claimed(mechanism, model, epsilon, against="any", secrets=None, witness=None):
     """A plan as it is sold, whatever it leaks."""
     kept = {} if secrets is None else {"secrets": secrets}
     claim = ut.Leakage(epsilon, epsilon, "as sold", against, witness, **kept)
@@ -42,22 +42,22 @@ def promised(mechanism, model, epsilon, against="any", secrets=None, witness=Non
 
 
 def count(factor=1.0, chain=ACTIVITY, **more):
-    return promised(ut.DiscreteLaplace(ut.Count(1), factor * SCALE), chain, 1.0, **more)
+    return claimed(ut.DiscreteLaplace(ut.Count(1), factor * SCALE), chain, 1.0, **more)
 
 
 def flips(rate, epsilon, **more):
     rate = round(rate / GRAIN) * GRAIN
-    return promised(ut.RandomizedResponse.binary(rate, rate), LAZY, epsilon, **more)
+    return claimed(ut.RandomizedResponse.binary(rate, rate), LAZY, epsilon, **more)
 
 
 VISITS = ut.MarkovChain([[0.99, 0.01], [0.8, 0.2]], length=11)
 
 
-def erased(chance=1.0):
+def erased(probability=1.0):
     table = np.full((11, 2), 0.0)
-    table[2:7] = chance
+    table[2:7] = probability
     table[4] = 1.0
-    return promised(ut.Redaction(table, 4), VISITS, 0.5, against="ignorant")
+    return claimed(ut.Redaction(table, 4), VISITS, 0.5, against="ignorant")
 
 
 # --- what must be caught, and what must not -------------------------------------------------------
@@ -69,15 +69,15 @@ def erased(chance=1.0):
     [
         (count(0.7), 5000),
         (flips(0.7 * 0.4577, 1.0), 5000),
-        (promised(ut.DiscreteLaplace(ut.Count(1), 1.0), ACTIVITY, 1.0), 5000),
-        (promised(ut.DiscreteLaplace(ut.Histogram(), 2.0), ACTIVITY, 1.0), 5000),
-        (promised(ut.XorNoise(0.25, 0.25), LAZY, 1.0), 5000),
+        (claimed(ut.DiscreteLaplace(ut.Count(1), 1.0), ACTIVITY, 1.0), 5000),
+        (claimed(ut.DiscreteLaplace(ut.Histogram(), 2.0), ACTIVITY, 1.0), 5000),
+        (claimed(ut.XorNoise(0.25, 0.25), LAZY, 1.0), 5000),
         (erased(0.5), 5000),
     ],
     ids=["count 30% low", "flips 30% low", "plain DP", "histogram", "xor", "redaction"],
 )
-def test_broken_promises_are_caught(plan, draws):
-    """Null: the promise is kept. Ten seeded audits; at least nine must refute it."""
+def test_broken_guarantees_are_caught(plan, draws):
+    """Null: the guarantee is kept. Ten seeded audits; at least nine must refute it."""
     assert sum(audit(plan, draws, seed=seed).refuted for seed in range(10)) >= 9
 
 
@@ -87,17 +87,17 @@ def test_broken_promises_are_caught(plan, draws):
     [
         count(),
         flips(FLIPS, 4.0),
-        promised(ut.DiscreteLaplace(ut.Count(1), 1.0), ACTIVITY, 1.0, against="informed"),
-        promised(ut.DiscreteLaplace(ut.Count("a"), 3.0), Groups(3), 1.0),
+        claimed(ut.DiscreteLaplace(ut.Count(1), 1.0), ACTIVITY, 1.0, against="informed"),
+        claimed(ut.DiscreteLaplace(ut.Count("a"), 3.0), Groups(3), 1.0),
     ],
     ids=["count", "flips", "informed", "groups"],
 )
 @AUDITS
-def test_kept_promises_are_spared(plan, audits, alarms):
-    """Null: the promise is kept (leakage at most epsilon, see SCALE and FLIPS).
+def test_kept_guarantees_are_spared(plan, audits, alarms):
+    """Null: the guarantee is kept (leakage at most epsilon, see SCALE and FLIPS).
 
     Seeded audits at 95% confidence, a false alarm in 5% of them at most: more than 5 of 20, and
-    more than 7 of 40, have a chance below 1e-3.
+    more than 7 of 40, have a probability below 1e-3.
     """
     found = [audit(plan, 2000, seed=seed) for seed in range(audits)]
     assert sum(one.refuted for one in found) <= alarms
@@ -111,7 +111,7 @@ def test_a_wrong_interval_would_raise_false_alarms(monkeypatch, audits, alarms):
     monkeypatch.setattr(
         auditor, "try_event", lambda event, scores, others, error: _point(event, scores, others)
     )
-    plan = promised(ut.DiscreteLaplace(ut.Count("a"), 3.0), Groups(3), 1.0)
+    plan = claimed(ut.DiscreteLaplace(ut.Count("a"), 3.0), Groups(3), 1.0)
     assert sum(audit(plan, 2000, seed=seed).refuted for seed in range(audits)) > alarms
 
 
@@ -225,7 +225,7 @@ def test_outputs_that_are_none_are_refused(broken):
 def test_answers_are_those_of_a_release(query, model, monkeypatch):
     """Without noise the black box says exactly what `release` would."""
     monkeypatch.setattr(blackbox, "randomise", lambda mechanism, flat, bits, length: flat)
-    plan = promised(ut.Laplace(query, 3.0), model, 1.0)
+    plan = claimed(ut.Laplace(query, 3.0), model, 1.0)
     draw = np.random.default_rng(1)
     real = isinstance(model, MultivariateGaussian)
     series = draw.normal(0, 1.5, (20, 7)) if real else draw.integers(model.size, size=(20, 7))
@@ -241,7 +241,7 @@ def test_noise_is_the_code_of_a_release(monkeypatch):
     monkeypatch.setattr(blackbox, "_bits", lambda seed: lambda: Insecure(7))
     draw = np.random.default_rng(1)
     series = draw.integers(2, size=(1, 40)).astype(np.uint8)
-    for plan in (flips(FLIPS, 4.0), promised(ut.XorNoise(0.25, 0.125), LAZY, 4.0)):
+    for plan in (flips(FLIPS, 4.0), claimed(ut.XorNoise(0.25, 0.125), LAZY, 4.0)):
         wanted = ut.sanitize(plan, series[0].tolist(), insecure_seed=7)
         assert blackbox.release_code(plan, plan.states)(series)[0].tolist() == wanted
     plan = erased(0.5)
@@ -254,14 +254,12 @@ def test_noise_is_the_code_of_a_release(monkeypatch):
     assert blackbox.release_code(plan, plan.states)(series)[0, 0] == wanted
 
 
-# --- attacks stay within the promise --------------------------------------------------------------
+# --- attacks stay within the guarantee ------------------------------------------------------------
 
 
-def known_sets(plan, scenario=None):
-    scenario = scenarios(plan)[0] if scenario is None else scenario
-    return [
-        (one.target, tuple(record for record, _ in one.known)) for one in attacks(plan, scenario)
-    ]
+def known_sets(plan, drawn=None):
+    drawn = drawn_models(plan)[0] if drawn is None else drawn
+    return [(one.target, tuple(record for record, _ in one.known)) for one in attacks(plan, drawn)]
 
 
 def test_attacks_respect_the_adversary():
@@ -279,38 +277,38 @@ def test_attacks_respect_the_adversary():
 def test_attacks_respect_the_secrets():
     three = ut.MarkovChain(np.full((3, 3), 1 / 3), states=("a", "b", "c"), length=9)
     secrets = ut.adversaries.Secrets(pairs=[("a", "c")], records=[2])
-    plan = promised(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0, secrets=secrets)
-    found = attacks(plan, scenarios(plan)[0])
+    plan = claimed(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0, secrets=secrets)
+    found = attacks(plan, drawn_models(plan)[0])
     assert {one.target for one in found} == {2}
     assert {frozenset((one.value, one.other)) for one in found} == {frozenset("ac")}
-    free = promised(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0)
-    pairs = {frozenset((one.value, one.other)) for one in attacks(free, scenarios(free)[0])}
+    free = claimed(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0)
+    pairs = {frozenset((one.value, one.other)) for one in attacks(free, drawn_models(free)[0])}
     assert pairs == {frozenset("ab"), frozenset("ac"), frozenset("bc")}
 
 
 def test_the_witness_comes_first():
     witness = ut.Witness(12, 60, ((3, 1), (20, 1)), 0, 1)
-    found = attacks(count(witness=witness), Scenario(ACTIVITY, 60))
+    found = attacks(count(witness=witness), DrawnModel(ACTIVITY, 60))
     assert (found[0].target, dict(found[0].known)[3], found[0].value) == (12, 1, 0)
     assert set(dict(found[0].known)) == {*range(4), *range(20, 60)}
     assert found[1].known == witness.known
     assert len(found) <= MOST_ATTACKS
     local = flips(FLIPS, 4.0, witness=ut.Witness(8, 40, ((0, 1), (16, 1)), 0, 1))
-    assert attacks(local, scenarios(local)[0])[0].known == ((0, 1), (16, 1))
+    assert attacks(local, drawn_models(local)[0])[0].known == ((0, 1), (16, 1))
     foreign = count(witness=ut.Witness(12, 60, (), "x", "y"))
-    assert attacks(foreign, Scenario(ACTIVITY, 60))[0].target == 30
+    assert attacks(foreign, DrawnModel(ACTIVITY, 60))[0].target == 30
 
 
 def test_chains_that_differ_along_the_way_are_attacked_at_their_ends_too():
     chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[1, 0], length=9)
-    plan = promised(ut.DiscreteLaplace(ut.Count(1), 2.0), chain, 1.0)
-    assert {one.target for one in attacks(plan, Scenario(chain, 9))} == {0, 4, 8}
+    plan = claimed(ut.DiscreteLaplace(ut.Count(1), 2.0), chain, 1.0)
+    assert {one.target for one in attacks(plan, DrawnModel(chain, 9))} == {0, 4, 8}
     assert audit(plan, 1000, seed=1).attack.target in (4, 8)  # record 0 is certain
 
 
 def test_periodic_chains():
     chain = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], start=[0.5, 0.5], length=6)
-    plan = promised(ut.DiscreteLaplace(ut.Count(1), 1.0), chain, 1.0)
+    plan = claimed(ut.DiscreteLaplace(ut.Count(1), 1.0), chain, 1.0)
     assert audit(plan, 1000, seed=1).verdict == "consistent"
 
 
@@ -341,7 +339,7 @@ PAIR = MultivariateGaussian(1, [[1, 0.5], [0.5, 1]])
 )  # fmt: skip
 def test_models_of_every_kind(query, model, right):
     """Enough noise is spared and a fifth of it is refuted, on one fixed seed each."""
-    plan = promised(ut.Laplace(query, right), model, 1.0)
+    plan = claimed(ut.Laplace(query, right), model, 1.0)
     assert not audit(plan, 4000, seed=1).refuted
     quiet = dataclasses.replace(plan, mechanism=ut.Laplace(query, right / 5))
     assert audit(quiet, 4000, seed=1).refuted
@@ -350,16 +348,16 @@ def test_models_of_every_kind(query, model, right):
 @pytest.mark.parametrize(
     ("plan", "error", "words"),
     [
-        (promised(ut.Laplace(ut.Count(1), 9.0), MixingClass(2, 0.1, 0.2, 50), 1.0, "ignorant"),
+        (claimed(ut.Laplace(ut.Count(1), 9.0), MixingClass(2, 0.1, 0.2, 50), 1.0, "ignorant"),
          NotSupported, "MixingClass"),
-        (promised(ut.Laplace(ut.Linear([1.0, 1.0], 3.0), 9.0), PAIR, 1.0), NotSupported, "lower="),
-        (promised(ut.Laplace(ut.Query(max), 9.0), ACTIVITY, 1.0), NotSupported, "lattice"),
-        (promised(ut.Laplace(ut.Histogram(), 9.0), Groups(2), 1.0), NotSupported, "Histogram"),
-        (promised(ut.Laplace(ut.Histogram(), 9.0), PAIR, 1.0), NotSupported, "Sum, Mean or Linear"),
-        (promised(ut.RandomizedResponse.binary(0.25, 0.25), NETWORK, 2.0), NotSupported,
+        (claimed(ut.Laplace(ut.Linear([1.0, 1.0], 3.0), 9.0), PAIR, 1.0), NotSupported, "lower="),
+        (claimed(ut.Laplace(ut.Query(max), 9.0), ACTIVITY, 1.0), NotSupported, "lattice"),
+        (claimed(ut.Laplace(ut.Histogram(), 9.0), Groups(2), 1.0), NotSupported, "Histogram"),
+        (claimed(ut.Laplace(ut.Histogram(), 9.0), PAIR, 1.0), NotSupported, "Sum, Mean or Linear"),
+        (claimed(ut.RandomizedResponse.binary(0.25, 0.25), NETWORK, 2.0), NotSupported,
          "Markov chain"),
-        (promised(ut.RandomizedResponse.binary(0.3, 0.1), LAZY, 9.0), InvalidPlan, "2^-53"),
-        (promised(ut.DiscreteLaplace(ut.Count(1), 1.0),
+        (claimed(ut.RandomizedResponse.binary(0.3, 0.1), LAZY, 9.0), InvalidPlan, "2^-53"),
+        (claimed(ut.DiscreteLaplace(ut.Count(1), 1.0),
                   ut.MarkovChain([[1.0, 0.0], [0.0, 1.0]], start=[1, 0], length=5), 1.0),
          NothingToProtect, "nothing to tell apart"),
     ],
@@ -394,7 +392,7 @@ def test_what_an_audit_says():
     found = audit(count(0.2), 3000, seed=1, progress=lambda done, of: told.append((done, of)))
     assert isinstance(found, Audit)
     assert found.words().startswith("refuted: with 95% confidence the leakage is at least ")
-    assert "records 0-" in found.attack_words() or "nothing known" in found.attack_words()
+    assert "records 0 to " in found.attack_words() or "nothing known" in found.attack_words()
     assert "attack: target record 30 of 60" in str(found)
     body = found.to_dict()
     assert json.loads(json.dumps(body)) == body
@@ -403,7 +401,7 @@ def test_what_an_audit_says():
     assert told[-1][0] == found.series
     assert all(done <= of for done, of in told)
     consistent = audit(count(), 1000, seed=1, promise=9.0, confidence=0.9)
-    assert consistent.words().startswith("consistent with the promise of 9")
+    assert consistent.words().startswith("consistent with the guarantee of 9")
     assert "90% confidence" in consistent.words()
 
 
@@ -418,17 +416,15 @@ def test_batches_do_not_change_the_verdict(monkeypatch):
 
 def test_people_are_numbered_as_in_the_pedigree():
     family = Pedigree({"kim": ("bob", "ann")}, 0.5)
-    plan = promised(ut.DiscreteLaplace(ut.Count("BB"), 3.0), family, 1.0)
-    (scenario,) = scenarios(plan)
-    assert scenario.model.records == ("bob", "ann", "kim") != scenario.order == family.people
-    trial = prepare(
-        plan, scenario, ut.Witness(0, 3, ((1, "BB"),), "BB", "Bb"), lambda series: series
-    )
+    plan = claimed(ut.DiscreteLaplace(ut.Count("BB"), 3.0), family, 1.0)
+    (drawn,) = drawn_models(plan)
+    assert drawn.model.records == ("bob", "ann", "kim") != drawn.order == family.people
+    trial = prepare(plan, drawn, ut.Witness(0, 3, ((1, "BB"),), "BB", "Bb"), lambda series: series)
     bob = trial.draws[1](200, np.random.default_rng(1))
     assert (bob[:, :2] == [1, 0]).all()  # kim is Bb, bob BB, so ann has a b to pass on
     assert set(bob[:, 2].tolist()) == {1, 2}
     with pytest.raises(InvalidInput, match="cannot occur together"):
-        prepare(plan, scenario, ut.Witness(0, 3, ((1, "BB"),), "bb", "Bb"), lambda series: series)
+        prepare(plan, drawn, ut.Witness(0, 3, ((1, "BB"),), "bb", "Bb"), lambda series: series)
 
 
 @pytest.mark.parametrize("records", thinned([1008, 4032], keep=1))

@@ -90,8 +90,8 @@ def test_series_that_are_added_up_are_independent():
     mass = np.zeros((6, 2))
     for series in itertools.product((0, 1), repeat=6):
         parts = series[:2], series[2:3], series[3:]
-        chance = np.prod([oracle.prior(chain, part) for part in parts])
-        mass[range(6), series] += chance * np.exp(-abs(5 - sum(series)))
+        probability = np.prod([oracle.prior(chain, part) for part in parts])
+        mass[range(6), series] += probability * np.exp(-abs(5 - sum(series)))
     wanted = mass / mass.sum(axis=1, keepdims=True)
     assert np.abs(answer_posteriors(5, noise, chain, lengths)[0] - wanted).max() < 1e-12
 
@@ -124,7 +124,7 @@ def test_many_records_in_reasonable_time_and_only_the_wanted_ones():
         ({"targets": [9]}, InvalidInput, "record 9"),
         ({"known": {9: 1}}, InvalidInput, "record 9"),
         ({"known": [1]}, InvalidInput, "state of each"),
-        ({"known": {1: "x"}}, UnknownState, "no state"),
+        ({"known": {1: "x"}}, UnknownState, "none of the plan's states"),
         ({"answers": np.nan}, InvalidInput, "finite"),
         ({"mechanism": ut.Laplace(ut.Linear([1, 2], 1.0), 1.0)}, NotSupported, "Linear"),
         ({"mechanism": ut.Laplace(ut.Query(max), 1.0)}, NotSupported, "Query"),

@@ -8,7 +8,8 @@ import pytest
 
 import undertow as ut
 from undertow.auditing.draws import ChainSource
-from undertow.auditing.scores import answer_score, count_score, hidden_chain, series_score
+from undertow.auditing.hidden import hidden
+from undertow.auditing.scores import answer_score, count_score, series_score
 
 P3 = ut.MarkovChain([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]])
 P2 = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[0.2, 0.8])
@@ -29,19 +30,19 @@ def likelihood(mechanism, chain, first, path_values, outputs):
     for path in itertools.product(range(chain.size), repeat=length):
         if any(path[r] != v for r, v in path_values.items()):
             continue
-        chance = chain.law(first)[path[0]]
+        probability = chain.law(first)[path[0]]
         for t in range(length - 1):
-            chance *= chain.step(first + t)[path[t], path[t + 1]]
+            probability *= chain.step(first + t)[path[t], path[t + 1]]
         if isinstance(mechanism, ut.XorNoise):
             z = [x ^ y for x, y in zip(path, outputs, strict=True)]
             rho = mechanism.rho0, mechanism.rho1
-            chance *= (mechanism.flip_rate, 1 - mechanism.flip_rate)[1 - z[0]]
+            probability *= (mechanism.flip_rate, 1 - mechanism.flip_rate)[1 - z[0]]
             for a, b in itertools.pairwise(z):
-                chance *= rho[a] if a != b else 1 - rho[a]
+                probability *= rho[a] if a != b else 1 - rho[a]
         else:
             for t, output in enumerate(outputs):
-                chance *= shown(mechanism, path, t)[output]
-        total += chance
+                probability *= shown(mechanism, path, t)[output]
+        total += probability
     return total
 
 
@@ -57,8 +58,8 @@ def likelihood(mechanism, chain, first, path_values, outputs):
 )
 def test_series_scores_equal_enumeration(mechanism, chain, first, length, outputs):
     target, known = 1, {length - 1: 0}
-    hidden = hidden_chain(mechanism, chain, first, length)
-    score = series_score(hidden, known, target, (0, 1))
+    window, facts = range(first, first + length), {r + first: v for r, v in known.items()}
+    score = series_score(hidden(mechanism, chain), window, facts, first + target, (0, 1))
     compared = 0
     for seen in itertools.product(range(outputs), repeat=length):
         pair = [
@@ -73,17 +74,17 @@ def test_series_scores_equal_enumeration(mechanism, chain, first, length, output
 
 
 def test_long_series_do_not_underflow():
-    hidden = hidden_chain(ut.RandomizedResponse.binary(0.01, 0.01), P2, 0, 3000)
+    model = hidden(ut.RandomizedResponse.binary(0.01, 0.01), P2)
     outputs = np.zeros((2, 3000), dtype=np.uint8)
     outputs[1] = 1
-    found = series_score(hidden, {}, 1500, (0, 1))(outputs)
+    found = series_score(model, range(3000), {}, 1500, (0, 1))(outputs)
     assert np.isfinite(found).all()
     assert found[0, 0] > 5 > -5 > found[1, 0]
 
 
 def test_what_the_plan_rules_out_speaks_for_the_truth():
-    hidden = hidden_chain(ut.Redaction(ERASURES), P2, 0, 4)
-    score = series_score(hidden, {}, 1, (0, 1))
+    model = hidden(ut.Redaction(ERASURES), P2)
+    score = series_score(model, range(4), {}, 1, (0, 1))
     leaked = score(np.array([[2, 0, 2, 0], [2, 1, 2, 0]], dtype=np.uint8))[:, 0]
     assert leaked[0] > 5
     assert leaked[1] < -5
@@ -95,19 +96,19 @@ def test_count_scores_equal_enumeration(scale):
     bins = np.array([[0, 1, 1]])
     score = count_score(source, pair, bins, scale)
     for answer in (-7, -1, 0, 1, 2, 4, 9):
-        chances = []
+        probabilities = []
         for fixed in pair:
             total = 0.0
             for path in itertools.product(range(3), repeat=4):
                 if all(path[r] == v for r, v in fixed.items()):
-                    chance = P3.law(0)[path[0]]
+                    probability = P3.law(0)[path[0]]
                     for t in range(3):
-                        chance *= P3.step(t)[path[t], path[t + 1]]
+                        probability *= P3.step(t)[path[t], path[t + 1]]
                     count = sum(x > 0 for x in path)
-                    total += chance * math.exp(-abs(answer - count) / scale)
-            chances.append(total)
+                    total += probability * math.exp(-abs(answer - count) / scale)
+            probabilities.append(total)
         prior = [np.linalg.matrix_power(P3.transition, 2)[v, 0] * P3.law(1)[v] for v in (2, 0)]
-        wanted = math.log(chances[0] / prior[0]) - math.log(chances[1] / prior[1])
+        wanted = math.log(probabilities[0] / prior[0]) - math.log(probabilities[1] / prior[1])
         found = score(np.array([[float(answer)]]))[0, 0]
         assert found == pytest.approx(wanted, abs=1e-5)
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from undertow.auditing.statistical import (
     LEAST_COUNTS,
-    Event,
+    TailEvent,
     choose_event,
     log_ratio_lower,
     share_lower,
@@ -27,8 +27,8 @@ def test_the_bound_is_where_the_tail_has_the_error(hits, more, error):
     assert stats.binom.sf(hits - 1, draws, bound) == pytest.approx(error, rel=1e-6)
 
 
-def chance_of_error(p, q, draws, error):
-    """The exact chance that the bound lies above ln(p / q), a fair coin choosing the value."""
+def probability_of_error(p, q, draws, error):
+    """The exact probability that the bound lies above ln(p / q), a fair coin choosing the value."""
     total = 0.0
     for hits, against in itertools.product(range(draws + 1), repeat=2):
         rest = draws - hits - against
@@ -44,11 +44,11 @@ def chance_of_error(p, q, draws, error):
 )
 def test_the_bound_errs_no_more_than_it_says(p, q):
     """Exact, by enumeration of 40 draws."""
-    assert chance_of_error(p, q, 40, 0.05) <= 0.05
+    assert probability_of_error(p, q, 40, 0.05) <= 0.05
 
 
 def test_a_looser_bound_would_be_noticed():
-    assert max(chance_of_error(p, q, 40, 0.15) for p, q in [(0.9, 0.3), (0.2, 0.01)]) > 0.05
+    assert max(probability_of_error(p, q, 40, 0.15) for p, q in [(0.9, 0.3), (0.2, 0.01)]) > 0.05
 
 
 def test_no_bound_is_negative_or_infinite():
@@ -118,7 +118,7 @@ def test_too_few_draws_choose_nothing():
 
 def test_outcomes_count_both_values():
     scores, others = np.array([[1.0], [2.0], [3.0]]), np.array([[0.0], [2.5]])
-    outcome = try_event(Event(0, 2.0, above=True), scores, others, 0.05)
+    outcome = try_event(TailEvent(0, 2.0, above=True), scores, others, 0.05)
     assert (outcome.hits, outcome.other_hits, outcome.draws) == (2, 1, 5)
-    outcome = try_event(Event(0, 0.5, above=False, for_value=False), scores, others, 0.05)
+    outcome = try_event(TailEvent(0, 0.5, above=False, for_value=False), scores, others, 0.05)
     assert (outcome.hits, outcome.other_hits) == (0, 1)

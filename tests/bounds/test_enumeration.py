@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from undertow.bounds.enumeration import (
-    WorstCase,
+    LargestLeak,
     additive_noise_likelihood,
     adversaries,
     chain_joint,
@@ -166,7 +166,7 @@ def test_adversaries_leave_out_what_is_impossible_or_settled():
 
 def test_one_record_leaks_the_log_odds_of_its_channel():
     worst = mechanism_leakage([0.3, 0.7], product_channel_likelihood([flips(0.1, 0.2)]))
-    assert worst == WorstCase(worst.leakage, 0, (), value=1, other=0, output=1)
+    assert worst == LargestLeak(worst.leakage, 0, (), value=1, other=0, output=1)
     assert worst.leakage == pytest.approx(math.log(0.8 / 0.1))  # against .9/.2 for output 0
 
 
@@ -182,8 +182,8 @@ def test_twins_leak_twice_unless_one_gives_the_other_away():
     count = additive_noise_likelihood([0, 1], scale=1.0, n=2)
     assert mechanism_leakage(TWINS, count).leakage == pytest.approx(2.0, abs=1e-14)
     for against in ("informed", (0, (1,))):  # the target is settled: no pair of values is left
-        assert mechanism_leakage(TWINS, count, against) == WorstCase(0.0)
-        assert pure_dp_leakage(TWINS, 1.0, against) == WorstCase(0.0)
+        assert mechanism_leakage(TWINS, count, against) == LargestLeak(0.0)
+        assert pure_dp_leakage(TWINS, 1.0, against) == LargestLeak(0.0)
 
 
 @pytest.mark.parametrize(("q", "r"), [(0.2, 0.2), (0.05, 0.4), (0.9, 0.7)])
@@ -205,7 +205,7 @@ def test_two_records_have_a_closed_form(q, r):
 def test_zero_denominators_are_infinite_and_zero_by_zero_is_skipped():
     never_said_by_zero = [[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]]
     worst = mechanism_leakage([0.5, 0.5], product_channel_likelihood(never_said_by_zero))
-    assert worst == WorstCase(math.inf, 0, (), 1, 0, 1)
+    assert worst == LargestLeak(math.inf, 0, (), 1, 0, 1)
     never_said = [[[0.75, 0.25, 0.0], [0.25, 0.75, 0.0]]]
     assert mechanism_leakage(
         [0.5, 0.5], product_channel_likelihood(never_said)
@@ -213,7 +213,7 @@ def test_zero_denominators_are_infinite_and_zero_by_zero_is_skipped():
     # impossible values of the target neither count in the numerator nor in the denominator
     assert mechanism_leakage(
         [1.0, 0.0], product_channel_likelihood(never_said_by_zero)
-    ) == WorstCase(0)
+    ) == LargestLeak(0)
 
 
 def test_a_hidden_record_reveals_the_target_through_a_deterministic_step():

@@ -131,13 +131,10 @@ def test_three_states_on_paths_are_within_a_few_percent():
 @given(oracle.networks(most=7, states=2, parents=1, zeros=False, latent=False), LEVELS)
 def test_node_by_node_is_level_by_level(tree, epsilon):
     """Two ways through the same tree."""
-    trunk = trees._trunk(tree)
+    trunk = trees._trunk(epsilon, tree)
     for known in (False, True):
-        whole = trees._messages(trunk, epsilon, 1.0, known=known)
-        single = pair_messages(
-            trunk.parent, trunk.down, trunk.back, trunk.record, trunk.error, epsilon, 1.0,
-            known=known,
-        )  # fmt: skip
+        whole = trees._messages(trunk, 1.0, known=known)
+        single = pair_messages(trunk, 1.0, known=known)
         assert single == pytest.approx(whole, rel=1e-8, abs=1e-8)
 
 

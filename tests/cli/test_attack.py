@@ -49,7 +49,7 @@ def test_all_attackers_by_default(flipped):
     assert not said["broken"]
     text = ask().stdout
     words = rows(ask())
-    assert words["the promise is"].startswith("kept")
+    assert words["the guarantee is"].startswith("kept")
     for one in said["verdicts"]:
         line = next(line for line in text.splitlines() if line.split()[:1] == [one["attacker"]])
         assert float(line.split()[1]) == pytest.approx(one["accuracy"], abs=1e-4)
@@ -73,7 +73,7 @@ def test_what_is_known_and_wanted_and_by_whom():
     assert "not against this attacker" in ask("--model", "other.json").stdout
 
 
-def test_a_broken_promise_is_said_aloud():
+def test_a_broken_guarantee_is_said_aloud():
     """A file that was flipped far less than the plan says."""
     assert run("sanitize", "--output", "out.csv", plan="few.plan").exit_code == 0
     lines = Path("out.csv").read_text().splitlines()
@@ -87,7 +87,7 @@ def test_a_broken_promise_is_said_aloud():
     Path("sold.plan").write_text(sold.to_json())
     said = found(data="bare.csv", plan="sold.plan")
     assert "correlation-aware" in said["broken"]
-    assert "BROKEN by" in rows(ask(data="bare.csv", plan="sold.plan"))["the promise is"]
+    assert "BROKEN by" in rows(ask(data="bare.csv", plan="sold.plan"))["the guarantee is"]
 
 
 def test_redactions_and_noise_in_runs():
@@ -117,7 +117,7 @@ def test_figures():
     pytest.importorskip("matplotlib")
     assert ask("--figure", "attack.svg").exit_code == 0
     text = Path("attack.svg").read_text()
-    for words in ("correlation-aware", "viterbi", "single-bit", "at most, by the promise"):
+    for words in ("correlation-aware", "viterbi", "single-bit", "at most, by the guarantee"):
         assert words in text
     assert "exists" in refused(ask("--figure", "attack.svg"))
     assert ask("--figure", "attack.svg", "--force", "--limits", "3,4").exit_code == 0

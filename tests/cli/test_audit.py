@@ -29,24 +29,24 @@ def broken(tmp_path):
     return written(tmp_path / "broken.json", 1.0)
 
 
-def test_a_kept_promise(kept):
+def test_a_kept_guarantee(kept):
     result = call("audit", kept, "--draws", 2000, "--seed", 1)
     assert result.exit_code == 0
     assert not result.stderr
-    assert result.stdout.startswith("The promise is consistent with the audit")
+    assert result.stdout.startswith("The guarantee is consistent with the audit")
     said = rows(result)
-    assert said["promise"].strip() == (
+    assert said["guarantee"].strip() == (
         "a leakage of at most 1 to an attacker who knows any other records"
     )
     assert "with 95% confidence" in said["found"]
     assert said["randomness"].strip() == "insecure, seed 1"
 
 
-def test_a_broken_promise_exits_with_one(broken):
+def test_a_broken_guarantee_exits_with_one(broken):
     result = call("audit", broken, "--draws", 2000, "--seed", 1)
     assert result.exit_code == 1
     assert not result.stderr
-    assert result.stdout.startswith("The promise is REFUTED")
+    assert result.stdout.startswith("The guarantee is REFUTED")
     lower = float(rows(result)["found"].split()[2].rstrip(","))
     assert 1.0 < lower < 3.5
     assert rows(result)["attack"].strip().startswith("target record 30 of 60")
@@ -65,7 +65,7 @@ def test_json(kept, broken):
         assert set(found["attack"]) >= {"target", "known", "value", "other"}
 
 
-def test_another_promise_and_confidence(broken):
+def test_another_guarantee_and_confidence(broken):
     found = strict(
         call(
             "audit", broken, "--draws", 2000, "--seed", 1, "--promise", 9, "--confidence", 0.99,

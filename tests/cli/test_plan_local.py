@@ -44,7 +44,7 @@ def test_words():
     assert found["question"] == "the whole series, each record flipped at random"
     assert found["model"] == "Markov chain on 2 states, a stationary start, any length"
     assert found["method"] == "exact"
-    expected = f"'inactive' with chance {first:.6g}, 'active' with {second:.6g}"
+    expected = f"'inactive' with probability {first:.6g}, 'active' with {second:.6g}"
     assert found["flips"] == expected
     assert found["expected flips"].endswith("% of the records are false on average")
     share = float(found["expected flips"].partition("%")[0])
@@ -61,7 +61,7 @@ def test_a_reference_number():
     found = call_json("plan", "--transition", EVEN, "--length", 30, "--series", "--limit", 1)
     assert found["measures"]["expected flips"] == pytest.approx(0.364992, abs=1e-6)
     row = said("plan", "--transition", EVEN, "--length", 30, "--series", "--limit", 1)["flips"]
-    assert row == "either state with chance 0.364992"
+    assert row == "either state with probability 0.364992"
 
 
 def test_the_ignorant_attacker_is_named_and_so_is_who_is_left_out():
@@ -112,18 +112,19 @@ THREE = ut.MarkovChain([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]], stat
 
 
 def test_channels_of_many_states_in_few_words(capsys):
-    from undertow.cli.local_output import show_chances
+    from undertow.cli.local_output import show_probabilities
 
     even = by_hand(RandomizedResponse.symmetric(3, 0.25), THREE)
     assert (
-        dict(plan_rows(even))["flips"] == "every state with chance 0.25, to each other state alike"
+        dict(plan_rows(even))["flips"]
+        == "every state with probability 0.25, to each other state alike"
     )
-    show_chances(even)
+    show_probabilities(even)
     assert not capsys.readouterr().out
     channel = [[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.1, 0.3, 0.6]]
     odd = by_hand(RandomizedResponse(channel), THREE)
     assert dict(plan_rows(odd))["flips"] == "see the table"
-    show_chances(odd)
+    show_probabilities(odd)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "How likely each state is shown as each output"
     assert lines[1].split() == ["shown", "as", "a", "shown", "as", "b", "shown", "as", "c"]
@@ -131,13 +132,13 @@ def test_channels_of_many_states_in_few_words(capsys):
     silent = by_hand(RandomizedResponse([[0.5, 0.5], [0.5, 0.5]]))
     assert "does not depend on the record" in dict(plan_rows(silent))["flips"]
     named = by_hand(RandomizedResponse([[0.9, 0.1], [0.2, 0.8]], outputs=("low", "high")))
-    show_chances(named)
+    show_probabilities(named)
     assert "shown as high" in capsys.readouterr().out
     big = ut.MarkovChain(np.full((30, 30), 1 / 30))
     wide = np.full((30, 30), 0.01)
     np.fill_diagonal(wide, 0.71)
     wide[0, :2] = 0.7, 0.02
-    show_chances(by_hand(RandomizedResponse(wide), big))
+    show_probabilities(by_hand(RandomizedResponse(wide), big))
     lines = capsys.readouterr().out.splitlines()
     assert "the first 12 of each; the plan file has all" in lines[0]
     assert len(lines) == 14
@@ -145,9 +146,9 @@ def test_channels_of_many_states_in_few_words(capsys):
 
 def test_noise_in_runs_and_flips_without_a_level():
     found = dict(plan_rows(by_hand(XorNoise(0.1, 0.3))))
-    assert found["flips"] == "each record with chance 0.25, in runs"
-    assert found["flips begin"] == "with chance 0.1 after a record that is kept"
-    assert found["flips end"] == "with chance 0.3 after a record that is flipped"
+    assert found["flips"] == "each record with probability 0.25, in runs"
+    assert found["flips begin"] == "with probability 0.1 after a record that is kept"
+    assert found["flips end"] == "with probability 0.3 after a record that is flipped"
     assert found["DP level"].startswith("none is known")
     certain = dict(plan_rows(by_hand(RandomizedResponse([[1.0, 0.0], [0.5, 0.5]]))))
     assert certain["DP level"].startswith("none: an output excludes a state")
@@ -176,7 +177,7 @@ def erasing(records, length=60, against="any"):
 
 
 def test_erasures_in_words(capsys):
-    from undertow.cli.local_output import show_chances
+    from undertow.cli.local_output import show_probabilities
 
     plan = erasing({30: 1, 28: (0.25, 0.5), 29: (0.125, 1), 31: (0.5, 0.5), 40: (1e-9, 0)})
     found = dict(plan_rows(plan))
@@ -190,7 +191,7 @@ def test_erasures_in_words(capsys):
     assert found["optimum"].startswith("95% ")
     assert "of record 30" in found["guarantee"]
     assert "DP level" not in found
-    show_chances(plan)
+    show_probabilities(plan)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["record", "if", "inactive", "if", "active"]
     assert lines[2].split() == ["28", "0.25", "0.5"]
@@ -198,11 +199,11 @@ def test_erasures_in_words(capsys):
 
 
 def test_many_erasures_are_cut_short(capsys):
-    from undertow.cli.local_output import show_chances
+    from undertow.cli.local_output import show_probabilities
 
     plan = erasing({100: 1} | {r: (0.5, 0.5) for r in range(40, 200, 2) if r != 100}, 200)
     assert dict(plan_rows(plan))["erased at times"].endswith("50 and 73 more runs")
-    show_chances(plan)
+    show_probabilities(plan)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("(the nearest 20 of 79)")
     assert [line.split()[0] for line in lines[2:]] == [
@@ -211,7 +212,7 @@ def test_many_erasures_are_cut_short(capsys):
     only = erasing({3: 1, 4: 1}, 9)
     assert dict(plan_rows(only))["erased at times"] == "none"
     assert dict(plan_rows(only))["always erased"] == "records 3 to 4"
-    show_chances(only)
+    show_probabilities(only)
     assert not capsys.readouterr().out
 
 
@@ -222,7 +223,7 @@ def test_runs():
 
 def test_a_redaction_for_the_ignorant_says_whom_it_leaves_out():
     found = dict(plan_rows(erasing({30: 1, 31: (0.5, 0.5)}, against="ignorant")))
-    assert found["NOT covered"].endswith("nothing is promised")
+    assert found["NOT covered"].endswith("nothing is guaranteed")
 
 
 def test_redactions_are_planned(tmp_path):

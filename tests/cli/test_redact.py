@@ -100,7 +100,7 @@ def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
     said = rows(done(redact(plan="unseen.plan")))
     assert "knows no other record" in said["guarantee"]
     assert "knows some or all other records" in said["NOT covered"]
-    assert "nothing is promised" in said["NOT covered"]
+    assert "nothing is guaranteed" in said["NOT covered"]
 
 
 def test_figures():

@@ -390,7 +390,7 @@ def test_what_has_no_leakage_is_refused():
         gaussian_leakage(ut.XorNoise(0.1, 0.1), model)
     with pytest.raises(InvalidInput, match="2 weights do not fit 3 records"):
         gaussian_leakage(summed(2), model)
-    with pytest.raises(InvalidInput, match="the adversary names record 3, but the model has 3"):
+    with pytest.raises(InvalidInput, match="the adversary names record 3, but there are 3"):
         gaussian_leakage(summed(3), model, Adversary(0, [3]))
     with pytest.raises(InvalidInput, match="against must be"):
         gaussian_leakage(summed(3), model, "everyone")  # type: ignore[arg-type]

@@ -15,7 +15,6 @@ from undertow import ledger as checkpoints
 from undertow.errors import AccountWarning, LedgerConflict, LedgerDamaged
 from undertow.ledger import checks
 from undertow.ledger.book import Ledger, forget
-from undertow.ledger.events import sealed
 from undertow.ledger.memory import Memory, memory_at
 from undertow.ledger.seals import Seal
 
@@ -238,7 +237,7 @@ def rewritten(place, change):
     statements, last = ["DELETE FROM undertow_events"], "0" * 64
     for seq, dataset, kind, release_id, body in sorted(rows):
         text = change(body)
-        own = sealed(last, seq, dataset, kind, release_id, text)
+        own = Seal().of(last, seq, dataset, kind, release_id, text)
         key = "NULL" if release_id is None else f"'{release_id}'"
         row = f"{seq}, '{dataset}', '{kind}', {key}, '{text}', '{last}', '{own}'"
         statements.append(f"INSERT INTO undertow_events VALUES ({row})")

@@ -11,7 +11,7 @@ from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, LedgerDamaged
 from undertow.ledger import store
 from undertow.ledger.book import Ledger
-from undertow.ledger.events import sealed
+from undertow.ledger.seals import Seal
 
 EVENTS = 8
 
@@ -187,7 +187,7 @@ def forge_event(place, seq, kind, release_id, body):
     """Append an event with a good hash, as someone who knows the format could."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     previous = place.forge(f"SELECT hash FROM undertow_events WHERE seq = {seq - 1}")[0][0]
-    own = sealed(previous, seq, "w25", kind, release_id, text)
+    own = Seal().of(previous, seq, "w25", kind, release_id, text)
     key = "NULL" if release_id is None else f"'{release_id}'"
     place.forge(
         f"INSERT INTO undertow_events VALUES ({seq}, 'w25', '{kind}', {key}, "

@@ -201,7 +201,7 @@ def test_the_map_shows_every_cell_and_the_intervals_every_model(table):
             continue
         assert np.asarray(found[f"{case.name}: attack"].get_xdata()) == case.leakage.lower
         assert np.asarray(found[f"{case.name}: bound"].get_xdata()) == case.leakage.upper
-    assert list(np.asarray(found["promise"].get_xdata())) == [4.0, 4.0]
+    assert list(np.asarray(found["guarantee"].get_xdata())) == [4.0, 4.0]
     assert "A title" in [text.get_text() for text in figure.texts]
     assert figure_bytes(figure, "svg") == figure_bytes(draw_robustness(table, "A title"), "svg")
 

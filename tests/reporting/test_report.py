@@ -1,4 +1,4 @@
-"""A report says what was released and promised, to people and programs."""
+"""A report says what was released and guaranteed, to people and programs."""
 
 import dataclasses
 import json
@@ -38,7 +38,7 @@ from undertow.reporting.report import Report
 # --- what it says ---------------------------------------------------------------------------------
 
 
-def test_the_answer_its_error_bar_and_its_promise():
+def test_the_answer_its_error_bar_and_its_guarantee():
     out = ut.release(COUNT, RECORDS, source="a public diary study")
     text = " ".join(out.report().text().split())
     for said in (
@@ -94,7 +94,7 @@ def test_seeded_noise_is_announced_before_everything_else():
 def test_who_is_not_covered():
     said = words.not_covered(IGNORANT)[0]
     assert said.startswith("an attacker who knows some or all other records of the person")
-    assert "nothing is promised" in said
+    assert "nothing is guaranteed" in said
     assert said in " ".join(told(IGNORANT).text().split())
     informed = ut.calibrate(ut.Count("active"), TEN, 1.0, against="informed")
     assert "an attacker who knows fewer records" in words.not_covered(informed)[0]
@@ -216,7 +216,7 @@ def test_groups_and_states_have_their_own_rows():
 # --- comparison -----------------------------------------------------------------------------------
 
 
-def test_other_methods_are_calibrated_for_the_same_promise():
+def test_other_methods_are_calibrated_for_the_same_guarantee():
     rows = {row.method: row for row in told(MEAN).facts.alternatives}
     assert set(rows) == {MEAN.method, "group", "quilt", "lange", "zhao"}
     assert (

@@ -93,9 +93,9 @@ def test_the_proof_of_the_release_is_the_one_that_is_told(covers, window, said):
         assert "method 'exchange'; a theorem" in shown
         assert "another one" in shown
         assert "Worst attack found" not in shown
-    promise = told_json["promise"]
-    assert (promise["covers"], promise["proved_for"]) == (covers, said)
-    assert (promise["leakage"][1], promise["method"]) == (0.5, "exchange")
+    guarantee = told_json["promise"]
+    assert (guarantee["covers"], guarantee["proved_for"]) == (covers, said)
+    assert (guarantee["leakage"][1], guarantee["method"]) == (0.5, "exchange")
     assert told_json["plan"] == COUNT.fingerprint()  # the plan stays what it is
     assert "of 10 records" in told(MEAN).text()
 
@@ -195,7 +195,7 @@ def test_a_release_prints_for_people():
     assert shown[0] == "number of records in 'active'"
     assert shown[1].split()[:3] == ["answer", "7,", "within"]
     text = "\n".join(shown)
-    for said in ("promise", "one record", "40, of 4 persons", "e" * 64):
+    for said in ("guarantee", "one record", "40, of 4 persons", "e" * 64):
         assert said in text
     assert "one person" in str(made(PERSON))
     assert "NOT PRIVATE" in str(made(randomness="insecure, seed 1"))

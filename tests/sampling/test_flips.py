@@ -111,7 +111,7 @@ def test_the_vectors_are_reproduced_record_by_record(vector):
     made = []
     for records in vector["records"]:
         device = steps(mechanism, draws)
-        made.append([device.push(x) for x in records])
+        made.append([device(x) for x in records])
     assert made == vector["outputs"]
     assert left(draws) == (0, 0)
 

@@ -1,6 +1,6 @@
 """Attackers on noisy counts and sums, and the answers that they attack."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from undertow.auditing.attackers import Guess, best, between_neighbours, prior_law
 from undertow.auditing.counting import answer_posteriors, totals
-from undertow.auditing.promises import odds_shift
+from undertow.auditing.guarantees import odds_shift
+from undertow.auditing.hidden import check_length, stacked
 from undertow.data.codes import Coded
 from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain
@@ -64,11 +65,14 @@ class Answered:
     known: npt.NDArray[np.int64]
     prior: Array
 
-    @property
-    def together(self) -> list[npt.NDArray[np.int64]]:
-        """The series behind each answer."""
-        series = np.arange(len(self.true.lengths))
-        return [series] if len(self.answers) == 1 else list(series[:, None])
+    def parts(self) -> Iterator[tuple[Array, list[int], slice]]:
+        """Yield each answer, the lengths of the series behind it, and where their records are."""
+        lengths = self.true.lengths
+        groups = [lengths] if len(self.answers) == 1 else np.split(lengths, len(lengths))
+        ends = np.cumsum([group.sum() for group in groups]).tolist()
+        parts = map(slice, [0, *ends[:-1]], ends)
+        for answer, group, part in zip(self.answers, groups, parts, strict=True):
+            yield answer, group.tolist(), part
 
     def guess(self, attacker: str) -> Guess:
         """Return what an attacker guesses for every record."""
@@ -81,39 +85,34 @@ class Answered:
 
     def _posteriors(self) -> Array:
         """Return the law of every record given its answer and what is known."""
-        lengths, ends = self.true.lengths, np.cumsum(self.true.lengths)
-        found = np.empty((self.true.codes.size, self.chain.size))
-        for answer, series in zip(self.answers, self.together, strict=True):
-            first, last = int(ends[series[0]] - lengths[series[0]]), int(ends[series[-1]])
+        found = np.empty((self.true.codes.size, self.chain.size))  # (records, states)
+        for answer, lengths, part in self.parts():
             known = {
-                int(place - first): self.chain.states[self.true.codes[place]]
+                int(place - part.start): self.chain.states[self.true.codes[place]]
                 for place in self.known
-                if first <= place < last
+                if part.start <= place < part.stop
             }
-            found[first:last] = answer_posteriors(
-                answer, self.plan.noise, self.chain, lengths[series].tolist(), known=known
+            found[part] = answer_posteriors(
+                answer, self.plan.noise, self.chain, lengths, known=known
             )[0]
         return found
 
     def _informed(self) -> tuple[Array, Array]:
         """Return the law of each record given all others, without and with the answer."""
         truth, lengths = self.true.codes.astype(np.intp), self.true.lengths
-        steps = self.chain.transition
-        steps = steps if steps.ndim == 3 else steps[None]
         ends = np.cumsum(lengths[lengths > 0])
-        around = between_neighbours(self.chain.initial, steps, truth, ends)
-        found = np.empty_like(around)
-        ends = np.cumsum(lengths)
-        for answer, series in zip(self.answers, self.together, strict=True):
-            first, last = int(ends[series[0]] - lengths[series[0]]), int(ends[series[-1]])
-            made = totals(self.plan.noise, self.chain.states, last - first)
-            adds = np.array(made.adds)
-            own = adds[truth[first:last]]
-            rest = own.sum() - own
-            units = made.units(answer, last - first)
-            apart = np.abs(units[0][:, None, None] - (rest[:, None] + adds)).sum(axis=0)
+        around = between_neighbours(self.chain.initial, stacked(self.chain), truth, ends)
+        found = np.empty_like(around)  # (records, states)
+        for answer, behind, part in self.parts():
+            made = totals(self.plan.noise, self.chain.states, sum(behind))
+            adds = np.array(made.adds)  # (states,)
+            own = adds[truth[part]]  # (records,)
+            rest = own.sum() - own  # the total of all others
+            units = made.units(answer, sum(behind))[0]  # (numbers of the answer,)
+            # (numbers, records, states), then (records, states): numbers have noise of their own
+            apart = np.abs(units[:, None, None] - (rest[:, None] + adds)).sum(axis=0)
             weight = np.exp(-(apart - apart.min(axis=1, keepdims=True)) / made.scale)
-            found[first:last] = around[first:last] * weight
+            found[part] = around[part] * weight
         return around, found / found.sum(axis=1, keepdims=True)
 
 
@@ -131,11 +130,7 @@ def answered(
     >>> scenario.guess("bayes").states.tolist()
     [0, 0, 0]
     """
-    if chain.length is not None and int(true.lengths.max()) > chain.length:
-        raise InvalidInput(
-            f"the model is for at most {chain.length} records of a series, and one has "
-            f"{int(true.lengths.max())}"
-        )
+    check_length(chain, int(true.lengths.max()))
     law = prior_law(chain, true.lengths, known, true.codes[known])
     return Answered(answers, plan, chain, true, known, law)
 

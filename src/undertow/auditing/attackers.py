@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.auditing.hidden import Watched, blank
+from undertow.auditing.guarantees import odds_shift
+from undertow.auditing.hidden import Observed, blank, stacked
 from undertow.auditing.posteriors import smoothed
-from undertow.auditing.promises import odds_shift
 from undertow.auditing.viterbi import decoded
 from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
@@ -32,14 +32,14 @@ Codes = npt.NDArray[Any]
 class Scenario:
     """What there is to attack: series of outputs, the model, what is known, and the truth.
 
-    ``outputs`` are the bare outputs, ``watched`` the same with the known records as evidence.
+    ``outputs`` are the bare outputs, ``observed`` the same with the known records as evidence.
     ``prior`` is the law of each record before any output is seen, given what is known. ``truth``
     has the number of each record's state: attackers read of it what they are said to know.
     """
 
     chain: MarkovChain
-    outputs: Watched
-    watched: Watched
+    outputs: Observed
+    observed: Observed
     prior: Array
     truth: Codes
 
@@ -71,10 +71,10 @@ def single_bit(scenario: Scenario) -> Guess:
     Where the output says nothing (an erasure that is as likely in every state), the prior.
     """
     own, codes = scenario.outputs.hidden.own, scenario.outputs.there(scenario.outputs.codes)
-    high, low = own.max(axis=1), own.min(axis=1)
+    high, low = own.max(axis=1), own.min(axis=1)  # (outputs,): over the states
     with np.errstate(divide="ignore", invalid="ignore"):
         shifts = np.where(high == low, 0.0, np.log(high) - np.log(low))
-    silent = (high == low)[codes]
+    silent = (high == low)[codes]  # (records,)
     guessed = own.argmax(axis=1)[codes]
     if silent.any():
         guessed = np.where(silent, best(scenario.prior), guessed)
@@ -83,13 +83,13 @@ def single_bit(scenario: Scenario) -> Guess:
 
 def correlation_aware(scenario: Scenario) -> Guess:
     """Guess the likeliest state of each record given all outputs and known records."""
-    found = smoothed(scenario.watched)
+    found = smoothed(scenario.observed)
     return Guess(best(found), scenario.prior, odds_shift(found, scenario.prior))
 
 
 def viterbi(scenario: Scenario) -> Guess:
     """Guess the series that is likeliest as a whole."""
-    return Guess(decoded(scenario.watched), scenario.prior)
+    return Guess(decoded(scenario.observed), scenario.prior)
 
 
 def informed(scenario: Scenario) -> Guess:
@@ -97,18 +97,19 @@ def informed(scenario: Scenario) -> Guess:
 
     Noise that is a chain is known beside the known records, so it tells of the noise in between.
     """
-    watched = scenario.outputs
-    if watched.present is not None:
+    observed = scenario.outputs
+    if observed.present is not None:
         raise NotSupported(
             "an attacker who knows all other records needs series without absent steps"
         )
-    model, truth = watched.hidden, scenario.truth.astype(np.intp)
-    around = between_neighbours(scenario.chain.initial, _steps(scenario.chain), truth, watched.ends)
+    model, truth = observed.hidden, scenario.truth.astype(np.intp)
+    chain = scenario.chain
+    around = between_neighbours(chain.initial, stacked(chain), truth, observed.ends)
     law = around
-    if model.start.size != scenario.chain.size:  # noise that is a chain: what a record hides
-        pair = 2 * truth + (truth ^ watched.codes)
-        law = between_neighbours(model.start, model.steps, pair, watched.ends)
-    law = model.records(law * model.emission[watched.codes])
+    if model.start.size != chain.size:  # noise that is a chain: what a record hides
+        pair = 2 * truth + (truth ^ observed.codes)  # (records,): numbers of (record, flip)
+        law = between_neighbours(model.start, model.steps, pair, observed.ends)
+    law = model.records(law * model.emission[observed.codes])  # (records, states)
     law /= law.sum(axis=1, keepdims=True)
     return Guess(best(law), around, odds_shift(law, around))
 
@@ -161,13 +162,10 @@ def between_neighbours(
     inner = np.ones(truth.size, dtype=np.bool_)
     inner[begins] = False
     later = np.flatnonzero(inner)
+    # (later records,): the number of the step within its series
     step = later - np.repeat(begins, np.diff(ends, prepend=0))[later] - 1
     step *= len(steps) > 1
     law[begins] = start
-    law[later] = steps[step, truth[later - 1]]
-    law[later - 1] *= steps[step, :, truth[later]]
+    law[later] = steps[step, truth[later - 1]]  # P(x_{t-1}, .): (later records, states)
+    law[later - 1] *= steps[step, :, truth[later]]  # P(., x_{t+1}): (later records, states)
     return np.asarray(law / law.sum(axis=1, keepdims=True))
-
-
-def _steps(chain: MarkovChain) -> Array:
-    return chain.transition if chain.transition.ndim == 3 else chain.transition[None]

@@ -1,7 +1,6 @@
-"""`attack`: what was released, attacked by all who know how, and judged by the truth."""
+"""`attack`: what was released, attacked by all who know how, and compared with the truth."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy.typing as npt
 
 from undertow.auditing.answers import answered, read_answers
 from undertow.auditing.attackers import ATTACKERS, Attacker, Guess, Scenario, prior_law
-from undertow.auditing.hidden import read_outputs, watch
+from undertow.auditing.guarantees import average_bound, covers
+from undertow.auditing.hidden import known_places, observe, read_outputs
 from undertow.auditing.intervals import share_interval
 from undertow.auditing.lstm import lstm_attacker
 from undertow.auditing.matching import as_data, check_match, check_possible
-from undertow.auditing.promises import average_bound, covers
 from undertow.auditing.verdicts import Attack, Verdict
 from undertow.data.codes import Coded, Rule, coded
 from undertow.errors import InvalidInput, NotSupported
@@ -26,7 +25,7 @@ from undertow.rounding import above
 
 __all__ = ["attack"]
 
-Codes = npt.NDArray[Any]
+Places = npt.NDArray[np.int64]
 
 
 def attack(
@@ -40,7 +39,7 @@ def attack(
     confidence: float = 0.95,
     foreign: State | None = None,
 ) -> Attack:
-    """Return how attackers fare against what a plan released, judged by the truth.
+    """Return how attackers fare against what a plan released, compared with the truth.
 
     Each guesses the state of every target from what was released, the model and the known
     records; the truth says how often it is right. Attackers on series: "prior", "single-bit",
@@ -67,7 +66,7 @@ def attack(
     model
         The chain that the attacker believes in; by default that of the plan.
     confidence
-        The chance that an interval holds.
+        The probability that an interval holds.
     foreign
         The state that missing and foreign records of the truth were counted as when they were
         randomised; by default there must be none.
@@ -89,85 +88,73 @@ def attack(
         raise InvalidInput(f"confidence must lie between 0 and 1, found {share}")
     facts = tuple(sorted({check_count(record, "known record", 0) for record in known}))
     wanted = None if targets is None else tuple(check_count(t, "target", 0) for t in targets)
-    if plan.task != "answer":
-        staged = _series(sanitised, plan, truth, chain, facts, attackers, foreign)
-    else:
-        staged = _answers(sanitised, plan, truth, chain, facts, attackers, foreign)
-    return _judged(staged, plan, chain, facts, _wanted(plan, wanted), share)
+    true = coded(truth, _rule(chain, foreign))
+    guesses = (_answers if plan.task == "answer" else _series)(
+        sanitised, plan, chain, truth, true, facts, attackers
+    )
+    return _compared(guesses, true, plan, chain, facts, _wanted(plan, wanted), share)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Staged:
-    """The true records of each series, and every attacker as a function without arguments."""
-
-    truth: Codes
-    lengths: npt.NDArray[np.int64]
-    guesses: dict[str, Callable[[], Guess]]
+Guesses = dict[str, Callable[[], Guess]]
+"""Every attacker by name, as a function without arguments."""
 
 
 def _series(
-    sanitised: Any, plan: "Plan[Any]", truth: Any, chain: MarkovChain, known: tuple[int, ...],
-    attackers: Iterable[str | Attacker] | None, foreign: State | None,
-) -> _Staged:  # fmt: skip
-    mechanism = plan.mechanism
+    sanitised: Any, plan: "Plan[Any]", chain: MarkovChain, truth: Any, true: Coded,
+    known: tuple[int, ...], attackers: Iterable[str | Attacker] | None,
+) -> Guesses:  # fmt: skip
     named = _named(attackers, ("prior", "single-bit", "correlation-aware", "viterbi"))
     sanitised = as_data(sanitised, truth)
-    read = read_outputs(sanitised, mechanism, chain)
-    true = coded(truth, _rule(chain, foreign))
+    read = read_outputs(sanitised, plan.mechanism, chain)
     check_match(read, true, sanitised, truth)
-    check_possible(read, true, mechanism)
-    outputs = watch(read, mechanism, chain)
-    records = _places(true, known, "known")
+    outputs = observe(read, plan.mechanism, chain)
+    check_possible(outputs, true)
+    records = known_places(known, true.lengths)
     states = true.codes[records]
+    # records count those that are there, places the steps of time: absent ones are hidden, too
     places = records if outputs.present is None else outputs.present[records]
-    watched = outputs.knowing(places, states)
-    law = prior_law(chain, read.spans, places, states)
-    scenario = Scenario(chain, outputs, watched, outputs.there(law), true.codes)
-    return _Staged(
-        true.codes, true.lengths, {name: partial(one, scenario) for name, one in named.items()}
-    )
+    law = prior_law(chain, read.spans, places, states)  # (steps of time, states)
+    observed = outputs.knowing(places, states)
+    scenario = Scenario(chain, outputs, observed, outputs.there(law), true.codes)
+    return {name: partial(attacker, scenario) for name, attacker in named.items()}
 
 
 def _answers(
-    sanitised: Any, plan: "Plan[Any]", truth: Any, chain: MarkovChain, known: tuple[int, ...],
-    attackers: Iterable[str | Attacker] | None, foreign: State | None,
-) -> _Staged:  # fmt: skip
+    sanitised: Any, plan: "Plan[Any]", chain: MarkovChain, truth: Any, true: Coded,
+    known: tuple[int, ...], attackers: Iterable[str | Attacker] | None,
+) -> Guesses:  # fmt: skip
     names = ["prior", "bayes"] if attackers is None else list(attackers)
     for name in names:
         if name not in ("prior", "bayes", "informed"):
             raise InvalidInput(
                 f"attackers on noisy answers are 'prior', 'bayes' and 'informed', found {name!r}"
             )
-    true = coded(truth, _rule(chain, foreign))
     if true.places is not None:
         raise NotSupported("attacks on answers need series without absent steps")
     answers = read_answers(sanitised, plan, len(true.lengths))
-    records = _places(true, known, "known")
-    scenario = answered(answers, plan, chain, true, records)
-    return _Staged(
-        true.codes, true.lengths, {str(name): partial(scenario.guess, str(name)) for name in names}
-    )
+    scenario = answered(answers, plan, chain, true, known_places(known, true.lengths))
+    return {str(name): partial(scenario.guess, str(name)) for name in names}
 
 
-def _judged(
-    staged: _Staged, plan: "Plan[Any]", chain: MarkovChain, known: tuple[int, ...],
+def _compared(
+    guesses: Guesses, true: Coded, plan: "Plan[Any]", chain: MarkovChain, known: tuple[int, ...],
     wanted: tuple[int, ...] | None, confidence: float,
 ) -> Attack:  # fmt: skip
-    lengths, epsilon = staged.lengths, plan.leakage.upper
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    chosen = _chosen(lengths, known, wanted)
+    lengths, epsilon = true.lengths, plan.leakage.upper
+    owner = np.repeat(np.arange(len(lengths)), lengths)  # (records,): the series of each
+    record = np.arange(owner.size) - (np.cumsum(lengths) - lengths)[owner]  # (records,): within it
+    chosen = _chosen(lengths, record, known, wanted)  # (targets,): their places among all records
     sizes = np.bincount(owner[chosen], minlength=len(lengths)).astype(np.int64)
-    begins = np.cumsum(lengths) - lengths
     verdicts: list[Verdict] = []
     laws: tuple[tuple[float, tuple[float, ...]], ...] = ()
-    for name, attacker in staged.guesses.items():
+    for name, attacker in guesses.items():
         guess = attacker()
-        right = (guess.states == staged.truth)[chosen]
+        right = (guess.states == true.codes)[chosen]
         worst = place = None
         if guess.shifts is not None:
             at = int(chosen[np.argmax(guess.shifts[chosen])])
             worst = float(guess.shifts[at])
-            place = int(owner[at]), int(at - begins[owner[at]])
+            place = int(owner[at]), int(record[at])
         law, times = _laws(guess.prior, chosen)
         bound = None
         if plan.leakage.secrets.pairs is None:
@@ -185,17 +172,16 @@ def _judged(
     )  # fmt: skip
 
 
-def _laws(prior: Array, chosen: npt.NDArray[np.int64]) -> tuple[Array, npt.NDArray[np.int64]]:
+def _laws(prior: Array, chosen: Places) -> tuple[Array, Places]:
     """Return the priors of the chosen records, and how often each stands for one."""
     if prior.strides[0] == 0:  # one law for all
         return prior[:1], np.array([len(chosen)])
     return prior[chosen], np.ones(len(chosen), dtype=np.int64)
 
 
-def _shares(
-    law: Array, times: npt.NDArray[np.int64]
-) -> tuple[tuple[float, tuple[float, ...]], ...]:
+def _shares(law: Array, times: Places) -> tuple[tuple[float, tuple[float, ...]], ...]:
     """Return the different priors, to nine digits, and the share of targets that has each."""
+    # which state has which probability does not matter to the bound: (priors, sorted states)
     ordered = np.sort(law, axis=1).round(9)
     different, place = np.unique(ordered, axis=0, return_inverse=True)
     shares = np.bincount(place.reshape(-1), weights=times) / times.sum()
@@ -205,11 +191,9 @@ def _shares(
 
 
 def _chosen(
-    lengths: npt.NDArray[np.int64], known: tuple[int, ...], wanted: tuple[int, ...] | None
-) -> npt.NDArray[np.int64]:
+    lengths: Places, record: Places, known: tuple[int, ...], wanted: tuple[int, ...] | None
+) -> Places:
     """Return the places of the targets: in every series, those wanted that are not known."""
-    begins = np.cumsum(lengths) - lengths
-    record = np.arange(int(lengths.sum())) - np.repeat(begins, lengths)
     chosen = np.ones(record.size, dtype=np.bool_) if wanted is None else np.isin(record, wanted)
     if wanted is not None and max(wanted, default=0) >= lengths.min():
         raise InvalidInput(
@@ -220,19 +204,6 @@ def _chosen(
     if not chosen.any():
         raise InvalidInput("no record is left to guess: all targets are known")
     return np.flatnonzero(chosen)
-
-
-def _places(true: Coded, records: tuple[int, ...], what: str) -> npt.NDArray[np.int64]:
-    """Return the places of some records, in every series."""
-    if not records:
-        return np.empty(0, dtype=np.int64)
-    if max(records) >= true.lengths.min():
-        raise InvalidInput(
-            f"record {max(records)} is said to be {what}, but a series has {true.lengths.min()} "
-            "records, counted from 0"
-        )
-    begins = np.cumsum(true.lengths) - true.lengths
-    return np.asarray((begins[:, None] + np.array(records)).reshape(-1))
 
 
 def _wanted(plan: "Plan[Any]", targets: tuple[int, ...] | None) -> tuple[int, ...] | None:
@@ -285,7 +256,7 @@ def _chain(plan: Any, model: Any) -> MarkovChain:
     if not isinstance(chain, MarkovChain):
         raise NotSupported(
             f"the plan is for {plan.model.describe()} and names no single chain to attack with; "
-            f"say which one the attacker believes in: model=MarkovChain(...) (promised: "
+            f"say which one the attacker believes in: model=MarkovChain(...) (guaranteed: "
             f"{above(plan.leakage.upper)})"
         )
     if plan.states and chain.states != plan.states:

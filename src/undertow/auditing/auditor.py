@@ -1,22 +1,22 @@
-"""An audit of a plan: attacks on its own release code, to see whether one breaks the promise."""
+"""An audit of a plan: attacks on its own release code, to see whether one breaks the guarantee."""
 
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 
 from undertow.auditing.blackbox import BlackBox, checked, release_code
-from undertow.auditing.scenarios import MOST_ATTACKS, attacks, scenarios
+from undertow.auditing.scenarios import MOST_ATTACKS, attacks, drawn_models
 from undertow.auditing.statistical import Choice, choose_event, try_event
 from undertow.auditing.trials import Trial, prepare
 from undertow.certificate import Witness
 from undertow.errors import InvalidInput, NothingToProtect
 from undertow.numerics import Array, check_count, check_positive
 from undertow.plan import Plan
+from undertow.reporting.words import record_ends
 from undertow.rounding import above, below
 
 __all__ = ["DRAWS", "Audit", "audit"]
@@ -69,7 +69,7 @@ class Audit:
 
     @property
     def refuted(self) -> bool:
-        """Whether the promise is broken, at the confidence asked for."""
+        """Whether the guarantee is broken, at the confidence asked for."""
         return self.verdict == "refuted"
 
     def words(self) -> str:
@@ -79,21 +79,23 @@ class Audit:
             return (
                 f"refuted: {sure} the leakage is at least {below(self.lower, 4)} (a factor "
                 f"{below(math.exp(self.lower), 3)} in the odds), and at most "
-                f"{above(self.promise)} was promised"
+                f"{above(self.promise)} was guaranteed"
             )
         return (
-            f"consistent with the promise of {above(self.promise)}: the best of {self.attacks} "
+            f"consistent with the guarantee of {above(self.promise)}: the best of {self.attacks} "
             f"attacks shows, {sure}, a leakage of at least {below(self.lower, 4)}"
         )
 
     def attack_words(self) -> str:
         """Return the attack that was tested, in one line."""
         attack = self.attack
-        runs = ", ".join(_runs(attack))
+        known = ", ".join(
+            f"record{'s' * (' to ' in ends)} {ends} = {value!r}"
+            for ends, value in record_ends(attack.known)
+        )
         return (
-            f"target record {attack.target} of {attack.length}, "
-            f"{runs + ' known' if runs else 'nothing known'}: {attack.value!r} against "
-            f"{attack.other!r}"
+            f"target {attack.place()}, {known + ' known' if known else 'nothing known'}: "
+            f"{attack.value!r} against {attack.other!r}"
         )
 
     def __str__(self) -> str:
@@ -106,20 +108,8 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        return {
-            "verdict": self.verdict,
-            "lower": self.lower,
-            "promise": self.promise,
-            "confidence": self.confidence,
-            "attack": self.attack.to_dict(),
-            "event": self.event,
-            "hits": self.hits,
-            "other_hits": self.other_hits,
-            "draws": self.draws,
-            "attacks": self.attacks,
-            "series": self.series,
-            "randomness": self.randomness,
-        }
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return found | {"attack": self.attack.to_dict()}
 
 
 def audit(
@@ -138,13 +128,13 @@ def audit(
     knowledge, the code is run on them, and an event of its answers is counted. One half of the
     draws chooses attack and event, the other half tests them with an exact interval; then the
     halves change roles, and the better of the two bounds is returned, both at half the error. So
-    it holds for any code with the confidence stated: a plan that keeps its promise is refuted in
+    it holds for any code with the confidence stated: a plan that keeps its guarantee is refuted in
     at most 5 of 100 audits.
 
     Parameters
     ----------
     plan
-        What was promised, about which records, to whom.
+        What was guaranteed, about which records, to whom.
     draws
         Series of each attack for each of the two values (on average: a coin chooses), in both
         halves together. A leakage of epsilon takes some 1,000 e^epsilon of them or more.
@@ -179,7 +169,7 @@ def audit(
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, found {confidence}")
     claimed = min(plan.limit, plan.leakage.upper)
-    promised = claimed if promise is None else check_positive(promise, "promise")
+    guaranteed = claimed if promise is None else check_positive(promise, "promise")
     if seed is not None:
         seed = check_count(seed, "seed", 0)
     noise, data = np.random.SeedSequence(seed).spawn(2)
@@ -197,8 +187,8 @@ def audit(
     if mechanism is not None:
         randomness = "that of the mechanism given"
     return Audit(
-        "refuted" if test.lower > promised else "consistent",
-        test.lower, promised, confidence, found.attack, found.describe(event),
+        "refuted" if test.lower > guaranteed else "consistent",
+        test.lower, guaranteed, confidence, found.attack, found.describe(event),
         test.hits, test.other_hits, test.draws, len(trials), halves.done, randomness,
     )  # fmt: skip
 
@@ -208,13 +198,13 @@ def _trials(
 ) -> list[Trial]:
     """Return the attacks that can be tried, the plan's witness first."""
     trials: list[Trial] = []
-    found = scenarios(plan)
+    found = drawn_models(plan)
     seeds = [None] * len(found) if seed is None else seed.spawn(len(found))
-    for scenario, own in zip(found, seeds, strict=True):
-        box = mechanism or release_code(plan, scenario.model.states, own)
-        for attack in attacks(plan, scenario, MOST_ATTACKS // len(found)):
+    for drawn, own in zip(found, seeds, strict=True):
+        box = mechanism or release_code(plan, drawn.model.states, own)
+        for attack in attacks(plan, drawn, MOST_ATTACKS // len(found)):
             with suppress(InvalidInput):  # values that cannot occur together under the model
-                trials.append(prepare(plan, scenario, attack, box))
+                trials.append(prepare(plan, drawn, attack, box))
     if not trials:
         raise NothingToProtect(
             "no two values of a record are both possible under the plan's model, given what the "
@@ -232,7 +222,7 @@ class _Halves:
     ) -> None:  # fmt: skip
         self.trials, self.draws = trials, draws
         self._generator, self._progress = generator, progress
-        self._seen: dict[tuple[int, int], tuple[Array, Array]] = {}
+        self._seen: dict[tuple[int, int], tuple[list[Array], list[Array]]] = {}
         self.done, self._total = 0, 2 * 2 * (self.few * len(trials) + _FINALISTS * draws)
 
     @property
@@ -242,34 +232,23 @@ class _Halves:
 
     def scores(self, half: int, place: int, draws: int | None = None) -> tuple[Array, Array]:
         """Return the scores of an attack in a half under both values, drawn as far as needed."""
-        wanted = self.draws if draws is None else draws
-        seen = self._seen.get((half, place))
-        missing = wanted - (0 if seen is None else (len(seen[0]) + len(seen[1])) // 2)
-        if missing > 0:
-            new = self._run(self.trials[place], missing)
-            both = new if seen is None else (
-                np.concatenate([seen[0], new[0]]), np.concatenate([seen[1], new[1]])
-            )  # fmt: skip
-            seen = self._seen[half, place] = both
-        if seen is None:
-            raise InvalidInput("no draws were asked for; ask for at least one")
-        return seen
+        seen = self._seen.setdefault((half, place), ([], []))  # batches (draws, scores), by value
+        had = sum(len(batch) for batches in seen for batch in batches)
+        missing = 2 * (self.draws if draws is None else draws) - had
+        if missing > 0:  # a coin chooses the value of each series
+            first = int(self._generator.binomial(missing, 0.5))
+            seen[0].extend(self._scored(self.trials[place], 0, first))
+            seen[1].extend(self._scored(self.trials[place], 1, missing - first))
+        return np.concatenate(seen[0]), np.concatenate(seen[1])
 
-    def _run(self, trial: Trial, draws: int) -> tuple[Array, Array]:
-        """Return the scores of twice so many fresh series, each under a value chosen by a coin."""
-        first = int(self._generator.binomial(2 * draws, 0.5))
-        return self._scored(trial, 0, first), self._scored(trial, 1, 2 * draws - first)
-
-    def _scored(self, trial: Trial, value: int, draws: int) -> Array:
-        found: list[Array] = []
+    def _scored(self, trial: Trial, value: int, draws: int) -> Iterator[Array]:
         for size in _batches(draws, trial.length):
-            series = trial.draws[value](size, self._generator)
+            series = trial.draws[value](size, self._generator)  # (draws, records)
             answers = checked(trial.mechanism(series), series, trial.outputs)
-            found.append(trial.score(answers))
+            yield trial.score(answers)  # (draws, scores)
             self.done += size
             if self._progress is not None:
                 self._progress(self.done, max(self._total, self.done))
-        return np.concatenate(found)
 
 
 def _batches(draws: int, length: int) -> Iterator[int]:
@@ -297,16 +276,3 @@ def _chosen(
         found = choices(list(kept), halves.draws)
         order = sorted(found, key=lambda place: -found[place].guess)
     return order[0], found[order[0]]
-
-
-def _runs(attack: Witness) -> Iterator[str]:
-    """Yield the known records in words, neighbours of the same value together."""
-    places = enumerate(attack.known)
-    for _, group in groupby(places, key=lambda item: (item[1][0] - item[0], repr(item[1][1]))):
-        records = [known for _, known in group]
-        first, last, value = records[0][0], records[-1][0], records[0][1]
-        yield (
-            f"record {first} = {value!r}"
-            if first == last
-            else f"records {first}-{last} = {value!r}"
-        )

@@ -67,7 +67,7 @@ def _bits(seed: np.random.SeedSequence | None) -> Callable[[], Randomness]:
 def _flips(table: Thresholds, randomness: Callable[[], Randomness]) -> BlackBox:
     def run(series: Batch) -> Batch:
         # records are flipped one by one, so any order of them will do: here, as they lie
-        lying = np.ascontiguousarray(series.T)
+        lying = np.ascontiguousarray(series.T)  # (records, draws)
         return flip(table, lying.ravel(), draws(randomness())).reshape(lying.shape).T
 
     return run
@@ -89,6 +89,7 @@ def _erasures(
 
     def run(series: Batch) -> Batch:
         flat = np.ascontiguousarray(series).ravel()
+        # (draws, records): whether each is erased, by its place and state
         erased = erase(table, flat, mechanism.length, draws(randomness())).reshape(series.shape)
         erased[:, list(mechanism.protect)] = True
         return np.where(erased, states, series)
@@ -103,7 +104,7 @@ def _answers(
     exact, told = _exact(plan.noise.query, states)
 
     def run(series: Batch) -> Batch:
-        numbers = exact(series)
+        numbers = exact(series)  # (draws, released numbers)
         flat = numbers.ravel().tolist()
         noisy = randomise(plan.noise, flat, randomness(), plan.length)
         return told(np.array(noisy, dtype=np.float64).reshape(numbers.shape), series.shape[1])
@@ -114,6 +115,7 @@ def _answers(
 def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callable[..., Batch]]:
     """Return the whole-number answer of each series, and how it is told."""
     if query.integral:
+        # (counts, states)
         bins = np.array([[state in some for state in states] for some in query.bins(states)])
         return (
             lambda series: np.stack([row[series].sum(axis=1) for row in bins], axis=1),
@@ -123,9 +125,10 @@ def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callab
     places = np.array([lattice.place(state) for state in states], dtype=np.int64)
 
     def total(series: Batch) -> Batch:
-        placed = places[series] if states else _placed(lattice, series)
+        placed = places[series] if states else _placed(lattice, series)  # (draws, records): steps
         if lattice.weights is not None:
             weights = np.array(lattice.weights, dtype=np.int64)
+            # weight times step, rounded to the nearest step in whole numbers
             placed = (2 * placed * weights + lattice.steps) // (2 * lattice.steps)
         return np.asarray(placed.sum(axis=1, keepdims=True))
 

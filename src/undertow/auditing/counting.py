@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from undertow.auditing.hidden import check_length, known_places, known_states
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Noise
 from undertow.models.markov import MarkovChain
@@ -56,15 +56,15 @@ class Totals:
     def units(self, answers: Any, length: int) -> Array:
         """Return answers in units, a row for each (with two numbers for a histogram)."""
         numbers = np.asarray(answers, dtype=np.float64).reshape(-1, 2 if self.pair else 1)
-        found: Array = (numbers - length * self.base) / self.unit
+        found: Array = (numbers - length * self.base) / self.unit  # (answers, numbers of each)
         if self.pair:  # the first number counts what the second does not
             found[:, 0] = length - found[:, 0]
         return found
 
     def log_weights(self, answers: Array, most: int) -> Array:
         """Return the log of the weight that each answer gives to the totals 0 .. most."""
-        apart = np.abs(answers[:, :, None] - np.arange(most + 1))
-        return np.asarray(-apart.sum(axis=1) / self.scale)
+        apart = np.abs(answers[:, :, None] - np.arange(most + 1))  # (answers, numbers, totals)
+        return np.asarray(-apart.sum(axis=1) / self.scale)  # (answers, totals)
 
 
 def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
@@ -152,7 +152,9 @@ def answer_posteriors(
     for record in wanted:
         if check_count(record, "target", 0) >= records:
             raise InvalidInput(f"record {record} is wanted, but there are {records} records")
-    walk = _Walk(chain, lengths, made.adds, _facts(known, chain, records))
+    facts = known_states(known, chain)
+    known_places(facts, np.array([records]))  # refuses records beyond the last
+    walk = _Walk(chain, lengths, made.adds, facts)
     units = made.units(answers, records)
     if not np.isfinite(units).all():
         raise InvalidInput("answers must be finite numbers")
@@ -180,8 +182,9 @@ class _Walk:
         batch = max(1, _BATCH // (size * (self.most + 1)))
         for begin in range(0, len(units), batch):
             part = slice(begin, begin + batch)
-            told = weights(units[part], self.most)
-            mass = self._meet(forth, told, wanted, logs=False)
+            told = weights(units[part], self.most)  # (answers, totals)
+            mass = self._meet(forth, told, wanted, logs=False)  # (answers, wanted, states)
+            # answers to be done again, with logarithms
             faint = np.flatnonzero((mass.sum(axis=2) < _FAINT).any(axis=1))
             if faint.size:
                 carefully = self._forth(set(wanted), logs=True)
@@ -192,19 +195,20 @@ class _Walk:
     def _forth(self, wanted: set[int], *, logs: bool) -> dict[int, Array]:
         """Return the law of (state, total up to it) at each wanted record, up to a factor."""
         found = {}
-        law = np.zeros((self.chain.size, self.most + 1))
-        law[:, 0] = self.chain.initial
+        law = np.zeros((1, self.chain.size, self.most + 1))  # (1, states, totals)
+        law[0, :, 0] = self.chain.initial
         law = _log(law) if logs else law
         for record, step in enumerate(self._steps()):
-            moved = _mixed(law[None], step.T, logs=logs)[0] if record else law
-            law = self._added(moved, record, logs=logs)
-            if logs:
-                self._check(law.max(), record)
-                law -= law.max()
-            else:
-                law /= law.sum() or 1.0
+            moved = _mixed(law, step.T, logs=logs) if record else law
+            law = self._shifted(moved, record, 1, logs=logs)
+            if logs and law.max() == -np.inf:
+                raise InvalidInput(
+                    f"what is known of the records up to record {record} (counting from 0) has "
+                    "probability 0 under the model; check that truth and model belong together"
+                )
+            law = law - law.max() if logs else law / (law.sum() or 1.0)
             if record in wanted:
-                found[record] = law
+                found[record] = law[0]  # (states, totals)
         return found
 
     def _meet(
@@ -214,6 +218,7 @@ class _Walk:
         records, size = sum(self.lengths), self.chain.size
         mass = np.empty((len(told), len(wanted), size))
         told = told - told.max(axis=1, keepdims=True)
+        # weight of the answer by the state and the total so far: (answers, states, totals)
         ahead = np.repeat((told if logs else np.exp(told))[:, None, :], size, axis=1)
         places: dict[int, list[int]] = {}
         for place, record in enumerate(wanted):
@@ -221,9 +226,11 @@ class _Walk:
         steps = list(self._steps())
         for record in range(records - 1, -1, -1):
             for place in places.get(record, ()):
-                mass[:, place] = _met(forth[record], ahead, logs=logs)
+                mass[:, place] = _met(forth[record], ahead, logs=logs)  # (answers, states)
             if record:
-                ahead = _mixed(self._taken(ahead, record, logs=logs), steps[record], logs=logs)
+                taken = self._shifted(ahead, record, -1, logs=logs)
+                ahead = _mixed(taken, steps[record], logs=logs)
+                # posteriors need no scale: (answers, 1, 1)
                 top = ahead.max(axis=(1, 2), keepdims=True)
                 ahead = ahead - top if logs else ahead / np.where(top > 0, top, 1.0)
         if logs:
@@ -237,34 +244,26 @@ class _Walk:
             for record in range(length - 1):
                 yield self.chain.step(record)
 
-    def _added(self, law: Array, record: int, *, logs: bool) -> Array:
-        """Return the law with what the record adds to the total, impossible states left out."""
-        made = np.full_like(law, -np.inf if logs else 0.0)
+    def _shifted(self, masses: Array, record: int, way: int, *, logs: bool) -> Array:
+        """Return masses by the total after the record (``way`` 1) or before it (-1).
+
+        Their axes are (answers, states, totals). States that the record cannot have are left out.
+        """
+        made = np.full_like(masses, -np.inf if logs else 0.0)
         for state, add in enumerate(self.adds):
             if self.facts.get(record, state) == state:
-                made[state, add:] = law[state, : law.shape[1] - add]
+                low, high = slice(0, masses.shape[2] - add), slice(add, None)
+                source, place = (low, high) if way > 0 else (high, low)
+                made[:, state, place] = masses[:, state, source]
         return made
-
-    def _taken(self, ahead: Array, record: int, *, logs: bool) -> Array:
-        """Return the weights as functions of the total before the record."""
-        made = np.full_like(ahead, -np.inf if logs else 0.0)
-        for state, add in enumerate(self.adds):
-            if self.facts.get(record, state) == state:
-                made[:, state, : ahead.shape[2] - add] = ahead[:, state, add:]
-        return made
-
-    def _check(self, most: float, record: int) -> None:
-        if most == -np.inf:
-            raise InvalidInput(
-                f"what is known of the records up to record {record} (counting from 0) has "
-                "probability 0 under the model; check that truth and model belong together"
-            )
 
 
 def _mixed(law: Array, matrix: Array, *, logs: bool) -> Array:
     """Return matrix @ law for each answer, over the states."""
     if not logs:
+        # (new states, states) @ (answers, states, totals)
         return np.asarray(np.matmul(matrix, law))
+    # (answers, new states, states, totals), summed over the states
     return log_sum(_log(matrix)[None, :, :, None] + law[:, None, :, :], axis=2)
 
 
@@ -286,26 +285,8 @@ def _lengths(length: Any, chain: MarkovChain) -> tuple[int, ...]:
         raise InvalidInput("the chain has no length; say how many records were added up: length=")
     listed = length if isinstance(length, Sequence) else [length]
     lengths = tuple(check_count(one, "length", 1) for one in listed)
-    if chain.length is not None and max(lengths) > chain.length:
-        raise InvalidInput(
-            f"the model is for at most {chain.length} records of a series, and one has "
-            f"{max(lengths)}"
-        )
+    check_length(chain, max(lengths))
     return lengths
-
-
-def _facts(known: Any, chain: MarkovChain, records: int) -> dict[int, int]:
-    if known is not None and not isinstance(known, Mapping):
-        raise InvalidInput(
-            f"known must say the state of each known record, as in {{5: 'active'}}; found "
-            f"{type(known).__name__}"
-        )
-    found = {}
-    for record, state in (known or {}).items():
-        if check_count(record, "known record", 0) >= records:
-            raise InvalidInput(f"record {record} is said to be known, of {records} records")
-        found[int(record)] = chain.index(state)
-    return found
 
 
 def _check_cost(records: int, made: Totals) -> None:
@@ -329,14 +310,8 @@ def _value(state: State, lattice: Lattice, spread: float) -> Fraction:
 
 def _units(values: list[Fraction], spread: float) -> tuple[float, tuple[int, ...]]:
     """Return the largest unit of which all values are whole multiples, and the multiples."""
-    moved = [value for value in values if value]
-    if not moved:
+    common = math.lcm(*(value.denominator for value in values))
+    unit = Fraction(math.gcd(*(int(value * common) for value in values)), common)
+    if not unit:
         return spread, tuple(0 for _ in values)
-    unit = reduce(
-        lambda a, b: Fraction(
-            math.gcd(a.numerator * b.denominator, b.numerator * a.denominator),
-            a.denominator * b.denominator,
-        ),
-        moved,
-    )
     return float(unit), tuple(int(value / unit) for value in values)

@@ -20,13 +20,13 @@ from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork, Node
 from undertow.numerics import Array
 
-__all__ = ["ChainSource", "Draw", "GaussianSource", "NetworkSource", "Source"]
+__all__ = ["ChainSource", "Draw", "GaussianSource", "NetworkSource", "SeriesSource"]
 
 Draw = Callable[[int, np.random.Generator], npt.NDArray[Any]]
 """So many series, drawn with this generator."""
 
 MOST_CONFIGURATIONS = 2**20
-"""Joint states of the records that hang together in a network: their law is listed in full."""
+"""Joint states of a connected component of a network: its law is listed in full."""
 
 _IMPOSSIBLE = (
     "these values of the target and the known records cannot occur together under the model; "
@@ -34,7 +34,7 @@ _IMPOSSIBLE = (
 )
 
 
-class Source(Protocol):
+class SeriesSource(Protocol):
     """Where series come from."""
 
     @property
@@ -51,9 +51,9 @@ class Source(Protocol):
 class ChainSource:
     """Records ``first`` .. ``first + length - 1`` of a Markov chain.
 
-    Conditioning runs backwards once: h_t(s) is the chance of all fixed values after record t given
-    X_t = s, and then X_{t+1} follows X_t = s with chance P(s, s') h_{t+1}(s') / h_t(s) (h including
-    the indicator of a value fixed at t + 1). Linear in records and draws.
+    Conditioning runs backwards once: h_t(s) is the probability of all fixed values after record t
+    given X_t = s, and then X_{t+1} follows X_t = s with probability P(s, s') h_{t+1}(s') / h_t(s)
+    (h including the indicator of a value fixed at t + 1). Linear in records and draws.
 
     >>> chain = MarkovChain([[.9, .1], [.2, .8]])
     >>> draw = ChainSource(chain, 5).given({0: 1, 4: 0})
@@ -69,6 +69,7 @@ class ChainSource:
     def given(self, fixed: Mapping[int, Any]) -> Draw:
         """Return how to draw; values are numbers of states, records counted within the series."""
         start, steps = self.laws(fixed)
+        # of each record (states before it, states - 1): borders between the states, for uniforms
         cuts = [np.cumsum(start)[None, :-1], *(np.cumsum(step, axis=1)[:, :-1] for step in steps)]
         certain = [_certain(law) for law in (start[None, :], *steps)]
         kind = np.uint8 if self.chain.size <= 256 else np.uint16
@@ -77,27 +78,27 @@ class ChainSource:
         unsure = [record for record, sure in enumerate(certain) if sure is None]
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
-            made = np.empty((self.length, draws), dtype=kind)
+            made = np.empty((self.length, draws), dtype=kind)  # (records, draws)
             made[:] = template[:, None]
             for record in unsure:  # the first one has no record before it, and one row of cuts
                 _step(cuts[record], made[record - 1], generator.random(draws), made[record])
-            return made.T
+            return made.T  # (draws, records)
 
         return draw
 
     def laws(self, fixed: Mapping[int, int]) -> tuple[Array, list[Array]]:
         """Return the law of the first record and all transitions, given the fixed values."""
         size, chain = self.chain.size, self.chain
-        seen = np.ones((self.length, size))
+        seen = np.ones((self.length, size))  # (records, states): 0 where a fixed value differs
         for record, state in fixed.items():
             if not 0 <= record < self.length:
                 raise InvalidInput(f"record {record} is outside the {self.length} records drawn")
             seen[record] = np.arange(size) == state
-        ahead = seen[-1].copy()
+        ahead = seen[-1].copy()  # h of the last record, its own indicator included
         steps: list[Array] = []
         for record in reversed(range(self.length - 1)):
-            weights = chain.step(self.first + record) * ahead
-            total = weights.sum(axis=1)
+            weights = chain.step(self.first + record) * ahead  # P(s, s') h(s'): (from, to)
+            total = weights.sum(axis=1)  # (from,): h_t(s)
             # states that cannot lead to the fixed values are never entered: any row will do
             rows = np.where(total[:, None] > 0, weights, 1.0)
             steps.append(np.asarray(rows / rows.sum(axis=1, keepdims=True)))
@@ -153,11 +154,13 @@ class GaussianSource:
         free = [record for record in range(self.length) if record not in fixed]
         mean, covariance = self.model.mean, self.model.covariance
         values = np.array([float(fixed[record]) for record in known])
+        # the mean of the free records is linear in the known ones: gain is (free, known)
         gain = np.linalg.solve(
             covariance[np.ix_(known, known)], covariance[np.ix_(known, free)]
         ).T  # fmt: skip
         centre = mean[free] + gain @ (values - mean[known])
         rest = covariance[np.ix_(free, free)] - gain @ covariance[np.ix_(known, free)]
+        # rest is the Schur complement, (free, free)
         root = np.linalg.cholesky((rest + rest.T) / 2) if free else rest
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
@@ -171,7 +174,7 @@ class GaussianSource:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSource:
-    """The records of a Bayesian network; each part that hangs together is listed in full.
+    """The records of a Bayesian network; each connected component is listed in full.
 
     Columns are the nodes of ``order``, by default in the network's own order.
 
@@ -208,21 +211,21 @@ class NetworkSource:
 def _listed(
     part: BayesianNetwork, records: list[int], fixed: Mapping[int, Any]
 ) -> tuple[npt.NDArray[np.uint8], Array]:
-    """Return all states of a part that fit the fixed values, and their cumulative chances."""
+    """Return the states of a part that fit the fixed values, and their cumulative law."""
     size = part.size ** len(records)
     if size > MOST_CONFIGURATIONS:
         raise NotSupported(
-            f"{len(records)} records of the network hang together: they have "
+            f"{len(records)} records of the network depend on each other: they have "
             f"{part.size}^{len(records)} joint states, and an audit draws from at most "
             f"2^{round(math.log2(MOST_CONFIGURATIONS))}; audit the plan on a smaller network"
         )
-    joint = part.joint()
+    joint = part.joint()  # one axis for each record of the part
     where = tuple(fixed.get(record, slice(None)) for record in records)
     law = np.zeros_like(joint)
     law[where] = joint[where]
-    chances = law.ravel()
-    if chances.sum() <= 0:
+    probabilities = law.ravel()
+    if probabilities.sum() <= 0:
         raise InvalidInput(_IMPOSSIBLE)
-    kept = np.flatnonzero(chances)
+    kept = np.flatnonzero(probabilities)  # (configurations,): those that can occur
     states = np.stack(np.unravel_index(kept, joint.shape), axis=1).astype(np.uint8)
-    return states, np.cumsum(chances[kept] / chances[kept].sum())
+    return states, np.cumsum(probabilities[kept] / probabilities[kept].sum())

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.auditing.draws import ChainSource, Draw, GaussianSource, Source
+from undertow.auditing.draws import ChainSource, Draw, GaussianSource, SeriesSource
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Laplace
 from undertow.models.gaussian import MultivariateGaussian
@@ -114,7 +114,7 @@ def empirical_leakage(
     for done in range(adversaries):
         one, two = _adversary(source, noise, generator)
         answers = [
-            answer(draw(draws, generator)) + generator.laplace(0.0, noise.scale, draws)
+            answer(draw(draws, generator)) + generator.laplace(0.0, noise.scale, draws)  # (draws,)
             for draw in (one, two)
         ]
         found.append(ratio_estimate(answers[0], answers[1], generator))
@@ -164,19 +164,21 @@ def density(sample: Array, points: Array) -> Array:
     place = (sample - low) / step
     left = np.floor(place).astype(np.int64)
     part = place - left
+    # linear binning: each draw is shared by its two neighbours on the grid
     bins = np.bincount(left, 1 - part, _GRID) + np.bincount(left + 1, part, _GRID)
-    waves = np.fft.rfft(bins[:_GRID] / size)
+    waves = np.fft.rfft(bins[:_GRID] / size)  # (frequencies,): the characteristic function
     power = np.abs(waves) ** 2
+    # below this power the square root below is not real: there is no self-consistent estimate
     drowned = np.flatnonzero(power < 4 * (size - 1) / size**2)
     last = int(drowned[0]) if drowned.size else power.size
     damped = np.zeros_like(waves)
     rest = 1 - 4 * (size - 1) / (size**2 * power[:last])
     damped[:last] = waves[:last] * size / (2 * (size - 1)) * (1 + np.sqrt(np.maximum(rest, 0.0)))
-    smooth = np.fft.irfft(damped, _GRID) / step
+    smooth = np.fft.irfft(damped, _GRID) / step  # (grid,): the density
     return np.interp(points, low + step * np.arange(_GRID), smooth)
 
 
-def _source(model: Any, length: int | None) -> Source:
+def _source(model: Any, length: int | None) -> SeriesSource:
     if isinstance(model, MultivariateGaussian):
         return GaussianSource(model)
     if not isinstance(model, MarkovChain):
@@ -190,7 +192,7 @@ def _source(model: Any, length: int | None) -> Source:
     return ChainSource(model, records)
 
 
-def _answer(noise: Laplace, source: Source) -> Callable[[Any], Array]:
+def _answer(noise: Laplace, source: SeriesSource) -> Callable[[Any], Array]:
     """Return the query without noise, many series at once."""
     query = noise.query
     states = source.chain.states if isinstance(source, ChainSource) else ()
@@ -215,7 +217,7 @@ def _answer(noise: Laplace, source: Source) -> Callable[[Any], Array]:
 
 
 def _adversary(
-    source: Source, noise: Laplace, generator: np.random.Generator
+    source: SeriesSource, noise: Laplace, generator: np.random.Generator
 ) -> tuple[Draw, Draw]:  # fmt: skip
     """Return how to draw under either value of a random target, given random known records."""
     records = source.length
@@ -242,7 +244,7 @@ def _adversary(
     )
 
 
-def _range(noise: Laplace, source: Source, target: int) -> tuple[float, float]:
+def _range(noise: Laplace, source: SeriesSource, target: int) -> tuple[float, float]:
     query = noise.query
     if query.ends is not None and query.records is None:
         return query.ends

@@ -5,8 +5,9 @@ with it: the hidden states are then pairs of a record and a flip, and an output 
 two, with certainty.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,17 @@ from undertow.queries import State
 
 __all__ = [
     "Hidden",
-    "Watched",
+    "Observed",
     "blank",
+    "check_length",
     "hidden",
     "impossible",
+    "known_places",
+    "known_states",
+    "observe",
     "read_known",
     "read_outputs",
-    "watch",
+    "stacked",
 ]
 
 Codes = npt.NDArray[Any]
@@ -35,11 +40,11 @@ Codes = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hidden:
-    """A hidden chain and the chance of each output in each hidden state.
+    """A hidden chain and the probability of each output in each hidden state.
 
     ``steps`` has one transition matrix, or one for each step. A row of ``emission`` is an output;
     row ``nothing`` stands for a record of which nothing is seen. ``owner`` is the state of the
-    record in each hidden state, ``own`` the chance of each output in each state of its record
+    record in each hidden state, ``own`` the probability of each output in each state of its record
     alone, ``erased`` the row that an erasure means, by place.
     """
 
@@ -56,16 +61,39 @@ class Hidden:
         """Whether the steps differ (1) or not (0)."""
         return int(len(self.steps) > 1)
 
+    def step(self, record: int) -> Array:
+        """Return the matrix that leads from a record to the next one."""
+        found: Array = self.steps[record * self.moving]
+        return found
+
+    def law(self, record: int) -> Array:
+        """Return the law of the hidden state of a record, without outputs."""
+        if self.moving:
+            return reduce(np.matmul, self.steps[:record], self.start)
+        return np.asarray(self.start @ np.linalg.matrix_power(self.steps[0], record))
+
+    def outputs(self, record: int, *, own: bool = False) -> Array:
+        """Return the probability of each output of a record, shape (outputs, hidden states).
+
+        With ``own`` in each state of the record alone. Where records are erased, that comes last.
+        """
+        table = self.own if own else self.emission
+        if self.erased is None:
+            return table[: self.nothing]
+        gone = table[self.erased[record]]  # (hidden states,)
+        return np.vstack([table[: self.nothing] * (1 - gone), gone])  # (states + 1, hidden states)
+
     def records(self, law: Array) -> Array:
         """Return a law of hidden states as one of the records' states."""
         states = int(self.owner[-1]) + 1
         if states == law.shape[-1]:
             return law
+        # hidden states of one record state stand next to each other: (..., states, noise) -> states
         return np.asarray(law.reshape(*law.shape[:-1], states, -1).sum(axis=-1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watched:
+class Observed:
     """Outputs of series that stand one after the other, as rows of the emission.
 
     Absent steps are records of which nothing is seen; ``present`` has the places of the others
@@ -86,16 +114,18 @@ class Watched:
         """Return the values of the records that are there."""
         return values if self.present is None else values[self.present]
 
-    def knowing(self, places: npt.NDArray[np.int64], states: Codes) -> "Watched":
+    def knowing(self, places: npt.NDArray[np.int64], states: Codes) -> "Observed":
         """Return what is seen by one who knows the states of the records at some places."""
         if not places.size:
             return self
         hidden, owner = self.hidden, self.hidden.owner
-        seen = self.codes[places].astype(np.int64)
+        seen = self.codes[places].astype(np.int64)  # (known records,): what their outputs are
         size = int(owner[-1]) + 1
+        # each pair of output and known state becomes one more row of the emission
         pairs, rows = np.unique(seen * size + states.astype(np.int64), return_inverse=True)
+        # the output's probability where the state is the known one, else 0: (pairs, hidden states)
         told = hidden.emission[pairs // size] * (owner[None, :] == (pairs % size)[:, None])
-        emission = np.concatenate([hidden.emission, told])
+        emission = np.concatenate([hidden.emission, told])  # (rows + pairs, hidden states)
         codes = self.codes.astype(_width(len(emission)))
         codes[places] = len(hidden.emission) + rows
         return replace(self, hidden=replace(hidden, emission=emission), codes=codes)
@@ -110,44 +140,55 @@ def hidden(channel: LocalMechanism, chain: MarkovChain) -> Hidden:
     """
     _check(channel, chain)
     size = chain.size
-    start = np.array(chain.initial)
-    steps = np.array(chain.transition if chain.transition.ndim == 3 else chain.transition[None])
-    owner = np.arange(size)
+    start, steps, owner = np.array(chain.initial), stacked(chain), np.arange(size)
     if isinstance(channel, RandomizedResponse):
         outputs = channel.matrix.shape[1]
+        # (outputs + 1, states): the last says nothing
         rows = np.vstack([channel.matrix.T, np.ones(size)])
         return Hidden(start, steps, rows, owner, rows, outputs)
     if isinstance(channel, XorNoise):
         a, b, rate = channel.rho0, channel.rho1, channel.flip_rate
-        noise = np.array([[1 - a, a], [b, 1 - b]])
+        noise = np.array([[1 - a, a], [b, 1 - b]])  # (noise before, noise): 1 is a flip
         start = np.asarray(np.kron(start, np.array([1 - rate, rate])), dtype=np.float64)
+        # (1 or steps, from, to), each over pairs
         steps = np.stack([np.kron(step, noise) for step in steps])
+        # hidden states are (record, flip) = 00, 01, 10, 11; the output is their sum modulo 2
         rows = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1]])
-        own = np.array([[1 - rate, rate], [rate, 1 - rate], [1, 1]])
+        own = np.array([[1 - rate, rate], [rate, 1 - rate], [1, 1]])  # (outputs + 1, states)
         return Hidden(start, steps, rows, np.array([0, 0, 1, 1]), own, 2)
-    chances, places = np.unique(channel.probabilities, axis=0, return_inverse=True)
-    rows = np.vstack([np.eye(size), np.ones(size), chances])
+    # places with the same row of erasures share a row of the emission
+    probabilities, places = np.unique(channel.probabilities, axis=0, return_inverse=True)
+    # (states + 1 + erasures, states)
+    rows = np.vstack([np.eye(size), np.ones(size), probabilities])
     return Hidden(start, steps, rows, owner, rows, size, size + 1 + places.reshape(-1))
 
 
-def blank(chain: MarkovChain, lengths: npt.NDArray[np.int64]) -> Watched:
+def stacked(chain: MarkovChain) -> Array:
+    """Return the transition matrices of a chain, shape (1 or steps, from, to).
+
+    >>> stacked(MarkovChain([[.9, .1], [.3, .7]])).shape
+    (1, 2, 2)
+    """
+    return np.array(chain.transition[None] if chain.homogeneous else chain.transition)
+
+
+def blank(chain: MarkovChain, lengths: npt.NDArray[np.int64]) -> Observed:
     """Return series of a chain of which nothing is seen.
 
     >>> blank(MarkovChain([[.9, .1], [.3, .7]]), np.array([2, 3])).codes.size
     5
     """
-    steps = np.array(chain.transition if chain.transition.ndim == 3 else chain.transition[None])
     ones = np.ones((1, chain.size))
-    nothing = Hidden(np.array(chain.initial), steps, ones, np.arange(chain.size), ones, 0)
+    nothing = Hidden(np.array(chain.initial), stacked(chain), ones, np.arange(chain.size), ones, 0)
     ends = np.cumsum(lengths, dtype=np.int64)
-    return Watched(nothing, np.zeros(int(ends[-1]), dtype=np.uint8), ends, None)
+    return Observed(nothing, np.zeros(int(ends[-1]), dtype=np.uint8), ends, None)
 
 
-def watch(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Watched:
+def observe(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Observed:
     """Return series of outputs as what a hidden chain emits; an erased one has the last number.
 
     >>> flips, chain = RandomizedResponse.binary(.1, .2), MarkovChain([[.9, .1], [.3, .7]])
-    >>> watch(coded([1, 1, 0], Rule((0, 1))), flips, chain).codes.tolist()
+    >>> observe(coded([1, 1, 0], Rule((0, 1))), flips, chain).codes.tolist()
     [1, 1, 0]
     """
     made = hidden(channel, chain)
@@ -157,17 +198,18 @@ def watch(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Watched:
         length, size = channel.length, chain.size
         places = np.tile(np.arange(length), len(read.lengths))
         _check_shown(codes, channel, places)
+        # (records,): rows of the emission
         codes = np.where(codes == size, made.erased[places], codes)
     codes = np.ascontiguousarray(codes, dtype=_width(len(made.emission)))
     spans = read.spans[read.spans > 0]
     ends = np.cumsum(spans, dtype=np.int64)
     if read.places is None:
-        return Watched(made, codes, ends, None)
+        return Observed(made, codes, ends, None)
     begins = np.cumsum(read.spans) - read.spans
-    present = np.repeat(begins, read.lengths) + read.places
-    filled = np.full(int(ends[-1]), made.nothing, dtype=codes.dtype)
+    present = np.repeat(begins, read.lengths) + read.places  # (records,): their steps of time
+    filled = np.full(int(ends[-1]), made.nothing, dtype=codes.dtype)  # (steps of time,)
     filled[present] = codes
-    return Watched(made, filled, ends, present)
+    return Observed(made, filled, ends, present)
 
 
 def read_outputs(outputs: Any, channel: LocalMechanism, chain: MarkovChain) -> Coded:
@@ -179,41 +221,54 @@ def read_outputs(outputs: Any, channel: LocalMechanism, chain: MarkovChain) -> C
 
 
 def read_known(
-    known: Mapping[int, State] | None, watched: Watched, chain: MarkovChain
+    known: Mapping[int, State] | None, observed: Observed, chain: MarkovChain
 ) -> tuple[npt.NDArray[np.int64], Codes]:
     """Return the places and states of records that are known in every series."""
-    if not known:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    if not isinstance(known, Mapping):
+    facts = known_states(known, chain)
+    if facts and observed.present is not None:
+        raise NotSupported("known records of series with absent steps: fill the steps first")
+    lengths = np.diff(observed.ends, prepend=0)
+    states = np.array([*facts.values()], dtype=np.int64)
+    return known_places(facts, lengths), np.tile(states, len(lengths))
+
+
+def known_states(known: Mapping[int, State] | None, chain: MarkovChain) -> dict[int, int]:
+    """Return the number of the state of each known record, or refuse what says something else."""
+    if known is not None and not isinstance(known, Mapping):
         raise InvalidInput(
             f"known must say the state of each known record, as in {{5: 'active'}}; found "
             f"{type(known).__name__}"
         )
-    if watched.present is not None:
-        raise NotSupported("known records of series with absent steps: fill the steps first")
-    records = np.array([check_count(record, "known record", 0) for record in known])
     lookup = Lookup(Rule(chain.states))
-    states = np.array(
-        [
-            lookup.settled(state, f"what is known of record {record}")
-            for record, state in known.items()
-        ]
-    )
-    shortest = int(np.diff(watched.ends, prepend=0).min())
-    if records.max() >= shortest:
+    return {
+        check_count(record, "known record", 0): lookup.settled(
+            state, f"what is known of record {record}"
+        )
+        for record, state in (known or {}).items()
+    }
+
+
+def known_places(records: Iterable[int], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the places of some records in every series, where series follow each other.
+
+    >>> known_places([0, 2], np.array([3, 4])).tolist()
+    [0, 2, 3, 5]
+    """
+    listed, shortest = np.array([*records], dtype=np.int64), int(lengths.min())
+    if listed.max(initial=-1) >= shortest:
         raise InvalidInput(
-            f"record {records.max()} is said to be known, but a series has {shortest} records, "
+            f"record {listed.max()} is said to be known, but a series has {shortest} records, "
             "counted from 0"
         )
-    places = (watched.begins[:, None] + records).reshape(-1)
-    return places, np.tile(states, len(watched.ends))
+    begins = np.cumsum(lengths) - lengths
+    return np.asarray((begins[:, None] + listed).reshape(-1))  # (series, records), flat
 
 
-def impossible(watched: Watched, place: int) -> InvalidInput:
+def impossible(observed: Observed, place: int) -> InvalidInput:
     """Return the error about outputs that the model rules out, by place."""
-    series = int(np.searchsorted(watched.ends, place, side="right"))
-    record = place - int(watched.begins[series])
-    where = f"record {record}" + (f" of series {series}" if len(watched.ends) > 1 else "")
+    series = int(np.searchsorted(observed.ends, place, side="right"))
+    record = place - int(observed.begins[series])
+    where = f"record {record}" + (f" of series {series}" if len(observed.ends) > 1 else "")
     return InvalidInput(
         f"the outputs up to {where} (counting from 0) have probability 0 under the model and what "
         "is known; check that file, plan and model belong together"
@@ -234,12 +289,16 @@ def _check(channel: Any, chain: Any) -> None:
         )
 
 
-def _check_lengths(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> None:
-    longest = int(read.spans.max())
+def check_length(chain: MarkovChain, longest: int) -> None:
+    """Refuse series that are longer than those the model is for."""
     if chain.length is not None and longest > chain.length:
         raise InvalidInput(
             f"the model is for at most {chain.length} records of a series, and one has {longest}"
         )
+
+
+def _check_lengths(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> None:
+    check_length(chain, int(read.spans.max()))
     if channel.length is None:
         return
     wrong = np.flatnonzero((read.spans != channel.length) | (read.lengths != read.spans))

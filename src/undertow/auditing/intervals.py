@@ -21,7 +21,7 @@ _MOST = 100
 def share_interval(
     right: npt.NDArray[np.bool_], sizes: npt.NDArray[np.int64], confidence: float
 ) -> tuple[float, float]:
-    """Return an interval for the chance to be right, from dependent outcomes in order.
+    """Return an interval for the probability to be right, from dependent outcomes in order.
 
     ``sizes`` says how many outcomes each series has; series are independent of each other. With
     at least 30 series these are the blocks, else runs of outcomes, about the square root of their
@@ -46,12 +46,15 @@ def share_interval(
     tail = (1 - confidence) / 2
     worth = float(len(starts))
     if 0 < share < 1 and len(starts) > 1:
-        sums = np.add.reduceat(right.astype(np.float64), starts)
+        sums = np.add.reduceat(right.astype(np.float64), starts)  # (blocks,): how many are right
         lengths = np.diff(np.append(starts, count))
+        # the variance of the number that are right, from blocks that are taken to be independent
         spread = float(((sums - share * lengths) ** 2).sum()) * len(starts) / (len(starts) - 1)
+        # times as large as the variance of independent outcomes
         excess = max(spread / (count * share * (1 - share)), 1.0)
         few = stdtrit(count - 1, 1 - tail) / stdtrit(len(starts) - 1, 1 - tail)
         worth = count / excess * min(float(few), 1.0) ** 2
+    # Clopper and Pearson: ends are quantiles of beta distributions, also for fractions of hits
     hits = share * worth
     low = 0.0 if hits <= 0 else float(betaincinv(hits, worth - hits + 1, tail))
     high = 1.0 if hits >= worth else float(betaincinv(hits + 1, worth - hits, 1 - tail))

@@ -1,10 +1,10 @@
 """The loops under the attackers: compiled where numba is installed, plain Python elsewhere.
 
 Each loop walks over series that stand one after the other in ``codes``; ``ends`` says where each
-ends. ``emission`` has the chance of each code (row) in each hidden state (column). ``steps`` holds
-one transition matrix, or with ``moving`` = 1 one for each step. A loop returns -1, or the place of
-the first record at which the outputs so far have probability 0. Both ways do the same operations
-in the same order.
+ends. ``emission`` has the probability of each code (row) in each hidden state (column). ``steps``
+holds one transition matrix, or with ``moving`` = 1 one for each step. A loop returns -1, or the
+place of the first record at which the outputs so far have probability 0. Both ways do the same
+operations in the same order.
 """
 
 import math
@@ -20,7 +20,7 @@ TINY = 1e-290
 """Below it a product may lose digits (lower side): the sweep starts again with logarithms."""
 
 UNDERFLOW = -2
-"""What a sweep returns when a chance has become too small for it."""
+"""What a sweep returns when a probability has become too small for it."""
 
 
 @cache
@@ -50,15 +50,17 @@ def smooth_pair(
     """Fill ``out`` (records, 2) with the posteriors of two hidden states.
 
     The way forth keeps Pr[state | outputs so far] in ``out``; the way back multiplies it by the
-    chance of the outputs still to come. Both are rescaled at every record, so nothing but ``out``
-    grows with the records. Returns `UNDERFLOW` where a chance that is not 0 becomes too small.
+    probability of the outputs still to come. Both are rescaled at every record, so nothing but
+    ``out`` grows with the records. Returns `UNDERFLOW` where a probability that is not 0
+    becomes too small.
     """
     first = 0
     for end in ends:
+        # a, b: Pr[state 0, outputs so far] and Pr[state 1, outputs so far], up to a common factor
         a, b = start[0] * emission[codes[first], 0], start[1] * emission[codes[first], 1]
         for t in range(first, end):
             if t > first:
-                step = (t - first - 1) * moving
+                step = (t - first - 1) * moving  # the matrix that leads from record t - 1 to t
                 a, b = (
                     (a * steps[step, 0, 0] + b * steps[step, 1, 0]) * emission[codes[t], 0],
                     (a * steps[step, 0, 1] + b * steps[step, 1, 1]) * emission[codes[t], 1],
@@ -73,9 +75,11 @@ def smooth_pair(
                 return UNDERFLOW
             out[t, 0] = a
             out[t, 1] = b
+        # c, d: Pr[outputs after t | state] up to a common factor; after the last record, nothing
         c, d = 1.0, 1.0
         for t in range(end - 2, first - 1, -1):
             step = (t - first) * moving
+            # b_t(x) = sum_y P(x, y) Pr[z_{t+1} | y] b_{t+1}(y)
             c *= emission[codes[t + 1], 0]
             d *= emission[codes[t + 1], 1]
             c, d = (
@@ -87,6 +91,7 @@ def smooth_pair(
             d *= scale
             if (0.0 < c < TINY) or (0.0 < d < TINY):
                 return UNDERFLOW
+            # Pr[X_t = x | all outputs] is proportional to a_t(x) b_t(x)
             a = out[t, 0] * c
             b = out[t, 1] * d
             total = a + b
@@ -117,6 +122,7 @@ def smooth(
                     mass = 0.0
                     for x in range(size):
                         mass += now[x] * steps[step, x, y]
+                # a_t(y) = Pr[z_t | y] sum_x a_{t-1}(x) P(x, y)
                 new[y] = mass * emission[codes[t], y]
                 total += new[y]
             if total < TINY:
@@ -127,10 +133,11 @@ def smooth(
                     return UNDERFLOW
                 out[t, y] = now[y]
         for x in range(size):
-            now[x] = 1.0
+            now[x] = 1.0  # b_{end-1}: nothing is left to come
         for t in range(end - 2, first - 1, -1):
             step = (t - first) * moving
             for y in range(size):
+                # b_t(x) = sum_y P(x, y) Pr[z_{t+1} | y] b_{t+1}(y)
                 now[y] *= emission[codes[t + 1], y]
             whole = 0.0
             for x in range(size):
@@ -148,7 +155,7 @@ def smooth(
             if total < TINY:
                 return UNDERFLOW
             for x in range(size):
-                out[t, x] = out[t, x] * now[x] / total
+                out[t, x] = out[t, x] * now[x] / total  # a_t(x) b_t(x), rescaled
         first = end
     return -1
 
@@ -156,8 +163,20 @@ def smooth(
 def smooth_logs(
     codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
 ) -> int:
-    """Do what `smooth` does where chances are too small for it: all inputs are logarithms."""
+    """Do what `smooth` does where probabilities are too small for it: all inputs are logarithms."""
     size = start.size
+
+    def log_total(law: Any, step: Any) -> float:  # ln sum_x exp(law(x) + step(x))
+        peak = -np.inf
+        for x in range(size):
+            peak = max(peak, law[x] + step[x])
+        if peak == -np.inf:
+            return peak
+        mass = 0.0
+        for x in range(size):
+            mass += math.exp(law[x] + step[x] - peak)
+        return peak + math.log(mass)
+
     now = np.empty(size)
     new = np.empty(size)
     first = 0
@@ -166,17 +185,8 @@ def smooth_logs(
             top = -np.inf
             step = (t - first - 1) * moving
             for y in range(size):
-                peak = start[y]
-                if t > first:
-                    peak = -np.inf
-                    for x in range(size):
-                        peak = max(peak, now[x] + steps[step, x, y])
-                    if peak > -np.inf:
-                        mass = 0.0
-                        for x in range(size):
-                            mass += math.exp(now[x] + steps[step, x, y] - peak)
-                        peak += math.log(mass)
-                new[y] = peak + emission[codes[t], y]
+                mass = start[y] if t == first else log_total(now, steps[step, :, y])
+                new[y] = mass + emission[codes[t], y]  # ln a_t(y)
                 top = max(top, new[y])
             if top == -np.inf:
                 return t
@@ -184,7 +194,7 @@ def smooth_logs(
                 now[y] = new[y] - top
                 out[t, y] = now[y]
         for x in range(size):
-            now[x] = 0.0
+            now[x] = 0.0  # ln b_{end-1}
         for t in range(end - 1, first - 1, -1):
             if t < end - 1:
                 step = (t - first) * moving
@@ -192,16 +202,8 @@ def smooth_logs(
                     now[y] += emission[codes[t + 1], y]
                 top = -np.inf
                 for x in range(size):
-                    peak = -np.inf
-                    for y in range(size):
-                        peak = max(peak, steps[step, x, y] + now[y])
-                    if peak > -np.inf:
-                        mass = 0.0
-                        for y in range(size):
-                            mass += math.exp(steps[step, x, y] + now[y] - peak)
-                        peak += math.log(mass)
-                    new[x] = peak
-                    top = max(top, peak)
+                    new[x] = log_total(now, steps[step, x, :])  # ln b_t(x)
+                    top = max(top, new[x])
                 for x in range(size):
                     now[x] = new[x] - top
             best = -np.inf
@@ -209,7 +211,7 @@ def smooth_logs(
                 best = max(best, out[t, x] + now[x])
             total = 0.0
             for x in range(size):
-                out[t, x] = math.exp(out[t, x] + now[x] - best)
+                out[t, x] = math.exp(out[t, x] + now[x] - best)  # a_t(x) b_t(x), the largest 1
                 total += out[t, x]
             for x in range(size):
                 out[t, x] /= total
@@ -237,6 +239,7 @@ def decode(
                 best = start[y]
                 if t > first:
                     came = 0
+                    # the best way to y is the best way to some x and a step (Bellman)
                     best = now[0] + steps[step, 0, y]
                     for x in range(1, size):
                         way = now[x] + steps[step, x, y]
@@ -256,6 +259,7 @@ def decode(
                 last = y
         path[end - 1] = last
         for t in range(end - 1, first, -1):
+            # back along the best ways
             last = back[t, last]
             path[t - 1] = last
         first = end

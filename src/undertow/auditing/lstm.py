@@ -130,10 +130,11 @@ def lstm_probabilities(
             "for fewer folds"
         )
     torch = _torch()
-    windows = _windows(codes, spans, plan.window)
+    windows = _windows(codes, spans, plan.window)  # (records, window)
     law = np.empty((len(labels), len(states)))
     with _seeded(torch, plan) as device:
-        task = _Task(torch, device, windows, labels, symbols + 1, len(states), plan)
+        shown, true = (torch.from_numpy(array).to(device) for array in (windows, labels))
+        task = _Learner(torch, device, shown, true, symbols + 1, len(states), plan)
         for fold, (inside, held, rest) in enumerate(_folds(len(labels), plan.folds)):
             network = task.trained(rest, held, fold, tick)
             law[inside] = task.law(network, inside)
@@ -151,12 +152,12 @@ def lstm_attacker(training: Training | None = None, tick: Tick | None = None) ->
     """
 
     def lstm(scenario: Scenario) -> Guess:
-        watched, width = scenario.outputs, scenario.chain.size
-        codes = np.asarray(watched.there(watched.codes))
-        if watched.present is not None:
+        observed, width = scenario.outputs, scenario.chain.size
+        codes = np.asarray(observed.there(observed.codes))
+        if observed.present is not None:
             raise NotSupported("the neural attacker needs series without absent steps")
         law = lstm_probabilities(
-            codes, scenario.truth, range(width), lengths=np.diff(watched.ends, prepend=0).tolist(),
+            codes, scenario.truth, range(width), lengths=np.diff(observed.ends, prepend=0).tolist(),
             training=training, tick=tick,
         )  # fmt: skip
         return Guess(best(law), scenario.prior)  # its odds are learned, not known: none are charged
@@ -254,7 +255,7 @@ def _windows(codes: Bytes, spans: Sequence[int], window: int) -> Bytes:
     for span in spans:
         if span:
             padded = np.concatenate([edge, codes[begin : begin + span], edge])
-            rows.append(np.lib.stride_tricks.sliding_window_view(padded, window))
+            rows.append(np.lib.stride_tricks.sliding_window_view(padded, window))  # (span, window)
         begin += span
     return np.concatenate(rows)
 
@@ -275,13 +276,13 @@ def _folds(records: int, folds: int) -> Iterator[tuple[Ints, Ints, Ints]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Task:
+class _Learner:
     """Windows and states on a device, and how to learn one from the other."""
 
     torch: Any
     device: Any
-    windows: Bytes
-    labels: Ints
+    windows: Any
+    labels: Any
     symbols: int
     states: int
     plan: Training
@@ -300,8 +301,9 @@ class _Task:
                     self.lstm.bias_ih_l0[hidden : 2 * hidden] = FORGET
 
             def forward(self, windows: Any) -> Any:
+                # (batch, window) embedded as (batch, window, 4); last: (layers = 1, batch, hidden)
                 _, (last, _) = self.lstm(self.embedding(windows))
-                return self.linear(last[-1])
+                return self.linear(last[-1])  # (batch, logits)
 
         logits = 1 if self.states == 2 else self.states
         return Network(self.symbols, self.plan.hidden, logits).to(self.device)
@@ -311,7 +313,7 @@ class _Task:
         torch, plan = self.torch, self.plan
         network = self.network()
         optimiser = torch.optim.Adam(network.parameters(), lr=plan.rate)
-        inputs, wanted = self._on_device(rest)
+        inputs, wanted = self.windows[rest], self.labels[rest]
         best_loss, best_state, since, most = np.inf, None, 0, plan.folds * plan.epochs
         for epoch in range(plan.epochs):
             network.train()
@@ -321,7 +323,7 @@ class _Task:
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
                 optimiser.step()
-            loss = self._held_loss(network, held)
+            loss = float(self._loss(self._logits(network, held), self.labels[held]))
             if loss < best_loss:
                 best_loss, since = loss, 0
                 best_state = {k: v.detach().clone() for k, v in network.state_dict().items()}
@@ -342,15 +344,10 @@ class _Task:
         found = self._logits(network, records).double()
         if self.states == 2:
             one = self.torch.sigmoid(found)
-            found = self.torch.cat([1 - one, one], dim=1)
+            found = self.torch.cat([1 - one, one], dim=1)  # (records, 2)
         else:
             found = self.torch.softmax(found, dim=1)
         return np.asarray(found.cpu().numpy(), dtype=np.float64)
-
-    def _on_device(self, records: Ints) -> tuple[Any, Any]:
-        torch = self.torch
-        inputs = torch.from_numpy(self.windows[records]).to(self.device)
-        return inputs, torch.from_numpy(self.labels[records]).to(self.device)
 
     def _loss(self, logits: Any, wanted: Any) -> Any:
         functional = self.torch.nn.functional
@@ -358,13 +355,8 @@ class _Task:
             return functional.binary_cross_entropy_with_logits(logits[:, 0], wanted.float())
         return functional.cross_entropy(logits, wanted)
 
-    def _held_loss(self, network: Any, held: Ints) -> float:
-        _, wanted = self._on_device(held)
-        return float(self._loss(self._logits(network, held), wanted))
-
     def _logits(self, network: Any, records: Ints) -> Any:
-        torch = self.torch
         network.eval()
-        inputs, _ = self._on_device(records)
-        with torch.no_grad():
-            return torch.cat([network(part.int()) for part in inputs.split(8192)])
+        with self.torch.no_grad():
+            parts = self.windows[records].split(8192)
+            return self.torch.cat([network(part.int()) for part in parts])  # (records, logits)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.channels import LocalMechanism, RandomizedResponse, Redaction
+from undertow.auditing.hidden import Observed
 from undertow.data.codes import Coded
 from undertow.data.grid import PERSON, TIME
 from undertow.errors import InvalidInput
@@ -60,24 +60,18 @@ def check_match(read: Coded, true: Coded, outputs: Any, truth: Any) -> None:
         _check_rows(outputs, truth)
 
 
-def check_possible(read: Coded, true: Coded, mechanism: LocalMechanism) -> None:
+def check_possible(outputs: Observed, true: Coded) -> None:
     """Refuse a truth that cannot have led to the outputs, by place.
 
+    >>> from undertow import MarkovChain, RandomizedResponse
+    >>> from undertow.auditing.hidden import observe
     >>> from undertow.data.codes import Rule, coded
-    >>> sure, rule = RandomizedResponse([[1, 0], [0, 1]]), Rule((0, 1))
-    >>> check_possible(coded([0, 1], rule), coded([0, 1], rule), sure)
+    >>> sure, chain = RandomizedResponse([[1, 0], [0, 1]]), MarkovChain([[.9, .1], [.3, .7]])
+    >>> records = coded([0, 1], Rule((0, 1)))
+    >>> check_possible(observe(records, sure, chain), records)
     """
-    if isinstance(mechanism, RandomizedResponse):
-        never = mechanism.matrix[true.codes, read.codes] <= 0
-    elif isinstance(mechanism, Redaction):
-        chances = mechanism.probabilities
-        place = np.arange(true.codes.size) % mechanism.length
-        if true.codes.size != len(true.lengths) * mechanism.length:
-            return  # said by who reads the series
-        erased = read.codes == chances.shape[1]
-        never = np.where(erased, chances[place, true.codes] <= 0, read.codes != true.codes)
-    else:
-        return
+    codes = outputs.there(outputs.codes)  # (records,): rows of the emission
+    never = outputs.hidden.own[codes, true.codes] <= 0
     if never.any():
         at = int(np.argmax(never))
         series = int(np.searchsorted(np.cumsum(true.lengths), at, side="right"))

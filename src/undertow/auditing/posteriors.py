@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.auditing.hidden import Watched, impossible, read_known, read_outputs, watch
+from undertow.auditing.hidden import Observed, impossible, observe, read_known, read_outputs
 from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain
@@ -26,7 +26,7 @@ def posteriors(
     The forward-backward recursion: Pr[X_t = x | z] is proportional to a_t(x) b_t(x), with
     a_t(x) = Pr[z_0 .. z_t, X_t = x] and b_t(x) = Pr[z_{t+1} .. | X_t = x], rescaled at every step.
     Exact up to rounding, for chains whose steps differ, any finite channel, noise that is itself a
-    chain, and erasures. Time is n k^2, memory that of the result. Chances below 1e-290 are
+    chain, and erasures. Time is n k^2, memory that of the result. Probabilities below 1e-290 are
     computed again with logarithms, which takes about ten times as long.
 
     Parameters
@@ -62,41 +62,41 @@ def posteriors(
             f"series of one length are required, found lengths from {min(lengths)} to "
             f"{max(lengths)}; take one series after the other"
         )
-    watched = watch(read, channel, chain)
-    found = smoothed(watched.knowing(*read_known(known, watched, chain)))
+    observed = observe(read, channel, chain)
+    found = smoothed(observed.knowing(*read_known(known, observed, chain)))
     many = table or len(read.lengths) > 1
     return found.reshape(len(read.lengths), -1, chain.size) if many else found
 
 
-def smoothed(watched: Watched) -> Array:
+def smoothed(observed: Observed) -> Array:
     """Return the posteriors of all records that are there, series after series.
 
     >>> from undertow import RandomizedResponse
     >>> from undertow.data.codes import Rule, coded
     >>> flips, chain = RandomizedResponse.binary(.25, .25), MarkovChain([[.9, .1], [.1, .9]])
-    >>> smoothed(watch(coded([0, 0], Rule((0, 1))), flips, chain)).round(3)
+    >>> smoothed(observe(coded([0, 0], Rule((0, 1))), flips, chain)).round(3)
     array([[0.875, 0.125],
            [0.875, 0.125]])
     """
     from undertow.auditing import kernels
 
-    model = watched.hidden
+    model = observed.hidden
     size = model.start.size
-    out = np.empty((int(watched.ends[-1]), size))
+    out = np.empty((int(observed.ends[-1]), size))  # (steps of time, hidden states)
     loop = kernels.compiled(kernels.smooth_pair if size == 2 else kernels.smooth)
     parts = (model.start, model.steps, model.moving, model.emission)
-    place = loop(watched.codes, watched.ends, *parts, out)
+    place = loop(observed.codes, observed.ends, *parts, out)
     if place == kernels.UNDERFLOW:
         loop = kernels.compiled(kernels.smooth_logs)
-        place = loop(watched.codes, watched.ends, *logs(watched), out)
+        place = loop(observed.codes, observed.ends, *logs(observed), out)
     if place >= 0:
-        raise impossible(watched, place)
-    found: Array = watched.there(model.records(out))
+        raise impossible(observed, place)
+    found: Array = observed.there(model.records(out))  # (records, states)
     return found
 
 
-def logs(watched: Watched) -> tuple[Array, Array, int, Array]:
+def logs(observed: Observed) -> tuple[Array, Array, int, Array]:
     """Return start, steps and emission as logarithms, as the loops take them."""
-    model = watched.hidden
+    model = observed.hidden
     with np.errstate(divide="ignore"):
         return np.log(model.start), np.log(model.steps), model.moving, np.log(model.emission)

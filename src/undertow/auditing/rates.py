@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.auditing.hidden import Hidden, hidden
+from undertow.auditing.hidden import Hidden, check_length, hidden
 from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
@@ -26,7 +26,7 @@ def success_rate(
     length: int | None = None,
     attacker: Literal["prior", "single-bit", "correlation-aware"] = "correlation-aware",
 ) -> float:
-    """Return the chance that an attacker guesses one record right, over data and outputs.
+    """Return the probability that an attacker guesses one record right, over data and outputs.
 
     For the correlation-aware attacker that is sum_z max_x Pr[X_t = x, z]. Outputs before and
     after the target are listed apart; for two states the pairs of both are weighed in sorted
@@ -54,17 +54,13 @@ def success_rate(
         raise InvalidInput(
             f"attacker must be 'prior', 'single-bit' or 'correlation-aware', found {attacker!r}"
         )
-    before = model.start[None, :]
+    before = model.start[None, :]  # (outputs of the records before, hidden states)
     for record in range(target):
-        rows = _rows(model, record)
-        _check(len(before) * len(rows))
-        before = np.concatenate([before * row for row in rows]) @ _step(model, record)
-    after = np.ones((1, model.start.size))
+        before = _branched(before, model, record) @ model.step(record)
+    after = np.ones((1, model.start.size))  # (outputs of the records after, hidden states)
     for record in range(records - 1, target, -1):
-        rows = _rows(model, record)
-        _check(len(after) * len(rows))
-        after = np.concatenate([after * row for row in rows]) @ _step(model, record - 1).T
-    own = np.concatenate([after * row for row in _rows(model, target)])
+        after = _branched(after, model, record) @ model.step(record - 1).T
+    own = _branched(after, model, target)  # (outputs of the target and after, hidden states)
     if model.start.size == 2:
         return _paired(before, own)
     return _one_by_one(before, own, model)
@@ -73,7 +69,7 @@ def success_rate(
 def _alone(model: Hidden, law: Array, target: int) -> float:
     """Return how often the state that the output speaks for is right, the prior if for none."""
     total = 0.0
-    for row in _own(model, target):
+    for row in model.outputs(target, own=True):
         guess = law.argmax() if row.max() == row.min() else row.argmax()
         total += float(law[guess] * row[guess])
     return total
@@ -86,12 +82,13 @@ def _paired(before: Array, after: Array) -> float:
     target, those before it whose odds exceed a threshold.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        odds = np.where(before.any(axis=1), before[:, 1] / before[:, 0], 0.0)
-        threshold = np.where(after.any(axis=1), after[:, 0] / after[:, 1], 0.0)
+        odds = np.where(before.any(axis=1), before[:, 1] / before[:, 0], 0.0)  # (outputs before,)
+        threshold = np.where(after.any(axis=1), after[:, 0] / after[:, 1], 0.0)  # (outputs after,)
     order = np.argsort(odds)
+    # mass of state 0 below each rank, and of state 1 from each rank on: (outputs before + 1,)
     below = np.concatenate([[0.0], np.cumsum(before[order, 0])])
     beyond = np.concatenate([[0.0], np.cumsum(before[order[::-1], 1])])[::-1]
-    place = np.searchsorted(odds[order], threshold, side="right")
+    place = np.searchsorted(odds[order], threshold, side="right")  # (outputs after,)
     return float((after[:, 0] * below[place] + after[:, 1] * beyond[place]).sum())
 
 
@@ -103,32 +100,10 @@ def _one_by_one(before: Array, after: Array, model: Hidden) -> float:
         )
     chunk, total = max(1, 2**22 // after.size), 0.0
     for begin in range(0, len(before), chunk):
+        # (outputs before, outputs after, hidden states)
         joint = before[begin : begin + chunk, None, :] * after[None, :, :]
         total += float(model.records(joint).max(axis=2).sum())
     return total
-
-
-def _rows(model: Hidden, record: int) -> list[Array]:
-    """Return the chance of each output of a record in each hidden state."""
-    return _listed(model.emission, model, record)
-
-
-def _own(model: Hidden, record: int) -> list[Array]:
-    """Return the chance of each output of a record in each of its own states."""
-    return _listed(model.own, model, record)
-
-
-def _listed(table: Array, model: Hidden, record: int) -> list[Array]:
-    if model.erased is None:
-        return list(table[: model.nothing])
-    gone = table[model.erased[record]]
-    shown = table[: model.nothing] * (1 - gone)
-    return [row for row in (*shown, gone) if row.any()]
-
-
-def _step(model: Hidden, record: int) -> Array:
-    found: Array = model.steps[record * model.moving]
-    return found
 
 
 def _length(channel: LocalMechanism, chain: MarkovChain, length: int | None) -> int:
@@ -137,16 +112,18 @@ def _length(channel: LocalMechanism, chain: MarkovChain, length: int | None) -> 
     if length is None:
         raise InvalidInput("the chain has no length; say how many records: length=30")
     records = check_count(length, "length", 1)
-    if chain.length is not None and records > chain.length:
-        raise InvalidInput(f"the model is for at most {chain.length} records, found {records}")
+    check_length(chain, records)
     if channel.length not in (None, records):
         raise InvalidInput(f"the redaction is for exactly {channel.length} records")
     return records
 
 
-def _check(rows: int) -> None:
-    if rows > _MOST_ROWS:
+def _branched(masses: Array, model: Hidden, record: int) -> Array:
+    """Return the masses of all outputs so far with each output of one more record."""
+    rows = [row for row in model.outputs(record) if row.any()]
+    if len(masses) * len(rows) > _MOST_ROWS:
         raise NotSupported(
             "there are too many outputs on one side of the target to list; take a shorter series, "
             "or simulate"
         )
+    return np.concatenate([masses * row for row in rows])  # (outputs, hidden states)

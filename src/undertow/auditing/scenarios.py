@@ -1,12 +1,12 @@
 """Where an audit looks: models that data can be drawn from, and the attacks to try on them.
 
 The first attack is the plan's own witness, where it has one. The others know nothing, or the
-records a few steps from the target on both sides. None of them leaves what the plan promises
+records a few steps from the target on both sides. None of them leaves what the plan guarantees
 to protect from: its adversary, its secrets, its lengths.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice, product, zip_longest
 from typing import Any
 
@@ -18,7 +18,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork, Node
 from undertow.plan import Plan
 
-__all__ = ["MOST_ATTACKS", "Scenario", "attacks", "scenarios"]
+__all__ = ["MOST_ATTACKS", "DrawnModel", "attacks", "drawn_models"]
 
 MOST_ATTACKS = 24
 """Attacks that are tried at most."""
@@ -29,20 +29,20 @@ DISTANCES = (8, 6, 4, 3, 2, 1)
 LENGTH = 41
 """Records of a series whose length neither the plan nor its witness fixes."""
 
-_MOST_SCENARIOS = 4
+_MOST_MODELS = 4
 """Models that are drawn from at most, where the plan is for a set of them."""
 
 Drawable = MarkovChain | MultivariateGaussian | BayesianNetwork
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class DrawnModel:
     """One model that the plan is for, and how many records are drawn from it.
 
     ``order`` names the nodes of a network in the order of the records, where it is not its own.
 
-    >>> scenario = Scenario(MarkovChain([[.9, .1], [.1, .9]], states=("a", "b")), 9)
-    >>> scenario.fixed(Witness(4, 9, ((2, "b"),), "a", "b"), "a")
+    >>> drawn = DrawnModel(MarkovChain([[.9, .1], [.1, .9]], states=("a", "b")), 9)
+    >>> drawn.fixed(Witness(4, 9, ((2, "b"),), "a", "b"), "a")
     {2: 1, 4: 0}
     """
 
@@ -54,23 +54,29 @@ class Scenario:
         """Return a value as it is drawn: the number of a state, or the number that it is."""
         return self.model.index(value) if self.model.states else float(value)
 
+    def tried(self, record: int) -> tuple[Any, ...]:
+        """Return the values of a known record to try: all states, or the likeliest real value."""
+        if isinstance(self.model, MultivariateGaussian):
+            return (float(self.model.mean[record]),)
+        return self.model.states
+
     def fixed(self, attack: Witness, value: Any) -> dict[int, Any]:
         """Return the records whose values are given, the target among them."""
         known = {record: self.code(state) for record, state in attack.known}
         return known | {attack.target: self.code(value)}
 
 
-def scenarios(plan: "Plan[Any]") -> list[Scenario]:
+def drawn_models(plan: "Plan[Any]") -> list[DrawnModel]:
     """Return the models to draw from: all the plan is for, or a few of them.
 
-    A set is represented by its members, a box of chains by its corners, an interval of chances by
-    its ends, groups by copies of one record, bounded correlations by equal ones. Whatever leaks on
-    one of them leaks. Models without a law to draw from are refused.
+    A set is represented by its members, a box of chains by its corners, an interval of frequencies
+    by its ends, groups by copies of one record, bounded correlations by equal ones. Whatever leaks
+    on one of them leaks. Models without a law to draw from are refused.
 
     >>> from undertow import Count, Laplace
     >>> from undertow.certificate import Leakage
     >>> chain, proved = MarkovChain([[.9, .1], [.1, .9]]), Leakage(1, 1, "exact", "any")
-    >>> scenarios(Plan(Laplace(Count(1), 4.0), chain, 1.0, proved, "exact"))[0].length
+    >>> drawn_models(Plan(Laplace(Count(1), 4.0), chain, 1.0, proved, "exact"))[0].length
     41
     """
     found: list[Any] = []
@@ -86,7 +92,7 @@ def scenarios(plan: "Plan[Any]") -> list[Scenario]:
             f"an audit draws data from the plan's model, and a {refused[0]} is no law that data "
             "could be drawn from; audit a plan for a model of the class, such as a MarkovChain"
         )
-    return [Scenario(model, _length(plan, model), order) for model in found[:_MOST_SCENARIOS]]
+    return [DrawnModel(model, _length(plan, model), order) for model in found[:_MOST_MODELS]]
 
 
 def _length(plan: "Plan[Any]", model: Drawable) -> int:
@@ -100,59 +106,58 @@ def _length(plan: "Plan[Any]", model: Drawable) -> int:
     return max(named) if max(named) > 1 else LENGTH
 
 
-def attacks(plan: "Plan[Any]", scenario: Scenario, most: int = MOST_ATTACKS) -> list[Witness]:
-    """Return the attacks to try on a scenario, the plan's witness first, each once.
+def attacks(plan: "Plan[Any]", drawn: DrawnModel, most: int = MOST_ATTACKS) -> list[Witness]:
+    """Return the attacks to try on a drawn model, the plan's witness first, each once.
 
     >>> from undertow import Count, Laplace
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=9)
     >>> plan = Plan(Laplace(Count(1), 4.0), chain, 1.0, Leakage(1, 1, "exact", "ignorant"), "exact")
-    >>> [attack.words() for attack in attacks(plan, Scenario(chain, 9))]
+    >>> [attack.words() for attack in attacks(plan, DrawnModel(chain, 9))]
     ['target record 4 of 9, nothing known: 0 against 1']
     """
     found: dict[Any, Witness] = {}
-    for attack in islice(_tried(plan, scenario), 4 * most):
+    for attack in islice(_tried(plan, drawn), 4 * most):
         key = (attack.target, attack.known, frozenset((attack.value, attack.other)))
         found.setdefault(key, attack)
     return list(found.values())[:most]
 
 
-def _tried(plan: "Plan[Any]", scenario: Scenario) -> Iterator[Witness]:
+def _tried(plan: "Plan[Any]", drawn: DrawnModel) -> Iterator[Witness]:
     witness = plan.leakage.witness
-    if witness is not None and witness.length <= scenario.length and _fits(witness, scenario):
-        bare = Witness(
-            witness.target, scenario.length, witness.known, witness.value, witness.other
-        )  # fmt: skip
-        yield _filled(plan, scenario, bare)
+    if witness is not None and witness.length <= drawn.length and _fits(witness, drawn):
+        target, known, pair = witness.target, witness.known, (witness.value, witness.other)
+        bare = Witness(target, drawn.length, known, *pair)
+        yield _filled(plan, drawn, bare)
         yield bare
     by_question = [
-        _question(plan, scenario, target, value, other)
-        for value, other in _pairs(plan, scenario)
-        for target in _targets(plan, scenario)
+        _question(plan, drawn, target, value, other)
+        for value, other in _pairs(plan, drawn)
+        for target in _targets(plan, drawn)
     ]
     for row in zip_longest(*by_question):
         for attack in row:
             if attack is not None:
-                yield _filled(plan, scenario, attack)
+                yield _filled(plan, drawn, attack)
 
 
 def _question(
-    plan: "Plan[Any]", scenario: Scenario, target: int, value: Any, other: Any
+    plan: "Plan[Any]", drawn: DrawnModel, target: int, value: Any, other: Any
 ) -> Iterator[Witness]:
-    for known in _known(plan, scenario, target, value, other):
-        yield Witness(target, scenario.length, tuple(sorted(known.items())), value, other)
+    for known in _known(plan, drawn, target, value, other):
+        yield Witness(target, drawn.length, tuple(sorted(known.items())), value, other)
 
 
-def _fits(witness: Witness, scenario: Scenario) -> bool:
-    """Return whether the scenario has the witness's states."""
+def _fits(witness: Witness, drawn: DrawnModel) -> bool:
+    """Return whether the drawn model has the witness's states."""
     try:
-        scenario.fixed(witness, witness.value), scenario.fixed(witness, witness.other)
+        drawn.fixed(witness, witness.value), drawn.fixed(witness, witness.other)
     except (UnknownState, TypeError, ValueError):
         return False
     return True
 
 
-def _targets(plan: "Plan[Any]", scenario: Scenario) -> list[int]:
+def _targets(plan: "Plan[Any]", drawn: DrawnModel) -> list[int]:
     """Return the records to attack: the secret ones, else the middle, and ends that differ."""
     against, secret = plan.against, plan.leakage.secrets.records
     if isinstance(against, Adversary):
@@ -160,29 +165,29 @@ def _targets(plan: "Plan[Any]", scenario: Scenario) -> list[int]:
     if plan.task == "redact":
         return list(plan.mechanism.protect[:4])
     if secret is not None:
-        return [record for record in secret if record < scenario.length][:4]
-    model, last = scenario.model, scenario.length - 1
+        return [record for record in secret if record < drawn.length][:4]
+    model, last = drawn.model, drawn.length - 1
     if isinstance(model, MarkovChain):
         even = model.homogeneous and isinstance(model.start, str)
-        return [scenario.length // 2] if even else sorted({scenario.length // 2, 0, last})
-    return list(range(min(scenario.length, 8)))
+        return [drawn.length // 2] if even else sorted({drawn.length // 2, 0, last})
+    return list(range(min(drawn.length, 8)))
 
 
-def _pairs(plan: "Plan[Any]", scenario: Scenario) -> list[tuple[Any, Any]]:
+def _pairs(plan: "Plan[Any]", drawn: DrawnModel) -> list[tuple[Any, Any]]:
     """Return the values to tell apart, in one order each: events look both ways."""
-    if not scenario.model.states:
+    if not drawn.model.states:
         return [real_ends(plan.query)[::-1]]
     if plan.leakage.secrets.pairs is not None:
         return list(plan.leakage.secrets.pairs)
-    return list(combinations(scenario.model.states, 2))
+    return list(combinations(drawn.model.states, 2))
 
 
 def _known(
-    plan: "Plan[Any]", scenario: Scenario, target: int, value: Any, other: Any
+    plan: "Plan[Any]", drawn: DrawnModel, target: int, value: Any, other: Any
 ) -> Iterator[dict[int, Any]]:
     """Yield what the attacker may know, nothing first."""
-    against, model = plan.against, scenario.model
-    everyone = [record for record in range(scenario.length) if record != target]
+    against, model = plan.against, drawn.model
+    everyone = [record for record in range(drawn.length) if record != target]
     if isinstance(against, Adversary):
         everyone = list(against.known)
     if against == "ignorant" or not everyone:
@@ -190,54 +195,44 @@ def _known(
         return
     if isinstance(against, Adversary) or against == "informed":
         if not model.states:
-            yield {record: _typical(model, record) for record in everyone}
+            yield {record: drawn.tried(record)[0] for record in everyone}
         else:
             for state in (other, value, *model.states):
                 yield dict.fromkeys(everyone, state)
-            for path in _paths(scenario, target, other, value):
+            for path in _paths(drawn, target, other, value):
                 yield {record: path[record] for record in everyone}
         return
     yield {}
     if isinstance(model, MarkovChain):
         for distance, state in product(DISTANCES, (other, value)):
             near = (target - distance, target + distance)
-            yield {record: state for record in near if 0 <= record < scenario.length}
+            yield {record: state for record in near if 0 <= record < drawn.length}
         return
     for record in everyone[:8]:
-        if not model.states:
-            yield {record: _typical(model, record)}
-        else:
-            yield from ({record: state} for state in model.states)
+        yield from ({record: known} for known in drawn.tried(record))
 
 
-def _typical(model: Any, record: int) -> float:
-    """Return the value of a real record that is most likely."""
-    return float(model.mean[record])
-
-
-def _paths(scenario: Scenario, target: int, *states: Any) -> Iterator[Mapping[int, Any]]:
+def _paths(drawn: DrawnModel, target: int, *states: Any) -> Iterator[Mapping[int, Any]]:
     """Yield likely series in which the target's neighbours have each state."""
-    if not isinstance(scenario.model, MarkovChain):
+    if not isinstance(drawn.model, MarkovChain):
         return
     for state in states:
         near = {target - 1: state, target + 1: state}
-        bare = {record: s for record, s in near.items() if 0 <= record < scenario.length}
-        yield _outwards(scenario.model, bare, target, scenario.length)
+        bare = {record: s for record, s in near.items() if 0 <= record < drawn.length}
+        yield _outwards(drawn.model, bare, target, drawn.length)
 
 
-def _filled(plan: "Plan[Any]", scenario: Scenario, attack: Witness) -> Witness:
+def _filled(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness) -> Witness:
     """Return the attack with all records beyond the nearest known ones known too.
 
     What is unknown out there would only blur an answer about all records. A series shows the
     records one by one, and those beyond a known one do not matter.
     """
-    chain = scenario.model
+    chain = drawn.model
     if plan.against != "any" or plan.task != "answer" or not isinstance(chain, MarkovChain):
         return attack
-    known = _outwards(chain, dict(attack.known), attack.target, scenario.length)
-    return Witness(
-        attack.target, attack.length, tuple(sorted(known.items())), attack.value, attack.other
-    )  # fmt: skip
+    known = _outwards(chain, dict(attack.known), attack.target, drawn.length)
+    return replace(attack, known=tuple(sorted(known.items())))
 
 
 def _outwards(

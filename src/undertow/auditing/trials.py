@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from undertow.auditing.blackbox import BlackBox
-from undertow.auditing.draws import ChainSource, Draw, GaussianSource, NetworkSource, Source
-from undertow.auditing.scenarios import Scenario
-from undertow.auditing.scores import Score, answer_score, count_score, hidden_chain, series_score
-from undertow.auditing.statistical import Event
+from undertow.auditing.draws import ChainSource, Draw, GaussianSource, NetworkSource, SeriesSource
+from undertow.auditing.hidden import hidden
+from undertow.auditing.scenarios import DrawnModel
+from undertow.auditing.scores import Score, answer_score, count_score, series_score
+from undertow.auditing.statistical import TailEvent
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.gaussian import MultivariateGaussian
@@ -34,7 +35,7 @@ class Trial:
     score: Score
     scored: str
 
-    def describe(self, event: Event) -> str:
+    def describe(self, event: TailEvent) -> str:
         """Return an event in words."""
         name = self.scored if event.score == 0 else "the released number"
         if event.score > 1:
@@ -42,17 +43,18 @@ class Trial:
         return f"{name} at {'least' if event.above else 'most'} {event.threshold:.6g}"
 
 
-def prepare(plan: "Plan[Any]", scenario: Scenario, attack: Witness, mechanism: BlackBox) -> Trial:
-    """Return an attack on a scenario, ready to run; refuse values that cannot occur together."""
-    fixed = scenario.fixed(attack, attack.value), scenario.fixed(attack, attack.other)
+def prepare(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: BlackBox) -> Trial:
+    """Return an attack on a drawn model, ready to run; refuse values that cannot occur together."""
+    fixed = drawn.fixed(attack, attack.value), drawn.fixed(attack, attack.other)
     if plan.task != "answer":
-        return _local(plan, scenario, attack, mechanism, fixed)
-    source = _source(scenario)
+        return _local(plan, drawn, attack, mechanism, fixed)
+    source = _source(drawn)
     query = plan.noise.query
     score: Score = answer_score
     scored = "the released number"
     if query.integral and isinstance(source, ChainSource):
         states = source.chain.states
+        # (counts, states)
         bins = np.array([[state in some for state in states] for some in query.bins(states)])
         score = count_score(source, fixed, bins, plan.noise.scale)
         scored = "the log-likelihood ratio of the answer"
@@ -60,35 +62,36 @@ def prepare(plan: "Plan[Any]", scenario: Scenario, attack: Witness, mechanism: B
     return Trial(attack, source.length, draws, mechanism, None, score, scored)
 
 
-def _source(scenario: Scenario) -> Source:
-    if isinstance(scenario.model, MarkovChain):
-        return ChainSource(scenario.model, scenario.length)
-    if isinstance(scenario.model, MultivariateGaussian):
-        return GaussianSource(scenario.model)
-    return NetworkSource(scenario.model, scenario.order)
+def _source(drawn: DrawnModel) -> SeriesSource:
+    if isinstance(drawn.model, MarkovChain):
+        return ChainSource(drawn.model, drawn.length)
+    if isinstance(drawn.model, MultivariateGaussian):
+        return GaussianSource(drawn.model)
+    return NetworkSource(drawn.model, drawn.order)
 
 
 def _local(
-    plan: "Plan[Any]", scenario: Scenario, attack: Witness, box: BlackBox,
+    plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, box: BlackBox,
     fixed: tuple[dict[int, Any], dict[int, Any]],
 ) -> Trial:  # fmt: skip
     """Return an attack on a series that is shown record by record."""
-    chain, mechanism = scenario.model, plan.mechanism
+    chain, mechanism = drawn.model, plan.mechanism
     if not isinstance(chain, MarkovChain):
         raise NotSupported(
             f"a series is audited on a Markov chain, and the plan's model is a "
             f"{type(chain).__name__}; audit a plan for a MarkovChain"
         )
-    first, last = _window(plan, scenario, attack)
+    first, last = _window(plan, drawn, attack)
     redacted = plan.task == "redact"
     # erasures go by place, so they need the whole series; flips do not
-    begin, length = (0, scenario.length) if redacted else (first, last - first + 1)
+    begin, length = (0, drawn.length) if redacted else (first, last - first + 1)
     source = ChainSource(chain, length, begin)
+    # records of the drawn part are counted from its first
     inside = [{r - begin: v for r, v in some.items() if 0 <= r - begin < length} for some in fixed]
-    hidden = hidden_chain(mechanism, chain, first, last - first + 1, offset=first)
-    known = {r - first: chain.index(v) for r, v in attack.known if first <= r <= last}
+    known = {record: chain.index(state) for record, state in attack.known}
     pair = chain.index(attack.value), chain.index(attack.other)
-    ratio = series_score(hidden, known, attack.target - first, pair)
+    window = range(first, last + 1)
+    ratio = series_score(hidden(mechanism, chain), window, known, attack.target, pair)
 
     def score(outputs: Any) -> Any:
         return ratio(outputs[:, first - begin : last - begin + 1])
@@ -100,15 +103,15 @@ def _local(
     )  # fmt: skip
 
 
-def _window(plan: "Plan[Any]", scenario: Scenario, attack: Witness) -> tuple[int, int]:
+def _window(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness) -> tuple[int, int]:
     """Return the records that matter: up to the nearest known or surely shown one, or a few."""
     edges = {record for record, _ in attack.known}
     reach = REACH
     if plan.task == "redact":
         edges |= set(np.flatnonzero(~plan.mechanism.probabilities.any(axis=1)).tolist())
-        reach = scenario.length
+        reach = drawn.length
     left = [record for record in edges if record < attack.target]
     right = [record for record in edges if record > attack.target]
     first = max(left, default=max(attack.target - reach, 0))
-    last = min(right, default=min(attack.target + reach, scenario.length - 1))
+    last = min(right, default=min(attack.target + reach, drawn.length - 1))
     return first, last

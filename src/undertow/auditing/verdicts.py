@@ -1,13 +1,13 @@
-"""How attackers fared: what was right, what that charges, and what was promised."""
+"""How attackers fared: what was right, what that charges, and what was guaranteed."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from undertow.adversaries import Against, words
-from undertow.auditing.promises import average_bound
+from undertow.auditing.guarantees import average_bound
 from undertow.rounding import above
 
 __all__ = ["Attack", "Verdict"]
@@ -20,15 +20,15 @@ class Verdict:
     """How one attacker fared against the targets.
 
     ``accuracy`` is the share of targets guessed right and ``interval`` what it says about the
-    chance to be right; ``prior`` the chance without any output (by the model and what is known).
+    probability to be right; ``prior`` that without any output (by the model and what is known).
     ``worst`` is the furthest that the outputs moved the odds between two states of one target, as
     a logarithm, at ``place`` (series and record; None for attackers who give no odds): whatever
     is drawn, it stays below the leakage of a plan that ``covers`` the attacker. ``bound`` is what
-    the plan promises for the accuracy, on average over data and outputs; None where it promises
+    the plan guarantees for the accuracy, on average over data and outputs; None where it guarantees
     nothing about these secrets.
 
-    >>> print(Verdict("viterbi", .8, (.75, .85), .5, None, None, .88, True, 200))
-    viterbi: 0.8 right (0.75 to 0.85), 0.3 more than the prior, charges 1.386; at most 0.88 promised
+    >>> print(Verdict("lstm", .8, (.75, .85), .5, None, None, .88, True, 200))
+    lstm: 0.8 right (0.75 to 0.85), 0.3 more than the prior, charges 1.386; at most 0.88 guaranteed
     """
 
     attacker: str
@@ -55,7 +55,7 @@ class Verdict:
     def charged(self) -> float:
         """The limit that the success charges: ln of its odds over the odds of the prior.
 
-        Nothing (0) where the prior alone is right as often. A promise of limit that covers the
+        Nothing (0) where the prior alone is right as often. A guarantee of limit that covers the
         attacker keeps it below limit, on average. Section 4.1 of [chakrabarti2022].
         """
         return _charge(self.accuracy, self.prior)
@@ -72,37 +72,27 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        return {
-            "attacker": self.attacker,
-            "accuracy": self.accuracy,
-            "interval": list(self.interval),
-            "prior": self.prior,
-            "advantage": self.advantage,
-            "advantage_interval": list(self.advantage_interval),
-            "charged": self.charged,
-            "charged_interval": list(self.charged_interval),
-            "worst": self.worst,
-            "place": None if self.place is None else list(self.place),
-            "bound": self.bound,
-            "covered": self.covers,
-            "exceeds": self.exceeds(),
-            "targets": self.targets,
-        }
+        names = (
+            "attacker", "accuracy", "interval", "prior", "advantage", "advantage_interval",
+            "charged", "charged_interval", "worst", "place", "bound", "targets",
+        )  # fmt: skip
+        found = {name: getattr(self, name) for name in names}
+        return _plain(found) | {"covered": self.covers, "exceeds": self.exceeds()}
 
-    def promise(self) -> str:
+    def guarantee(self) -> str:
         """Return the bound in a few words."""
         if self.bound is None:
-            return "nothing promised"
+            return "nothing guaranteed"
         if not self.covers:
-            return f"{above(self.bound, 3)} promised, but not against this attacker"
-        return f"at most {above(self.bound, 3)} promised"
+            return f"{above(self.bound, 3)} guaranteed, but not against this attacker"
+        return f"at most {above(self.bound, 3)} guaranteed"
 
     def __str__(self) -> str:
         low, high = self.interval
         more = f"{abs(self.advantage):.3g} {'more' if self.advantage >= 0 else 'less'}"
         return (
             f"{self.attacker}: {self.accuracy:.3g} right ({low:.3g} to {high:.3g}), {more} than "
-            f"the prior, charges {self.charged:.4g}; {self.promise()}"
+            f"the prior, charges {self.charged:.4g}; {self.guarantee()}"
         )
 
 
@@ -128,7 +118,7 @@ class Attack:
     laws: tuple[tuple[float, tuple[float, ...]], ...] = field(default=(), repr=False)
 
     def bound(self, limit: float) -> float:
-        """Return how often a guess could be right at most, had this limit been promised.
+        """Return how often a guess could be right at most, had this limit been guaranteed.
 
         ``laws`` are the different priors of the targets, each with its share of them.
         """
@@ -141,10 +131,10 @@ class Attack:
         return next(one for one in self.verdicts if one.attacker == attacker)
 
     def broken(self) -> tuple[Verdict, ...]:
-        """Return the attackers whom the promise covers and who beat it all the same.
+        """Return the attackers whom the guarantee covers and who beat it all the same.
 
         Beaten it is where the accuracy is surely (at the confidence asked for) beyond the bound,
-        or where the odds of one target moved further than the promise allows.
+        or where the odds of one target moved further than the guarantee allows.
         """
         return tuple(one for one in self.verdicts if one.covers and self._beats(one))
 
@@ -153,9 +143,7 @@ class Attack:
         against = self.against
         return {
             "limit": self.limit,
-            "against": against
-            if isinstance(against, str)
-            else {"target": against.target, "known": list(against.known)},
+            "against": against if isinstance(against, str) else _plain(asdict(against)),
             "records": self.records,
             "series": self.series,
             "known": list(self.known),
@@ -166,7 +154,7 @@ class Attack:
 
     def __str__(self) -> str:
         head = (
-            f"{self.records} records, leakage {above(self.limit)} promised against "
+            f"{self.records} records, leakage {above(self.limit)} guaranteed against "
             f"{words(self.against)}"
         )
         return "\n".join([head, *(f"  {one}" for one in self.verdicts)])
@@ -178,6 +166,11 @@ class Attack:
 
 _SLACK = 1e-9
 """What rounding may add to the odds that an attacker computes (towards the plan's favour)."""
+
+
+def _plain(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries with lists for tuples, as JSON has them."""
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
 
 
 def _charge(share: float, prior: float) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.auditing.hidden import Watched, impossible, read_known, read_outputs, watch
+from undertow.auditing.hidden import Observed, impossible, observe, read_known, read_outputs
 from undertow.auditing.posteriors import logs
 from undertow.channels import LocalMechanism
 from undertow.models.markov import MarkovChain
@@ -37,30 +37,31 @@ def viterbi(
     ['active', 'active', 'idle', 'idle']
     """
     read = read_outputs(outputs, channel, chain)
-    watched = watch(read, channel, chain)
-    path = decoded(watched.knowing(*read_known(known, watched, chain)))
+    observed = observe(read, channel, chain)
+    path = decoded(observed.knowing(*read_known(known, observed, chain)))
     return read.restore(chain.states, path, None)
 
 
-def decoded(watched: Watched) -> npt.NDArray[Any]:
+def decoded(observed: Observed) -> npt.NDArray[Any]:
     """Return the numbers of the states of the most likely series, of all records that are there.
 
     >>> from undertow import RandomizedResponse
     >>> from undertow.data.codes import Rule, coded
     >>> flips, chain = RandomizedResponse.binary(.25, .25), MarkovChain([[.9, .1], [.1, .9]])
-    >>> decoded(watch(coded([0, 1, 0], Rule((0, 1))), flips, chain)).tolist()
+    >>> decoded(observe(coded([0, 1, 0], Rule((0, 1))), flips, chain)).tolist()
     [0, 0, 0]
     """
     from undertow.auditing import kernels
 
-    model = watched.hidden
-    records, size = int(watched.ends[-1]), model.start.size
+    model = observed.hidden
+    records, size = int(observed.ends[-1]), model.start.size
     width = np.uint8 if size <= 256 else np.int32
+    # back: (steps of time, hidden states), path: (steps of time,)
     back, path = np.empty((records, size), dtype=width), np.empty(records, dtype=width)
     loop = kernels.compiled(kernels.decode)
-    place = loop(watched.codes, watched.ends, *logs(watched), back, path)
+    place = loop(observed.codes, observed.ends, *logs(observed), back, path)
     if place >= 0:
-        raise impossible(watched, place)
+        raise impossible(observed, place)
     if (model.owner != np.arange(size)).any():
-        path = model.owner.astype(width)[path]
-    return watched.there(path)
+        path = model.owner.astype(width)[path]  # hidden states to those of the records
+    return observed.there(path)

@@ -89,17 +89,18 @@ def metric_level(table: npt.ArrayLike, distance: Distance) -> float:
             f"a metric level compares {shape[0]}^{len(shape)} data sets in pairs; at most "
             f"{PAIR_LIMIT} pairs are measured; take fewer records or states"
         )
-    rows = mechanism.reshape(size, -1)
+    rows = mechanism.reshape(size, -1)  # (data sets, outputs)
     points = list(product(range(shape[0]), repeat=len(shape)))
     worst = 0.0
     for first in range(size - 1):
+        # (later data sets,)
         apart = np.array([distance(points[first], point) for point in points[first + 1 :]])
         if not np.all((apart > 0) & np.isfinite(apart)):
             raise InvalidInput(
                 "distance must be positive and finite between any two different data sets; pass a "
                 "metric, such as hamming"
             )
-        widths = np.abs(log_ratio(rows[first + 1 :], rows[first]))
+        widths = np.abs(log_ratio(rows[first + 1 :], rows[first]))  # (later data sets, outputs)
         widths[np.isnan(widths)] = 0.0
         worst = max(worst, float(np.max(widths.max(axis=1) / apart)))
     return worst

@@ -40,7 +40,7 @@ CERTIFIED_GAP = 1e-9  # largest accepted distance, in leakage, from a likelihood
 
 
 @dataclass(frozen=True, slots=True)
-class WorstCase:
+class LargestLeak:
     """The largest leakage found and where: adversary, the two values of the target, the output.
 
     `known` pairs each known record with its value, `value` and `other` are x and x' (the
@@ -92,7 +92,7 @@ def chain_joint(
         steps = np.broadcast_to(steps, (length - 1, k, k))
     _refuse_large(k ** (len(steps) + 1), f"{k}^{len(steps) + 1} joint probabilities")
     for step in steps:
-        joint = joint[..., None] * step
+        joint = joint[..., None] * step  # one axis more, for the next record
     return _law(joint)
 
 
@@ -129,7 +129,7 @@ def additive_noise_likelihood(weights: npt.ArrayLike, scale: float, n: int) -> F
         )
     k, count = rows.shape[1], int(high - low) + 1
     _refuse_large(k**n * count, f"{k}^{n} data sets times {count} outputs")
-    total = reduce(np.add.outer, rows[1:], rows[0])
+    total = reduce(np.add.outer, rows[1:], rows[0])  # (k,) * n
     likelihood: FloatArray = np.exp(-np.abs(low + np.arange(count) - total[..., None]) / scale)
     return likelihood
 
@@ -152,7 +152,7 @@ def product_channel_likelihood(channels: npt.ArrayLike) -> FloatArray:
         raise InvalidInput("rows of channels must be non-negative and sum to 1")
     n, k, m = tables.shape
     _refuse_large((k * m) ** n, f"{k}^{n} data sets times {m}^{n} outputs")
-    joined: FloatArray = reduce(np.multiply.outer, tables[1:], tables[0])
+    joined: FloatArray = reduce(np.multiply.outer, tables[1:], tables[0])  # (k, m) * n
     order = (*range(0, 2 * n, 2), *range(1, 2 * n, 2))
     return joined.transpose(order).reshape((k,) * n + (m**n,))
 
@@ -201,7 +201,7 @@ def adversaries(joint: npt.ArrayLike, against: Against = "any") -> Iterator[Adve
 
 def mechanism_leakage(
     joint: npt.ArrayLike, likelihood: npt.ArrayLike, against: Against = "any"
-) -> WorstCase:
+) -> LargestLeak:
     """Return the leakage of one mechanism and the case that attains it.
 
     likelihood[x_0, ..., x_{n-1}, s] is Pr[s | x], up to a factor that may depend on s alone. A
@@ -226,11 +226,12 @@ def mechanism_leakage(
     weighted = law[..., None] * table
     if np.any((weighted == 0) & (law > 0)[..., None] & (table > 0)):
         raise InvalidInput("joint times likelihood underflows to 0; raise the noise or shorten n")
-    worst = WorstCase(-math.inf)
+    worst = LargestLeak(-math.inf)
     for target, known in _known_sets(n, against):
         order = (target, *known, *_unknown(n, target, known))
         shape = (k, k ** len(known), -1)
-        prior = law.transpose(order).reshape(shape).sum(axis=2)
+        prior = law.transpose(order).reshape(shape).sum(axis=2)  # (target, values known)
+        # (target, values known, output)
         evidence = weighted.transpose((*order, n)).reshape((*shape, table.shape[-1])).sum(axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):  # nan: impossible, or 0/0
             score = np.log(evidence) - np.where(prior > 0, np.log(prior), math.nan)[..., None]
@@ -241,8 +242,8 @@ def mechanism_leakage(
             if loss[row, output] > worst.leakage:
                 values = np.unravel_index(int(row), (k,) * len(known))
                 facts = tuple((record, int(v)) for record, v in zip(known, values, strict=True))
-                worst = WorstCase(float(loss[row, output]), target, facts, x, other, int(output))
-    return worst if worst.target is not None else WorstCase(0.0)
+                worst = LargestLeak(float(loss[row, output]), target, facts, x, other, int(output))
+    return worst if worst.target is not None else LargestLeak(0.0)
 
 
 def pure_dp_adversary(
@@ -284,7 +285,7 @@ def pure_dp_adversary(
         raise InvalidInput(f"epsilon must be non-negative and finite; found {epsilon}")
     unknown = _unknown(n, target, known)
     conditional = law.transpose((*known, target, *unknown))[tuple(values)]
-    mass = conditional.reshape(k, -1).sum(axis=1)
+    mass = conditional.reshape(k, -1).sum(axis=1)  # (k,)
     if x == other or not (mass[x] > 0 and mass[other] > 0):
         raise InvalidInput("x and other must differ and both be possible given the known values")
     if conditional.size > PROGRAM_LIMIT:
@@ -308,10 +309,12 @@ def pure_dp_adversary(
         raise UndertowError(f"the linear program was not solved: {found.message}")
     phi, floor = np.maximum(found.x, 0.0).reshape(conditional.shape), bottom
     for axis in range(conditional.ndim):
+        # into the cone, one record after the other
         phi = np.minimum(phi, math.exp(epsilon) * phi.min(axis=axis, keepdims=True))
         floor = floor + math.exp(-epsilon) * (floor.sum(axis=axis, keepdims=True) - floor)
     attained = math.log(float((top * phi).sum() / (bottom * phi).sum()))
     rate = -EQUALITY_WEIGHT * float(found.eqlin.marginals[0])
+    # what the dual lacks, charged at the most that phi can be
     lack = top.ravel() - rate * bottom.ravel() + cone.T @ np.minimum(found.ineqlin.marginals, 0.0)
     bound = math.log(rate + float((np.maximum(lack, 0.0) / floor.ravel()).sum()))
     if not bound - attained <= CERTIFIED_GAP:
@@ -322,7 +325,7 @@ def pure_dp_adversary(
     return attained
 
 
-def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "any") -> WorstCase:
+def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "any") -> LargestLeak:
     """Return the most that any epsilon-DP algorithm leaks, by one linear program per case.
 
     The sup of `pure_dp_adversary` over all `adversaries` and their pairs; 0 when no target has two
@@ -332,13 +335,13 @@ def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "an
     >>> round(pure_dp_leakage(independent, 0.5).leakage, 9)
     0.5
     """
-    worst = WorstCase(0.0)
+    worst = LargestLeak(0.0)
     for target, known, values, pairs in adversaries(joint, against):
         for x, other in pairs:
             leakage = pure_dp_adversary(joint, epsilon, target, known, values, x, other)
             if worst.target is None or leakage > worst.leakage:
                 facts = tuple(zip(known, values, strict=True))
-                worst = WorstCase(leakage, target, facts, x, other)
+                worst = LargestLeak(leakage, target, facts, x, other)
     return worst
 
 

@@ -1,6 +1,7 @@
 """Who depends on whom in a network: d-separation, and what a record can be told from."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -13,9 +14,11 @@ from undertow.models.network import BayesianNetwork
 from undertow.numerics import Array
 
 __all__ = [
+    "attack_on",
     "dependent",
     "distinguishable",
     "informed_attack",
+    "informed_level",
     "moral_neighbours",
     "possible",
     "reachable",
@@ -39,13 +42,7 @@ def dependent(network: BayesianNetwork, source: int, given: Collection[int]) -> 
     ({2}, {1})
     """
     children = _children(network)
-    above = set(given)  # the given nodes and all their ancestors: colliders there are open
-    stack = list(given)
-    while stack:
-        for parent in network.parents[stack.pop()]:
-            if parent not in above:
-                above.add(parent)
-                stack.append(parent)
+    above = _closure(network.parents, given)  # the given nodes and ancestors: colliders are open
     found: set[int] = set()
     seen: set[tuple[int, bool]] = set()
     moves = [(source, True)]  # (node, reached from one of its children)
@@ -87,13 +84,19 @@ def moral_neighbours(network: BayesianNetwork) -> list[set[int]]:
 
 def reachable(around: list[set[int]], source: int, given: Collection[int]) -> set[int]:
     """Return the nodes joined to ``source`` in an undirected graph without the given nodes."""
-    found, stack = {source}, [source]
+    return _closure(around, [source], given) - {source}
+
+
+def _closure(
+    around: Sequence[Collection[int]], sources: Collection[int], given: Collection[int] = ()
+) -> set[int]:
+    """Return the sources and all that can be reached from them past no given node."""
+    found, stack = set(sources), list(sources)
     while stack:
-        for node in around[stack.pop()]:
-            if node not in found and node not in given:
-                found.add(node)
-                stack.append(node)
-    return found - {source}
+        fresh = set(around[stack.pop()]) - found - set(given)
+        found |= fresh
+        stack.extend(fresh)
+    return found
 
 
 def distinguishable(
@@ -108,19 +111,8 @@ def distinguishable(
     >>> distinguishable(twins, 0, 0, 1)
     False
     """
-    latent = {network.numbers[node] for node in network.latent}
-    count = len(network.nodes)
-    factors: list[Factor] = []
-    sizes: dict[int, int] = {}
-    for copy, state in enumerate((value, other)):
-        # records are shared by both copies, latent nodes may differ
-        name = {place: place + copy * count * (place in latent) for place in range(count)}
-        known = {**(facts or {}), target: state}
-        for place, table in enumerate(network.tables):
-            taken, axes = _support(table, (*network.parents[place], place), known)
-            factors.append((taken, tuple(name[axis] for axis in axes)))
-            sizes[name[place]] = table.shape[-1]
-    return bool(eliminate(factors, (), sizes, support=True) > 0)
+    known = dict(facts or {})
+    return _compatible(network, {**known, target: value}, {**known, target: other})
 
 
 def possible(network: BayesianNetwork, facts: Mapping[int, int]) -> bool:
@@ -130,11 +122,22 @@ def possible(network: BayesianNetwork, facts: Mapping[int, int]) -> bool:
     >>> possible(twins, {0: 1, 1: 1}), possible(twins, {0: 1, 1: 0})
     (True, False)
     """
+    return _compatible(network, facts)
+
+
+def _compatible(network: BayesianNetwork, *worlds: Mapping[int, int]) -> bool:
+    """Return whether copies of a network that share their records can each have its facts."""
+    latent = {network.numbers[node] for node in network.latent}
+    count = len(network.nodes)
     factors: list[Factor] = []
     sizes: dict[int, int] = {}
-    for place, table in enumerate(network.tables):
-        factors.append(_support(table, (*network.parents[place], place), facts))
-        sizes[place] = table.shape[-1]
+    for copy, known in enumerate(worlds):
+        # records are shared by all copies, latent nodes may differ
+        name = {place: place + copy * count * (place in latent) for place in range(count)}
+        for place, table in enumerate(network.tables):
+            taken, axes = _support(table, (*network.parents[place], place), known)
+            factors.append((taken, tuple(name[axis] for axis in axes)))
+            sizes[name[place]] = table.shape[-1]
     return bool(eliminate(factors, (), sizes, support=True) > 0)
 
 
@@ -150,17 +153,15 @@ def informed_attack(
     >>> informed_attack(twins, {(0, 1): 1.0, (1, 0): 1.0})
     (0.0, None)
     """
-    latent = {network.numbers[node] for node in network.latent}
-    targets = [place for place in range(len(network.nodes)) if place not in latent]
     positive = all(bool((table > 0).all()) for table in network.tables)
     for (value, other), amount in sorted(worth.items(), key=lambda item: -item[1]):
         if amount <= 0:
             break
-        for target in targets:
+        for target in network.places:
             try:
                 if positive or distinguishable(network, target, value, other):
                     facts = _completed(network, target, value, other, positive)
-                    return amount, _informed(network, target, value, other, facts)
+                    return amount, attack_on(network, target, (value, other), facts)
             except NotSupported:
                 return amount, None
     return 0.0, None
@@ -170,8 +171,7 @@ def _completed(
     network: BayesianNetwork, target: int, value: int, other: int, positive: bool
 ) -> dict[int, int]:
     """Return values of all other records that leave two values of the target open."""
-    records = [network.numbers[node] for node in network.records]
-    others = [place for place in records if place != target]
+    others = [place for place in network.places if place != target]
     if positive:
         return dict.fromkeys(others, 0)
     facts: dict[int, int] = {}
@@ -181,13 +181,32 @@ def _completed(
     return facts
 
 
-def _informed(
-    network: BayesianNetwork, target: int, value: int, other: int, facts: Mapping[int, int]
-) -> Witness:
-    number = {network.numbers[node]: place for place, node in enumerate(network.records)}
+def informed_level(
+    network: BayesianNetwork, epsilon: float
+) -> tuple[float, Witness | None]:  # fmt: skip
+    """Return what an algorithm of a DP level tells one who knows all other records."""
+    amount, witness = informed_attack(
+        network, dict.fromkeys(permutations(range(network.size), 2), epsilon)
+    )
+    if witness is not None:
+        witness = replace(witness, sets=((witness.target, (witness.value,)),))
+    return amount, witness
+
+
+def attack_on(
+    network: BayesianNetwork, target: int, pair: tuple[int, int], facts: Mapping[int, int],
+    sets: Mapping[int, Sequence[int]] | None = None,
+) -> Witness:  # fmt: skip
+    """Return an attack in the network's own words: places of nodes and states become names."""
+    number = {place: record for record, place in enumerate(network.places)}
     names = network.states
     known = sorted((number[place], names[state]) for place, state in facts.items())
-    return Witness(number[target], network.length, tuple(known), names[value], names[other])
+    rewarded = sorted(
+        (number[place], tuple(names[state] for state in states))
+        for place, states in (sets or {}).items()
+    )
+    value, other = (names[state] for state in pair)
+    return Witness(number[target], network.length, tuple(known), value, other, tuple(rewarded))
 
 
 def _support(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Factor:
@@ -215,7 +234,7 @@ def uncertain_records(network: BayesianNetwork) -> list[int]:
     supports: list[npt.NDArray[np.intp]] = []
     for table, parents in zip(network.tables, network.parents, strict=True):
         own = np.arange(table.shape[-1])
+        # (possible values of each parent ..., own value)
         allowed = table[np.ix_(*(supports[parent] for parent in parents), own)]
         supports.append(np.flatnonzero((allowed > 0).reshape(-1, table.shape[-1]).any(axis=0)))
-    places = [network.numbers[node] for node in network.records]
-    return [record for record, place in enumerate(places) if len(supports[place]) > 1]
+    return [record for record, place in enumerate(network.places) if len(supports[place]) > 1]

@@ -1,4 +1,4 @@
-"""``undertow attack``: what attackers make of a release, judged by the truth."""
+"""``undertow attack``: what attackers make of a release, compared with the truth."""
 
 from dataclasses import MISSING
 from pathlib import Path
@@ -69,7 +69,7 @@ def attack(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """What attackers make of a release: how often they are right, and what was promised.
+    """What attackers make of a release: how often they are right, and what was guaranteed.
 
     Needs the truth, so it is for those who may see it, and so is what it prints. Options that say
     how to read the table are those of 'undertow sanitize'.
@@ -107,9 +107,8 @@ def attack(
         if "lstm" in (how["attackers"] or ()):
             from undertow.auditing.lstm import lstm_attacker
 
-            named = how["attackers"]
-            trained = lstm_attacker(tick=tell)
-            how["attackers"] = [trained if name == "lstm" else name for name in named]
+            neural = {"lstm": lstm_attacker(tick=tell)}
+            how["attackers"] = [neural.get(name, name) for name in how["attackers"]]
         found = compute(released, read, true, **how)
     if figure is not None:
         with waiting("drawing"):
@@ -158,7 +157,7 @@ def _draw(
     """Write the figure: this attack, and those on plans for other limits."""
     import numpy as np
 
-    from undertow.figures.attacks import Hit, Promise, draw_attacks
+    from undertow.figures.attacks import Guarantee, Hit, draw_attacks
     from undertow.figures.canvas import figure_bytes
 
     attacks = [found, *(_other(plan, true, how, limit) for limit in others)]
@@ -172,7 +171,7 @@ def _draw(
     levels = np.linspace(0.0, most if np.isfinite(most) else 10.0, _POINTS)
     bounds = np.array([found.bound(float(level)) for level in levels])
     title = f"Attacks on {found.records} records"
-    drawn = draw_attacks(hits, Promise(levels, bounds, found.verdicts[0].prior), title)
+    drawn = draw_attacks(hits, Guarantee(levels, bounds, found.verdicts[0].prior), title)
     write_bytes(path, figure_bytes(drawn, figure_kind(path)), force=force)
 
 
@@ -204,7 +203,7 @@ def _tell(found: "Attack", figure: Path | None) -> None:
     if broken:
         verdict = f"BROKEN by {', '.join(one.attacker for one in broken)}"
     facts = [
-        ("promise", f"leakage {above(found.limit)} against {words(found.against)}"),
+        ("guarantee", f"leakage {above(found.limit)} against {words(found.against)}"),
         ("records", f"{found.records}, of {found.series} series"),
         ("guessed", f"{found.verdicts[0].targets} of them"),
     ]
@@ -212,12 +211,12 @@ def _tell(found: "Attack", figure: Path | None) -> None:
         facts.append(("known", ", ".join(map(str, found.known))))
     facts += [
         ("intervals", f"hold with probability {100 * found.confidence:g}%"),
-        ("the promise is", verdict),
+        ("the guarantee is", verdict),
     ]
     if figure is not None:
         facts.append(("written to", str(figure)))
     show("The attack", facts)
-    header = ["attacker", "right", "interval", "advantage", "charges", "worst odds", "promised"]
+    header = ["attacker", "right", "interval", "advantage", "charges", "worst odds", "guaranteed"]
     show_table("How the attackers fared", header, [_row(one) for one in found.verdicts])
 
 

@@ -1,4 +1,4 @@
-"""``undertow audit``: does the code that carries out a plan keep its promise?"""
+"""``undertow audit``: does the code that carries out a plan keep its guarantee?"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,7 +41,7 @@ def audit(
       undertow audit plan.json
       undertow audit flips.json --draws 200000 --json
 
-    Exit codes: 0 consistent with the promise; 1 refuted, or no audit possible (with the reason);
+    Exit codes: 0 consistent with the guarantee; 1 refuted, or no audit possible (with the reason);
     2 wrong usage.
     """
     if draws is not None and draws < _LEAST:
@@ -78,10 +78,10 @@ def _tell(plan: "Plan", found: "Audit") -> None:
     )
     sure = f"with {100 * found.confidence:g}% confidence"
     show(
-        f"The promise is {'REFUTED' if found.refuted else 'consistent with the audit'}",
+        f"The guarantee is {'REFUTED' if found.refuted else 'consistent with the audit'}",
         [
             ("question", plan.query.words()),
-            ("promise", f"a leakage of at most {above(found.promise)} to {words(plan.against)}"),
+            ("guarantee", f"a leakage of at most {above(found.promise)} to {words(plan.against)}"),
             ("found", f"at least {below(found.lower, 4)}, {sure}"),
             ("attack", found.attack_words()),
             ("event", found.event),

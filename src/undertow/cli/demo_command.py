@@ -13,6 +13,7 @@ from undertow.cli.files import write_bytes
 from undertow.cli.options import JsonOption
 from undertow.cli.output import above, answer, below, odds, say, strict_json, ticking
 from undertow.errors import InvalidInput, NotSupported
+from undertow.reporting.files import reason
 from undertow.rounding import visible
 
 if TYPE_CHECKING:
@@ -190,8 +191,8 @@ def _figures(story: _Story, tick: Callable[[], object]) -> tuple[dict[str, bytes
     ]
     try:
         figure = draw_leakage(curves, marks, "What an ε-DP algorithm reveals about activity")
-    except NotSupported as reason:
-        return {}, f"no figure was drawn: {reason}"
+    except NotSupported as error:
+        return {}, f"no figure was drawn: {error}"
     files = {"leakage.png": figure_bytes(figure, "png"), "leakage.svg": figure_bytes(figure, "svg")}
     tick()
     return files, ""
@@ -201,7 +202,6 @@ def _make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
         raise InvalidInput(
-            f"cannot make the directory {path}: {reason}; choose another with --output"
+            f"cannot make the directory {path}: {reason(error)}; choose another with --output"
         ) from error

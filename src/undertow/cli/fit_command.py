@@ -101,9 +101,7 @@ class ChainFit:
     confidence: float
     intervals: Any
     order: dict[str, Any]
-    sequences: int
-    records: int
-    missing: int
+    sequences: list[list[Any]]
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
@@ -119,21 +117,21 @@ class ChainFit:
             "intervals": self.intervals.tolist(),
             "order_test": self.order,
             "unseen": [list(pair) for pair in chain.unseen],
-            "sequences": self.sequences,
-            "records": self.records,
-            "missing": self.missing,
+            "sequences": len(self.sequences),
+            "records": sum(map(len, self.sequences)),
+            "missing": sum(series.count(None) for series in self.sequences),
         }
 
     def tell(self, output: Path | None) -> None:
         """Print the fit in words."""
-        chain = self.chain
+        chain, said = self.chain, self.fields()
         law = ", ".join(
             f"{state} {share:.4g}" for state, share in zip(chain.states, chain.initial, strict=True)
         )
         rows = [
             ("model", self._model()),
-            ("series", f"{self.sequences}"),
-            ("records", f"{self.records}, of which {self.missing} are missing"),
+            ("series", f"{said['sequences']}"),
+            ("records", f"{said['records']}, of which {said['missing']} are missing"),
             ("transitions", f"{int(chain.counts.sum())} between neighbours that are both there"),
             ("stationary", law),
             ("order", self.order["words"]),
@@ -226,9 +224,7 @@ def _fit(
         confidence=confidence,
         intervals=chain.intervals(confidence),
         order=_order(chain),
-        sequences=len(sequences),
-        records=sum(map(len, sequences)),
-        missing=sum(series.count(None) for series in sequences),
+        sequences=sequences,
     )
 
 

@@ -58,7 +58,7 @@ def leakage(
 
         leak = compute(mechanism, described, against, effort=EFFORT if effort is None else effort)
     answer(
-        leakage_fields(leak) | {"any_length": _longer(described)},
+        leakage_fields(leak) | {"any_length": described.length is None},
         lambda: _tell(mechanism, described, leak),
         as_json=as_json,
     )
@@ -87,12 +87,6 @@ def _question(
     return lambda model: Laplace(query.read(model), scale)
 
 
-def _longer(model: "AnyModel") -> bool:
-    """Return whether a witness is a pattern within a longer series: the model has no length."""
-
-    return model.length is None
-
-
 def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "Leakage") -> None:
     from undertow.adversaries import words
     from undertow.channels import RandomizedResponse
@@ -112,7 +106,7 @@ def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "
         ("meaning", meaning(leak)),
         ("attacker", words(leak.against)),
         ("method", leak.method),
-        ("witness", "none" if leak.witness is None else leak.witness.words(_longer(model))),
+        ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
         ("assumes", "; ".join(leak.assumptions) or "nothing"),
     ]
     if leak.citation:

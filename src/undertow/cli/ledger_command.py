@@ -97,8 +97,7 @@ def create(
             unit=unit or "record",
             key=key,
         )
-    fields = _terms(book)
-    answer(fields, lambda: show("The account", _term_rows(book)), as_json=as_json)
+    answer(_terms(book), lambda: show("The account", _term_rows(book)), as_json=as_json)
 
 
 @ledger_app.command("show", short_help="What was released, and what is left.")

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from undertow.cli.output import above, interval
@@ -18,7 +17,7 @@ __all__ = [
     "is_local",
     "local_rows",
     "measure_rows",
-    "show_chances",
+    "show_probabilities",
     "uncovered",
     "verb_of",
 ]
@@ -51,7 +50,7 @@ def measure_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 
 def uncovered(plan: "Plan[Any]") -> list[tuple[str, str]]:
-    """Return whom the promise leaves out, nothing where it covers every attacker."""
+    """Return whom the guarantee leaves out, nothing where it covers every attacker."""
     from undertow.reporting.words import not_covered
 
     if plan.against == "any" or plan.unit == "person":
@@ -59,8 +58,8 @@ def uncovered(plan: "Plan[Any]") -> list[tuple[str, str]]:
     return [("NOT covered", not_covered(plan)[0])]
 
 
-def show_chances(plan: "Plan[Any]") -> None:
-    """Print the channel of a plan, or its chances of erasure, where a row cannot hold them."""
+def show_probabilities(plan: "Plan[Any]") -> None:
+    """Print the channel of a plan, or its erasures, where a row cannot hold the probabilities."""
     mechanism = plan.mechanism
     if mechanism.kind == "redaction":
         _show_erasures(plan, mechanism)
@@ -74,12 +73,12 @@ def runs(records: Iterable[int]) -> str:
     >>> runs([3, 4, 5, 9]), runs([7])
     ('records 3 to 5, 9', 'record 7')
     """
-    records, found = list(records), []
+    from undertow.reporting.words import record_ends
+
+    records = list(records)
     if not records:
         return ""
-    for _, run in groupby(enumerate(sorted(records)), lambda pair: pair[1] - pair[0]):
-        numbers = [number for _, number in run]
-        found.append(f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}")
+    found = [ends for ends, _ in record_ends((record, None) for record in records)]
     more = f" and {len(found) - _MOST_RUNS} more runs" if len(found) > _MOST_RUNS else ""
     return f"record{'s' * (len(records) > 1)} " + ", ".join(found[:_MOST_RUNS]) + more
 
@@ -90,9 +89,9 @@ def _randomised(plan: "Plan[Any]") -> list[tuple[str, str]]:
         return _erased(mechanism)
     if mechanism.kind != "flips":
         return [
-            ("flips", f"each record with chance {_chance(mechanism.flip_rate)}, in runs"),
-            ("flips begin", f"with chance {_chance(mechanism.rho0)} after a record that is kept"),
-            ("flips end", f"with chance {_chance(mechanism.rho1)} after a record that is flipped"),
+            ("flips", f"each record {_likely(mechanism.flip_rate)}, in runs"),
+            ("flips begin", f"{_likely(mechanism.rho0)} after a record that is kept"),
+            ("flips end", f"{_likely(mechanism.rho1)} after a record that is flipped"),
         ]
     return [("flips", _brief(plan, mechanism) or "see the table")]
 
@@ -109,25 +108,24 @@ def _brief(plan: "Plan[Any]", channel: "RandomizedResponse") -> str | None:
     if len(rows) == 2:
         first, second = rows[0][1], rows[1][0]
         if first == second:
-            return f"either state with chance {_chance(first)}"
-        return f"{states[0]} with chance {_chance(first)}, {states[1]} with {_chance(second)}"
+            return f"either state {_likely(first)}"
+        return f"{states[0]} {_likely(first)}, {states[1]} with {_probability(second)}"
     kept = {row[place] for place, row in enumerate(rows)}
     moved = {p for place, row in enumerate(rows) for other, p in enumerate(row) if other != place}
     if max(kept) - min(kept) <= _SAME and max(moved) - min(moved) <= _SAME:
-        away = _chance(1 - min(kept))
-        return f"every state with chance {away}, to each other state alike"
+        return f"every state {_likely(1 - min(kept))}, to each other state alike"
     return None
 
 
 _SAME = 1e-12
-"""Chances that differ by less are told as one; the plan file has the exact ones."""
+"""Probabilities that differ by less are told as one; the plan file has the exact ones."""
 
 
 def _show_channel(plan: "Plan[Any]", channel: "RandomizedResponse") -> None:
     names = [str(name) for name in plan.mechanism.names(plan.states)]
     header = ["", *(f"shown as {name}" for name in names[:_MOST_STATES])]
     rows = [
-        [str(state), *map(_chance, row[:_MOST_STATES])]
+        [str(state), *map(_probability, row[:_MOST_STATES])]
         for state, row in zip(plan.states, channel.matrix.tolist(), strict=True)
     ][:_MOST_STATES]
     cut = max(len(names), len(plan.states)) > _MOST_STATES
@@ -147,16 +145,16 @@ def _erased(mechanism: "Redaction") -> list[tuple[str, str]]:
 
 def _always(mechanism: "Redaction") -> list[int]:
     rows = enumerate(mechanism.probabilities.tolist())
-    return [record for record, chances in rows if min(chances) == 1]
+    return [record for record, row in rows if min(row) == 1]
 
 
 def _at_times(mechanism: "Redaction") -> list[int]:
     rows = enumerate(mechanism.probabilities.tolist())
-    return [record for record, chances in rows if max(chances) > 0 and min(chances) < 1]
+    return [record for record, row in rows if max(row) > 0 and min(row) < 1]
 
 
 def _show_erasures(plan: "Plan[Any]", mechanism: "Redaction") -> None:
-    """Print the chances of records that are erased at times, those nearest to a secret first."""
+    """Print how likely records are erased that are so at times, those nearest to a secret first."""
     table, touched = mechanism.probabilities, _at_times(mechanism)
     if not touched:
         return
@@ -165,7 +163,7 @@ def _show_erasures(plan: "Plan[Any]", mechanism: "Redaction") -> None:
     more = f" (the nearest {len(shown)} of {len(touched)})" if len(shown) < len(touched) else ""
     states = plan.states[:_MOST_STATES]
     rows = [
-        [f"{record}", *(_chance(table[record][place]) for place in range(len(states)))]
+        [f"{record}", *(_probability(table[record][place]) for place in range(len(states)))]
         for record in shown
     ]
     show_table(
@@ -193,8 +191,12 @@ def _leakage(plan: "Plan[Any]") -> str:
     return f"{found}; NOT proved to be the {allowed} that is allowed"
 
 
-def _chance(value: float) -> str:
+def _probability(value: float) -> str:
     return f"{value:.{_DIGITS}g}"
+
+
+def _likely(value: float) -> str:
+    return f"with probability {_probability(value)}"
 
 
 def counted_words(state: "State | None") -> str:

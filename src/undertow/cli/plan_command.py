@@ -9,7 +9,7 @@ import typer
 from undertow.cli.commands import command, option
 from undertow.cli.files import check_written, write_text
 from undertow.cli.local_options import LocalText
-from undertow.cli.local_output import is_local, local_rows, show_chances, uncovered
+from undertow.cli.local_output import is_local, local_rows, show_probabilities, uncovered
 from undertow.cli.options import (
     AgainstText,
     ForceOption,
@@ -117,7 +117,7 @@ def plan(
     else:
         written = [] if output is None else [("written to", str(output))]
         show("The plan", [*plan_rows(found), *written])
-        show_chances(found)
+        show_probabilities(found)
 
 
 def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:

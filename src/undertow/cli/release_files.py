@@ -1,7 +1,6 @@
 """Files of a released answer: written whole, recognised after a crash."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,13 +55,14 @@ class AnswerFiles(ReportFiles):
         What was written before a crash says that the answer is new, and the next run that it was
         recorded earlier: both are the same answer.
         """
+        from undertow.reporting.report import Report
+
         told, first = out.report(), replace(out, replayed=False).report()
         try:
             for path in self.named():
-                made = told.content if path == self.report else partial(_answer, told)
-                held = first.content if path == self.report else partial(_answer, first)
-                if not _holds(path, made(path)) and not _holds(path, held(path)):
-                    write_bytes(path, made(path), force=self.force)
+                made = Report.content if path == self.report else _answer
+                if not _holds(path, made(told, path), made(first, path)):
+                    write_bytes(path, made(told, path), force=self.force)
         except InvalidInput as error:
             advice = (
                 "the answer is recorded: the same command again writes it and spends nothing"
@@ -87,8 +87,8 @@ def _answer(told: "Report", path: Path) -> bytes:
     return csv_bytes(rows, list(rows[0]) if rows else [])
 
 
-def _holds(path: Path, content: bytes) -> bool:
+def _holds(path: Path, *contents: bytes) -> bool:
     try:
-        return path.is_file() and path.read_bytes() == content
+        return path.is_file() and path.read_bytes() in contents
     except OSError:
         return False

@@ -113,18 +113,18 @@ def _array(data: npt.NDArray[Any], rule: Rule) -> Coded:
             f"one record; found shape {data.shape}"
         )
     masked = isinstance(data, np.ma.MaskedArray)
-    flat = np.asarray(np.ma.getdata(data)).reshape(-1)
+    flat = np.asarray(np.ma.getdata(data)).reshape(-1)  # (series * records,)
     numbers = _array_numbers(flat, rule)
     if masked:
         numbers = np.where(np.ma.getmaskarray(data).reshape(-1), MISSING, numbers)
     rows, width = (1, data.size) if data.ndim == 1 else data.shape
-    lengths = np.full(rows, width, dtype=np.int64)
+    lengths = np.full(rows, width, dtype=np.int64)  # (series,)
     codes = _settled(numbers, rule, lengths, many=data.ndim == 2)
 
     def restore(names: Sequence[State], found: Numbers, erased: Erased) -> Any:
         table = _names_array(names, data.dtype)
         plain = Rule(tuple(names)).plainly_numbered and table.dtype == found.dtype
-        values = found if plain else table[found]
+        values = found if plain else table[found]  # (series * records,)
         if erased is None:
             return values.reshape(data.shape)
         shown = np.zeros_like(values)  # what is erased must not lie under the mask
@@ -146,7 +146,7 @@ def _array_numbers(flat: npt.NDArray[Any], rule: Rule) -> Numbers:
     if flat.dtype.kind not in "USbuif":
         return made
     for place, name in enumerate(rule.names):
-        if isinstance(name, kinds):
+        if isinstance(name, kinds):  # a text is not a number, not even '1'
             made[flat == name] = place
     if flat.dtype.kind == "f":
         made[np.isnan(flat)] = MISSING
@@ -166,7 +166,7 @@ def _listed(data: Any, rule: Rule) -> Coded:
     items = data.to_list() if column else list(data)
     many = not column and bool(items) and all(_is_series(item, rule.names) for item in items)
     series = [list(item) for item in items] if many else [items]
-    lengths = np.array([len(one) for one in series], dtype=np.int64)
+    lengths = np.array([len(one) for one in series], dtype=np.int64)  # (series,)
     if not lengths.sum():
         raise InvalidInput("the series has no records")
     flat = [record for one in series for record in one]
@@ -280,7 +280,7 @@ def settled(numbers: Numbers, rule: Rule, where: Callable[[npt.NDArray[np.bool_]
 
 
 def _where(place: int, lengths: npt.NDArray[np.int64], many: bool) -> str:
-    ends = np.cumsum(lengths)
+    ends = np.cumsum(lengths)  # (series,)
     series = int(np.searchsorted(ends, place, side="right"))
     record = place - int(ends[series] - lengths[series])
     return f"record {record} of series {series}" if many else f"record {record}"

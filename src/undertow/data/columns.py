@@ -167,9 +167,8 @@ class Column:
                 return _bounded(text.cast(pl.Int64, strict=False)), False, None
             form = _form(first)
             read = text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
-            if first is None:
-                return _bounded(read.dt.epoch("us")), None, None
-            return _bounded(read.dt.epoch("us")), True, form.endswith("z")
+            known = (None, None) if first is None else (True, form.endswith("z"))
+            return _bounded(read.dt.epoch("us")), *known
         raise InvalidInput(
             f"column {self.name!r} holds values of type {self.type}; times are dates, times, ISO "
             "texts or whole numbers"
@@ -265,12 +264,7 @@ def _reads_whole(first: str | None) -> bool:
 def _form(first: str | None) -> str:
     """Return the form in which the first of the times is written."""
     text = (first or "").strip()
-    between = "T" if text[10:11] == "T" else " "
-    if len(text) <= 10:
-        form = _FORMS[0]
-    elif len(text) == 16:
-        form = _FORMS[1]
-    else:
-        zoned = text[-1:] in ("Z", "z") or "+" in text[19:] or "-" in text[19:]
-        form = _FORMS[3 if zoned else 2]
-    return form.format(between)
+    zoned = text[-1:] in ("Z", "z") or "+" in text[19:] or "-" in text[19:]
+    long = _FORMS[3 if zoned else 2]
+    form = _FORMS[0] if len(text) <= 10 else {16: _FORMS[1]}.get(len(text), long)
+    return form.format("T" if text[10:11] == "T" else " ")

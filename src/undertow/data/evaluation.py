@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
 from undertow.data.states import placed
-from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.queries import AnyQuery, Count, Histogram, Lattice, Linear, Mean, State, Sum
+from undertow.errors import InvalidInput, UnknownState
+from undertow.queries import AnyQuery, Count, Histogram, Lattice, State
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,13 +46,10 @@ class Answers:
 
 def evaluate(data: "Data", query: AnyQuery, states: tuple[State, ...]) -> Answers:
     """Return the exact answer of a query on data: see `Data.answers`."""
-    if isinstance(query, Linear):
-        return _linear(data, query.lattice())
-    if isinstance(query, Sum | Mean):
-        return _sum(data, query.lattice())
     if isinstance(query, Count | Histogram):
         return _count(data, query, states)
-    raise NotSupported("a Python function's answer has no declared lattice; ask for a count or sum")
+    lattice = query.lattice()  # refused where there is none
+    return _sum(data, lattice) if lattice.weights is None else _linear(data, lattice)
 
 
 def domain_of(query: Count | Histogram, states: tuple[State, ...]) -> tuple[State, ...]:
@@ -101,7 +98,7 @@ def _sum(data: "Data", lattice: Lattice) -> Answers:
     asked = _ask(data, step, [GROUP], parts)
     gap = _gap_step(data, lattice)
     numbers = [[n * gap] for n in asked.absent]
-    for group, _, high, low in asked.rows:
+    for group, _, high, low in asked.rows:  # in Python's whole numbers, which do not overflow
         numbers[group][0] += high * _HALF + low
     return Answers(asked.names, numbers, asked.totals)
 
@@ -138,6 +135,7 @@ def weighted(places: Sequence[int], lattice: Lattice) -> int:
 
     Halves are rounded up. The places are those of as many records as there are weights.
     """
+    # each product is rounded by itself: one record moves the sum by its own weight at most
     steps, pairs = lattice.steps, zip(places, lattice.weights or (), strict=True)
     return sum((2 * place * weight + steps) // (2 * steps) for place, weight in pairs)
 
@@ -191,7 +189,7 @@ def _ask(data: "Data", made: "pl.Expr", keys: list[str], parts: "list[pl.Expr]")
     absent = [0] * len(order)
     for group, n in lost.items():
         absent[order[group]] = n
-    totals = list(absent)
+    totals = list(absent)  # records of each group: absent steps, and rows
     columns = [*keys, _N, *(part.meta.output_name() for part in parts)]
     found = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
     for row in found:

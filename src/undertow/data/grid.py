@@ -182,12 +182,13 @@ class Grid:
         if self.step is None:
             return frame.with_columns(pl.lit(0).alias(ABSENT))
         time, step = pl.col(TIME), self.step
-        same = pl.col(PERSON) == pl.col(PERSON).shift(-1)
+        same = pl.col(PERSON) == pl.col(PERSON).shift(-1)  # null after the last row of all
         count = ((time.shift(-1) - time) // step - 1).clip(lower_bound=0)
         ordered = frame.sort(PERSON, TIME).with_columns(
             pl.when(same).then(count).fill_null(0).alias(ABSENT)
         )
         absent = pl.col(ABSENT)
+        # of the steps that are absent after a row, those from the start on and before the end
         first = 0 if self.start is None else _steps_before(time, self.start, step, absent)
         last = absent if self.end is None else _steps_before(time, self.end, step, absent)
         return ordered.with_columns((last - first).alias(ABSENT))
@@ -247,6 +248,7 @@ class Grid:
                 (time.max() - time.min()).alias(_REACH),
             ]
             if self.step is not None:
+                # not negative, whichever sign the remainder of a time before 1970 has
                 rest = (held % self.step + self.step) % self.step
                 parts += [(rest.max() - rest.min()).alias(_APART)]
         return self._summed(rows.group_by(PERSON).agg(parts))
@@ -257,7 +259,7 @@ class Grid:
 
         length, total, rows = pl.col(_LENGTH), pl.col(_TOTAL), pl.col(_ROWS)
         released = pl.col(_NAMED) > 0
-        whole, records = total, total
+        whole, records = total, total  # steps and records of a person at all times
         if self.step is not None:
             whole = pl.max_horizontal(pl.col(_REACH) // self.step + 1, total)
             records = whole if self.fill else total
@@ -272,6 +274,7 @@ class Grid:
             (pl.col(PERSON).is_null() & (rows > 0)).any().alias("nobody"),
         ]
         if self.time is not None:
+            # times that differ, on a grid, are all there if there are as many as steps
             steps = (pl.col(_LAST) - pl.col(_FIRST)) // (self.step or 1) + 1
             facts += [
                 (pl.col(_UNTIMED) > 0).any().alias("untimed"),

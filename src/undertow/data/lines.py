@@ -57,6 +57,7 @@ def _ends(piece: bytes, inside: bool) -> tuple[int, int, bool]:
         first = piece.find(b"\n")
         return len(piece) if first < 0 else first, piece.rfind(b"\n"), False
     letters = np.frombuffer(piece, dtype=np.uint8)
+    # (bytes,): how many quotes up to each; an odd number of them opens a text
     quotes = np.cumsum(letters == ord('"'), dtype=np.int64) + inside
     ends = np.flatnonzero((letters == ord("\n")) & (quotes % 2 == 0))
     still = bool(quotes[-1] % 2)

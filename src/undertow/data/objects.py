@@ -66,14 +66,10 @@ def readings(
     >>> readings(["1", 1, True, None, [2]])
     (['1', None, None, None, None], [None, 1.0, 1.0, None, None], [True, True, True, False, True])
     """
-    texts: list[str | None] = []
-    numbers: list[float | None] = []
-    there: list[bool] = []
-    for value in values:
-        texts.append(words(value) if isinstance(value, str) else None)
-        numbers.append(as_float(value) if isinstance(value, _NUMBERS) else None)
-        there.append(not is_missing(value))
-    return texts, numbers, there
+    listed = list(values)
+    texts = [words(value) if isinstance(value, str) else None for value in listed]
+    numbers = [as_float(value) if isinstance(value, _NUMBERS) else None for value in listed]
+    return texts, numbers, [not is_missing(value) for value in listed]
 
 
 def keys(values: Sequence[Any], name: str) -> tuple[list[int | None], list[Hashable]]:

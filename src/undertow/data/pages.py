@@ -98,6 +98,7 @@ class _Compact:
         found: dict[int, Any] = {}
         number = 0
         while kind := self._byte():
+            # the upper half of the byte is the step to the next field, 0 where its number follows
             number = number + (kind >> 4) if kind >> 4 else self._signed()
             found[number] = kind & 15 == 1 if kind & 15 in (1, 2) else self._value(kind & 15)
         self.depth -= 1
@@ -145,4 +146,4 @@ class _Compact:
 
     def _signed(self) -> int:
         number = self._whole()
-        return (number >> 1) ^ -(number & 1)
+        return (number >> 1) ^ -(number & 1)  # zigzag: 0, -1, 1, -2, ...

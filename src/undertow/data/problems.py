@@ -41,9 +41,8 @@ class Problem:
     def __str__(self) -> str:
         """Return the problem in words."""
         column = "the table" if self.column is None else f"column {self.column!r}"
-        return f"{column}, row {self.row}: {self.what}" if self.row is not None else (
-            f"{column}: {self.what}"
-        )  # fmt: skip
+        row = "" if self.row is None else f", row {self.row}"
+        return f"{column}{row}: {self.what}"
 
 
 def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) -> list[Problem]:

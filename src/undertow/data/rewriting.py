@@ -76,12 +76,14 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
     if not found.height:
         raise InvalidInput("there are no records")
     codes = _codes(data, found, rule)
+    # (persons,): rows are in order of persons, each of whom has another first row
     begins = np.flatnonzero(np.diff(found[FIRST].to_numpy(), prepend=-1))
     lengths = np.diff(np.append(begins, found.height))
     spans, places = lengths, None
     if grid.step is not None:
         times = found[TIME].to_numpy()
-        places = (times - np.repeat(times[begins], lengths)) // grid.step
+        places = (times - np.repeat(times[begins], lengths)) // grid.step  # (rows,)
+        # (persons,): the place of the last row of each
         spans = places[np.append(begins[1:], found.height) - 1] + 1
         places = None if (spans == lengths).all() else places
 

@@ -79,10 +79,7 @@ class Scope:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         groups = None if self.groups is None else list(self.groups)
-        return {
-            "by": self.by, "groups": groups, "start": self.start, "end": self.end,
-            "clock": self.clock,
-        }  # fmt: skip
+        return {name: getattr(self, name) for name in self.__slots__} | {"groups": groups}
 
     @classmethod
     def stored(cls, fields: dict[str, Any]) -> "Scope":

@@ -224,7 +224,7 @@ def _collected(frame: Any, names: list[str]) -> "pl.LazyFrame":
         raise InvalidInput(
             f"reading this table needs the package {error.name}; install undertow[arrow]"
         ) from None
-    except Exception:  # noqa: BLE001  (whatever a database raises may quote the data)
+    except (Exception, pl.exceptions.PanicException):  # noqa: BLE001  (may quote the data)
         raise Source("the table", pl.LazyFrame(), {}).unreadable("") from None
     return held.lazy()
 

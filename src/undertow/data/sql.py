@@ -13,11 +13,13 @@ the types of the columns. The rules:
   the states of all others.
 """
 
+import operator
 import re
 from collections.abc import Callable, Mapping
+from operator import methodcaller
 from typing import TYPE_CHECKING, NoReturn
 
-from undertow.data.tokens import KEYWORDS, tokens_of
+from undertow.data.tokens import is_keyword, tokens_of
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -38,14 +40,12 @@ _TYPES = {
     **dict.fromkeys(("boolean", "bool"), TRUTH),
 }
 _COMPARED: dict[str, Callable[["pl.Expr", "pl.Expr"], "pl.Expr"]] = {
-    "=": lambda x, y: x == y,
-    "==": lambda x, y: x == y,
-    "<>": lambda x, y: x != y,
-    "!=": lambda x, y: x != y,
-    "<": lambda x, y: x < y,
-    "<=": lambda x, y: x <= y,
-    ">": lambda x, y: x > y,
-    ">=": lambda x, y: x >= y,
+    **dict.fromkeys(("=", "=="), operator.eq),
+    **dict.fromkeys(("<>", "!="), operator.ne),
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
@@ -268,9 +268,9 @@ class _Reader:
         if kind == "word" and lowered == "null":
             return no_value()
         called = kind == "word" and self.tokens[self.place] == ("sign", "(")
-        if value == "(" or lowered in ("case", "cast") or (called and lowered not in KEYWORDS):
+        if value == "(" or lowered in ("case", "cast") or (called and not is_keyword(value)):
             return self.nested(lowered)
-        if kind != "word" or lowered in KEYWORDS:
+        if kind != "word" or is_keyword(value):
             self.place -= 1
             self.stop("a value, a column or a bracket is missing")
         return self.column(value)
@@ -407,13 +407,9 @@ class _Reader:
 
 
 _OF_NUMBERS: dict[str, Callable[["pl.Expr"], "pl.Expr"]] = {
-    "abs": lambda x: x.abs(),
-    "ceil": lambda x: x.ceil(),
-    "exp": lambda x: x.exp(),
-    "floor": lambda x: x.floor(),
-    "ln": lambda x: x.log(),
+    **{name: methodcaller(name) for name in ("abs", "ceil", "exp", "floor", "sqrt")},
+    "ln": methodcaller("log"),
     "round": lambda x: x.sign() * (x.abs() + 0.5).floor(),
-    "sqrt": lambda x: x.sqrt(),
 }
 _OF_TEXT: dict[str, Callable[["pl.Expr"], "pl.Expr"]] = {
     "length": lambda x: x.str.len_chars(),

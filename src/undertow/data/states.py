@@ -167,6 +167,7 @@ def placed(numbers: "pl.Expr", lattice: Lattice) -> "pl.Expr":
     share = (numbers.clip(lattice.lower, lattice.upper) - lattice.lower) / (
         lattice.upper - lattice.lower
     )
+    # the nearest step, halves upwards; clipped again, since adding a half may round beyond the end
     step = (share * lattice.steps + 0.5).floor().clip(0, lattice.steps)
     return step.cast(pl.Int64, strict=False).fill_null(lattice.missing)
 
@@ -202,9 +203,8 @@ def match(planes: Planes, pairs: Sequence[tuple[Any, int]], what: str) -> "pl.Ex
             pl.coalesce(*(pl.when(planes[TRUTH] == bool(n)).then(pl.lit(c)) for n, c in truths))
         )
     if not found:
-        kinds = " or ".join(
-            {NUMBER: "a number", TEXT: "a text", TRUTH: "a truth value"}[p] for p in planes
-        )
+        words_of = {NUMBER: "a number", TEXT: "a text", TRUTH: "a truth value"}
+        kinds = " or ".join(words_of[plane] for plane in planes)
         raise InvalidInput(
             f"{what} is {kinds}, and none of the names to match it is: {[n for n, _ in pairs]}; a "
             "text is not a number, not even '1'"
@@ -235,6 +235,7 @@ def _looked_up(value: "pl.Expr", pairs: Sequence[tuple[float, int]]) -> "pl.Expr
     """Return the code of the equal name, in one flat expression whatever the number of names."""
     import polars as pl
 
+    # names differ, so at most one is equal: the sum is its code and one, 0 where none is
     hits = ((value == name).cast(pl.Int32) * (code + 1) for name, code in pairs)
     hit = pl.sum_horizontal(*hits)
     return pl.when(hit > 0).then(hit - 1)

@@ -205,11 +205,9 @@ class Data:
             return None
         whole = self.changed(grid=grid, by=None, groups=None)
         facts, _ = grid.told(self.source.collect(grid.facts(whole.rows()))[0])
-        public = {
-            "rows": facts.rows, "persons": facts.persons, "longest": facts.longest,
-            "start": facts.start, "end": facts.end, "person": grid.person, "time": grid.time,
-            "clock": grid.clock, "zoned": bool(grid.zoned),
-        }  # fmt: skip
+        own = {name: getattr(grid, name) for name in ("person", "time", "clock")}
+        names = ("rows", "persons", "longest", "start", "end")
+        public = {**own, **{n: getattr(facts, n) for n in names}, "zoned": bool(grid.zoned)}
         text = json.dumps(public, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -322,7 +320,7 @@ class Data:
             return self.groups, {place: place for place in range(len(self.groups))}
         column = self.source.columns[self.by]
         labels = {key: column.label(key) for key in keys}
-        ordered = sorted(labels, key=lambda key: _order(labels[key]))
+        ordered = sorted(labels, key=lambda key: (isinstance(labels[key], str), labels[key]))
         return tuple(labels[key] for key in ordered), {k: n for n, k in enumerate(ordered)}
 
     def _occurring(self) -> "list[pl.LazyFrame]":
@@ -429,7 +427,3 @@ def _first(source: Source, time: str) -> str | None:
     filled = source.frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
     (found,) = source.collect(filled.head(1))
     return found[TIME][0] if found.height else None
-
-
-def _order(name: Any) -> tuple[bool, Any]:
-    return isinstance(name, str), name

@@ -4,7 +4,7 @@ import re
 
 from undertow.errors import InvalidInput
 
-__all__ = ["KEYWORDS", "Token", "columns_of", "tokens_of"]
+__all__ = ["Token", "columns_of", "is_keyword", "tokens_of"]
 
 Token = tuple[str, str]
 """What a piece is (number, text, column, word, sign or end), and the piece."""
@@ -23,28 +23,18 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-KEYWORDS = frozenset(
-    (
-        "and",
-        "as",
-        "between",
-        "case",
-        "cast",
-        "else",
-        "end",
-        "false",
-        "in",
-        "is",
-        "like",
-        "not",
-        "null",
-        "or",
-        "then",
-        "true",
-        "when",
-    )
+_KEYWORD = re.compile(
+    "and|as|between|case|cast|else|end|false|in|is|like|not|null|or|then|true|when"
 )
-"""Words that are never the name of a column, unless it is quoted."""
+
+
+def is_keyword(word: str) -> bool:
+    """Return whether a word is never the name of a column, unless it is quoted.
+
+    >>> is_keyword("And"), is_keyword("android")
+    (True, False)
+    """
+    return _KEYWORD.fullmatch(word.lower()) is not None
 
 
 def columns_of(text: str) -> list[str]:
@@ -60,7 +50,7 @@ def columns_of(text: str) -> list[str]:
         called = tokens[place + 1] == ("sign", "(")
         typed = before in ("as", "::") or (lowered, before) == ("precision", "double")
         if kind == "column" or (
-            kind == "word" and lowered not in KEYWORDS and not called and not typed
+            kind == "word" and not is_keyword(value) and not called and not typed
         ):
             names.append(value)
     return list(dict.fromkeys(names))

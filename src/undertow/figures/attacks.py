@@ -1,4 +1,4 @@
-"""How often attackers are right, against what is promised."""
+"""How often attackers are right, against what is guaranteed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,47 +7,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    OLIVE,
-    ORANGE,
-    PINK,
-    PURPLE,
-    RED,
-    apart,
-    beside,
-    canvas,
-    over,
-)
+from undertow.figures import colours as c
+from undertow.figures.canvas import canvas, label_ends, over
 from undertow.numerics import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Hit", "Promise", "draw_attacks"]
+__all__ = ["Guarantee", "Hit", "draw_attacks"]
 
 _LOOKS = {
-    "prior": (GREY, "_"),
-    "single-bit": (ORANGE, "s"),
-    "correlation-aware": (BLUE, "o"),
-    "viterbi": (GREEN, "^"),
-    "informed": (PURPLE, "D"),
-    "bayes": (BLUE, "o"),
+    "prior": (c.GREY, "_"),
+    "single-bit": (c.ORANGE, "s"),
+    "correlation-aware": (c.BLUE, "o"),
+    "viterbi": (c.GREEN, "^"),
+    "informed": (c.PURPLE, "D"),
+    "bayes": (c.BLUE, "o"),
 }
-_OTHERS = ((PINK, "v"), (OLIVE, "P"))
+_OTHERS = ((c.PINK, "v"), (c.OLIVE, "P"))
 _LABEL_HEIGHT = 0.055
 """Height of a label as a share of the axes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """How often an attacker was right, between ``low`` and ``high``, at one promised leakage.
+    """How often an attacker was right, between ``low`` and ``high``, at one guaranteed leakage.
 
-    ``covered`` says whether the promise is about this attacker, and ``bound`` what it says where
+    ``covered`` says whether the guarantee is about this attacker, and ``bound`` what it says where
     he knows more than the others beforehand (None: the bound of all).
     """
 
@@ -61,38 +48,38 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Promise:
-    """What a promise of each limit says about the accuracy, and what the prior alone reaches."""
+class Guarantee:
+    """What a guarantee of each limit says about the accuracy, and what the prior alone reaches."""
 
     limits: Array
     bounds: Array
     prior: float
 
 
-def draw_attacks(hits: Sequence[Hit], promise: Promise, title: str = "") -> "Figure":
+def draw_attacks(hits: Sequence[Hit], guarantee: Guarantee, title: str = "") -> "Figure":
     """Return the figure: success against limit with its intervals, the bound beside it.
 
-    Points of one attacker are joined; hollow ones are attackers whom the promise does not cover.
+    Points of one attacker are joined; hollow ones are attackers whom the guarantee does not cover.
     A bound that is an attacker's own is dashed, in his colour.
     """
     if not hits:
         raise InvalidInput("there is no attack to draw")
     with canvas() as figure:
         axes = figure.add_axes((0.085, 0.115, 0.66, 0.74))
-        axes.plot(promise.limits, promise.bounds, color=RED, lw=2, label="bound", zorder=2)
-        axes.axhline(promise.prior, color=GREY, lw=1, ls=(0, (1, 1.4)), label="by the prior")
-        labels = [(float(promise.bounds[-1]), "at most, by the promise", RED)]
-        labels.append((promise.prior, "by the prior alone", GREY))
+        axes.plot(guarantee.limits, guarantee.bounds, color=c.RED, lw=2, label="bound", zorder=2)
+        axes.axhline(guarantee.prior, color=c.GREY, lw=1, ls=(0, (1, 1.4)), label="by the prior")
+        labels = [(float(guarantee.bounds[-1]), "at most, by the guarantee", c.RED)]
+        labels.append((guarantee.prior, "by the prior alone", c.GREY))
         names = list(dict.fromkeys(hit.attacker for hit in hits))
-        width = float(promise.limits[-1] - promise.limits[0])
+        width = float(guarantee.limits[-1] - guarantee.limits[0])
         for place, name in enumerate(names):
             own = sorted((h for h in hits if h.attacker == name), key=lambda hit: hit.limit)
             shift = 0.008 * width * (place - (len(names) - 1) / 2)
             colour = _draw(axes, own, shift, place)
             labels.append((own[-1].accuracy, name, colour))
             labels += _draw_own_bound(axes, own, shift, colour)
-        _finish(axes, hits, promise)
-        _label(axes, labels)
+        _finish(axes, hits, guarantee)
+        label_ends(axes, labels, _LABEL_HEIGHT)
         axes.set_title(title, loc="left", fontsize=12.5, fontweight="bold", pad=22)
         over(axes, "share of records guessed right")
     return figure
@@ -128,22 +115,14 @@ def _draw_own_bound(
     return [(y[-1], label, colour)]
 
 
-def _finish(axes: "Axes", hits: Sequence[Hit], promise: Promise) -> None:
-    axes.set_xlim(float(promise.limits[0]), float(promise.limits[-1]))
-    lowest = min([promise.prior, *(hit.low for hit in hits)])
+def _finish(axes: "Axes", hits: Sequence[Hit], guarantee: Guarantee) -> None:
+    axes.set_xlim(float(guarantee.limits[0]), float(guarantee.limits[-1]))
+    lowest = min([guarantee.prior, *(hit.low for hit in hits)])
     axes.set_ylim(max(0.0, np.floor((lowest - 0.02) * 20) / 20), 1.02)
-    axes.set_xlabel("limit on leakage that the plan promises")
+    axes.set_xlabel("limit on leakage that the plan guarantees")
     axes.grid(axis="y", color="#E4E4E4", lw=0.7)
     if not all(hit.covered for hit in hits):
         axes.text(
-            0.99, 0.02, "hollow: the promise does not cover this attacker", color=INK,
+            0.99, 0.02, "hollow: the guarantee does not cover this attacker", color=c.INK,
             transform=axes.transAxes, ha="right", fontsize=8.5,
         )  # fmt: skip
-
-
-def _label(axes: "Axes", labels: list[tuple[float, str, str]]) -> None:
-    """Write each name beside its last point, none over another."""
-    low, high = axes.get_ylim()
-    places = apart([(y - low) / (high - low) for y, _, _ in labels], _LABEL_HEIGHT)
-    for place, (_, words, colour) in zip(places, labels, strict=True):
-        beside(axes, place, words, colour)

@@ -1,4 +1,4 @@
-"""What all figures share: colours that everyone can tell apart, and the only way to matplotlib."""
+"""What all figures share: style, labels that do not cover each other, and the way to matplotlib."""
 
 import io
 from collections.abc import Iterator
@@ -8,19 +8,24 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.errors import NotSupported
+from undertow.figures.colours import GREY, INK
 from undertow.rounding import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["apart", "beside", "canvas", "check_drawing", "figure_bytes", "over", "plain"]
+__all__ = [
+    "apart",
+    "beside",
+    "canvas",
+    "check_drawing",
+    "figure_bytes",
+    "label_ends",
+    "over",
+    "plain",
+]
 
-# After Okabe and Ito: apart in every kind of colour vision, and dark enough to read as text.
-BLUE, ORANGE, GREEN, GREY, INK = "#0072B2", "#B84F00", "#007A59", "#666666", "#222222"
-PURPLE, PINK, OLIVE, RED = "#6F3A8C", "#B84A8A", "#7D6B00", "#A01F1F"
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, PINK, OLIVE, RED, GREY)
-"""In the order in which lines take them."""
 STYLE = {
     "axes.edgecolor": GREY,
     "axes.labelcolor": INK,
@@ -82,6 +87,20 @@ def beside(axes: "Axes", height: float, words: str, colour: str, **more: Any) ->
         1.015, height, words, color=colour, transform=axes.transAxes, va="center", fontsize=9.5,
         **more,
     )  # fmt: skip
+
+
+def label_ends(
+    axes: "Axes", labels: list[tuple[float, str, str]], least: float, **more: Any
+) -> None:
+    """Write what each line is called in the right margin, none over another.
+
+    A label is where the line ends, its words and its colour; ``least`` the height of one as a share
+    of the axes.
+    """
+    low, high = axes.get_ylim()
+    places = apart([min((y - low) / (high - low), 1.0) for y, _, _ in labels], least)
+    for place, (_, words, colour) in zip(places, labels, strict=True):
+        beside(axes, place, words, colour, **more)
 
 
 def apart(places: list[float], least: float) -> list[float]:

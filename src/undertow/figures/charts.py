@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.figures.canvas import COLOURS, GREY, canvas
+from undertow.figures.canvas import canvas
+from undertow.figures.colours import COLOURS, GREY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,21 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow.errors import NotSupported
-from undertow.figures.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    OLIVE,
-    ORANGE,
-    PINK,
-    PURPLE,
-    RED,
-    apart,
-    canvas,
-    over,
-    plain,
-)
+from undertow.figures import colours as c
+from undertow.figures.canvas import apart, canvas, over, plain
 from undertow.methods import METHODS
 from undertow.numerics import Array
 
@@ -36,8 +23,8 @@ _LINE_HEIGHT = 0.052
 """Height of a one-line label as a share of the axes."""
 
 _SOLID: Any = "-"
-_CERTIFIED = [(colour, _SOLID) for colour in (BLUE, BLUE, PURPLE, PINK, GREEN, INK)]
-_PUBLISHED = [(ORANGE, (0, (5, 2))), (OLIVE, (0, (5, 1.5, 1, 1.5))), (RED, (0, (2, 1.2)))]
+_CERTIFIED = [(colour, _SOLID) for colour in (c.BLUE, c.BLUE, c.PURPLE, c.PINK, c.GREEN, c.INK)]
+_PUBLISHED = [(c.ORANGE, (0, (5, 2))), (c.OLIVE, (0, (5, 1.5, 1, 1.5))), (c.RED, (0, (2, 1.2)))]
 """Colours and dashes of the certified methods and of the published ones, in the order of the
 registry; those after them are grey."""
 
@@ -83,10 +70,10 @@ def _draw_errors(axes: "Axes", curves: "ErrorCurves", limit: float | None) -> No
         axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     axes.grid(which="major", color="#E4E4E4", lw=0.7)
     if limit is not None:
-        axes.axvline(limit, color=GREY, lw=1, ls=(0, (1, 1.4)), zorder=1, label="asked")
+        axes.axvline(limit, color=c.GREY, lw=1, ls=(0, (1, 1.4)), zorder=1, label="asked")
         axes.annotate(
             f"limit {limit:g}", (limit, 1), (4, -2), xycoords=("data", "axes fraction"),
-            textcoords="offset points", va="top", fontsize=9.5, color=GREY,
+            textcoords="offset points", va="top", fontsize=9.5, color=c.GREY,
         )  # fmt: skip
     for group in _alike(drawn):
         for name in group:
@@ -98,7 +85,7 @@ def _error_line(name: str, curves: "ErrorCurves") -> dict[str, Any]:
     certified = curves.certified[name]
     known = [m.name for m in METHODS["answer"].values() if m.certified == certified]
     looks = dict(zip(known, _CERTIFIED if certified else _PUBLISHED, strict=False))
-    colour, dashes = looks.get(name, (GREY, _SOLID if certified else (0, (1, 1))))
+    colour, dashes = looks.get(name, (c.GREY, _SOLID if certified else (0, (1, 1))))
     width = 1.1 if _weaker(name, curves) else 2.2
     return {"color": colour, "ls": dashes, "lw": width, "zorder": 3}
 

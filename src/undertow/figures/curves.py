@@ -9,7 +9,8 @@ import numpy as np
 from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, MethodRefused
-from undertow.figures.canvas import BLUE, GREEN, GREY, INK, ORANGE, apart, beside, canvas, over
+from undertow.figures.canvas import canvas, label_ends, over
+from undertow.figures.colours import BLUE, GREEN, GREY, INK, ORANGE
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, freeze
@@ -124,9 +125,7 @@ def _draw(axes: "Axes", curves: Curves) -> None:
     axes.set_ylim(0, top)
     if curves.length is not None:
         _draw_general(axes, curves.length, top)
-    places = apart([min(height / top, 1.0) for height, _, _ in labels], _LABEL_HEIGHT)
-    for place, (_, words, colour) in zip(places, labels, strict=True):
-        beside(axes, place, words, colour, linespacing=1.15, clip_on=False)
+    label_ends(axes, labels, _LABEL_HEIGHT, linespacing=1.15, clip_on=False)
 
 
 def _draw_general(axes: "Axes", length: int, top: float) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import COLOURS, GREY, INK, RED, beside, canvas, plain
+from undertow.figures.canvas import beside, canvas, plain
+from undertow.figures.colours import COLOURS, GREY, INK, RED
 from undertow.plan import Plan
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ _ROOM = 12
 def draw_redaction(
     plan: Plan[Redaction], shown: Sequence[Any] | None = None, title: str = ""
 ) -> "Figure":
-    """Return the figure: above the series as shown, below the chance that a record is erased.
+    """Return the figure: above the series as shown, below how likely a record is erased.
 
     Both show the records around the protected ones; beyond, all records are shown. ``shown`` has
-    the outputs of one series, None where a record is erased; without it only chances are drawn.
+    the outputs of one series, None where a record is erased; without it only
+    probabilities are drawn.
     """
     mechanism = plan.mechanism
     if shown is not None and len(shown) != mechanism.length:
@@ -40,7 +42,7 @@ def draw_redaction(
     last = min(int(touched[-1]) + _ROOM, mechanism.length - 1)
     with canvas() as figure:
         low = figure.add_axes((0.11, 0.115, 0.72, 0.44 if shown is not None else 0.72))
-        _draw_chances(low, plan, first, last)
+        _draw_probabilities(low, plan, first, last)
         low.set_xlabel("record (counted from 0)")
         top = low
         if shown is not None:
@@ -50,20 +52,20 @@ def draw_redaction(
     return figure
 
 
-def _draw_chances(axes: "Axes", plan: Plan[Redaction], first: int, last: int) -> None:
+def _draw_probabilities(axes: "Axes", plan: Plan[Redaction], first: int, last: int) -> None:
     mechanism, records = plan.mechanism, np.arange(first, last + 1)
     for place, state in enumerate(plan.states):
-        chances = mechanism.probabilities[first : last + 1, place]
+        probabilities = mechanism.probabilities[first : last + 1, place]
         colour, mark = _look(place)
         axes.plot(
-            records, chances, color=colour, lw=1.2, marker=mark, ms=3.5 + 1.5 * (place == 0),
+            records, probabilities, color=colour, lw=1.2, marker=mark, ms=3.5 + 1.5 * (place == 0),
             label=str(state), zorder=3,
         )  # fmt: skip
         beside(axes, 0.92 - 0.1 * place, plain(f"if {state}"), colour)
     _mark_protected(axes, mechanism)
     axes.set_xlim(first - 0.7, last + 0.7)
     axes.set_ylim(-0.03, 1.05)
-    axes.set_ylabel("chance to be erased")
+    axes.set_ylabel("probability to be erased")
     axes.grid(axis="y", color="#E4E4E4", lw=0.7)
 
 

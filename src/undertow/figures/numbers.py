@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from undertow.errors import NotSupported
-from undertow.figures.canvas import BLUE, GREY, INK
+from undertow.figures.colours import BLUE, GREY, INK
 from undertow.rounding import visible
 
 __all__ = ["MOST_DRAWN", "Bar", "released_figure"]

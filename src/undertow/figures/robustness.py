@@ -4,7 +4,8 @@ import math
 from typing import TYPE_CHECKING
 
 from undertow.errors import InvalidInput
-from undertow.figures.canvas import BLUE, GREEN, GREY, INK, RED, canvas, over, plain
+from undertow.figures.canvas import canvas, over, plain
+from undertow.figures.colours import BLUE, GREEN, GREY, INK, RED
 from undertow.planning.robustness import ModelCase, Robustness
 from undertow.rounding import above
 
@@ -23,7 +24,7 @@ _COLOURS = {"kept": GREEN, "broken": RED, "open": GREY}
 def draw_robustness(table: Robustness, title: str = "") -> "Figure":
     """Return the figure: left the grid of chains, right the other models, each with its verdict.
 
-    In the map every cell has its leakage; cells that keep the promise are light, others dark and
+    In the map every cell has its leakage; cells that keep the guarantee are light, others dark and
     bold. Intervals end at an attack (left) and at a bound (right); an arrow stands for no bound.
     """
     grid = [case for case in table if case.kind == "grid" and case.leakage is not None]
@@ -72,7 +73,7 @@ def _draw_map(axes: "Axes", grid: list[ModelCase], table: Robustness) -> None:
 def _draw_line(axes: "Axes", grid: list[ModelCase], table: Robustness) -> None:
     points = sorted((c.factors[0], c.leakage.upper) for c in grid if c.leakage is not None)
     axes.plot(*zip(*points, strict=True), color=BLUE, lw=2, marker="o", label="grid")
-    axes.axhline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), label="promise")
+    axes.axhline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), label="guarantee")
     axes.set_xscale("log")
     axes.set_xticks([factor for factor, _ in points], [f"x {f:g}" for f, _ in points])
     axes.minorticks_off()
@@ -96,8 +97,8 @@ def _draw_intervals(axes: "Axes", cases: list[ModelCase], table: Robustness) -> 
         else:
             axes.plot(0.97 * top, place, ">", color=colour, ms=7, label=f"{case.name}: no bound")
         axes.text(0.015 * top, place + 0.2, verdict, color=colour, fontsize=9.5)
-    axes.axvline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), zorder=1, label="promise")
-    axes.text(table.promise, len(cases) - 0.35, " promised", fontsize=9.5, color=INK, va="center")
+    axes.axvline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), zorder=1, label="guarantee")
+    axes.text(table.promise, len(cases) - 0.35, " guaranteed", fontsize=9.5, color=INK, va="center")
     names = [plain(_short(case.name)) for case in reversed(cases)]
     axes.set_yticks(range(len(cases)), names, color=INK)
     axes.set_ylim(-0.6, len(cases) - 0.2)

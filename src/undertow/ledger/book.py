@@ -309,7 +309,7 @@ class Ledger:
         ]
 
     def _append(
-        self, granting: Granting, kind: str, release_id: str | None = None, **body: Any
+        self, granting: Granting, kind: str, release_id: str | None = None, /, **body: Any
     ) -> str:
         """Append an event with the time of now, and return its hash."""
         return granting.transaction.append(self.dataset, kind, release_id, {**body, "at": _now()})
@@ -391,7 +391,8 @@ class Ledger:
                 f"there is no data set {self.dataset!r} in {self._store.place}"
                 + ("; a new one needs a model and a limit" if create else "")
             )
-        against, unit = wanted["against"] or "any", wanted["unit"] or "record"
+        against: Named = wanted["against"] or "any"
+        unit: Unit = wanted["unit"] or "record"
         described = model_from_dict(wanted["model"])
         budget = budget_of(wanted["limit"], described, against, unit)
         terms = Terms(wanted["model"], wanted["limit"], budget, against, unit)

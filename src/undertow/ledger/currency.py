@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from undertow.adversaries import Against
 from undertow.errors import NothingToProtect
 from undertow.mechanisms import MetricDP, PureDP, Unit
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.sets import AnyModel
 from undertow.numerics import down, up
 
@@ -26,13 +25,11 @@ __all__ = ["budget_of", "exchanged", "gradual_spread"]
 def gradual_spread(model: AnyModel) -> float | None:
     """Return the spread by which rates are counted, None where levels are those of DP.
 
+    >>> from undertow import MultivariateGaussian
     >>> gradual_spread(MultivariateGaussian(0, [[1, .5], [.5, 1]], spread=40))
     40.0
     """
-    spreads = [
-        member.spread if isinstance(member, MultivariateGaussian | GaussianClass) else None
-        for member in model.members()
-    ]
+    spreads = [getattr(member, "spread", None) for member in model.members()]
     known = [spread for spread in spreads if spread is not None]
     return max(known) if len(known) == len(spreads) else None
 
@@ -40,6 +37,7 @@ def gradual_spread(model: AnyModel) -> float | None:
 def exchanged(level: float, model: AnyModel, against: Against, unit: Unit = "record") -> "Leakage":
     """Return what all releases together leak whose levels sum up to ``level``.
 
+    >>> from undertow import MultivariateGaussian
     >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]], spread=40)
     >>> round(exchanged(1.0, pair, "any").upper, 6)
     1.5
@@ -55,6 +53,7 @@ def exchanged(level: float, model: AnyModel, against: Against, unit: Unit = "rec
 def budget_of(limit: float, model: AnyModel, against: Against, unit: Unit = "record") -> float:
     """Return the level for a leakage ``limit``, rounded down.
 
+    >>> from undertow import MultivariateGaussian
     >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]], spread=40)
     >>> round(budget_of(1.0, pair, "any"), 6)
     0.666667

@@ -152,10 +152,10 @@ def region(layout: Layout, scope: Scope, unit: Unit) -> Region:
     if unit == "person":
         return Region(layout.cells, (), LOW, HIGH)
     start, end = LOW, HIGH
-    if layout.clock in (None, scope.clock):
+    if layout.clock in (None, scope.clock):  # else every time is touched
         start = LOW if scope.start is None else scope.start
         end = HIGH if scope.end is None else scope.end
-    if scope.groups is None or layout.by not in (None, scope.by):
+    if scope.groups is None or layout.by not in (None, scope.by):  # else every cell is
         return Region(layout.cells, (), start, end)
     cells = tuple(map(encode_basestring_ascii, scope.groups))  # JSON: never the empty text of REST
     stored = set(layout.cells)
@@ -204,13 +204,13 @@ def overlay(segments: Sequence[Segment], start: int, end: int, level: Fraction) 
     at = start  # the window is done up to here
     for old in segments:
         low, high = max(old.start, start), min(old.end, end)
-        if old.start < start:
+        if old.start < start:  # what lies before the window stays
             pieces.append(Segment(old.start, min(old.end, start), old.level))
-        if low < high:
+        if low < high:  # where nothing was spent yet, and where something was
             pieces += [Segment(at, low, level)] if at < low else []
             pieces.append(Segment(low, high, old.level + level))
             at = high
-        if old.end > end:
+        if old.end > end:  # what lies after it stays
             pieces += [Segment(at, end, level)] if at < end else []
             pieces.append(Segment(max(old.start, end), old.end, old.level))
             at = end
@@ -222,7 +222,7 @@ def overlay(segments: Sequence[Segment], start: int, end: int, level: Fraction) 
         if piece.level < 0:
             raise ValueError("more would be given back than was spent")
         last = merged[-1] if merged else piece
-        if last.end == piece.start and last.level == piece.level:
+        if last.end == piece.start and last.level == piece.level:  # one segment, not two
             merged[-1] = Segment(last.start, piece.end, last.level)
         else:
             merged.append(piece)

@@ -5,6 +5,7 @@ whole new chain. Under a key (HMAC-SHA256) only those who have the key can. A le
 when it is created, and for good.
 """
 
+import hashlib
 import hmac
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from undertow.errors import InvalidInput, LedgerConflict
-from undertow.ledger.events import ORIGIN, Event, decoding, sealed
+from undertow.ledger.events import ORIGIN, Event, decoding
 
 __all__ = ["KEY_VARIABLE", "Seal", "read_key"]
 
@@ -38,8 +39,18 @@ class Seal:
     def of(
         self, previous: str, seq: int, dataset: str, kind: str, release_id: str | None, body: str
     ) -> str:
-        """Return the hash of an event."""
-        return sealed(previous, seq, dataset, kind, release_id, body, self.key)
+        """Return the hash of an event: SHA-256 of everything in it and of the hash before it.
+
+        With a key it is the HMAC under that key, which nobody can compute who does not have it.
+
+        >>> Seal(b"sixteen bytes at least").of(ORIGIN, 1, "w25", "open", None, "{}")[:8]
+        'f156d8ce'
+        """
+        content = [previous, seq, dataset, kind, release_id, body]
+        text = json.dumps(content, separators=(",", ":")).encode("ascii")
+        if self.key is None:
+            return hashlib.sha256(text).hexdigest()
+        return hmac.digest(self.key, text, "sha256").hex()
 
     def content(self, event: Event) -> dict[str, Any]:
         """Return the body of an event; one that does not have its own hash is never used."""

@@ -77,6 +77,7 @@ class Spends:
             old = self._lines[number][low:high]
             found.append(Change(cells, old, overlay(old, where.start, where.end, level)))
         if where.fresh:
+            # fresh cells were part of the rest until now, so they start with all that it has spent
             line = self._lines[self._number[REST]]
             low, high = self._slice(self._number[REST], where)
             new = overlay(line[low:high], where.start, where.end, level)
@@ -93,7 +94,7 @@ class Spends:
         for number, cells in self._grouped(where.cells).items():
             low, high = self._slice(number, where)
             new = overlay(self._lines[number][low:high], where.start, where.end, level)
-            if len(cells) == self._sizes[number]:
+            if len(cells) == self._sizes[number]:  # all of its cells change alike
                 self._lines[number][low:high] = new
                 continue
             own = len(self._lines)  # these cells part from the others of their line
@@ -113,5 +114,6 @@ class Spends:
     def _slice(self, number: int, where: Region) -> tuple[int, int]:
         """Return the positions of the segments that meet or border the window."""
         line = self._lines[number]
+        # segments are sorted and disjoint: both their starts and their ends increase
         low = bisect_left(line, where.start, key=lambda segment: segment.end)
         return low, bisect_left(line, where.end + 1, lo=low, key=lambda segment: segment.start)

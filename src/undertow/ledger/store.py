@@ -156,21 +156,15 @@ class Store:
             found = self.path.stat()
             moment = found.st_mtime_ns + 1 + secrets.randbelow(999)
             os.utime(self.path, ns=(found.st_atime_ns, moment))
-            return self._stamp()
+            return _stamp(self.path)
         except OSError:  # the file of another user, who alone may set its times
             return None
-
-    def _stamp(self) -> object:
-        if self.path is None:
-            return None
-        found = self.path.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def _mark(self, connection: sa.Connection) -> object:
         """Return what changes whenever a row does: the times of the file, or the rows' versions."""
         if self.path is not None:
             with suppress(OSError):
-                return self._stamp()
+                return _stamp(self.path)
             return None
         return tuple(connection.exec_driver_sql(_ROW_VERSIONS).one())
 
@@ -223,6 +217,11 @@ class Store:
             raise refusal(error.orig, self.place) from None
         if writing:
             ledger.reached(f"{writing}-committed")
+
+
+def _stamp(path: Path) -> object:
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _url(text: str) -> sa.URL:

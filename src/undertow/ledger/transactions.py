@@ -201,6 +201,7 @@ class Transaction:
         gone: list[tuple[str, str, int]] = []
         come: list[tuple[str, str, int, int, float, str]] = []
         for cells, old, new in changes:
+            # a segment that begins where an old one did replaces it: only other starts go
             more = rows(sorted(set(new) - set(old)))
             starts = {s.start for s in old} - {s.start for s in new}
             gone += [(dataset, cell, start) for cell in cells for start in starts]

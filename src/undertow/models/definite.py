@@ -43,12 +43,13 @@ def least_eigenvalue_lower(matrix: Array) -> float:
     error = gamma(size + 3)
     for share in (1 - 2.0**-7, 0.9, 0.5):
         shift = share * estimate
-        moved = matrix - shift * np.eye(size)
+        moved = matrix - shift * np.eye(size)  # A - s I
         try:
             np.linalg.cholesky(moved)
         except np.linalg.LinAlgError:
             continue
         trace = float(np.abs(np.diag(matrix)).sum()) * (1 + gamma(size)) + size * shift
+        # s less the norm of E [rump2006]
         found = shift - (error / (1 - error) + 4 * ROUNDOFF) * trace
         if found > 0:
             return found * (1 - 8 * ROUNDOFF)

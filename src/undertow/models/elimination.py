@@ -75,7 +75,7 @@ def eliminate(
         names = places.pop(variable)
         axes = _union(live[name][1] for name in sorted(names))
         _check(axes, sizes, limit)
-        rest = tuple(axis for axis in axes if axis != variable)
+        rest = tuple(axis for axis in axes if axis != variable)  # axes of the new factor
         table = _product([live.pop(name) for name in sorted(names)], rest, support)
         live[fresh] = (table, rest)
         for axis in rest:

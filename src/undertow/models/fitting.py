@@ -22,10 +22,10 @@ from undertow.models.rows import warn_fitted
 from undertow.models.sequences import MISSING, encode
 from undertow.models.sets import ModelSet
 from undertow.models.stationary import stationary_law
-from undertow.numerics import Array, check_count, freeze
+from undertow.numerics import Array, check_count, check_number, freeze
 from undertow.queries import State
 
-__all__ = ["FittedChain", "OrderTest", "fit_chain"]
+__all__ = ["FittedChain", "OrderTest", "check_prior", "fit_chain"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -88,7 +88,7 @@ class FittedChain(MarkovChain):
         triples: Ints | None = None,
     ) -> None:
         """Check the counts and turn them into a chain."""
-        table, weight = _whole(counts), _prior(prior)
+        table, weight = _whole(counts), check_prior(prior)
         MarkovChain.__init__(self, _shares(table, weight), states, length=length)
         set_ = object.__setattr__
         set_(self, "counts", table)
@@ -185,6 +185,7 @@ class FittedChain(MarkovChain):
 
         triples = self.triples.astype(np.float64)
         pairs, ends = triples.sum(axis=2), triples.sum(axis=0)  # N_xy. and N_.yz
+        # (x, y, z): N_xy. N_.yz / N_.y.
         expected = pairs[:, :, None] * ends[None] / np.maximum(ends.sum(axis=1), 1)[None, :, None]
         seen = triples > 0
         statistic = 2 * float((triples[seen] * np.log(triples[seen] / expected[seen])).sum())
@@ -220,12 +221,12 @@ def fit_chain(
         )
     there = codes != MISSING
     pair = there[:-1] & there[1:]
-    flat = codes[:-1] * size + codes[1:]
+    flat = codes[:-1] * size + codes[1:]  # pairs as one number, where both are there
     counts = np.bincount(flat[pair], minlength=size**2).reshape(size, size)
     triples = None
     if size <= _MOST_TRIPLED:
-        run = pair[:-1] & pair[1:]
-        number = flat[:-1][run] * size + codes[2:][run]
+        run = pair[:-1] & pair[1:]  # three records in a row
+        number = flat[:-1][run] * size + codes[2:][run]  # runs of three as one number
         triples = np.bincount(number, minlength=size**3).reshape((size,) * 3)
         triples.setflags(write=False)
     chain = FittedChain(counts, names, prior=prior, length=length, triples=triples)
@@ -247,11 +248,9 @@ def _whole(counts: Any) -> Ints:
     return whole
 
 
-def _prior(prior: float) -> float:
-    try:
-        weight = float(prior)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"prior must be a number, found {type(prior).__name__}") from error
+def check_prior(prior: float) -> float:
+    """Return the pseudo-counts for each transition if they can be added."""
+    weight = check_number(prior, "prior")
     if not 0 <= weight < np.inf:
         raise InvalidInput(f"prior must be a number from 0 on, found {weight}")
     return weight
@@ -289,11 +288,11 @@ def _shares(counts: Ints, prior: float) -> Array:
 def _clopper_pearson(counts: Ints, alpha: float) -> Array:
     from scipy.special import betaincinv
 
-    hits = counts.astype(np.float64)
+    hits = counts.astype(np.float64)  # (k, k): N_xy
     misses = hits.sum(axis=1, keepdims=True) - hits
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), misses + 1, alpha / 2), 0.0)
     high = np.where(misses > 0, betaincinv(hits + 1, np.maximum(misses, 1), 1 - alpha / 2), 1.0)
-    return np.stack([low, high], axis=2)
+    return np.stack([low, high], axis=2)  # (k, k, 2)
 
 
 def _boundary(counts: Ints, samples: int, limit: float, seed: int) -> list[Array]:
@@ -306,10 +305,10 @@ def _boundary(counts: Ints, samples: int, limit: float, seed: int) -> list[Array
     for _ in range(samples):
         step = randomness.standard_normal((size, size)) * spread
         step[~seen] = np.abs(step[~seen])  # what was never seen can only gain
-        step -= fit * step.sum(axis=1, keepdims=True)
+        step -= fit * step.sum(axis=1, keepdims=True)  # rows of the direction sum to 0
         step[~visited] = 0.0
         down = step < 0
-        near, far = 0.0, float((fit[down] / -step[down]).min())
+        near, far = 0.0, float((fit[down] / -step[down]).min())  # where an entry reaches 0
         for _ in range(60):
             middle = (near + far) / 2
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -12,7 +12,15 @@ from undertow.models.base import Model
 from undertow.models.definite import blocks, exponents, least_eigenvalue_lower
 from undertow.models.described import fields, number, numbers, whole
 from undertow.models.rows import warn_fitted
-from undertow.numerics import SYMMETRY, Array, Keyed, check_count, check_positive, freeze
+from undertow.numerics import (
+    SYMMETRY,
+    Array,
+    Keyed,
+    check_count,
+    check_number,
+    check_positive,
+    freeze,
+)
 
 __all__ = ["GaussianClass", "MultivariateGaussian", "real_ends"]
 
@@ -149,7 +157,7 @@ class MultivariateGaussian(Keyed, Model):
         array([2.5  , 4.975])
         """
         table = _rows(rows)
-        centred = table - table.mean(axis=0)
+        centred = table - table.mean(axis=0)  # (rows, n)
         constant = np.flatnonzero((table == table[0]).all(axis=0))
         if constant.size:
             raise InvalidModel(
@@ -191,10 +199,7 @@ class GaussianClass(Model):
     def __init__(self, n: int, rho: float, sds: Any = None, spread: float | None = None) -> None:
         """Check that such models exist."""
         size = check_count(n, "n (records)", 1)
-        try:
-            limit = float(rho)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"rho must be a number, found {type(rho).__name__}") from error
+        limit = check_number(rho, "rho")
         if not 0 <= limit < 1:
             raise InvalidModel(
                 f"rho bounds correlations in absolute value and lies in [0, 1), found {limit}; "
@@ -301,7 +306,7 @@ def _covariance(values: Any) -> Array:
     if not 1e-280 < variances.min() <= variances.max() < 1e280:
         raise InvalidModel("variances beyond 1e-280 .. 1e280: measure the records in other units")
     sds = np.sqrt(variances)
-    units = sds[:, None] * sds
+    units = sds[:, None] * sds  # (n, n): s_i s_j
     for i, j in np.argwhere(np.abs(matrix - matrix.T) > SYMMETRY * units):
         raise InvalidModel(
             f"the covariance is not symmetric: entry ({i}, {j}) is {matrix[i, j]}, entry "

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -122,10 +123,7 @@ class MarkovChain(Keyed, Model):
         self._check_record(last)
         if self.homogeneous:
             return np.linalg.matrix_power(self.transition, last - first)
-        product = np.eye(self.size)
-        for record in range(first, last):
-            product = product @ self.transition[record]
-        return product
+        return reduce(np.matmul, self.transition[first:last], np.eye(self.size))
 
     def powers(self, most: int) -> Array:
         """Return P^0 .. P^most of a homogeneous chain, shape (most + 1, k, k).
@@ -210,7 +208,7 @@ class MarkovChain(Keyed, Model):
         source, goal = self.index(first), self.index(last)
         if not self.homogeneous:
             raise InvalidModel("bridges need a chain with one transition matrix")
-        ahead = self.powers(length - 1)[:, :, goal]
+        ahead = self.powers(length - 1)[:, :, goal]  # (steps left, from): P^d(x, last)
         if ahead[length - 1, source] <= 0:
             raise InvalidModel(
                 f"state {last!r} cannot follow {first!r} after {length - 1} steps; "
@@ -219,8 +217,8 @@ class MarkovChain(Keyed, Model):
         steps = np.empty((length - 1, self.size, self.size))
         for step in range(length - 1):
             left = length - 2 - step
-            weighted = self.transition * ahead[left][None, :]
-            total = ahead[left + 1][:, None]
+            weighted = self.transition * ahead[left][None, :]  # P(x, y) P^d(y, last)
+            total = ahead[left + 1][:, None]  # P^{d+1}(x, last), (k, 1)
             steps[step] = np.where(
                 total > 0, weighted / np.where(total > 0, total, 1), self.transition
             )
@@ -441,7 +439,7 @@ def _distribution(start: Any, size: int) -> Array:
 
 
 def _reversed(matrix: Array, before: Array, after: Array) -> Array:
-    joint = before[:, None] * matrix
+    joint = before[:, None] * matrix  # (before, after)
     rows = joint.T / np.where(after > 0, after, 1)[:, None]
     rows[after <= 0] = before  # a state that never occurs: any row will do
     return np.asarray(rows / rows.sum(axis=1, keepdims=True))

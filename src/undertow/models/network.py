@@ -113,6 +113,11 @@ class BayesianNetwork(Keyed, Model):
         return len(self.states)
 
     @property
+    def places(self) -> tuple[int, ...]:
+        """Where the records stand in ``nodes``."""
+        return tuple(self.numbers[node] for node in self.records)
+
+    @property
     def is_tree(self) -> bool:
         """Whether no node has more than one parent (several trees side by side count as one)."""
         return all(len(parents) <= 1 for parents in self.parents)
@@ -161,11 +166,15 @@ class BayesianNetwork(Keyed, Model):
         >>> [part.records for part in BayesianNetwork([], {0: [.9, .1], 1: [.8, .2]}).parts()]
         [(0,), (1,)]
         """
-        latent = {self.numbers[node] for node in self.latent}
-        found = self.components()
+        found, records = self.components(), {*self.places}
         if len(found) == 1:
             return [self]
-        return [self.part(places) for places in found if set(places) - latent]
+        return [self.part(places) for places in found if records.intersection(places)]
+
+    def shape(self) -> tuple[object, ...]:
+        """Return all but the names of the nodes: networks of one shape leak alike."""
+        latent = tuple(node in self.latent for node in self.nodes)
+        return self.parents, latent, tuple(table.tobytes() for table in self.tables)
 
     def law(self, nodes: Any, given: Mapping[Node, Any] | None = None) -> Array:
         """Return the law of one node, or the joint law of a list of nodes, given evidence.
@@ -222,14 +231,14 @@ class BayesianNetwork(Keyed, Model):
         uniforms = np.random.default_rng(seed).random(len(self.nodes))
         drawn: list[int] = []
         for place, table in enumerate(self.tables):
-            row = table[tuple(drawn[parent] for parent in self.parents[place])]
+            row = table[tuple(drawn[parent] for parent in self.parents[place])]  # (own states,)
             found = int(np.searchsorted(np.cumsum(row), uniforms[place], side="right"))
             drawn.append(min(found, int(np.flatnonzero(row)[-1])))
         return [self.states[drawn[self.numbers[node]]] for node in self.records]
 
     def dependent_records(self) -> int:
         """Return the most records in one connected component."""
-        records = {self.number(node) for node in self.records}
+        records = {*self.places}
         return max(len(records.intersection(part)) for part in self.components())
 
     def examples(self, query: BaseQuery) -> list[Model]:

@@ -28,9 +28,9 @@ RAREST_ALLELE = 1e-40
 
 def _inheritance() -> Array:
     passed = np.array([1.0, 0.5, 0.0])  # the probability that a parent passes B on
-    father, mother = passed[:, None], passed[None, :]
+    father, mother = passed[:, None], passed[None, :]  # axes (father, mother)
     both, none = father * mother, (1 - father) * (1 - mother)
-    return freeze(np.stack([both, 1 - both - none, none], axis=-1))
+    return freeze(np.stack([both, 1 - both - none, none], axis=-1))  # (father, mother, child)
 
 
 MENDEL = _inheritance()
@@ -345,13 +345,10 @@ class Pedigree(Keyed, Model):
         for child, (father, mother) in self.parents.items():
             if father is None and mother is None:
                 continue
-            pair = []
-            for role, parent in (("father", father), ("mother", mother)):
-                if parent is None:
-                    parent = Missing(role, child)
-                    everyone.append(parent)
-                pair.append(parent)
-            parents[child] = (pair[0], pair[1])
+            one = Missing("father", child) if father is None else father
+            two = Missing("mother", child) if mother is None else mother
+            everyone += [parent for parent in (one, two) if isinstance(parent, Missing)]
+            parents[child] = one, two
         return everyone, parents
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
-from undertow.models.fitting import FittedChain, fit_chain
+from undertow.models.fitting import FittedChain, check_prior, fit_chain
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows
 from undertow.models.stationary import stationary_law
@@ -106,9 +106,7 @@ class SecondOrderChain:
                 "order two needs runs of three records, and only pairs were counted; use "
                 "MarkovChain.fit on the records themselves"
             )
-        weight = fitted.prior if prior is None else float(prior)
-        if not 0 <= weight < np.inf:
-            raise InvalidInput(f"prior must be a number from 0 on, found {weight}")
+        weight = fitted.prior if prior is None else check_prior(prior)
         counts = fitted.triples + weight
         sums = counts.sum(axis=2)
         never = np.argwhere(sums == 0)
@@ -167,7 +165,7 @@ class SecondOrderChain:
         """
         table = self.pair_law
         for _ in range(check_count(records, "records", 2) - 2):
-            table = table[..., None] * self.transition
+            table = table[..., None] * self.transition  # one more axis: the next record
         return np.asarray(table)
 
     def simulate(self, length: int | None = None, *, seed: int | None = None) -> list[State]:
@@ -202,5 +200,5 @@ class SecondOrderChain:
         size = len(self.transition)
         matrix = np.zeros((size,) * 4)
         middle = np.arange(size)
-        matrix[:, middle, middle] = self.transition
+        matrix[:, middle, middle] = self.transition  # (x, y) to (y, z): axes (x, y, y, z)
         return matrix.reshape(size**2, size**2)

@@ -32,7 +32,7 @@ def stationary_law(matrix: Array) -> Array:
     array([0.75, 0.25])
     """
     reach = reachable(matrix)
-    recurrent = ~(reach & ~reach.T).any(axis=1)
+    recurrent = ~(reach & ~reach.T).any(axis=1)  # from x only states that lead back to x
     members = np.flatnonzero(recurrent)
     if not reach[np.ix_(members, members)].all():
         raise InvalidModel(
@@ -50,6 +50,7 @@ def _eliminate(matrix: Array) -> Array:
     for last in range(size - 1, 0, -1):
         leaving = work[last, :last].sum()
         work[:last, last] /= leaving
+        # paths through the state left out
         work[:last, :last] += np.outer(work[:last, last], work[last, :last])
     law = np.ones(size)
     for state in range(1, size):

@@ -1,1 +1,1 @@
-"""What was promised, and to whom: reports for people and programs."""
+"""What was guaranteed, and to whom: reports for people and programs."""

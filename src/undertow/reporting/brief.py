@@ -16,7 +16,7 @@ _MOST = 12
 
 
 def brief(release: "Release") -> str:
-    """Return the answer, how far off it may be, its promise and its place in the ledger.
+    """Return the answer, how far off it may be, its guarantee and its place in the ledger.
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
@@ -54,7 +54,7 @@ def _about(release: "Release") -> list[tuple[str, str]]:
     plan = proved(release)
     again = "yes: nothing was spent" if release.replayed else "no: drawn for this release"
     return [
-        ("promise", plan.guarantee()),
+        ("guarantee", plan.guarantee()),
         ("protects", words.unit(plan).partition(":")[0]),
         ("window", scope.window(release.window)),
         ("groups", scope.groups(release.groups)),

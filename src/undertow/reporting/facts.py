@@ -1,4 +1,4 @@
-"""All that a report says, as plain data: the answer, its promise, and where both come from.
+"""All that a report says, as plain data: the answer, its guarantee, and where both come from.
 
 Nothing here depends on the records but the released numbers themselves.
 """
@@ -30,11 +30,11 @@ __all__ = [
     "Facts",
     "Number",
     "gather",
+    "guarantee_fields",
     "model_fields",
     "numbers",
     "occasion_fields",
     "plain",
-    "promise_fields",
     "proof_method",
     "proved",
 ]
@@ -89,7 +89,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another method for the same promise: its noise, or why it has none."""
+    """Another method for the same guarantee: its noise, or why it has none."""
 
     method: str
     certified: bool
@@ -157,7 +157,7 @@ class Facts:
                 "private": self.private,
             },
             "rounding": self.rounding,
-            "promise": promise_fields(plan)
+            "promise": guarantee_fields(plan)
             | {
                 "dp_level": plan.dp_epsilon,
                 "covers": leak.covers,
@@ -185,8 +185,8 @@ def occasion_fields(told: Any) -> dict[str, Any]:
     }
 
 
-def promise_fields(plan: Plan[Any]) -> dict[str, Any]:
-    """Return the promise of a plan for programs."""
+def guarantee_fields(plan: Plan[Any]) -> dict[str, Any]:
+    """Return the guarantee of a plan for programs."""
     leak = plan.leakage
     attack = leak.witness and words.attack(leak.witness, longer=plan.length is None)
     return {
@@ -232,7 +232,7 @@ def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -
 def gather(release: "Release") -> Facts:
     """Return what there is to say about a release.
 
-    The other methods are calibrated for the same promise; what their noise leaks in truth, which
+    The other methods are calibrated for the same guarantee; what their noise leaks in truth, which
     can take minutes, is left to `undertow.compare`.
     """
     return Facts(
@@ -259,7 +259,7 @@ def numbers(release: "Release") -> Iterator[Number]:
 
 
 def _alternatives(plan: Plan) -> Iterator[Alternative]:
-    """Yield the plan's own noise, and that of the cheap methods for the same promise."""
+    """Yield the plan's own noise, and that of the cheap methods for the same guarantee."""
     known = METHODS["answer"]
     own = known[plan.method]
     yield Alternative(own.name, own.certified, plan.noise.scale, plan.expected_error, None)
@@ -275,7 +275,7 @@ def _alternatives(plan: Plan) -> Iterator[Alternative]:
 
 
 def _alternative(method: Method, plan: Plan, question: "Question") -> Alternative:
-    """Return the noise of a method for the promise of a plan, or why it has none."""
+    """Return the noise of a method for the guarantee of a plan, or why it has none."""
     if method.effort is not None and named(method.effort)(plan.model) > _PATIENCE:
         return Alternative(method.name, method.certified, None, None, _SLOW)
     try:

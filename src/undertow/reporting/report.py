@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InvalidInput
+from undertow.plan import Plan
 from undertow.reporting.facts import Facts, gather
 from undertow.reporting.files import aligned, strict_json, write_whole
-from undertow.reporting.sections import Note, Section, Table, heading, notes, sections
+from undertow.reporting.sections import Note, Section, notes, sections
 from undertow.reporting.series import SeriesFacts, series_sections
 from undertow.rounding import visible
 
@@ -31,13 +32,15 @@ class Page:
 
     __slots__ = ()
 
+    facts: Facts | SeriesFacts
+
     def parts(self) -> tuple[str, list[Note], list[Section]]:
         """Return title, what must be said first, and sections."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything the report says, for programs."""
-        raise NotImplementedError
+        return self.facts.to_dict()
 
     def drawing(self) -> tuple[str, int]:
         """Return the figure as an SVG element, and how many numbers it leaves out."""
@@ -94,7 +97,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Report(Page):
-    """What was released, how far off it may be, what it promises and to whom.
+    """What was released, how far off it may be, what it guarantees and to whom.
 
     ``str`` gives the text. The content depends on the records through the released numbers only:
     two data sets with the same persons, times and groups give the same report but for those.
@@ -115,11 +118,8 @@ class Report(Page):
 
     def parts(self) -> tuple[str, list[Note], list[Section]]:
         """Return title, what must be said first, and sections."""
-        return heading(self.facts), notes(self.facts), sections(self.facts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything the report says, for programs."""
-        return self.facts.to_dict()
+        facts = self.facts
+        return _title(facts.plan), notes(facts.release, "noise was"), sections(facts)
 
     def drawing(self) -> tuple[str, int]:
         """Return the figure of released numbers, and how many it leaves out."""
@@ -134,7 +134,7 @@ class Report(Page):
 
 @dataclass(frozen=True, slots=True)
 class SeriesReport(Page):
-    """What a flipped or redacted series shows, what it promises and to whom.
+    """What a flipped or redacted series shows, what it guarantees and to whom.
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> plan = calibrate(Series(), MarkovChain([[.9, .1], [.3, .7]]), limit=2.0)
@@ -146,11 +146,8 @@ class SeriesReport(Page):
 
     def parts(self) -> tuple[str, list[Note], list[Section]]:
         """Return title, what must be said first, and sections."""
-        return self.facts.heading(), self.facts.notes(), series_sections(self.facts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything the report says, for programs."""
-        return self.facts.to_dict()
+        facts = self.facts
+        return _title(facts.plan), notes(facts, "bits were"), series_sections(facts)
 
 
 def check_ending(path: str | Path) -> str:
@@ -173,7 +170,7 @@ def _section_text(section: Section) -> str:
         for place, sentence in enumerate(sentences):
             lines += _wrapped(label if not place else "", sentence, bullet=len(sentences) > 1)
     for table in section.tables:
-        lines += ["", *_table_text(table)]
+        lines += ["", f"{table.caption}:", *aligned([table.header, *table.rows])]
     return "\n".join(lines)
 
 
@@ -186,8 +183,8 @@ def _wrapped(label: str, sentence: str, *, bullet: bool) -> list[str]:
     ) or [head.rstrip()]  # fmt: skip
 
 
-def _table_text(table: Table) -> list[str]:
-    return [f"{table.caption}:", *aligned([table.header, *table.rows])]
+def _title(plan: Plan[Any]) -> str:
+    return f"Release report: {plan.query.words()}"
 
 
 @cache

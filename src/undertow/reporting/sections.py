@@ -1,6 +1,7 @@
 """The report as headings, labelled lines and tables: one content for text and for HTML."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,20 +14,21 @@ from undertow.rounding import above, below, odds, visible
 
 __all__ = [
     "Note",
+    "ReportTable",
     "Section",
-    "Table",
-    "heading",
+    "guarantee_section",
     "model_section",
     "notes",
     "occasion",
-    "promise_section",
+    "proof_section",
     "sections",
+    "sentence",
     "single",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A table with a caption; the first ``names`` cells of a row say what the row is about."""
 
     caption: str
@@ -34,10 +36,12 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     names: int = 1
 
-    def visible(self) -> "Table":
+    def visible(self) -> "ReportTable":
         """Return the table with nothing hidden in its cells."""
         rows = tuple(tuple(map(visible, row)) for row in self.rows)
-        return Table(visible(self.caption), tuple(map(visible, self.header)), rows, self.names)
+        return ReportTable(
+            visible(self.caption), tuple(map(visible, self.header)), rows, self.names
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Section:
     name: str
     title: str
     lines: tuple[tuple[str, tuple[str, ...]], ...]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
 
     def visible(self) -> "Section":
         """Return the section with nothing hidden in what it says."""
@@ -62,43 +66,38 @@ class Note:
     kind: Literal["warning", "note"]
     text: str
 
-    @classmethod
-    def given_again(cls, made: str) -> "Note":
-        """Return the note on an answer that was recorded earlier."""
-        return cls("note", f"Note: {scope.replay(made)}")
 
+def notes(told: Any, drawn: str) -> list[Note]:
+    """Return what must be said of a release or a series before anything else.
 
-def heading(facts: Facts) -> str:
-    """Return the title of the report."""
-    return f"Release report: {facts.plan.noise.query.words()}"
-
-
-def notes(facts: Facts) -> list[Note]:
-    """Return what must be said before anything else."""
-    release = facts.release
-    alarm = f"NOT PRIVATE: the noise was drawn from {release.randomness}"
-    return [
-        *([] if facts.private else [Note("warning", alarm)]),
-        *([Note.given_again(release.made)] if release.replayed else []),
-    ]
+    ``drawn`` says what was drawn: its noise or its bits.
+    """
+    alarm = Note("warning", f"NOT PRIVATE: the {drawn} drawn from {told.randomness}")
+    again = Note("note", f"Note: {scope.replay(told.made)}")
+    return [alarm] * (told.randomness != "secure") + [again] * told.replayed
 
 
 def sections(facts: Facts) -> list[Section]:
     """Return all sections, in the order of reading."""
+    kind = "exact" if isinstance(facts.plan.noise, DiscreteLaplace) else "exact, on a lattice"
     return [
         _answer(facts),
-        _promise(facts),
+        _guarantee(facts),
         model_section(facts.plan, facts.release.source, facts.fingerprint),
         _comparison(facts),
-        _proof(facts),
+        proof_section(
+            facts.release,
+            facts.fingerprint,
+            f"{kind}: whole numbers, no floating-point trace",
+            facts.versions,
+        ),
     ]
 
 
 def _answer(facts: Facts) -> Section:
-    release = facts.release
     sure = f"{100 * (1 - BETA):g}%"
     lines = [("Question", facts.plan.noise.query.words())]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     if len(facts.numbers) == 1 and not facts.numbers[0].label():
         (number,) = facts.numbers
         bar = f"within {above(number.within, 6)} of the truth with probability {sure}"
@@ -107,26 +106,21 @@ def _answer(facts: Facts) -> Section:
         bar = f"all {len(facts.numbers)} numbers are within their bars with probability {sure}"
         lines += [("Answer", "see the table"), ("Error bars", bar)]
         tables = (_numbers(facts),)
-    lines += [
-        ("Records", scope.records(release.rows, release.persons)),
-        *occasion(release.window, release.groups, release.made, release.replayed),
-        ("Noise", f"{words.noise(facts.plan)}; {_source(facts)}"),
-    ]
+    lines += [*occasion(facts.release), ("Noise", f"{words.noise(facts.plan)}; {_source(facts)}")]
     if facts.rounding is not None:
         lines.append(("Rounding", facts.rounding))
     return Section("answer", "What was released", single(lines), tables)
 
 
-def occasion(
-    window: tuple[Any, Any] | None, groups: tuple[Any, ...] | None, made: str, replayed: bool
-) -> list[tuple[str, str]]:
-    """Return which records it is about and when it was drawn, as labelled lines."""
-    again = "yes, and given again; nothing was spent" if replayed else "no: drawn for this release"
+def occasion(told: Any) -> list[tuple[str, str]]:
+    """Return which records a release or a series is about, and when it was drawn."""
+    again = "yes, and given again; nothing was spent"
     return [
-        ("Window", scope.window(window)),
-        ("Groups", scope.groups(groups)),
-        ("Drawn", scope.drawn(made)),
-        ("Recorded earlier", again),
+        ("Records", scope.records(told.rows, told.persons)),
+        ("Window", scope.window(told.window)),
+        ("Groups", scope.groups(told.groups)),
+        ("Drawn", scope.drawn(told.made)),
+        ("Recorded earlier", again if told.replayed else "no: drawn for this release"),
     ]
 
 
@@ -136,7 +130,7 @@ def _source(facts: Facts) -> str:
     return "drawn from a seed, so whoever knows the seed can subtract it"
 
 
-def _numbers(facts: Facts) -> Table:
+def _numbers(facts: Facts) -> ReportTable:
     names = [
         name
         for name in ("group", "state")
@@ -146,23 +140,23 @@ def _numbers(facts: Facts) -> Table:
         (*(str(getattr(number, name)) for name in names), number.shown(), above(number.within, 6))
         for number in facts.numbers
     )
-    return Table("Released numbers", (*names, "released", "within"), rows, len(names))
+    return ReportTable("Released numbers", (*names, "released", "within"), rows, len(names))
 
 
-def _promise(facts: Facts) -> Section:
+def _guarantee(facts: Facts) -> Section:
     plan = facts.proved
     shapes = scope.proved_for(plan.leakage, plan.length, facts.release.window)
-    return promise_section(plan, proof_method(facts.release), shapes)
+    return guarantee_section(plan, proof_method(facts.release), shapes)
 
 
-def promise_section(
+def guarantee_section(
     plan: Plan[Any], method: str | None = None, proved_for: str | None = None
 ) -> Section:
-    """Return what is promised, to whom, by what proof, and for which shapes of data."""
+    """Return what is guaranteed, to whom, by what proof, and for which shapes of data."""
     leak = plan.leakage
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     lines: list[tuple[str, tuple[str, ...]]] = [
-        ("Promise", (_sentence(plan.guarantee()),)),
+        ("Guarantee", (sentence(plan.guarantee()),)),
         ("That means", (_belief(leak.upper),)),
         ("Unit of privacy", (words.unit(plan),)),
         ("Covered", (words.covered(plan),)),
@@ -175,7 +169,7 @@ def promise_section(
     if leak.witness is not None:
         attack = words.attack(leak.witness, longer=plan.length is None)
         lines.append(("Worst attack found", (f"{attack}: a gain of {below(leak.lower)}",)))
-    return Section("promise", "What is promised", tuple(lines))
+    return Section("guarantee", "What is guaranteed", tuple(lines))
 
 
 def _belief(leakage: float) -> str:
@@ -208,9 +202,9 @@ def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) 
     return Section("model", "How the records depend on each other", single(lines), tables)
 
 
-def _matrix(matrix: Matrix) -> Table:
+def _matrix(matrix: Matrix) -> ReportTable:
     header = ("from", *(f"to {state}" for state in matrix.states))
-    return Table(matrix.caption, header, matrix.rows())
+    return ReportTable(matrix.caption, header, matrix.rows())
 
 
 def _comparison(facts: Facts) -> Section:
@@ -227,8 +221,8 @@ def _comparison(facts: Facts) -> Section:
         if row.scale is not None and row.error is not None
     )
     whom = "any attacker" if facts.plan.against == "any" else "the attackers covered"
-    table = Table(
-        f"Noise that other methods need for the same promise against {whom}",
+    table = ReportTable(
+        f"Noise that other methods need for the same guarantee against {whom}",
         ("method", "scale", "expected error", "times this one", "basis"),
         made,
     )
@@ -244,21 +238,22 @@ def _comparison(facts: Facts) -> Section:
 _BASIS = "certified: proved by this program; published: as printed in a paper, shown to compare"
 
 
-def _proof(facts: Facts) -> Section:
-    release = facts.release
-    made_with = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
-    kind = "exact" if isinstance(facts.plan.noise, DiscreteLaplace) else "exact, on a lattice"
+def proof_section(
+    told: Any, fingerprint: str | None, sampler: str, versions: Mapping[str, str]
+) -> Section:
+    """Return how to check the report of a release or a series."""
     lines = [
-        ("Plan", facts.fingerprint or "has no fingerprint: it cannot be written to a file"),
-        ("Release", release.release_id or "has no id"),
-        ("Ledger entry", release.entry or "not accounted in a ledger"),
-        ("Sampler", f"{kind}: whole numbers, no floating-point trace"),
-        ("Made with", made_with),
+        ("Plan", fingerprint or "has no fingerprint: it cannot be written to a file"),
+        ("Release", told.release_id or "has no id"),
+        ("Ledger entry", told.entry or "not accounted in a ledger"),
+        ("Sampler", sampler),
+        ("Made with", ", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
     return Section("proof", "How to check this report", single(lines))
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """Return words as a sentence begins."""
     return text[:1].upper() + text[1:]
 
 

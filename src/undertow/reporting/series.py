@@ -9,21 +9,23 @@ import numpy as np
 from undertow._version import __version__
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.plan import Plan
-from undertow.reporting import scope, words
-from undertow.reporting.facts import model_fields, occasion_fields, promise_fields
+from undertow.reporting import words
+from undertow.reporting.facts import guarantee_fields, model_fields, occasion_fields
 from undertow.reporting.sections import (
-    Note,
+    ReportTable,
     Section,
-    Table,
+    guarantee_section,
     model_section,
     occasion,
-    promise_section,
+    proof_section,
+    sentence,
     single,
 )
 from undertow.rounding import above
 
 __all__ = ["SeriesFacts", "series_sections"]
 
+_SAMPLER = "exact: probabilities are multiples of 2^-53, compared with random bits"
 _MOST = 40
 """Rows of a table of erasures: more are left to the plan file."""
 
@@ -37,8 +39,8 @@ class SeriesFacts:
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
     >>> plan = Plan(RandomizedResponse.binary(.25, .25), chain, 3.0,
     ...             Leakage(2.0, 2.0, "exact", "any"), "exact")
-    >>> SeriesFacts(plan, rows=90, persons=3).heading()
-    'Release report: the whole series, each record flipped at random'
+    >>> SeriesFacts(plan, rows=90, persons=3).to_dict()["question"]
+    'the whole series, each record flipped at random'
     """
 
     plan: Plan[LocalMechanism]
@@ -54,18 +56,6 @@ class SeriesFacts:
     window: tuple[Any, Any] | None = None
     groups: tuple[Any, ...] | None = None
 
-    def heading(self) -> str:
-        """Return the title."""
-        return f"Release report: {self.plan.query.words()}"
-
-    def notes(self) -> list[Note]:
-        """Return what must be said before anything else."""
-        alarm = f"NOT PRIVATE: the bits were drawn from {self.randomness}"
-        return [
-            *([] if self.randomness == "secure" else [Note("warning", alarm)]),
-            *([Note.given_again(self.made)] if self.replayed else []),
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
         plan = self.plan
@@ -76,13 +66,13 @@ class SeriesFacts:
             **occasion_fields(self),
             "randomness": self.randomness,
             "measures": dict(plan.measures),
-            "promise": promise_fields(plan),
+            "promise": guarantee_fields(plan),
             "model": model_fields(plan, self.source, plan.fingerprint()),
             "foreign": self.foreign or None,
             "plan": plan.fingerprint(),
             "release_id": self.release_id,
             "ledger_entry": self.entry,
-            "versions": {"undertow": __version__, "Python": platform.python_version()},
+            "versions": _versions(),
         }
 
 
@@ -90,26 +80,22 @@ def series_sections(facts: SeriesFacts) -> list[Section]:
     """Return all sections, in the order of reading."""
     return [
         _shown(facts),
-        promise_section(facts.plan),
+        guarantee_section(facts.plan),
         model_section(facts.plan, facts.source, facts.plan.fingerprint()),
-        _proof(facts),
+        proof_section(facts, facts.plan.fingerprint(), _SAMPLER, _versions()),
     ]
 
 
 def _shown(facts: SeriesFacts) -> Section:
     plan = facts.plan
-    lines = [
-        ("Question", plan.query.words()),
-        ("Records", scope.records(facts.rows, facts.persons)),
-        *occasion(facts.window, facts.groups, facts.made, facts.replayed),
-    ]
+    lines = [("Question", plan.query.words()), *occasion(facts)]
     told = [words.measure(name, value) for name, value in plan.measures]
-    lines += [(label[:1].upper() + label[1:], said) for label, said in told]
+    lines += [(sentence(label), said) for label, said in told]
     lines += [("Foreign", facts.foreign)] if facts.foreign else []
     return Section("answer", "What was released", single(lines), _tables(plan))
 
 
-def _tables(plan: Plan[LocalMechanism]) -> tuple[Table, ...]:
+def _tables(plan: Plan[LocalMechanism]) -> tuple[ReportTable, ...]:
     mechanism = plan.mechanism
     states = [str(state) for state in plan.states]
     if isinstance(mechanism, XorNoise):
@@ -117,37 +103,28 @@ def _tables(plan: Plan[LocalMechanism]) -> tuple[Table, ...]:
             ("kept before", above(mechanism.rho0)),
             ("flipped before", above(1 - mechanism.rho1)),
         )
-        return (Table("How likely a record is flipped", ("the record before", "flip"), rows),)
+        return (ReportTable("How likely a record is flipped", ("the record before", "flip"), rows),)
     if isinstance(mechanism, RandomizedResponse):
-        outputs = mechanism.outputs or (plan.states if mechanism.matrix.shape[1] == len(states)
-                                        else range(mechanism.matrix.shape[1]))  # fmt: skip
         rows_ = tuple(
-            (state, *(f"{chance:.6g}" for chance in row))
+            (state, *(f"{probability:.6g}" for probability in row))
             for state, row in zip(states, mechanism.matrix.tolist(), strict=True)
         )
-        header = ("true state", *(f"shown as {output}" for output in outputs))
-        return (Table("How likely each state is shown as each output", header, rows_),)
+        header = ("true state", *(f"shown as {output}" for output in mechanism.names(plan.states)))
+        return (ReportTable("How likely each state is shown as each output", header, rows_),)
     return (_erasures(mechanism, states),)
 
 
-def _erasures(mechanism: Redaction, states: list[str]) -> Table:
+def _erasures(mechanism: Redaction, states: list[str]) -> ReportTable:
     touched = np.flatnonzero(mechanism.probabilities.any(axis=1)).tolist()
     rows = tuple(
         (f"{record}" + (" (protected)" if record in mechanism.protect else ""),
-         *(f"{chance:.6g}" for chance in mechanism.probabilities[record].tolist()))
+         *(f"{probability:.6g}" for probability in mechanism.probabilities[record].tolist()))
         for record in touched[:_MOST]
     )  # fmt: skip
     more = f" (the first {_MOST} of {len(touched)} records)" if len(touched) > _MOST else ""
     caption = f"How likely a record is erased; all others are shown{more}"
-    return Table(caption, ("record", *(f"if {state}" for state in states)), rows)
+    return ReportTable(caption, ("record", *(f"if {state}" for state in states)), rows)
 
 
-def _proof(facts: SeriesFacts) -> Section:
-    lines = [
-        ("Plan", facts.plan.fingerprint()),
-        ("Release", facts.release_id or "has no id"),
-        ("Ledger entry", facts.entry or "not accounted in a ledger"),
-        ("Sampler", "exact: chances are multiples of 2^-53, compared with random bits"),
-        ("Made with", f"undertow {__version__}, Python {platform.python_version()}"),
-    ]
-    return Section("proof", "How to check this report", single(lines))
+def _versions() -> dict[str, str]:
+    return {"undertow": __version__, "Python": platform.python_version()}

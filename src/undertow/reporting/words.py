@@ -13,7 +13,16 @@ from undertow.plan import Plan
 from undertow.queries import AnyQuery, Linear, Mean, Sum
 from undertow.rounding import above, below
 
-__all__ = ["attack", "covered", "measure", "noise", "not_covered", "rounding", "unit"]
+__all__ = [
+    "attack",
+    "covered",
+    "measure",
+    "noise",
+    "not_covered",
+    "record_ends",
+    "rounding",
+    "unit",
+]
 
 
 def noise(plan: Plan) -> str:
@@ -24,7 +33,7 @@ def noise(plan: Plan) -> str:
 
 
 def unit(plan: Plan[Any]) -> str:
-    """Return what the promise is about: one record, or all records of a person."""
+    """Return what the guarantee is about: one record, or all records of a person."""
     if plan.unit == "person":
         return (
             "one person: all records of a person at once are protected, whatever they are and "
@@ -37,7 +46,7 @@ def unit(plan: Plan[Any]) -> str:
 
 
 def covered(plan: Plan[Any]) -> str:
-    """Return the attackers that the promise is made against."""
+    """Return the attackers that the guarantee is made against."""
     if plan.unit == "person":
         return "an attacker who knows any records of other persons, and any of this person"
     if isinstance(plan.against, Adversary):
@@ -53,7 +62,7 @@ def covered(plan: Plan[Any]) -> str:
 
 
 def not_covered(plan: Plan[Any]) -> list[str]:
-    """Return what the promise does not say, so that nobody reads more into it.
+    """Return what the guarantee does not say, so that nobody reads more into it.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=9)
@@ -73,9 +82,9 @@ def not_covered(plan: Plan[Any]) -> list[str]:
             )
     secrets = plan.leakage.secrets
     if secrets.pairs is not None:
-        found.append("telling other pairs of values apart than those named in the promise")
+        found.append("telling other pairs of values apart than those named in the guarantee")
     if secrets.records is not None:
-        found.append("records other than those named in the promise")
+        found.append("records other than those named in the guarantee")
     dependent = (
         "records of one person that depend on those of another"
         if plan.unit == "person"
@@ -93,14 +102,12 @@ def _unforeseen(plan: Plan[Any]) -> str:
     """Return what is known about attackers whom a plan against the ignorant one leaves out."""
     who = "an attacker who knows some or all other records of the person: "
     mechanism = plan.mechanism
-    if isinstance(mechanism, Redaction | XorNoise):
-        return who + "nothing is promised"
-    level = plan.dp_epsilon
-    if isinstance(mechanism, RandomizedResponse) and math.isinf(level):
-        return who + "nothing is promised"
+    dependent = isinstance(mechanism, Redaction | XorNoise)
+    if dependent or (isinstance(mechanism, RandomizedResponse) and math.isinf(plan.dp_epsilon)):
+        return who + "nothing is guaranteed"
     return who + (
-        f"whoever knows all of them gains at most {above(level, 4)}, and for whoever knows some "
-        "nothing is promised"
+        f"whoever knows all of them gains at most {above(plan.dp_epsilon, 4)}, and for whoever "
+        "knows some nothing is guaranteed"
     )
 
 
@@ -111,24 +118,17 @@ def measure(name: str, value: float) -> tuple[str, str]:
     ('utility', '50% of the records are shown on average')
     """
     shown = f"{below(100 * value, 6)}%"
-    ignorant = "against an attacker who knows no other record"
-    match name:
-        case "expected flips":
-            return name, f"{above(100 * value, 6)}% of the records are false on average"
-        case "information":
-            return name, f"{below(value, 6)} bits in an output about its record"
-        case "utility":
-            return name, f"{shown} of the records are shown on average"
-        case "window bound printed":
-            return (
-                "windows, printed",
-                f"at most {shown} by erasing a window, {ignorant}; as published",
-            )
-        case "window bound":
-            return "windows", f"at most {shown} by erasing a window, {ignorant}; corrected"
-        case "optimum":
-            return name, f"{shown} by the best erasures against the attacker covered"
-    return name, f"{value:.6g}"
+    window = f"at most {shown} by erasing a window, against an attacker who knows no other record"
+    told = {
+        "expected flips": f"{above(100 * value, 6)}% of the records are false on average",
+        "information": f"{below(value, 6)} bits in an output about its record",
+        "utility": f"{shown} of the records are shown on average",
+        "window bound printed": f"{window}; as published",
+        "window bound": f"{window}; corrected",
+        "optimum": f"{shown} by the best erasures against the attacker covered",
+    }
+    labels = {"window bound printed": "windows, printed", "window bound": "windows"}
+    return labels.get(name, name), told.get(name, f"{value:.6g}")
 
 
 def attack(witness: Witness, longer: bool = False) -> str:
@@ -139,7 +139,7 @@ def attack(witness: Witness, longer: bool = False) -> str:
     >>> attack(Witness(4, 9, ((0, "a"), (1, "a"), (2, "a"), (8, "b")), "a", "b"))
     "... record 4 of 9, knowing records 0 to 2 ('a') and 8 ('b'), and tells 'a' from 'b'"
     """
-    runs = [f"{ends} ({value!r})" for ends, value in _runs(witness.known)]
+    runs = [f"{ends} ({value!r})" for ends, value in record_ends(witness.known)]
     shown = f"{', '.join(runs[:-1])} and {runs[-1]}" if len(runs) > 1 else "".join(runs)
     several = len(witness.known) > 1
     known = f"knowing record{'s' * several} {shown}" if runs else "knowing no other record"
@@ -154,14 +154,18 @@ def _seen(witness: Witness) -> str:
     """Return what the attacker waits for in a series, runs of one output told together."""
     runs = [
         f"{ends} {'erased' if output is None else f'as {output!r}'}"
-        for ends, output in _runs(witness.outputs)
+        for ends, output in record_ends(witness.outputs)
     ]
     shown = "; ".join(runs[:6]) + (f"; and {len(runs) - 6} more runs" if len(runs) > 6 else "")
     return f"records are seen: {shown}"
 
 
-def _runs(pairs: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield runs of neighbouring records of one value: their ends in words, and the value."""
+def record_ends(pairs: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield runs of neighbouring records of one value: their ends in words, and the value.
+
+    >>> list(record_ends([(0, "a"), (1, "a"), (2, "b")]))
+    [('0 to 1', 'a'), ('2', 'b')]
+    """
     ordered = enumerate(sorted(pairs, key=lambda pair: pair[0]))
     for (_, value), run in groupby(ordered, lambda pair: (pair[1][0] - pair[0], pair[1][1])):
         records = [record for _, (record, _) in run]

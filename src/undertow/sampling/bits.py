@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from undertow.errors import InvalidInput
 from undertow.numerics import check_count
 
-__all__ = ["Insecure", "Randomness", "Secure"]
+__all__ = ["Insecure", "Randomness", "Secure", "chosen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +48,16 @@ class Insecure:
 
 
 Randomness = Secure | Insecure
+
+
+def chosen(insecure_seed: int | None, *, accounted: bool) -> Randomness:
+    """Return secure bits, or seeded ones for an experiment, which no ledger accounts for.
+
+    >>> chosen(None, accounted=True)
+    Secure()
+    """
+    if insecure_seed is None:
+        return Secure()
+    if accounted:
+        raise InvalidInput("seeded noise is not private: a ledger does not account for it")
+    return Insecure(insecure_seed)

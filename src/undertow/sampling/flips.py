@@ -57,10 +57,11 @@ class Thresholds:
         self.open = self.outputs
         flat = [[min(one, FULL - 1) for one in row] for row in self.thresholds]
         shape = (len(flat), self.outputs - 1)
-        self._exact = np.array(flat, dtype=np.uint64).reshape(shape)
+        self._exact = np.array(flat, dtype=np.uint64).reshape(shape)  # (rows, thresholds)
+        # 2^64 does not fit 64 bits: such thresholds are marked, no number reaches them
         self._full = np.array(self.thresholds, dtype=object).reshape(shape) == FULL
         # the byte in which a threshold lies, and whether it lies inside
-        self._byte = (self._exact >> np.uint64(56)).astype(np.uint16)
+        self._byte = (self._exact >> np.uint64(56)).astype(np.uint16)  # (rows, thresholds)
         self._byte[self._full] = 256
         self._inside = ((self._exact & np.uint64(_REST)) > 0) & ~self._full
 
@@ -94,13 +95,15 @@ class Thresholds:
         table = np.empty((self.rows, 256), dtype=_dtype(self.outputs + 1))
         after = self._byte + self._inside  # the first byte that lies wholly beyond the threshold
         for row in range(self.rows):
+            # (258,): how many thresholds lie wholly below each first byte
             passed = np.bincount(after[row], minlength=258).cumsum()
             table[row] = passed[:256]
             table[row, self._byte[row][self._inside[row]]] = self.open
-        return table.ravel()
+        return table.ravel()  # (rows * 256,)
 
     def decide(self, rows: npt.NDArray[Any], numbers: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
         """Return the outputs of whole 64-bit numbers."""
+        # (numbers, thresholds)
         passed = (self._exact[rows] <= numbers[:, None]) & ~self._full[rows]
         return np.asarray(passed.sum(axis=1))
 
@@ -125,6 +128,7 @@ def flip(table: Thresholds, records: Codes, draws: Draws) -> Codes:
     [0, 0, 0]
     """
     made: Codes = np.empty(records.size, dtype=_dtype(table.outputs + 1))
+    # two outputs by one comparison, where bytes hold both thresholds (256 would wrap around)
     two = table.rows == 2 and table.outputs == 2 and records.dtype == np.uint8
     quick = two and max(table.border(0)[0], table.border(1)[0]) < 256
     bytes_of = None if quick else table.first_bytes()
@@ -144,10 +148,10 @@ def flip(table: Thresholds, records: Codes, draws: Draws) -> Codes:
 def _binary(table: Thresholds, piece: Codes, first: ByteArray, out: Codes) -> npt.NDArray[np.intp]:
     """Fill in what first bytes decide between two outputs, and return the undecided places."""
     (low, low_inside), (high, high_inside) = table.border(0), table.border(1)
-    border = piece * np.uint8((high - low) % 256)
+    border = piece * np.uint8((high - low) % 256)  # (piece,): arithmetic of bytes, modulo 256
     border += np.uint8(low)
     np.greater_equal(first, border, out=out.view(np.bool_))
-    equal = np.flatnonzero(first == border)
+    equal = np.flatnonzero(first == border)  # all else is decided by the first byte
     if low_inside and high_inside:
         return equal
     kept: npt.NDArray[np.bool_] = np.array([low_inside, high_inside])[piece[equal]]
@@ -159,7 +163,7 @@ def _looked_up(
 ) -> npt.NDArray[np.intp]:
     """Fill in what first bytes decide, by row and byte, and return the undecided places."""
     place = np.left_shift(piece, 8, dtype=np.uint16 if table.rows <= 256 else np.uint32)
-    place |= first
+    place |= first  # (piece,): 256 row + byte, the place in the raveled table
     np.take(bytes_of, place, out=out, mode="clip")
     return np.flatnonzero(out == table.open)
 
@@ -177,6 +181,7 @@ def erase(table: Thresholds, records: Codes, length: int, draws: Draws) -> npt.N
     byte, inside = table.borders()
     for start in range(0, records.size, PIECE):
         piece, out = records[start : start + PIECE], made[start : start + PIECE]
+        # (piece,): series follow each other, so the place in its series is the remainder
         rows = np.arange(start, start + piece.size) % length * states + piece
         first, border = draws.first.take(piece.size), byte[rows]
         np.less(first, border, out=out)
@@ -211,11 +216,12 @@ class Start:
         A number V below floor(2^64 flips / of) is a flip, one above is none; the equal one (it
         has probability 2^-64) leaves the remainder to the next eight bytes.
         """
-        numbers = draws.further.take(8 * series).view(">u8")
+        numbers = draws.further.take(8 * series).view(">u8")  # (series,)
         border, rest = divmod(self.flips * FULL, self.of)
         if border == FULL:
             return np.ones(series, dtype=np.bool_)
         made = numbers < border
+        # Pr[V < border] + 2^-64 rest / of = flips / of: the equal one is decided by what is left
         for place in np.flatnonzero(numbers == border) if rest else ():
             made[place] = Start(rest, self.of).draw(draws, 1)[0]
         return made
@@ -235,6 +241,7 @@ def noise(mechanism: XorNoise, lengths: Sequence[int], draws: Draws) -> npt.NDAr
     """
     sizes = np.asarray(lengths, dtype=np.int64)
     filled = sizes[sizes > 0]
+    # (series,): the place of each first record among all records
     begins = np.concatenate([[0], np.cumsum(filled)[:-1]]) if filled.size else filled
     starts = Start.of_noise(mechanism).draw(draws, filled.size)
     table = Thresholds.of_noise(mechanism)
@@ -247,15 +254,17 @@ def noise(mechanism: XorNoise, lengths: Sequence[int], draws: Draws) -> npt.NDAr
         first = draws.first.take(out.size)
         inside = (begins >= start) & (begins < start + out.size)
         heads = begins[inside] - start
-        goes = maps[first]
+        goes = maps[first]  # (piece,)
+        # a series begins in its own state, whatever the one before it ended in
         goes[heads] = np.where(starts[inside], _ONE, _ZERO)
         undecided = np.flatnonzero(goes == _OPEN)
         if undecided.size:
             numbers = _numbers(first[undecided], draws)
+            # both states see the same number, as if either had been the one of the noise
             ends = [table.decide(np.full(undecided.size, row), numbers) for row in (0, 1)]
             goes[undecided] = ends[0] + 2 * ends[1]
         out[:] = _followed(goes, state)
-        state = int(out[-1])
+        state = int(out[-1])  # goes on into the next piece
     return made
 
 
@@ -265,7 +274,7 @@ _ZERO, _SWAP, _STAY, _ONE, _OPEN = range(5)
 
 def _maps(table: Thresholds) -> npt.NDArray[np.uint8]:
     """Return the map that each first byte stands for."""
-    ends = table.first_bytes().reshape(2, 256)
+    ends = table.first_bytes().reshape(2, 256)  # (states of the noise, first bytes)
     maps: npt.NDArray[np.uint8] = np.asarray(ends[0] + 2 * ends[1], dtype=np.uint8)
     maps[(ends == table.open).any(axis=0)] = _OPEN
     return maps
@@ -274,18 +283,21 @@ def _maps(table: Thresholds) -> npt.NDArray[np.uint8]:
 def _followed(goes: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
     """Return the states that maps lead through, one after the other."""
     constant = (goes == _ZERO) | (goes == _ONE)
+    # (piece,): whether the number of swaps up to here is odd
     swaps = np.bitwise_xor.accumulate((goes == _SWAP).astype(np.uint8))
+    # (piece,): the last constant map up to here forgets all before it; -1 where there is none
     last = np.maximum.accumulate(np.where(constant, np.arange(goes.size, dtype=np.int32), -1))
+    # the state there, with the swaps up to there undone: all swaps up to here can follow it
     since = np.where(last < 0, state, (goes[last] == _ONE) ^ swaps[last])
     return np.asarray(since ^ swaps, dtype=np.uint8)
 
 
 def _numbers(first: ByteArray, draws: Draws) -> npt.NDArray[np.uint64]:
     """Return 64-bit numbers, first byte foremost, completed by seven further bytes each."""
-    whole = np.empty((first.size, 8), dtype=np.uint8)
+    whole = np.empty((first.size, 8), dtype=np.uint8)  # (numbers, bytes)
     whole[:, 0] = first
     whole[:, 1:] = draws.further.take(7 * first.size).reshape(-1, 7)
-    return whole.view(">u8").ravel().astype(np.uint64)
+    return whole.view(">u8").ravel().astype(np.uint64)  # (numbers,)
 
 
 def _whole(probability: float, what: str) -> int:

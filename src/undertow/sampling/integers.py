@@ -60,12 +60,12 @@ def _laplace(scale: Fraction, count: int, source: Bytes) -> list[int]:
     """
     t, s = scale.numerator, scale.denominator
     made = [0] * count
-    lanes = np.arange(count)
+    lanes = np.arange(count)  # (draws that are not made yet,)
     while lanes.size:
-        below = _below(t, lanes.size, source)
+        below = _below(t, lanes.size, source)  # U of Algorithm 2
         kept = _survives(below, t, source)
         below, tried = below[kept], lanes[kept]
-        turns = _successes(tried.size, source)
+        turns = _successes(tried.size, source)  # V of Algorithm 2
         minus = _below(2, tried.size, source)
         again = []
         # sums in Python's whole numbers, which do not overflow
@@ -90,9 +90,9 @@ def _survives(parts: Numbers, whole: int, source: Bytes) -> npt.NDArray[np.bool_
     made = np.empty(parts.size, dtype=np.bool_)
     lanes, k = np.arange(parts.size), 1
     while lanes.size:
-        goes = _below(k, lanes.size, source) == 0
+        goes = _below(k, lanes.size, source) == 0  # a truth of probability 1 / k
         goes[goes] = _below(whole, int(goes.sum()), source) < parts[lanes[goes]]
-        made[lanes[~goes]] = k % 2 == 1
+        made[lanes[~goes]] = k % 2 == 1  # the series of exp(-gamma), summed by the parity of k
         lanes, k = lanes[goes], k + 1
     return made
 
@@ -120,7 +120,7 @@ def _below(limit: int, count: int, source: Bytes) -> Numbers:
     lanes: Any = slice(None)  # all of them, at first
     while count:
         words = source.take(width * count).view(f"<u{width}").astype(np.uint64)
-        words &= np.uint64(2**bits - 1)
+        words &= np.uint64(2**bits - 1)  # less than half of them are drawn again
         made[lanes] = words
         wrong = np.flatnonzero(words >= limit)
         lanes = wrong if isinstance(lanes, slice) else lanes[wrong]

@@ -123,7 +123,7 @@ class _Keystream:
         cipher, key, counter = self._cipher
         encryptor = cipher(key(os.urandom(32)), counter(os.urandom(16))).encryptor()
         made = np.empty(count + _ROOM, dtype=np.uint8)
-        for start in range(0, count, _ZEROS):
+        for start in range(0, count, _ZEROS):  # one counter throughout: the keystream goes on
             size = min(_ZEROS, count - start)
             room = made[start : start + size + _ROOM]
             encryptor.update_into(self._zeros[:size], room)
@@ -147,6 +147,7 @@ class _Seeded:
     def take(self, count: int) -> ByteArray:
         missing = count - self._rest.size
         if missing > 0:
+            # whole words are drawn, and the bytes left over are kept: pieces do not matter
             words = np.asarray(self._words.random_raw((missing + 7) // 8), dtype="<u8")
             self._rest = np.concatenate([self._rest, words.view(np.uint8)])
         made, self._rest = self._rest[:count], self._rest[count:]

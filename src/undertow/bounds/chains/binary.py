@@ -41,6 +41,7 @@ def _ignorant_ratio(q: float, r: float, epsilon: float) -> float:
     half = (r * e * e - q) / 2
     product = (1 - q) * (1 - r) * e * e
     root = math.sqrt(half * half + product)
+    # the positive root, without cancellation on either side
     m = half + root if half >= 0 else product / (root - half)
     return 2 * math.log(m / ((1 - q) * e))
 
@@ -73,7 +74,7 @@ def binary_gains(
     steps = len(prior)
     kernel = side_laws.kernel(1)[:, None]  # (B, 1, 2, 2) against columns v = 0, 1, open
 
-    logs = log(kernel)
+    logs = log(kernel)  # (B, 1, 2, 2)
 
     def step_through(ratio: Array) -> Array:
         """Return M(ratio) without ever leaving logarithms; +-inf is a state ruled out."""
@@ -86,7 +87,9 @@ def binary_gains(
         return np.asarray(below)
 
     known = log_ratio(side_laws.kernel(1)[:, 0], side_laws.kernel(1)[:, 1])  # (B, v)
+    # (B, 1): what the far end says by itself
     far = log_ratio(side_laws.weights[:, :1], side_laws.weights[:, 1:])
+    # (B, 3): known 0, known 1, nothing known
     most = np.concatenate([known, step_through(far + epsilon)], axis=1)
     least = np.concatenate([known, step_through(far - epsilon)], axis=1)
     # M rises or falls throughout, so the extremes after a step come from those before it
@@ -96,11 +99,12 @@ def binary_gains(
         highs.append(np.maximum(*ends))
         lows.append(np.minimum(*ends))
     high, low = np.stack(highs), np.stack(lows)  # (T, B, 3)
-    first = (value == 0)[None, None, :, None]
+    first = (value == 0)[None, None, :, None]  # (1, 1, P, 1): 0 over 1, or the reverse
     with np.errstate(invalid="ignore"):
-        gains = np.where(first, high[:, :, None], -low[:, :, None]) - prior
+        gains = np.where(first, high[:, :, None], -low[:, :, None]) - prior  # (T, B, P, 3)
     size = np.nanmax(np.abs(np.where(np.isfinite(high), high, 0.0)), initial=1.0) + epsilon
-    distance = np.arange(1, steps + 1)[:, None, None, None]
+    distance = np.arange(1, steps + 1)[:, None, None, None]  # (T, 1, 1, 1)
+    # M never stretches, so the roundings of all steps at most add up
     pad = distance * (40 + 6 * size) * ROUNDOFF + pad_log(steps, 3)
     upper = np.where(np.isnan(prior), -np.inf, np.maximum(gains + pad, 0.0))
     return np.where(np.isnan(prior), -np.inf, np.maximum(gains, 0.0)), upper

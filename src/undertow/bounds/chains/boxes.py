@@ -98,10 +98,11 @@ def _conclude(found: Leakage, upper: float, against: Against) -> Leakage:
 
 def _log_odds(box: ChainBox) -> tuple[Array, Array]:
     """Return the least and the largest log-odds of state 0 after 0 and after 1, each (2,)."""
+    # (state, next): a row sums to 1, which may narrow the box
     least = np.maximum(np.maximum(box.lower, 1 - box.upper[:, ::-1]), 0.0)
     most = np.minimum(box.upper, 1 - box.lower[:, ::-1])
     least, most = log(least), log(most)
-    low, high = least[:, 0] - most[:, 1], most[:, 0] - least[:, 1]
+    low, high = least[:, 0] - most[:, 1], most[:, 0] - least[:, 1]  # (2,): ln P(x, 0) / P(x, 1)
     return np.minimum(low, high), np.maximum(low, high)  # they may cross by a rounding
 
 
@@ -110,7 +111,7 @@ def _chain(box: ChainBox, odds: Array) -> MarkovChain:
     low, high = _log_odds(box)
     finite = np.clip(np.clip(odds, -_SURE, _SURE), low, high)
     with np.errstate(over="ignore"):
-        matrix = 1 / (1 + np.exp(np.stack([-finite, finite], axis=1)))
+        matrix = 1 / (1 + np.exp(np.stack([-finite, finite], axis=1)))  # (2, 2)
     return MarkovChain(np.clip(matrix, box.lower, box.upper), box.states, length=box.length)
 
 
@@ -122,7 +123,7 @@ def _search(
     low: Array, high: Array, epsilon: float, known: bool, length: int | None
 ) -> tuple[float, Array]:
     """Return a ceiling over a box of log-odds, and the worst point found in it."""
-    lows, highs = low[None], high[None]
+    lows, highs = low[None], high[None]  # (boxes, 2)
     # the middle, and the corners where states last longest and shortest
     points = np.stack([_middle(low, high), [high[0], low[1]], [low[0], high[1]]])
     tops, best, worst = np.full(1, math.inf), -math.inf, points[0]
@@ -132,18 +133,19 @@ def _search(
         found, swept = _ceilings(*boxes, epsilon, known, length)
         effort += swept
         tops[fresh] = np.minimum(tops[fresh], found[: len(fresh)])
-        values = found[len(fresh) :]
+        values = found[len(fresh) :]  # (points,)
         if values.max() > best:
             best, worst = float(values.max()), points[values.argmax()]
         goal = best + 0.7 * _WIDTH * max(1.0, best)
         if tops.max() <= goal or math.isinf(best) or effort > _EFFORT:
             return float(tops.max()), worst
-        order = np.argsort(-tops)[:_SPLITS]
+        order = np.argsort(-tops)[:_SPLITS]  # the highest ceilings are split first
         order = order[tops[order] > goal]
         keep = np.delete(np.arange(len(tops)), order)
         parts = _halve(*_halve(lows[order], highs[order]))
         lows = np.concatenate([lows[keep], parts[0]])
         highs = np.concatenate([highs[keep], parts[1]])
+        # a part leaks no more than the whole
         tops = np.concatenate([tops[keep], np.tile(tops[order], 4)])
         fresh, points = np.arange(len(keep), len(tops)), _middle(*parts)
 
@@ -151,6 +153,7 @@ def _search(
 def _halve(low: Array, high: Array) -> tuple[Array, Array]:
     """Return both halves of every box, cut across its wider side."""
     middle = _middle(low, high)
+    # (boxes,): the wider of a and b
     wide = np.argmax(np.clip(high, -40, 40) - np.clip(low, -40, 40), axis=1)
     row = np.arange(len(low))
     left, right = high.copy(), low.copy()
@@ -187,22 +190,23 @@ def _enclose(
     """
     count = len(low)
     room = steps if length is None else min(steps, length - 1)
+    # (columns,): the ratios l carry no output
     share = np.where(np.arange(5 if known else 1) < 3, epsilon, 0.0)
     least, most = np.zeros((count, len(share))), np.zeros((count, len(share)))
     if known:
         least[:, 3:], most[:, 3:] = _first_ratios(low, high)
-    gains = np.zeros((room + 1, count, 2, 3 if known else 1))
+    gains = np.zeros((room + 1, count, 2, 3 if known else 1))  # (records, N, direction, columns)
     for step in range(1, room + 1):
         left, right = np.zeros_like(least), np.zeros_like(least)
         left[:, 1:3], right[:, 1:3] = least[:, 3:], most[:, 3:]
-        least, most = _range(least - share, most + share, low, high, left, right)
+        least, most = _range(least - share, most + share, low, high, left, right)  # (N, columns)
         least[:, :3], most[:, :3] = np.minimum(least[:, :3], 0), np.maximum(most[:, :3], 0)
         gains[step] = np.stack([most, -least], axis=1)[..., :3]
     gains = np.maximum.accumulate(gains, axis=0)
     # a side of m records holds m unknown ones, or fewer than m before a known one
-    sides = gains[..., 0]
+    sides = gains[..., 0]  # (records, N, direction)
     sides[1:] = np.maximum(sides[1:], gains[:-1].max(axis=3))
-    far = np.maximum(gains[-1].max(axis=2), _tail(least, most, share, low, high))
+    far = np.maximum(gains[-1].max(axis=2), _tail(least, most, share, low, high))  # (N, direction)
     if length is None:
         tops = epsilon + 2 * far.max(axis=1)
     else:
@@ -240,16 +244,18 @@ def _range(
     All but the box have shape (N, columns). Each R is tried at both corners and at the extreme in
     l; what other l could add lies between there and 0, which the callers include.
     """
-    R = np.stack([least, most])[:, None]
+    R = np.stack([least, most])[:, None]  # (ends of R, 1, N, columns)
+    # (1, corners, N, 1): M is monotone in a and in b, so two corners do
     a = np.stack([high[:, :1], low[:, :1]])[None]
     b = np.stack([low[:, 1:], high[:, 1:]])[None]
     with np.errstate(invalid="ignore"):
+        # (ends of R, corners, N, columns): the extreme in l
         l = np.clip(-(R + a + b) / 2, left, right)
         values = _fraction(R, a + l) - _fraction(R, b + l)
     size = np.abs(R)
     unknown = np.isnan(values)  # |M(R)| <= |R| always
     pad = 16 * ROUNDOFF * (1000 + size)
-    top = (np.where(unknown, size, values) + pad).max(axis=(0, 1))
+    top = (np.where(unknown, size, values) + pad).max(axis=(0, 1))  # (N, columns)
     bottom = (np.where(unknown, -size, values) - pad).min(axis=(0, 1))
     return np.asarray(bottom), np.asarray(top)
 
@@ -269,7 +275,7 @@ def _tail(least: Array, most: Array, share: Array, low: Array, high: Array) -> A
     maps into itself is never left. It is sought by widening the present range.
     """
     columns = min(len(share), 3)
-    limit = np.zeros((len(least), columns))
+    limit = np.zeros((len(least), columns))  # (N, columns)
     limit[:, 1:] = np.maximum(np.abs(least), np.abs(most))[:, 3:]
     least, most = least[:, :columns], most[:, :columns]
     found = np.full((len(least), 2, columns), np.inf)
@@ -278,7 +284,8 @@ def _tail(least: Array, most: Array, share: Array, low: Array, high: Array) -> A
         inner = _range(
             wide_least - share[:columns], wide_most + share[:columns], low, high, -limit, limit
         )
+        # a range that M maps into itself is never left
         stays = (inner[0] >= wide_least) & (inner[1] <= wide_most)
-        ends = np.stack([wide_most, -wide_least], axis=1)
+        ends = np.stack([wide_most, -wide_least], axis=1)  # (N, direction, columns)
         found = np.where(stays[:, None] & np.isinf(found), ends, found)
     return np.asarray(found.max(axis=2))

@@ -34,16 +34,16 @@ from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.chains.side_laws import (
     Rows,
     SideLaws,
-    build_position_rows,
-    build_position_side_laws,
+    build_positions,
     build_rows,
     build_side_laws,
     choose_steps,
     deepest_steps,
+    positions,
     start_error,
 )
 from undertow.bounds.chains.windows import EFFORT, Laws, WindowSearch
-from undertow.certificate import Leakage
+from undertow.certificate import Leakage, meet
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, down, log_sum, up
 
@@ -96,19 +96,13 @@ def count_leakage(
         if steps <= before:
             break
         search = _search(reduced, marks, scale, against, steps)
-        found = _best_of(found, _conclude(search, reduced, against))
+        found = meet(found, _conclude(search, reduced, against))
     # pairs x windows x arithmetic of one window, all proportional to a power of the reach
     fewer = int((EFFORT / (reduced.size * (reduced.size + 1)) ** 2) ** 0.25)
     if search.effort > 0 or fewer >= steps:
         return found
     short = _search(reduced, marks, scale, against, fewer)
-    return _best_of(found, _conclude(short, reduced, against))
-
-
-def _best_of(one: Leakage, two: Leakage) -> Leakage:
-    """Return the intersection of two intervals found by this method."""
-    best = max(one, two, key=lambda leak: leak.lower)
-    return replace(best, upper=min(one.upper, two.upper))
+    return meet(found, _conclude(short, reduced, against))
 
 
 def _search(
@@ -120,14 +114,10 @@ def _search(
         rows = build_rows(chain, steps, against, ends=not isinstance(chain.start, str))
         law = _chain_laws(chain, steps, tuple(bool(mark) for mark in marks))
     else:
-        positions = np.arange(len(chain.transition) + 1)
-        if isinstance(against, Adversary):
-            positions = positions[against.target : against.target + 1]
-        side_laws = build_position_side_laws(chain, positions, steps, full=True)
-        rows = build_position_rows(chain, positions, side_laws.steps, against)
+        side_laws, rows = build_positions(chain, positions(chain, against), steps, against, True)
         law = _count_laws(side_laws, marks)
     value, other = ordered_pairs(chain.size)
-    step = np.subtract(marks[value], marks[other], dtype=float) / scale
+    step = np.subtract(marks[value], marks[other], dtype=float) / scale  # (P,)
     search = WindowSearch(
         side_laws, rows, _side_laws(law, value, other, scale), step, value, other, marks, scale,
         chain.length, _sheltered(chain, against), _pooled(chain, rows, side_laws.steps, against),
@@ -176,11 +166,11 @@ def informed_count(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
 
 def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> Laws:
     """Return the laws of the counts on all sides with the noise added, and the side losses."""
-    noisy = _smooth(law, 1.0 / scale)
-    possible = np.asarray(np.isfinite(noisy).all(axis=4))
-    pair_ok = possible[..., value] & possible[..., other]
+    noisy = _smooth(law, 1.0 / scale)  # (T + 1, B, k + 1, k, counts)
+    possible = np.asarray(np.isfinite(noisy).all(axis=4))  # (T + 1, B, k + 1, k)
+    pair_ok = possible[..., value] & possible[..., other]  # (T + 1, B, k + 1, P)
     with np.errstate(invalid="ignore"):
-        ratio = noisy[..., value, :] - noisy[..., other, :]
+        ratio = noisy[..., value, :] - noisy[..., other, :]  # (T + 1, B, k + 1, P, counts)
     ratio[~pair_ok] = -np.inf
     return Laws(law, noisy, ratio.max(axis=-1), np.stack([ratio[..., 0], ratio[..., -1]]))
 
@@ -196,7 +186,7 @@ def _count_laws(side_laws: SideLaws, counted: Bools) -> Array:
     steps, (count, size) = side_laws.steps, side_laws.weights.shape
     law = np.full((steps + 1, count, size + 1, size, steps + 1), -np.inf)
     with np.errstate(divide="ignore"):
-        far = np.log(side_laws.weights)
+        far = np.log(side_laws.weights)  # (B, k)
         path = np.full((count, size, size, steps + 1), -np.inf)  # (which, last, target value, j)
         path[..., 0] = np.log(side_laws.kernel(1)).transpose(0, 2, 1)
         law[0, :, size, :, 0] = 0.0
@@ -206,12 +196,14 @@ def _count_laws(side_laws: SideLaws, counted: Bools) -> Array:
             moved = path.copy()
             moved[:, counted, :, 1:] = path[:, counted, :, :-1]
             moved[:, counted, :, 0] = -np.inf
+            # the last record is summed out: (B, target value, j)
             law[step, :, size] = log_sum(moved + far[:, :, None, None], axis=1)
             if step < steps:
-                kernel = np.log(side_laws.kernel(step + 1))
+                kernel = np.log(side_laws.kernel(step + 1))  # (B, last, next)
+                # (B, next, target value, j)
                 path = log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
         # condition on the option: divide by Q_t[x, v], or by the open mass; (t, which, column, x)
-        masses = np.einsum("tbxv,bv->tbx", side_laws.products, side_laws.weights)
+        masses = np.einsum("tbxv,bv->tbx", side_laws.products, side_laws.weights)  # (t, B, x)
         totals = np.concatenate(
             [side_laws.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2
         )
@@ -226,7 +218,7 @@ def _smooth(law: Array, rate: float) -> Array:
         rising[..., place] = np.logaddexp(law[..., place], rising[..., place - 1] - rate)
         falling[..., -place - 1] = np.logaddexp(law[..., -place - 1], falling[..., -place] - rate)
     before = np.full_like(law, -np.inf)
-    before[..., 1:] = rising[..., :-1] - rate
+    before[..., 1:] = rising[..., :-1] - rate  # counts below s; s itself is in `falling`
     return np.asarray(np.logaddexp(before, falling))
 
 

@@ -25,12 +25,12 @@ from undertow.bounds.chains.known import (
 )
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.chains.side_laws import (
-    build_position_rows,
-    build_position_side_laws,
+    build_positions,
     build_rows,
     build_side_laws,
     choose_steps,
     deepest_steps,
+    positions,
     start_error,
 )
 from undertow.bounds.chains.sides import ExchangeAttack, Sides
@@ -90,16 +90,11 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
             return _leakage(math.inf, math.inf, against, endless)
         _solve_homogeneous(reduced, epsilon, against, found)
     else:
-        positions = np.arange(reduced.transition.shape[0] + 1)
-        if isinstance(against, Adversary):
-            positions = positions[against.target : against.target + 1]
-        for start in range(0, len(positions), _BLOCK):
-            block = positions[start : start + _BLOCK]
-            side_laws = build_position_side_laws(
-                reduced, block, MAX_STEPS, isinstance(against, Adversary)
-            )
-            rows = build_position_rows(reduced, block, side_laws.steps, against)
-            value, other = ordered_pairs(reduced.size)
+        targets, full = positions(reduced, against), isinstance(against, Adversary)
+        value, other = ordered_pairs(reduced.size)
+        for start in range(0, len(targets), _BLOCK):
+            block = targets[start : start + _BLOCK]
+            side_laws, rows = build_positions(reduced, block, MAX_STEPS, against, full)
             _maximise(Sides(side_laws, rows, value, other, epsilon, binary=False), found)
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
@@ -162,9 +157,11 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     side_laws = build_side_laws(chain, 1)
     value, other = ordered_pairs(chain.size)
     longest = 4 * MAX_STEPS if chain.length is None else (chain.length - 1) // 2
+    # (sides, P) and (P,)
     gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
 
     def both(pairs: Ints) -> Problems:
+        # (2 P,): every pair on the left, then on the right
         which, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
         return Problems(side_laws, which, value[pair], other[pair], epsilon)
 
@@ -174,7 +171,7 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
         reach[pairs] = steps
 
     def dismissed(pairs: Ints, ceilings: Array) -> Bools:
-        ok = capped(both(pairs), ceilings.ravel())
+        ok = capped(both(pairs), ceilings.ravel())  # (2 P,)
         return np.asarray(ok.reshape(2, -1).all(axis=0))
 
     alive, steps = np.arange(len(value)), min(8, longest)
@@ -185,9 +182,11 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
         while far < longest and not dismissed(leaders[:1], gains[:, leaders[:1]] + GAP / 4):
             far = min(4 * far, longest)
             lengthen(leaders, far)
+        # given the target the sides are independent: gains add
         best = epsilon + float(gains.sum(axis=0).max())
         goal = best + GAP * max(1.0, best) / 2
         spare = (goal - epsilon - gains[:, alive].sum(axis=0)) / 2
+        # both sides capped: together they stay below the goal
         alive = alive[~dismissed(alive, gains[:, alive] + spare)]
         if not alive.size or steps >= longest:
             break
@@ -222,12 +221,13 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
         if highs.max() <= found.lower + gap:
             break
         with np.errstate(invalid="ignore"):
+            # (rows, sides, P): what the other side leaves to this one
             slack = found.lower + gap - epsilon - high[:, ::-1]
         # harmless: below what the pair needs in total, or below what its side has anyway
         limit = np.fmax(np.where(np.isnan(slack), -np.inf, slack), low + gap / 4)
         if not _tighten(sides, np.where(feasible[:, None, :], limit, np.inf), round_):
             break
-    tops = highs.max(axis=0)
+    tops = highs.max(axis=0)  # (P,)
     found.upper = max(found.upper, float(tops.max()))
     return np.flatnonzero(tops > found.lower + gap), tops
 
@@ -238,10 +238,10 @@ def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
     While many options are doubtful a finer grid narrows them together. Then the most promising
     option of each side and pair is closed, and the others are dismissed against it.
     """
-    allowed = sides.allowances(limit)
+    allowed = sides.allowances(limit)  # (T, B, P, k + 1)
     with np.errstate(invalid="ignore"):
         doubtful = (sides.upper > allowed) & ~sides.closed
-    options = np.argwhere(doubtful)
+    options = np.argwhere(doubtful)  # (options, 4): t, side, pair, column
     if not options.size:
         return False
     if round_ < 3 and len(options) > 64:
@@ -249,7 +249,7 @@ def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
         return True
     lower = np.where(doubtful, sides.lower, -np.inf)
     upper = np.where(doubtful, sides.upper, -np.inf)
-    problems = np.argwhere(doubtful.any(axis=(0, 3)))
+    problems = np.argwhere(doubtful.any(axis=(0, 3)))  # (problems, 2): side, pair
     order = np.argsort(-upper.max(axis=(0, 3))[tuple(problems.T)], kind="stable")
     pivots = set()
     for which, pair in problems[order[:32]]:
@@ -299,7 +299,7 @@ def _witness(attack: ExchangeAttack, chain: MarkovChain, epsilon: float, back: f
             continue
         distance, column = option
         which, (x, y) = attack.which[side], attack.pair
-        masses = attack.side_laws.products[distance, which]
+        masses = attack.side_laws.products[distance, which]  # (target value, v)
         table = (
             masses[:, column] if column < chain.size else masses @ attack.side_laws.weights[which]
         )
@@ -309,11 +309,11 @@ def _witness(attack: ExchangeAttack, chain: MarkovChain, epsilon: float, back: f
             known[place] = column
         found = signed_sets(attack.side_laws, which, x, y, distance, logmu, epsilon)
         for step, members in enumerate(found, start=1):
-            if step < distance or column == chain.size:
+            shown = step < distance or column == chain.size
+            if shown and 0 < len(members) < chain.size:  # the whole or nothing says nothing
                 place = attack.position + (step if side else -step)
                 sets.append((place, tuple(chain.states[member] for member in members)))
         reach = max(reach, distance if side else 0)
-    sets = [(place, members) for place, members in sets if 0 < len(members) < chain.size]
     sets.append((attack.position, (chain.states[attack.pair[0]],)))
     length = chain.length or max(attack.position + reach + 1, 2)
     told = tuple(sorted(sets, key=lambda entry: entry[0]))

@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.certificate import Leakage, Witness
-from undertow.errors import InvalidInput
+from undertow.errors import Contradiction, InvalidInput
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 
@@ -20,6 +20,7 @@ __all__ = [
     "check_inside",
     "complete",
     "extremes",
+    "far_supports",
     "informed_targets",
     "joined",
     "log",
@@ -68,7 +69,7 @@ def joined(*parts: Array) -> Array:
     >>> joined(np.array([1.0, -np.inf]), np.array([2.0, np.inf]))
     array([  3., -inf])
     """
-    never = np.isneginf(parts).any(axis=0)
+    never = np.isneginf(parts).any(axis=0)  # one impossible part makes the whole impossible
     return np.asarray(
         sum(np.where(never, 0.0, part) for part in parts) + np.where(never, -np.inf, 0.0)
     )
@@ -104,8 +105,25 @@ def supports(chain: MarkovChain, end: int, first: int = 0) -> Bools:
     rows, period = support_cycle(chain)
     place, count = np.arange(first, end), len(rows)
     if period:
+        # past the last row they repeat
         place = np.where(place < count, place, count - period + (place - count) % period)
     return np.asarray(rows[place])
+
+
+def far_supports(matrix: Array) -> Bools:
+    """Return which states a transition matrix leads to in the long run, (from, to).
+
+    After at least k^2 steps. Past k^2 - 2 k + 2 of them all moves are possible, or never will be;
+    and supports of two rows that have met stay joined.
+
+    >>> far_supports(np.array([[0, 1], [1, 0]]))
+    array([[ True, False],
+           [False,  True]])
+    """
+    far, steps = matrix > 0, 1
+    while steps < len(matrix) ** 2:
+        far, steps = (far.astype(float) @ far.astype(float)) > 0, 2 * steps
+    return np.asarray(far)
 
 
 def nearest_known(against: Against) -> tuple[int, int]:
@@ -145,6 +163,7 @@ def complete(chain: MarkovChain, known: dict[int, int], target: int, length: int
         left = max((record for record in known if record < target), default=0)
         right = min((record for record in known if record > target), default=length)
         for record in range(left - 1, -1, -1):
+            # (k,): Pr[state, the next one], any positive one will do
             back = chain.law(record) * chain.step(record)[:, path[record + 1]]
             path[record] = int(back.argmax())
         for record in range(right + 1, length):
@@ -220,7 +239,15 @@ def stated(
     method: str, citation: str, lower: float, upper: float, against: Against,
     witness: Witness | None = None, *, more: tuple[str, ...] = (), **parts: Any,
 ) -> Leakage:  # fmt: skip
-    """Return a leakage on a chain with its one assumption, that the records follow the chain."""
+    """Return a leakage on a chain with its one assumption, that the records follow the chain.
+
+    Raises `Contradiction` where an attack exceeds what was proved: then one of them is wrong.
+    """
+    if lower > upper:
+        raise Contradiction(
+            f"an attack attains {lower!r}, but at most {upper!r} was proved possible; please "
+            "report the model and the mechanism"
+        )
     return Leakage(
         lower, upper, method, against, witness,
         assumptions=("the records follow the stated Markov chain", *more),

@@ -12,6 +12,8 @@ of the log-ratio of Q, and r that of the log-likelihood of the answer. Where z a
 it are counted, r also has what their count tells about z.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from undertow.bounds.chains.known import Bools, Ints
@@ -47,12 +49,14 @@ class Group:
         size, answers = len(own), left + right + 2
         # noise around each count on the right, at the answers less what the left and target add
         away = np.arange(-left - 1, answers)
+        # (right count, away)
         noise = np.exp(-np.abs(np.subtract.outer(np.arange(right + 1), away)) * rate)
         noisy = sides[1].counts[right] @ noise  # (target, right end, away)
         self.tables = np.empty((size, answers, size, size))  # (target, answer, left, right end)
         for state in range(size):
             place = left + 1 - int(own[state]) - np.arange(left + 1)[:, None]
             slid = noisy[state][:, place + np.arange(answers)]  # (right end, left count, answer)
+            # (left end, right end, answer)
             product = np.tensordot(sides[0].counts[left][state], slid, axes=(1, 1))
             self.tables[state] = product.transpose(2, 0, 1)
         self.effort = OVERHEAD + self.tables.size * answers
@@ -84,17 +88,18 @@ class Group:
         """
         left, right = self._weights(columns)
         size, answers = self.tables.shape[:2]
-        least = self.tables.min(axis=1)
+        least = self.tables.min(axis=1)  # (target, left end, right end)
         width = max(1, _BLOCK // (size * answers * len(left)))
-        losses = np.empty((len(value), len(left), len(right)))
+        losses = np.empty((len(value), len(left), len(right)))  # (P, left rows, right rows)
         for first in range(0, len(right), width):
             part = slice(first, first + width)
             rows = right[part]
             likely = left @ (self.tables @ rows.T)  # (target, answer, left rows, right rows)
-            prior = self._priors((left, rows))
-            faint = left @ (least @ rows.T) < FLOOR
+            prior = self._priors((left, rows))  # (target, left rows, right rows)
+            faint = left @ (least @ rows.T) < FLOOR  # (target, left rows, right rows)
             for at, (x, y) in enumerate(zip(value, other, strict=True)):
                 with np.errstate(divide="ignore", invalid="ignore"):
+                    # the best answer: (left rows, right rows)
                     ratio = (likely[x] / likely[y]).max(axis=0)
                     loss = np.log(ratio) + np.log(prior[y] / prior[x])
                 loss[faint[x] | faint[y]] = np.inf
@@ -106,7 +111,7 @@ class Group:
 
     def beyond(
         self, frontier: tuple[bool, bool], columns: Columns, loss: Array,
-        value: Ints, other: Ints, pairs: Ints, hints: tuple[float, float],
+        value: Ints, other: Ints, pairs: Ints, hints: Sequence[float],
     ) -> Array:  # fmt: skip
         """Return the bound of what lies beyond the frontier of one side or both, (P, C, C).
 
@@ -121,18 +126,20 @@ class Group:
             rows = side.real[part]
             if frontier[end]:  # known records z, whether real or inserted by the proof
                 rows = np.broadcast_to(np.arange(rows.shape[1]) < size, rows.shape)
-                moved = np.full((len(pairs), rows.shape[1]), -np.inf)
+                moved = np.full((len(pairs), rows.shape[1]), -np.inf)  # (P, R)
                 moved[:, :size] = side.shift[pairs]
                 shape = (len(pairs), 1, -1, 1, 1) if end == 0 else (len(pairs), 1, 1, 1, -1)
                 shift = _sum(shift, moved.reshape(shape))
                 told += hints[end] if self.counts[end] == side.steps else 0.0
                 sway = sway + side.sway[pairs][:, None, None, None, None]
             loss = np.where(rows[:, :, None, None] if end == 0 else rows, loss, -np.inf)
+        # the first bound of the module: (P, C, R, C, R)
         first = _sum(loss, shift).max(axis=ends, keepdims=True)
-        wave = self._oscillation(columns, ends)
+        wave = self._oscillation(columns, ends)  # (target, C, R, C, R)
         with np.errstate(over="ignore", invalid="ignore"):
             spread = np.minimum(wave[value], wave[other]) + told + self.pad
             slope = np.sinh(sway / 2) * np.sinh(spread / 2)
+            # the second bound, o = sway and r = spread
             second = loss.max(axis=ends, keepdims=True) + np.log1p(slope)
         second[np.isnan(second) | np.isinf(sway)] = np.inf
         return np.asarray(np.minimum(first, second).max(axis=(2, 4)) + self.pad)
@@ -143,13 +150,14 @@ class Group:
         The axes ``ends`` of (target, C, R, C, R) hold z and are kept with length one.
         """
         weights = self._weights(columns)
+        # (target, answer, left rows, right rows)
         likely = weights[0] @ (self.tables @ weights[1].T)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(likely) - np.log(self._priors(weights))[:, None]
         self.effort += 16 * likely.size
         rows = [side.weights.shape[1] for side in self.sides]
         shape = (len(columns[0]), rows[0], len(columns[1]), rows[1])
-        logs = logs.reshape(*self.tables.shape[:2], *shape)
+        logs = logs.reshape(*self.tables.shape[:2], *shape)  # (target, answer, C, R, C, R)
         axes = tuple(axis + 1 for axis in ends)
         for axis in axes:  # known records only
             logs = logs.take(range(len(self.tables)), axis=axis)

@@ -150,7 +150,7 @@ class _Doubt:
         """Return the numbers of counted records (left, right) that must be looked at next."""
         near = np.minimum(np.arange(steps + 1), self.steps)
         old = np.arange(steps + 1) <= self.steps
-        both = (self.both.max(axis=0) > -np.inf)[np.ix_(near, near)]
+        both = (self.both.max(axis=0) > -np.inf)[np.ix_(near, near)]  # (m, n)
         left = (self.left.max(axis=(0, 3)) > -np.inf)[np.ix_(near, near)] & old[None, :]
         right = (self.right.max(axis=(0, 2)) > -np.inf)[np.ix_(near, near)] & old[:, None]
         return [(int(m), int(n)) for m, n in np.argwhere(both | left | right)]
@@ -215,12 +215,11 @@ class _Level:
                 at = np.array([edge])
                 bound = group.beyond(
                     (not right, bool(right)), (nothing, at) if right else (at, nothing),
-                    loss[:, :, :, at] if right else loss[:, at], value, other, pairs,
-                    (self.hints[0], self.hints[1]),
+                    loss[:, :, :, at] if right else loss[:, at], value, other, pairs, self.hints,
                 )  # fmt: skip
                 most = max(most, float(bound.max()))
             search.effort -= group.effort
-            loss = loss[:, 0, 0] if right else loss[:, :, :, 0, 0]
+            loss = loss[:, 0, 0] if right else loss[:, :, :, 0, 0]  # (P, C, R)
             loss = np.where(side.real[columns], loss, -np.inf)
             most = max(most, float(loss.max()) + group.pad)
             for row, pair in enumerate(pairs):
@@ -267,26 +266,25 @@ class _Level:
             if column is not None:
                 useful[column] = True
             parts.append(useful)
-        grid = parts[0][:, None] & parts[1]
+        grid = parts[0][:, None] & parts[1]  # (C, C)
         return np.repeat(grid[None], len(self.search.value), axis=0)
 
     def _group(self, left: int, right: int, need: Bools, fresh: _Doubt) -> None:
         """Evaluate the columns of one group that are needed, and note what they leave in doubt."""
         search, counts = self.search, (left, right)
-        pairs = np.flatnonzero(need.any(axis=(1, 2)))
+        pairs = np.flatnonzero(need.any(axis=(1, 2)))  # need is (P, C, C)
         value, other = search.value[pairs], search.other[pairs]
         columns = np.flatnonzero(need.any(axis=(0, 2))), np.flatnonzero(need.any(axis=(0, 1)))
         group = Group(self.sides, counts, self.marks, search.rate)
-        loss = group.losses(columns, value, other)
-        asked = need[np.ix_(pairs, *columns)]
+        loss = group.losses(columns, value, other)  # (P, C, R, C, R)
+        asked = need[np.ix_(pairs, *columns)]  # (P, C, C)
         real = [side.real[part] for side, part in zip(self.sides, columns, strict=True)]
-        true = np.where(real[0][:, :, None, None] & real[1], loss, -np.inf)
+        true = np.where(real[0][:, :, None, None] & real[1], loss, -np.inf)  # (P, C, R, C, R)
         best = np.unravel_index(int(true.argmax()), true.shape)
         pair, at, row, to, end = (int(part) for part in best)
         self.top = max(self.top, float(true[best]) + group.pad)
         found = (left, int(columns[0][at]), row), (right, int(columns[1][to]), end)
         search.offer(FoundWindow(float(true[best]), int(pairs[pair]), *found, outside=False))
-        hints = self.hints[0], self.hints[1]
         edges = [
             np.flatnonzero(part == side.frontier(count))
             for part, side, count in zip(columns, self.sides, counts, strict=True)
@@ -303,9 +301,9 @@ class _Level:
             if not rows.size or not cols.size:
                 continue
             cut = columns[0][rows], columns[1][cols]
-            part = loss[:, rows][:, :, :, cols]
-            bound = group.beyond(ends, cut, part, value, other, pairs, hints)
-            bound = np.where(asked[:, rows][:, :, cols], bound, -np.inf)
+            part = loss[:, rows][:, :, :, cols]  # (P, C, R, C, R), on the frontier
+            bound = group.beyond(ends, cut, part, value, other, pairs, self.hints)
+            bound = np.where(asked[:, rows][:, :, cols], bound, -np.inf)  # (P, C, C)
             if all(ends):
                 table[pairs] = bound[:, 0, 0]
             else:

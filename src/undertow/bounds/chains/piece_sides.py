@@ -98,7 +98,7 @@ def build_sides(
         if weights[weights > 0].min() < RAREST:
             return None
         counts = _counts(_outwards(chain, right), np.array(counted), steps)
-        masses = np.array([table.sum(axis=2) for table in counts])
+        masses = np.array([table.sum(axis=2) for table in counts])  # (m, target, outermost)
         far = powers[-1] if right else powers[-1].T
         # a known record, or the beginning, may come after any number of uncounted ones
         every = bool(real[1:].any())
@@ -119,7 +119,7 @@ def _weights(chain: MarkovChain, against: Kind, right: bool, powers: Array) -> t
     """
     size, begins = chain.size, not right and not isinstance(chain.start, str)
     weights = np.zeros((len(powers), size + begins, size))
-    weights[1:, :size] = powers[1:].transpose(0, 2, 1) if right else powers[1:]
+    weights[1:, :size] = powers[1:].transpose(0, 2, 1) if right else powers[1:]  # (h, v, k)
     real = np.zeros(weights.shape[:2], dtype=bool)
     real[1:, :size] = against == "any"
     if begins:  # the outermost record is number h of the series
@@ -145,7 +145,7 @@ def _counts(kernel: Array, counted: Bools, steps: int) -> tuple[Array, ...]:
     """Return the joint laws of the m-th record and the count of the first m, for m = 0 .. T."""
     tables = [np.eye(len(kernel))[:, :, None]]
     for _ in range(steps):
-        moved = np.einsum("xyj,yz->xzj", tables[-1], kernel)
+        moved = np.einsum("xyj,yz->xzj", tables[-1], kernel)  # (target, next, count)
         grown = np.zeros((*moved.shape[:2], moved.shape[2] + 1))
         grown[:, counted, 1:] = moved[:, counted]
         grown[:, ~counted, :-1] = moved[:, ~counted]
@@ -160,9 +160,9 @@ def _shifts(far: Array, base: Array | None, steps: int) -> tuple[Array, Array]:
     there is no bound, -inf where z cannot occur. Also its oscillation over z, (P,).
     """
     value, other = ordered_pairs(len(far))
-    ratio = log_ratio(far[value], far[other])
+    ratio = log_ratio(far[value], far[other])  # (P, z)
     pad = 2 * pad_log(steps + 1, len(far))
-    least, most = extremes(ratio, axis=1)
+    least, most = extremes(ratio, axis=1)  # (P,)
     unbounded = np.isinf(least) | np.isinf(most)
     sway = np.where(unbounded, np.inf, np.where(unbounded, 0.0, most) - least + pad)
     against = least if base is None else log_ratio(base[value], base[other])
@@ -185,13 +185,14 @@ def far_answers(
     powers = chain.powers(max(steps, _COLUMNS))
     for sign in (-1.0, 1.0):
         signed = sign * marks
+        # (k,): what a counted record adds to a far answer
         tilt = np.exp((signed - signed.max()) * rate)
-        total = (signed[value] - signed[other]) * rate
+        total = (signed[value] - signed[other]) * rate  # (P,)
         places = []
         for right in (False, True):
             kernel = _outwards(chain, right)
             weights, real = _weights(chain, against, right, powers[:_COLUMNS])
-            loaded = np.empty((steps + 1, chain.size, chain.size))
+            loaded = np.empty((steps + 1, chain.size, chain.size))  # (m, target, outermost)
             loaded[0] = np.eye(chain.size)
             for step in range(steps):
                 moved = loaded[step] @ (kernel * tilt)
@@ -202,7 +203,7 @@ def far_answers(
             ok = real[None, :, :, None] & (plain > RAREST) & (heavy > RAREST)
             logs = np.full(heavy.shape, np.nan)
             logs[ok] = np.log(heavy[ok]) - np.log(plain[ok])
-            gain = logs[..., value] - logs[..., other]
+            gain = logs[..., value] - logs[..., other]  # (m, C, R, P)
             gain = np.where(np.isnan(gain), -np.inf, gain).reshape(-1, len(value))
             place = gain.argmax(axis=0)
             total = total + gain[place, np.arange(len(value))]

@@ -129,13 +129,11 @@ def chain_pairs(chain: MarkovChain, pairs: Sequence[tuple[State, State]] | None)
     >>> chain_pairs(MarkovChain([[.5, .5], [.5, .5]]), None).tolist()
     [[0, 1], [1, 0]]
     """
-    size = chain.size
     if pairs is None:
-        both = [(x, y) for x in range(size) for y in range(size) if x != y]
-    else:
-        here = [(x, y) for x, y in pairs if x in chain.states and y in chain.states]
-        named = [(chain.index(x), chain.index(y)) for x, y in here]
-        both = list(dict.fromkeys([*named, *((y, x) for x, y in named)]))
+        return np.argwhere(~np.eye(chain.size, dtype=bool))
+    here = [(x, y) for x, y in pairs if x in chain.states and y in chain.states]
+    named = [(chain.index(x), chain.index(y)) for x, y in here]
+    both = list(dict.fromkeys([*named, *((y, x) for x, y in named)]))
     return np.array(both, dtype=np.int64).reshape(-1, 2)
 
 
@@ -164,9 +162,9 @@ def chain_influence(
     """
     x, other = pairs[:, 0], pairs[:, 1]
     if record is None:
-        powers = chain.powers(steps + 1)
+        powers = chain.powers(steps + 1)  # (distance, k, k)
         late = chain.initial[None] if settled is None else chain.between(0, settled)
-        prior = log_ratio(late[:, x], late[:, other]).min(axis=0)
+        prior = log_ratio(late[:, x], late[:, other]).min(axis=0)  # (pairs,)
         return _influence(powers, powers, prior, pairs, against, steps)
     left, right = _products(chain, record, steps + 1)
     # (distance, value of that record): a value that cannot occur says nothing
@@ -179,7 +177,7 @@ def chain_influence(
 def _products(chain: MarkovChain, record: int, steps: int) -> tuple[Array, Array]:
     """Return the products of the steps before and after a record, zero where there is none."""
     room = steps if chain.length is None else min(steps, chain.length - 1 - record)
-    left, right = np.zeros((2, steps + 1, chain.size, chain.size))
+    left, right = np.zeros((2, steps + 1, chain.size, chain.size))  # (distance, k, k)
     if chain.homogeneous:
         powers = chain.powers(steps)
         left[: record + 1], right[: room + 1] = powers[: record + 1], powers[: room + 1]
@@ -213,7 +211,7 @@ def _influence(
     tables = []
     for top, far in ((left_top, far_left), (right_top, far_right)):
         with np.errstate(invalid="ignore"):
-            share = np.where(np.isneginf(top[:-1]), 0.0, top[:-1] - far)
+            share = np.where(np.isneginf(top[:-1]), 0.0, top[:-1] - far)  # (distance, pairs)
         padding = np.array([pad_log(2 * step + 2, left.shape[-1]) for step in range(steps + 1)])
         share = np.maximum(np.nan_to_num(share, nan=np.inf, posinf=np.inf), 0.0)
         tables.append(np.where(possible, share + padding[:, None], 0.0))
@@ -234,7 +232,7 @@ def approximate_influence(pi_min: float, gap: float, steps: int) -> Influence:
     with np.errstate(divide="ignore", invalid="ignore"):
         once = np.log((pi_min + decay) / (pi_min - decay))
     once[decay >= pi_min] = np.inf
-    once = (once * (1 + 1e-15) + pad_log(4, 2))[:, None]
+    once = (once * (1 + 1e-15) + pad_log(4, 2))[:, None]  # (distance, 1): no pair differs
     return Influence(2 * once, once)
 
 
@@ -250,6 +248,7 @@ def spectral_gap(chain: MarkovChain) -> tuple[float, bool]:
     """
     matrix, law = np.asarray(chain.transition), np.asarray(chain.initial)
     root = np.sqrt(law)
+    # D^(1/2) P D^(-1/2): symmetric for a reversible chain
     whole = root[:, None] * matrix / root[None, :]
     size = len(law)
     reversible = bool(np.abs(whole - whole.T).max() <= 64 * size * np.finfo(float).eps)
@@ -344,10 +343,11 @@ def _worst(
 ) -> Quilt:
     reach = influence.reach
     near = np.arange(reach + 1.0)
-    both = np.full((reach + 1, reach + 1), np.inf)
+    both = np.full((reach + 1, reach + 1), np.inf)  # (a, c): the score of each two-sided quilt
     for a in range(1, reach + 1):
-        joint = (influence.left[a] + influence.right[1:]).max(axis=1)
+        joint = (influence.left[a] + influence.right[1:]).max(axis=1)  # (c,): the worst pair
         both[a, 1:] = score.value(a + near[1:] - 1, joint)
+    # the best quilt with no more than a and c
     nearest = np.minimum.accumulate(np.minimum.accumulate(both, axis=0), axis=1)
     if length is None:
         return _located(float(nearest[-1, -1]), 0, both)
@@ -363,6 +363,7 @@ def _worst(
         alone = np.concatenate([[np.inf], table[1:].max(axis=1)])
         near_end = np.flatnonzero((room < reach) | np.isinf(middle))
         for chunk in np.array_split(near_end, 1 + near_end.size * reach // 2_000_000):
+            # (records, distance)
             scores = score.value(room[chunk, None] + near[None, :], alone[None, :])
             scores[near[None, :] > other[chunk, None]] = np.inf
             values[chunk] = np.minimum(values[chunk], scores.min(axis=1))

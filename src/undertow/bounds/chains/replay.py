@@ -80,6 +80,7 @@ def replay_count(
         laws = [_counts(witness, chain, end, side, marks) for side, end in ((-1, first), (1, last))]
         logs, slack = [], 0.0
         for state in (chain.index(witness.value), chain.index(witness.other)):
+            # (counts,): the sides are independent given the target
             law = np.convolve(laws[0][state], laws[1][state])
             away = np.abs(output - np.arange(len(law)) - marks[state]) / scale
             logs.append(math.log(float(law @ np.exp(away.min() - away))) - float(away.min()))
@@ -97,18 +98,13 @@ def _loss(witness: Witness, chain: MarkovChain, ends: tuple[int, int], weight: W
     total, slack = float(own[x] - own[y]), 2 * _law_error(chain, ends[0])
     for side, end in zip((-1, 1), ends, strict=True):
         start, message, known = _far_end(witness, chain, side, end)
-        for sign, load in ((1, weight), (-1, _nothing)):
+        for sign, load in ((1, weight), (-1, lambda record: 0.0)):
             found, error = _inwards(chain, start, message, known, witness.target, side, load)
             if np.isinf(found[[x, y]]).any():
                 return -math.inf  # a value that cannot occur: no attack
             total += sign * float(found[x] - found[y])
             slack += 2 * error + log_error(4, float(abs(found[x]) + abs(found[y])))
     return total - slack - log_error(8, abs(total))
-
-
-def _nothing(record: int) -> float:
-    """Return the weight of a record that the output says nothing about."""
-    return 0.0
 
 
 def _law_error(chain: MarkovChain, record: int) -> float:
@@ -152,9 +148,10 @@ def _inwards(
             continue
         loaded = message if known and record == start else message + here
         step = log(chain.step(record - 1)) if side > 0 else log(chain.step(record).T)
-        terms = step + loaded
+        terms = step + loaded  # (inner state, outer state)
         peak = terms.max(axis=1, keepdims=True)
         peak = np.where(np.isfinite(peak), peak, 0.0)
+        # (inner state,): the outer one is summed out
         moved = peak[:, 0] + log(np.exp(terms - peak).sum(axis=1))
         moved = moved - moved.max()
         settled = chain.homogeneous and record != start and _same(moved, message)
@@ -174,15 +171,15 @@ def _repeats(chain: MarkovChain) -> float:
     if not chain.homogeneous or (chain.transition <= 0).any():
         return math.inf
     logs = np.log(chain.transition)
-    rows = logs[:, None, :] - logs[None, :, :]
-    widest = float((rows.max(axis=2) - rows.min(axis=2)).max())
+    rows = logs[:, None, :] - logs[None, :, :]  # (a, b, c)
+    widest = float((rows.max(axis=2) - rows.min(axis=2)).max())  # D of Birkhoff's theorem
     return 1 + math.exp(min(widest / 2, 700.0))  # twice what the contraction leaves
 
 
 def _counts(witness: Witness, chain: MarkovChain, end: int, side: int, marks: Array) -> Array:
     """Return the law of the count on one side given each value of the target, (k, counts)."""
     start, message, known = _far_end(witness, chain, side, end)
-    table = np.exp(message)[:, None]
+    table = np.exp(message)[:, None]  # (state, count)
     for record in range(start, witness.target, -side):
         if not (known and record == start):
             grown = np.zeros((chain.size, table.shape[1] + 1))

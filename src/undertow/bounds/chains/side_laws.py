@@ -35,12 +35,12 @@ from undertow.numerics import GAP, MAX_STEPS, ROUNDOFF, Array, log_ratio, pad_lo
 __all__ = [
     "Rows",
     "SideLaws",
-    "build_position_rows",
-    "build_position_side_laws",
+    "build_positions",
     "build_rows",
     "build_side_laws",
     "choose_steps",
     "deepest_steps",
+    "positions",
     "start_error",
 ]
 
@@ -74,9 +74,10 @@ class SideLaws:
 
         NaN marks options at which one of the two values is impossible.
         """
+        # (T + 1, B, k, 1)
         masses = np.einsum("tbxv,bv->tbx", self.products, self.weights)[..., None]
-        table = np.concatenate([self.products, masses], axis=3)[1:]
-        upper, lower = table[:, :, value], table[:, :, other]
+        table = np.concatenate([self.products, masses], axis=3)[1:]  # (T, B, k, k + 1)
+        upper, lower = table[:, :, value], table[:, :, other]  # (T, B, P, k + 1)
         ratio = log_ratio(upper, lower)
         ratio[(upper <= 0) | (lower <= 0)] = np.nan
         return ratio
@@ -88,7 +89,7 @@ class SideLaws:
         from one value alone.
         """
         last = self.products[-1]
-        ratio = log_ratio(last[:, value], last[:, other])
+        ratio = log_ratio(last[:, value], last[:, other])  # (B, P, z)
         pad = pad_log(self.steps, ratio.shape[-1])
         low, high = extremes(ratio, axis=2)
         return low - pad, high + pad
@@ -143,28 +144,34 @@ def deepest_steps(chain: MarkovChain, most: int) -> int:
 @lru_cache(maxsize=16)
 def build_side_laws(chain: MarkovChain, steps: int) -> SideLaws:
     """Return the left which (0) and the right which (1) of a homogeneous chain."""
-    kernels = np.stack([chain.transition.T, chain.transition])[None]
+    kernels = np.stack([chain.transition.T, chain.transition])[None]  # (1, B, k, k)
     products = np.empty((steps + 1, 2, chain.size, chain.size))
     products[0] = np.eye(chain.size)
     for step in range(steps):
         products[step + 1] = products[step] @ kernels[0]
-    weights = np.stack([chain.initial, np.ones(chain.size)])
+    weights = np.stack([chain.initial, np.ones(chain.size)])  # (B, k)
     stationary = isinstance(chain.start, str)
     return SideLaws(kernels, products, weights, np.array([stationary, True]))
 
 
-def build_position_side_laws(
-    chain: MarkovChain, positions: Ints, most: int, full: bool = False
-) -> SideLaws:
-    """Return, for a chain whose steps differ, left sides of all positions, then right sides.
+def positions(chain: MarkovChain, against: Against) -> Ints:
+    """Return the targets of a chain whose steps differ: all records, or that of an adversary."""
+    every = np.arange(len(chain.transition) + 1)
+    return every[against.target :][:1] if isinstance(against, Adversary) else every
 
-    The sweep ends where the far records add less than the gap tolerance, unless ``full``; at
-    ``most`` steps in any case.
+
+def build_positions(
+    chain: MarkovChain, positions: Ints, most: int, against: Against, full: bool = False
+) -> tuple[SideLaws, Rows]:
+    """Return left sides of all positions, then right sides, and one row for each position.
+
+    For a chain whose steps differ. The sweep ends where the far records add less than the gap
+    tolerance, unless ``full``; at ``most`` steps in any case.
     """
     records = chain.transition.shape[0] + 1
     value, other = ordered_pairs(chain.size)
     count = len(positions)
-    room = np.concatenate([positions, records - 1 - positions])
+    room = np.concatenate([positions, records - 1 - positions])  # (B,)
     kernels: list[Array] = []
     products: list[Array] = [np.tile(np.eye(chain.size), (2 * count, 1, 1))]
     while len(kernels) < most:
@@ -178,12 +185,19 @@ def build_position_side_laws(
         longer = room > step
         if not longer.any() or products[-1][products[-1] > 0].min() < SMALLEST:
             break
-        far = products[-1][longer]
+        far = products[-1][longer]  # (sides that go on, k, k)
         if not full and _spread(far[:, value], far[:, other]) <= GAP / 4:
             break
     weights = np.ones((2 * count, chain.size))
     weights[:count] = chain.marginals(records)[np.maximum(positions - len(kernels), 0)]
-    return SideLaws(np.array(kernels), np.array(products), weights, np.ones(2 * count, dtype=bool))
+    ends = np.ones(2 * count, dtype=bool)
+    side_laws = SideLaws(np.array(kernels), np.array(products), weights, ends)
+    check_inside(against, chain.length)
+    left, seen = np.arange(count), supports(chain, records)
+    which = np.stack([left, count + left], axis=1)  # (rows, 2): the sides of each position
+    right = records - 1 - positions
+    rows = _rows(against, len(kernels), positions, right, which, seen, positions)
+    return side_laws, rows
 
 
 def _spread(numerator: Array, denominator: Array) -> float:
@@ -209,7 +223,7 @@ def choose_steps(chain: MarkovChain, against: Against) -> int:
     check_inside(against, chain.length)
     least = max(nearest_known(against))
     value, other = ordered_pairs(chain.size)
-    powers = np.stack([chain.transition.T, chain.transition])
+    powers = np.stack([chain.transition.T, chain.transition])  # (B, k, k)
     apart = 0
     product, steps = powers, 1
     while steps < most:
@@ -270,27 +284,18 @@ def build_rows(chain: MarkovChain, steps: int, against: Against, ends: bool = Fa
     return _rows(against, steps, left, right, np.tile(side_laws, (len(left), 1)), seen, place)
 
 
-def build_position_rows(chain: MarkovChain, positions: Ints, steps: int, against: Against) -> Rows:
-    """Return the rows of a chain whose steps differ, one per position."""
-    check_inside(against, chain.length)
-    records, count = len(chain.transition) + 1, len(positions)
-    side_laws = np.stack([np.arange(count), count + np.arange(count)], axis=1)
-    seen = supports(chain, records)
-    return _rows(against, steps, positions, records - 1 - positions, side_laws, seen, positions)
-
-
 def _rows(
     against: Against, steps: int, left: Ints, right: Ints, which: Ints, seen: Bools, place: Ints
 ) -> Rows:
     """Return rows with so many records left and right, from what the adversary may know there."""
     value, other = ordered_pairs(seen.shape[1])
-    room = np.stack([left, right], axis=1)
+    room = np.stack([left, right], axis=1)  # (rows, sides)
     first, last, free = np.ones_like(room), np.zeros_like(room), np.ones(room.shape, dtype=bool)
     if isinstance(against, Adversary):
-        last = np.array([nearest_known(against)])
+        last = np.array([nearest_known(against)])  # (1, sides)
         first, free = np.maximum(last, 1), last == 0
     elif against == "any":
         last = room
     room, first, last = (np.minimum(part, steps + 1) for part in (room, first, last))
-    feasible = seen[place][:, value] & seen[place][:, other]
+    feasible = seen[place][:, value] & seen[place][:, other]  # (rows, P)
     return Rows(left, place, which, room, first, last, free, feasible, None if seen.all() else seen)

@@ -40,17 +40,17 @@ class Sides:
         """Bracket every option: in closed recursion for two states, on a coarse grid otherwise."""
         self.side_laws, self.rows, self.epsilon = side_laws, rows, epsilon
         self.value, self.other = value, other
-        self.prior = side_laws.log_prior(value, other)
-        self.tail_low, self.tail_high = side_laws.tail_range(value, other)
+        self.prior = side_laws.log_prior(value, other)  # (T, B, P, k + 1)
+        self.tail_low, self.tail_high = side_laws.tail_range(value, other)  # (B, P)
         if binary:
             self.lower, self.upper = binary_gains(side_laws, value, epsilon, self.prior)
         else:
-            distance = np.arange(1, side_laws.steps + 1)[:, None, None, None]
+            distance = np.arange(1, side_laws.steps + 1)[:, None, None, None]  # (T, 1, 1, 1)
             possible = ~np.isnan(self.prior)
             self.lower = np.where(possible, 0.0, -np.inf)
             self.upper = np.where(possible, up(epsilon) * distance, -np.inf)
             self.wanted = self._wanted()
-            which, pair = (axis.ravel() for axis in np.indices(self.prior.shape[1:3]))
+            which, pair = (axis.ravel() for axis in np.indices(self.prior.shape[1:3]))  # (B P,)
             span = first_span(self._problems(which, pair), self.prior[:, which, pair])
             self.grid(which, pair, span, points=17)
         self.closed = np.zeros(self.prior.shape, dtype=bool) | binary
@@ -83,11 +83,12 @@ class Sides:
         roots = np.where(np.isnan(far), -np.inf, far).max(axis=2)
         roots = np.where(np.isposinf(self.tail_high), np.inf, roots)
         with np.errstate(invalid="ignore"):
-            known = roots - self.tail_low
+            known = roots - self.tail_low  # (B, P): no farther prior is below tail_low
             mass = np.where(self.side_laws.ends[:, None], self.prior[-1, :, :, -1], self.tail_low)
             free = roots - mass
-        clean = (np.where(np.isnan(part), np.inf, np.maximum(part, 0.0)) for part in (known, free))
-        known, free = clean
+        # inf - inf proves nothing
+        parts = (np.where(np.isnan(part), np.inf, np.maximum(part, 0.0)) for part in (known, free))
+        known, free = parts
         return known, free
 
     def totals(self, table: Array, certain: bool) -> Array:
@@ -96,10 +97,10 @@ class Sides:
         result = np.zeros((*rows.room.shape, len(self.value)))
         # table (t, B, P, v and open last) -> (t, B, P)
         best_known = table[..., :-1].max(axis=3)
-        running = np.maximum.accumulate(best_known, axis=0)
+        running = np.maximum.accumulate(best_known, axis=0)  # (t, B, P): the best up to distance t
         tail_known, tail_open = self.tails() if certain else (None, None)
         for row, side, which, room, first, last, free in rows.sides():
-            gains = result[row, side]
+            gains = result[row, side]  # (P,)
             gains[:] = -np.inf
             if free:
                 gains[:] = 0.0 if room == 0 or not certain else gains
@@ -112,7 +113,7 @@ class Sides:
             near = min(last, steps)
             if first <= near:
                 if side == 0 and rows.seen is not None:
-                    part = self._masked(table, row, first, near).max(axis=(0, 2))
+                    part = self._masked(table, row, side, first, near).max(axis=(0, 2))
                 elif first == 1:
                     part = running[near - 1, which]
                 else:
@@ -123,11 +124,11 @@ class Sides:
                 np.maximum(gains, far, out=gains)
         return result
 
-    def _masked(self, table: Array, row: int, first: int, last: int) -> Array:
-        """Return left gains (t, P, v) with known states that cannot occur there set to -inf."""
+    def _masked(self, table: Array, row: int, side: int, first: int, last: int) -> Array:
+        """Return gains (t, P, v) with known states that cannot occur to the left set to -inf."""
         rows = self.rows
-        part = table[first - 1 : last, rows.which[row, 0], :, :-1]
-        if rows.seen is None:
+        part = table[first - 1 : last, rows.which[row, side], :, :-1]
+        if side or rows.seen is None:
             return part
         # (t, 1, v): the states of the records at distances first .. last to the left
         back = rows.place[row] - np.arange(first, last + 1)
@@ -138,7 +139,7 @@ class Sides:
         rows, steps = self.rows, self.steps
         allowed = np.full(self.prior.shape, np.inf)
         for row, side, which, room, first, last, free in rows.sides():
-            limit = slack[row, side]
+            limit = slack[row, side]  # (P,)
             known = allowed[first - 1 : min(last, steps), which, :, :-1]
             np.minimum(known, limit[None, :, None], out=known)
             if free and 0 < room <= steps:
@@ -149,7 +150,7 @@ class Sides:
                 if last <= steps and self.side_laws.ends[which]:
                     base = self.prior[-1, which, :, -1]
                 with np.errstate(invalid="ignore"):
-                    need = (limit + base)[:, None] - self.prior[-1, which, :, :-1]
+                    need = (limit + base)[:, None] - self.prior[-1, which, :, :-1]  # (P, v)
                 part = allowed[-1, which, :, :-1]
                 np.minimum(part, np.where(np.isnan(need), np.inf, need), out=part)
                 if self.side_laws.ends[which] and free:
@@ -177,13 +178,13 @@ class Sides:
         """Grid once more the sides and pairs with doubtful options, where their roots can lie."""
         problems = np.argwhere(doubtful.any(axis=(0, 3)))
         which, pair = problems.T
-        crowd = doubtful[:, which, pair].sum(axis=(0, 2))
+        crowd = doubtful[:, which, pair].sum(axis=(0, 2))  # (problems,)
         keep = np.argsort(-crowd, kind="stable")[:most]
         which, pair = which[keep], pair[keep]
-        here = doubtful[:, which, pair]
+        here = doubtful[:, which, pair]  # (t, problems, column)
         floor = np.maximum(allowed, self.lower)[:, which, pair] + self.prior[:, which, pair]
         ceiling = (self.upper + self.prior)[:, which, pair]
-        low = np.where(here & np.isfinite(floor), floor, np.inf).min(axis=(0, 2))
+        low = np.where(here & np.isfinite(floor), floor, np.inf).min(axis=(0, 2))  # (problems,)
         high = np.where(here & np.isfinite(ceiling), ceiling, -np.inf).max(axis=(0, 2))
         low = np.where(np.isfinite(low), low, 0.0)
         high = np.where(np.isfinite(high), high, low)
@@ -192,8 +193,7 @@ class Sides:
 
     def close(self, options: Ints) -> None:
         """Close the brackets of some options (rows of (t, which, pair, column)) by Newton."""
-        t, which, pair, column = options.T
-        at = (t, which, pair, column)
+        at = t, which, pair, column = tuple(options.T)
         option = np.stack([t + 1, column], axis=1)
         lower, upper = newton(self._problems(which, pair), option, self.lower[at], self.prior[at])
         self.lower[at] = np.maximum(self.lower[at], lower)
@@ -202,8 +202,7 @@ class Sides:
 
     def dismiss(self, options: Ints, gains: Array) -> None:
         """Lower the upper ends of options to the given gains where a sweep certifies them."""
-        t, which, pair, column = options.T
-        at = (t, which, pair, column)
+        at = t, which, pair, column = tuple(options.T)
         logmu = gains + self.prior[at] - pad_log(self.steps, self.prior.shape[3])
         option = np.stack([t + 1, column], axis=1)
         ok = certified(self._problems(which, pair), option, logmu)
@@ -223,11 +222,7 @@ class Sides:
                 gain = float(self.lower[distance - 1, which, pair, -1])
                 best = max(best, (gain, (distance, self.prior.shape[3] - 1)), key=lambda b: b[0])
             if last >= first:
-                part = (
-                    self._masked(self.lower, row, first, last)[:, pair]
-                    if side == 0
-                    else self.lower[first - 1 : last, which, pair, :-1]
-                )
+                part = self._masked(self.lower, row, side, first, last)[:, pair]  # (t, v)
                 place = np.unravel_index(int(part.argmax()), part.shape)
                 found = (float(part[place]), (int(first + place[0]), int(place[1])))
                 if found[0] > best[0] or not rows.open[row, side]:

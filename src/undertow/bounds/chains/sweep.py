@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.known import Bools, Ints, extremes
+from undertow.bounds.chains.known import Bools, Ints, extremes, far_supports
 from undertow.bounds.chains.side_laws import SideLaws
 from undertow.models.markov import MarkovChain
 from undertow.models.stationary import reachable
@@ -87,22 +87,22 @@ def _upper_values(problems: Problems, mu: Array, steps: int) -> Iterator[Array]:
     epsilon, far = problems.epsilon, problems.side_laws.weights
     spend = math.exp(-epsilon) * (1 - 8 * ROUNDOFF)
     slack = (2 * far.shape[1] + 16) * ROUNDOFF
-    weights = far[problems.which][:, :, None]
+    weights = far[problems.which][:, :, None]  # (N, k, 1)
     value, other = problems.first()
-    top, low = value[:, None, :], mu[:, :, None] * other[:, None, :]
-    signed = (top - low) + 4 * ROUNDOFF * (top + low)
+    top, low = value[:, None, :], mu[:, :, None] * other[:, None, :]  # (N, 1, k) and (N, G, k)
+    signed = (top - low) + 4 * ROUNDOFF * (top + low)  # (N, G, k): c_1, rounded up
     rescale = max(1, min(8, int(16 / epsilon)))
     for step in range(1, steps + 1):
         spent = np.where(signed > 0, signed, spend * signed)
         mass = np.abs(spent)
-        total = spent @ weights + (2 * slack) * (mass @ weights)
+        total = spent @ weights + (2 * slack) * (mass @ weights)  # (N, G, 1): the open sum
         yield np.concatenate([signed, total], axis=2)
         if step == steps:
             return
         # every term is rounded up by its share of the mass: the map is monotone, so c stays above
         signed = problems.carry(spent, step) + slack * problems.carry(mass, step)
         if step % rescale == 0:
-            peak = np.abs(signed).max(axis=(1, 2))
+            peak = np.abs(signed).max(axis=(1, 2))  # (N,): one scale for all mu of a problem
             exponent = np.frexp(np.where(peak > 0, peak, 1.0))[1]
             signed = np.ldexp(signed, -exponent[:, None, None])
             small = np.abs(signed) < _TINY
@@ -122,7 +122,7 @@ def grid_gains(
     which get -inf.
     """
     steps, _, columns = prior.shape
-    base = prior[wanted - 1]
+    base = prior[wanted - 1]  # (W, N, k + 1)
     possible = ~np.isnan(base)
     distance = wanted[:, None, None].astype(float)
     most = problems.epsilon * np.where(np.arange(columns) < columns - 1, distance - 1, distance)
@@ -134,8 +134,8 @@ def grid_gains(
     for start in range(0, len(span), chunk):
         part = slice(start, min(start + chunk, len(span)))
         ends = np.clip(span[part], -_FARTHEST, _FARTHEST)
-        grid = np.exp(ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * share)
-        values = np.empty((len(wanted), len(grid), points, columns))
+        grid = np.exp(ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * share)  # (problems, G)
+        values = np.empty((len(wanted), len(grid), points, columns))  # (W, problems, G, k + 1)
         sweep = _upper_values(problems.part(part), grid, steps)
         for step, found in enumerate(sweep, start=1):
             if step in pick:
@@ -154,7 +154,7 @@ def first_span(problems: Problems, prior: Array) -> Array:
 
     No root lies below the smallest prior ratio, nor above the largest first-step ratio.
     """
-    low, most = extremes(prior, axis=(0, 2))
+    low, most = extremes(prior, axis=(0, 2))  # (N,)
     low = np.where(np.isfinite(low), low, 0.0)
     high = extremes(log_ratio(*problems.first()), axis=1)[1]
     room = min(problems.epsilon * prior.shape[0], 16 * problems.epsilon + 16)
@@ -181,7 +181,9 @@ def _brackets(values: Array, grid: Array) -> tuple[Array, Array]:
     (mu_l, f_l), (mu_r, f_r) = at(r - 1), at(r)
     (mu_ll, f_ll), (mu_rr, f_rr) = at(np.maximum(r - 2, 0)), at(np.minimum(r + 1, last))
     with np.errstate(divide="ignore", invalid="ignore"):
+        # convex: a chord crosses 0 at or beyond the root
         chord = mu_l + (mu_r - mu_l) * (f_l / (f_l - f_r))
+        # lines through two points of one sign cross 0 at or before it
         before = mu_l - f_l * (mu_l - mu_ll) / (f_l - f_ll)
         after = mu_r - f_r * (mu_rr - mu_r) / (f_rr - f_r)
     chord = np.where(np.isfinite(chord), np.minimum(chord * (1 + 16 * ROUNDOFF), mu_r), mu_r)
@@ -254,13 +256,14 @@ def _ratio(problems: Problems, option: Ints, logmu: Array) -> Array:
     both = np.stack(problems.first(), axis=1)  # (N, x or x', k)
     result = np.full(len(logmu), -np.inf)
     for step in range(1, int(distance.max(initial=0)) + 1):
-        signed = both[:, 0] - mu * both[:, 1]
+        signed = both[:, 0] - mu * both[:, 1]  # (N, k)
         spent = both * np.where(signed > 0, 1.0, spend)[:, None, :]
         here = np.flatnonzero(distance == step)
         if here.size:
             known = here[column[here] < weights.shape[1]]
             free = here[column[here] == weights.shape[1]]
             pick = both[known, :, column[known]]
+            # (open ones, x or x')
             sums = np.einsum("nak,nk->na", spent[free], weights[problems.which[free]])
             result[known] = log_ratio(pick[:, 0], pick[:, 1])
             result[free] = log_ratio(sums[:, 0], sums[:, 1])
@@ -307,7 +310,8 @@ def signed_sets(
 def open_gains(problems: Problems, steps: int, start: Array) -> Array:
     """Return the gains of open sides of ``steps`` records, from below; ``start`` are reached."""
     prior = _open_prior(problems)
-    option = np.array([[steps, problems.side_laws.weights.shape[1]]] * len(start))
+    # (N, 2), for no problems too: the open column at the last step
+    option = np.tile((steps, problems.side_laws.weights.shape[1]), (len(start), 1))
     return _dinkelbach(problems, option, start + prior) - prior
 
 
@@ -320,7 +324,8 @@ def capped(problems: Problems, gain: Array) -> Bools:
     while active.size and limit <= _LONGEST:
         mu = np.exp(np.minimum(logmu[active], 700.0))[:, None]
         for values in _upper_values(problems.part(active), mu, limit):
-            signed = values[:, 0, :-1]
+            signed = values[:, 0, :-1]  # (N, k): c after the last step
+        # the sweep is monotone: nowhere positive now, nor ever after
         settled = (signed <= 0).all(axis=1)
         hopeless = (signed >= 0).all(axis=1) & ~settled
         result[active[settled]] = True
@@ -331,6 +336,7 @@ def capped(problems: Problems, gain: Array) -> Bools:
 def _open_prior(problems: Problems) -> Array:
     """Return ln of the ratio of the open masses, the same at every length."""
     side_laws, which, row = problems.side_laws, problems.which, np.arange(len(problems.which))
+    # (N, k)
     masses = np.einsum("nkv,nv->nk", side_laws.products[1][which], side_laws.weights[which])
     return np.asarray(np.log(masses[row, problems.value]) - np.log(masses[row, problems.other]))
 
@@ -348,14 +354,9 @@ def diverging(chain: MarkovChain, epsilon: float) -> Bools:
     >>> diverging(MarkovChain([[.9, .1], [.2, .8]]), 5.0).any()
     np.False_
     """
-    size = chain.size
-    apart = np.zeros((size, size), dtype=bool)
-    arrows = chain.transition > 0
-    if arrows.all():
-        return apart
-    far, steps = arrows, 1
-    while steps < size**2:  # supports of P^steps, by squaring; once joined they stay joined
-        far, steps = (far.astype(float) @ far.astype(float)) > 0, 2 * steps
+    if (chain.transition > 0).all():
+        return np.zeros(chain.transition.shape, dtype=bool)
+    far = far_supports(chain.transition)
     apart = (far.astype(float) @ far.T.astype(float)) == 0
     reach = reachable(chain.transition)
     for value, other in zip(*np.nonzero(~apart), strict=True):

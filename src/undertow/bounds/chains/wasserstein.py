@@ -144,6 +144,7 @@ def _attained(chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[i
     for tilt in (*_TILTS, *(-tilt for tilt in _TILTS)):
         growth = np.exp(tilt * marks)
         total = tilt * marks + _log_growth(backward * growth, record)
+        # (k,): ln E[e^{tN} | x]
         total = total + _log_growth(chain.transition * growth, length - 1 - record)
         best = max(best, float(np.abs(total[pairs[:, 0]] - total[pairs[:, 1]]).max() / abs(tilt)))
     return math.ceil(best - MARGIN)
@@ -203,9 +204,7 @@ def _direct(
     lower = upper = 0
     for record in range(length) if records is None else records:
         law = chain.law(record)
-        for x, other in pairs:
-            if x > other and any((pairs == (other, x)).all(axis=1)):
-                continue  # the mirror image was looked at
+        for x, other in pairs[pairs[:, 0] <= pairs[:, 1]]:  # mirror images are as far apart
             if law[x] <= 0 or law[other] <= 0:
                 continue
             both = [_shifted(_convolve(before[record][s], after[record][s]), bool(marks[s]))
@@ -221,20 +220,21 @@ def _around(
     """Return the log-laws of the counts before and after each record, given its state: (k, j)."""
     size = chain.size
     with np.errstate(divide="ignore"):
-        forward = np.full((size, 1), 0.0)
         joint = np.log(np.asarray(chain.initial))[:, None]  # ln Pr[state, count before]
-        before = [forward]
+        before = [np.zeros((size, 1))]
         for record in range(length - 1):
-            moved = _marked(joint[None], marks)[0]
+            moved = _marked(joint, marks)  # (state, count up to here)
             kernel = np.log(chain.step(record))
+            # (next state, count before it)
             joint = log_sum(moved[:, None, :] + kernel[:, :, None], axis=0)
             total = log_sum(joint, axis=1)
             before.append(joint - np.where(np.isfinite(total), total, 0.0)[:, None])
         backward = np.zeros((size, 1))
         after = [backward]
         for record in reversed(range(length - 1)):
-            moved = _marked(backward[None], marks)[0]
+            moved = _marked(backward, marks)  # (next state, count from there on)
             kernel = np.log(chain.step(record))
+            # (state, count after it)
             backward = log_sum(kernel[:, :, None] + moved[None, :, :], axis=1)
             after.append(backward)
     return before, after[::-1]
@@ -265,12 +265,13 @@ def _side(kernel: Array, marks: Bools, depth: int) -> _Side | None:
     laws = [np.where(np.eye(size, dtype=bool), 0.0, -np.inf)[:, :, None]]
     log_kernel = log(kernel)
     for _ in range(depth):
+        # (x, v, count)
         step = log_sum(laws[-1][:, :, None, :] + log_kernel[None, :, :, None], axis=1)
         laws.append(_marked(step, marks))
     open_down = np.zeros((depth + 1, size, size), dtype=np.int64)
     open_up = np.zeros_like(open_down)
     for steps in range(1, depth + 1):
-        whole = log_sum(laws[steps], axis=1)
+        whole = log_sum(laws[steps], axis=1)  # (x, count)
         for x in range(size):
             for other in range(x):
                 spread = _spread(whole[x], whole[other], MARGIN)
@@ -319,7 +320,7 @@ def _matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | Non
     Where a label is likelier under ``first`` its surplus is moved, at one count, to a label that
     is likelier under ``second``, at a count lower by ``offset[label, label']``.
     """
-    masses = [log_sum(law, axis=1) for law in (first, second)]
+    masses = [log_sum(law, axis=1) for law in (first, second)]  # (labels,) each
     if not np.array_equal(np.isfinite(masses[0]), np.isfinite(masses[1])):
         return None
     here = np.flatnonzero(np.isfinite(masses[0]))
@@ -328,6 +329,7 @@ def _matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | Non
     gives, takes = np.maximum(change, 0.0), np.maximum(-change, 0.0)
     first, second = first.copy(), second.copy()
     if gives.sum() > 0 and takes.sum() > 0:
+        # (counts,): what every label has there, under both
         common = np.minimum(first[here], second[here]).min(axis=0)
         centre = int(np.argmax(common))
         share = takes / takes.sum()
@@ -360,14 +362,8 @@ def _at_depth(
 ) -> float:  # fmt: skip
     """Return an upper end over all windows, cut at ``depth`` where they are longer."""
     worst = 0
-    done: set[tuple[int, int]] = set()
-    for rooms in _rooms(records, length, depth):
-        if rooms in done:
-            continue
-        done.add(rooms)
-        for x, other in pairs:
-            if x < other and any((pairs == (other, x)).all(axis=1)):
-                continue  # the mirror image is looked at
+    for rooms in dict.fromkeys(_rooms(records, length, depth)):
+        for x, other in pairs[pairs[:, 0] >= pairs[:, 1]]:  # mirror images are as far apart
             step = int(marks[x]) - int(marks[other])
             cheap = _apart(left, right, rooms, depth, x, other, step)
             if cheap <= worst:
@@ -407,7 +403,6 @@ def _window(
     left: _Side, right: _Side, rooms: tuple[int, int], depth: int, marks: Bools, x: int, other: int
 ) -> int | None:
     """Return the bound by matching the counts of a whole window, cut where a side is deep."""
-    size = len(marks)
     sides, lowest, highest = [], [], []
     for side, room in ((left, rooms[0]), (right, rooms[1])):
         law = side.laws[room]
@@ -418,13 +413,13 @@ def _window(
         highest.append(side.up if cut else zero)
     laws = []
     for state in (x, other):
+        # (left label, right label, count)
         joint = _convolve(sides[0][state][:, None, :], sides[1][state][None, :, :])
         laws.append(_shifted(joint.reshape(-1, joint.shape[-1]), bool(marks[state])))
     labels = len(laws[0])
+    # (labels, labels)
     down = (lowest[0][:, None, :, None] + lowest[1][None, :, None, :]).reshape(labels, labels)
     up = (highest[0][:, None, :, None] + highest[1][None, :, None, :]).reshape(labels, labels)
-    if labels > size * size:
-        raise MethodRefused("a window has at most one label for each pair of states")
     offset = (down - up) // 2  # centres [-down, up] around nought
     cross = int(np.maximum(down - offset, up + offset).max()) if labels > 1 else 0
     spread = _matched(laws[0], laws[1], offset)

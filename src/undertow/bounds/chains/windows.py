@@ -84,6 +84,7 @@ class WindowSearch:
         low, high = side_laws.tail_range(value, other)
         self.tail_low, self.tail_high = low, high
         finite_range = np.isfinite(low) & np.isfinite(high)
+        # (B, P)
         self.spread = np.where(finite_range, np.where(finite_range, high, 0.0) - low, np.inf)
         finite = self.laws.noisy[np.isfinite(self.laws.noisy)]
         size = float(np.abs(finite).max(initial=1.0))
@@ -137,16 +138,15 @@ class WindowSearch:
         """Return what to add to each option's loss, (T + 1, k + 1); -inf if it does not stand
         for anything. Options at the last step also stand for those beyond it.
         """
-        rows, steps, which = self.rows, self.side_laws.steps, self.rows.which[row, side]
+        steps, which = self.side_laws.steps, self.rows.which[row, side]
         shift = np.where(mask, 0.0, -np.inf)
-        free = rows.open[row, side] and rows.room[row, side] > steps
-        if rows.last[row, side] > steps:
+        if self.rows.last[row, side] > steps:
             shift[steps, :-1] = self.spread[which, pair]
-        elif free:
+        elif self._longer(row, side):
             base = self.tail_low[which, pair]
             if self.side_laws.ends[which]:
                 base = self.prior[-1, which, pair, -1]
-            gap = self.prior[-1, which, pair, :-1] - base
+            gap = self.prior[-1, which, pair, :-1] - base  # (z,)
             shift[steps, :-1] = np.where(np.isnan(gap), np.inf, gap)
         return shift
 
@@ -159,9 +159,9 @@ class WindowSearch:
         rows, which = self.rows, self.rows.which[row, side]
         if rows.last[row, side] > self.side_laws.steps:
             return bool(np.isinf(self.spread[which, pair]))
-        free = rows.open[row, side] and rows.room[row, side] > self.side_laws.steps
         low = 0.0 if self.side_laws.ends[which] else float(self.tail_low[which, pair])
-        return bool(free and (np.isposinf(self.tail_high[which, pair]) or np.isinf(low)))
+        harm = np.isposinf(self.tail_high[which, pair]) or np.isinf(low)
+        return bool(harm and self._longer(row, side))
 
     def _try_tails(self, row: int, masks: tuple[Bools, Bools]) -> None:
         """Raise the best value by the windows' far answers, where left and right separate."""
@@ -169,20 +169,22 @@ class WindowSearch:
         for tail, sign in ((0, -1.0), (1, 1.0)):
             sides = []
             for side, which in enumerate(self.rows.which[row]):
-                table = self.laws.tails[tail][:, which]
+                table = self.laws.tails[tail][:, which]  # (T + 1, k + 1, P)
                 flat = np.where(masks[side][:, :, None], table, -np.inf)
-                flat = flat.reshape(-1, flat.shape[-1])
+                flat = flat.reshape(-1, flat.shape[-1])  # (options, P)
                 best = []
                 for kind in (_KNOWN, _EMPTY, _OPEN):
                     part = np.where((self.kind == kind)[:, None], flat, -np.inf)
                     best.append((part.max(axis=0), part.argmax(axis=0)))
-                if self._longer(row, side) and self.length is not None:
+                ends = self.length is not None and self.side_laws.ends[which]
+                if ends and self._longer(row, side):
                     far = self._far_tail(row, side, sign / self.scale)
                     better = far > best[_KNOWN][0]
                     place = np.where(better, len(flat) + columns - 1, best[_KNOWN][1])
                     best[_KNOWN] = np.where(better, far, best[_KNOWN][0]), place
                 sides.append(best)
             for left, right in np.argwhere(self.together):
+                # (P,): in a far answer the sides separate
                 value = sign * self.step + sides[0][left][0] + sides[1][right][0]
                 value = np.where(self.rows.feasible[row], value, -np.inf)
                 pair = int(value.argmax())
@@ -197,9 +199,7 @@ class WindowSearch:
 
     def _longer(self, row: int, side: int) -> bool:
         """Return whether nothing known is allowed on a side that is longer than the sweep."""
-        rows, which = self.rows, self.rows.which[row, side]
-        free = rows.open[row, side] and rows.room[row, side] > self.side_laws.steps
-        return bool(free and self.side_laws.ends[which])
+        return bool(self.rows.open[row, side] and self.rows.room[row, side] > self.side_laws.steps)
 
     def _far_tail(self, row: int, side: int, rate: float) -> Array:
         """Return what a far answer reveals about an open side longer than the sweep, (P,).
@@ -211,7 +211,7 @@ class WindowSearch:
         length = self.length or 0
         position = int(self.rows.position[row])
         room = length - 1 - position if side else position
-        tilted = kernel * np.exp(rate * self.counted - max(rate, 0.0))
+        tilted = kernel * np.exp(rate * self.counted - max(rate, 0.0))  # (k, k)
         message = weights / weights.max()
         for _ in range(min(room, _LONG)):
             moved = tilted @ message
@@ -220,6 +220,7 @@ class WindowSearch:
             message = moved
             if settled:
                 break
+        # (P,)
         loss = log_ratio(message[self.value], message[self.other]) - self.prior[-1, which, :, -1]
         return np.where(np.isfinite(loss), loss, -np.inf)
 
@@ -230,6 +231,7 @@ class WindowSearch:
             shift = self._shifted(row, side, pair, masks[side]).ravel()
             table = self.laws.loss[:, self.rows.which[row, side], :, pair].ravel()
             with np.errstate(invalid="ignore"):
+                # (options,)
                 bound = np.where(np.isneginf(shift) | np.isneginf(table), -np.inf, table + shift)
             found.append((bound, shift))
         return found
@@ -248,8 +250,7 @@ class WindowSearch:
 
     def _windows(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> None:
         """Evaluate the windows of one row and pair that may exceed the best."""
-        (low, shift_low), (high, shift_high) = self._bounds(row, pair, masks)
-        bounds, shifts = (low, high), (shift_low, shift_high)
+        bounds, shifts = zip(*self._bounds(row, pair, masks), strict=True)
         left, right = (np.flatnonzero(~np.isneginf(part)) for part in bounds)
         base = abs(float(self.step[pair])) + 2 * self.pad
         order = right[np.argsort(-bounds[1][right], kind="stable")]
@@ -283,7 +284,9 @@ class WindowSearch:
         side_laws = self.rows.which[row]
         tables = []
         for state in (self.value[pair], self.other[pair]):
+            # (left options, left counts)
             law = self.laws.law[:, side_laws[0], :, state].reshape(-1, width)[left, :near]
+            # (right counts,)
             noisy = self.laws.noisy[:, side_laws[1], :, state].reshape(-1, width)[right, :far]
             reach = _reach(noisy, near, int(self.counted[state]), 1.0 / self.scale)
             tables.append((law, reach))
@@ -291,7 +294,7 @@ class WindowSearch:
         safe = bool(least > _UNDERFLOW)
         self.effort -= len(left) * near * (near + far) * (1 if safe else _LOGS)
         logs = [_blend(law, reach, safe) for law, reach in tables]
-        ratio = logs[0] - logs[1]
+        ratio = logs[0] - logs[1]  # (left options, answers)
         return ratio.max(axis=1), ratio.argmax(axis=1)
 
 

@@ -12,6 +12,7 @@ not. Everything here is computed from that definition.
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ __all__ = [
     "gaussian_coefficients",
     "level_coefficient",
     "linear_coefficient",
+    "pair_table",
     "weak_pair",
 ]
 
@@ -79,7 +81,7 @@ def discrete_coefficient(joint: Any, scale: float, values: Any = None) -> float:
             f"one value per column of the joint law is required: {table.shape[1]} columns, values "
             f"of shape {places.shape}"
         )
-    kept = (table > 0).any(axis=0)
+    kept = (table > 0).any(axis=0)  # values of record j that can be
     table, places = table[:, kept], places[kept]
     spread = float(places.max() - places.min())
     if spread == 0:
@@ -138,11 +140,10 @@ def gaussian_coefficients(covariance: Any, ranges: Any = None) -> Array:
         raise InvalidInput("a covariance must be finite, with positive variances on its diagonal")
     spans = [1.0] * size if ranges is None else _ranges(ranges, size)
     found = np.eye(size)
-    for i in range(size):
-        for j in range(size):
-            if i != j and sigma[j, i]:
-                slope = Fraction(float(abs(sigma[j, i]))) * Fraction(spans[i]) / Fraction(spans[j])
-                found[i, j] = divide_up(slope, float(sigma[i, i]))
+    for i, j in permutations(range(size), 2):
+        if sigma[j, i]:
+            slope = Fraction(float(abs(sigma[j, i]))) * Fraction(spans[i]) / Fraction(spans[j])
+            found[i, j] = divide_up(slope, float(sigma[i, i]))
     return found
 
 
@@ -164,10 +165,8 @@ def dependence_matrix(joint: Any, scale: float, values: Any = None) -> Array:
     """
     law = _table(joint)
     rows, found = _contributions(values, law), np.eye(law.ndim)
-    for i in range(law.ndim):
-        for j in range(law.ndim):
-            if i != j:
-                found[i, j] = discrete_coefficient(_pair(law, i, j), scale, rows[j])
+    for i, j in permutations(range(law.ndim), 2):
+        found[i, j] = discrete_coefficient(pair_table(law, i, j), scale, rows[j])
     return found
 
 
@@ -216,9 +215,10 @@ def dependent_scale(joint: Any, epsilon: float, values: Any = None) -> float:
     """
     law, epsilon = _table(joint), check_epsilon(epsilon)
     rows = _contributions(values, law)
-    pairs = {(i, j): _pair(law, i, j) for i in range(law.ndim) for j in range(law.ndim) if i != j}
+    pairs = {(i, j): pair_table(law, i, j) for i, j in permutations(range(law.ndim), 2)}
     spans = []
     for i in range(law.ndim):
+        # (k,): states record i can have
         alone = law.sum(axis=tuple(j for j in range(law.ndim) if j != i)) > 0
         spans.append(up(float(np.ptp(rows[i][alone])), 1) if np.ptp(rows[i][alone]) else 0.0)
     if not any(spans):
@@ -328,10 +328,15 @@ def _table(joint: Any) -> Array:
     return law
 
 
-def _pair(law: Array, i: int, j: int) -> Array:
-    """Return the joint law of two records, row = the first named."""
+def pair_table(law: Array, i: int, j: int) -> Array:
+    """Return the joint law of two records, row = the first named.
+
+    >>> pair_table(np.array([[.4, .1], [.2, .3]]), 1, 0)
+    array([[0.4, 0.2],
+           [0.1, 0.3]])
+    """
     rest = tuple(record for record in range(law.ndim) if record not in (i, j))
-    both: Array = law.sum(axis=rest)
+    both: Array = law.sum(axis=rest)  # (k, k), the smaller number first
     return both if i < j else both.T
 
 

@@ -1,6 +1,7 @@
 """How far noise leaves the laws of an answer apart."""
 
 import math
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def separation_upper(laws: Any, answers: Any, scale: float) -> float:
             f"one finite answer per column is required: {table.shape[1]} columns, answers of "
             f"shape {places.shape}"
         )
-    possible = table[(table > 0).any(axis=1)]
+    possible = table[(table > 0).any(axis=1)]  # values x that can be
     if len(possible) < 2 or (possible == possible[0]).all():
         return 0.0
     logs = log_laws(possible)
@@ -55,10 +56,12 @@ def separations(logs: Array, answers: Array, scale: float) -> Array:
     0.569445196
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = -np.abs(answers[:, None] - answers) / scale
+        moved = -np.abs(answers[:, None] - answers) / scale  # (y, s): log-noise at the answers s
+        # (..., x, s)
         scores = log_sum(logs[..., None] + moved, axis=-2) - log_sum(logs, axis=-1)[..., None]
-        high = np.where(np.isnan(scores), -math.inf, scores).max(axis=-2)
+        high = np.where(np.isnan(scores), -math.inf, scores).max(axis=-2)  # (..., s)
         low = np.where(np.isnan(scores), math.inf, scores).min(axis=-2)
+        # (...): answers suffice, as the ratio is monotone between
         found = (high - low).max(axis=-1)
         reach = (answers.max() - answers.min()) / scale
     return np.asarray(np.clip(np.where(np.isnan(found), reach, found), 0.0, reach))
@@ -78,23 +81,22 @@ def level_separations(logs: Array, level: float | Array) -> Array:
     """
     size, worst = logs.shape[-2], np.zeros(logs.shape[:-2])
     with np.errstate(invalid="ignore"):
-        laws = logs - log_sum(logs, axis=-1)[..., None]
-    for x in range(size):
-        for other in range(size):
-            if x != other:
-                worst = np.maximum(worst, _best_set(laws[..., x, :], laws[..., other, :], level))
+        laws = logs - log_sum(logs, axis=-1)[..., None]  # (..., x, y), rows normalised
+    for x, other in permutations(range(size), 2):
+        worst = np.maximum(worst, _best_set(laws[..., x, :], laws[..., other, :], level))
     return worst
 
 
 def _best_set(law: Array, other: Array, level: float | Array) -> Array:
     """Return max over S of ln E[e^(level 1[S])] under ``law`` over the same under ``other``."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        favour = law - other
+        favour = law - other  # (..., y)
         order = np.argsort(np.where(np.isnan(favour), math.inf, -favour), axis=-1)
         ends = []
         for side in (law, other):
+            # (..., y), those that favour x first
             mass = np.exp(np.take_along_axis(side, order, -1))
-            inside = np.cumsum(mass, axis=-1)[..., :-1]
+            inside = np.cumsum(mass, axis=-1)[..., :-1]  # Pr[S] for the first 1, 2, ... states
             beyond = np.cumsum(mass[..., ::-1], axis=-1)[..., ::-1][..., 1:]
             raised = np.log(inside) + np.asarray(level)[..., None]
             ends.append(np.logaddexp(raised, np.log(beyond)))

@@ -99,8 +99,8 @@ def chain_total(chain: MarkovChain, query: AnyQuery) -> Total:
     for i in range(length):
         step = np.eye(reduced.size)
         for j in range(i + 1, length):
-            step = step @ reduced.step(j - 1)
-            both = laws[i][:, None] * step
+            step = step @ reduced.step(j - 1)  # Pr[X_j | X_i], (k, k)
+            both = laws[i][:, None] * step  # (k, k): joint of records i and j
             tables[i, j], tables[j, i] = both, both.T
     return _by_pairs(tables, parts, length)
 
@@ -141,7 +141,7 @@ def gaussian_total(covariance: Array, weights: Array, spread: float, clipped: bo
     >>> total(1.0), gaussian_total(np.array([[1, 3], [3, 16]]), np.ones(2), 1.0, True)(1.0)
     (1.5, 2.0)
     """
-    moves = np.abs(covariance) / np.diag(covariance)[:, None]
+    moves = np.abs(covariance) / np.diag(covariance)[:, None]  # (n, n): |beta_ji|, row i
     if clipped:
         moves = np.minimum(moves, 1.0)
     reach = float((moves @ np.abs(weights)).max()) * spread
@@ -151,7 +151,9 @@ def gaussian_total(covariance: Array, weights: Array, spread: float, clipped: bo
 def _by_distance(chain: MarkovChain, parts: Parts) -> Total:
     """Return the total of a stationary chain, whose pairs differ in their distance only."""
     steps, forgets = _powers(chain)
+    # (distances, x, contributions): records after the target
     right, answers = _grouped(parts, steps)
+    # pi_y P^t(y, x): before it
     left, _ = _grouped(parts, np.swapaxes(chain.initial[:, None] * steps, 1, 2))
     parts = Parts(answers, parts.spans)
     span, length = float(parts.spans[0]), chain.length
@@ -162,6 +164,7 @@ def _by_distance(chain: MarkovChain, parts: Parts) -> Total:
         )
 
     def total(scale: float) -> float:
+        # (distances,) each
         sides = [np.cumsum(parts.losses(logs, 0, scale)) for logs in (left, right)]
         if length is None:
             return span / scale + float(sides[0][-1] + sides[1][-1])
@@ -169,8 +172,8 @@ def _by_distance(chain: MarkovChain, parts: Parts) -> Total:
         reach = np.arange(length)
         worst = np.zeros(length)
         for side, away in zip(sides, (reach, reach[::-1]), strict=True):
-            known = np.concatenate([[0.0], side])
-            near = np.minimum(away, len(side))
+            known = np.concatenate([[0.0], side])  # sums over the nearest 0, 1, 2, ... records
+            near = np.minimum(away, len(side))  # (length,)
             worst += known[near] + (away - near) * rest
         return span / scale + float(worst.max())
 
@@ -185,7 +188,7 @@ def _powers(chain: MarkovChain) -> tuple[Array, bool]:
         step = step @ chain.transition
         found.append(step)
         if np.ptp(step, axis=0).max() <= FORGOTTEN:
-            return np.array(found), True
+            return np.array(found), True  # (distances, k, k)
     return np.array(found), False
 
 
@@ -210,7 +213,7 @@ def _by_pairs(tables: dict[tuple[int, int], Array], parts: Parts, length: int) -
 
     def total(scale: float) -> float:
         losses = parts.losses(logs, others, scale)
-        sums = np.bincount(targets, weights=losses, minlength=length)
+        sums = np.bincount(targets, weights=losses, minlength=length)  # (length,): by target
         return float((spans / scale + sums).max())
 
     return total

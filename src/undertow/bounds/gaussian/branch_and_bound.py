@@ -135,6 +135,7 @@ class _TreeSearch:
             count, size = nodes.names.shape
             if not count:
                 continue
+            # numbers of one node: two matrices, x and p, wide
             each = 2.0 * size**2 + 2 * self.rows * size + self.rows**2
             self.cost += count * each
             if self.cost > left or (level is not None and self.best.lower > level):
@@ -162,19 +163,21 @@ class _TreeSearch:
     def _root(self, target: int, *, whole: bool = True) -> _Nodes:
         """Return the node of a target at which nothing is decided, with its matrices or without."""
         block, i = self.block, target
-        matrix, inverse = block.covariance, block.precision.matrix
+        matrix, inverse = block.covariance, block.law.precision.matrix
         unit = float(block.scale[i])
         rows, cross = block.form.rows * unit, block.products * unit
         rest = np.delete(np.arange(block.size), i)
-        share = matrix[rest, i] / matrix[i, i]
-        p = cross[:, rest] - cross[:, [i]] * share
+        share = matrix[rest, i] / matrix[i, i]  # (n - 1,): regression of the others on the target
+        p = cross[:, rest] - cross[:, [i]] * share  # (rows, n - 1): Cov(row, X_j | X_i)
+        # (rows, rows): Cov(row, row | X_i)
         wide = block.variances * unit**2 - np.outer(cross[:, i], cross[:, i]) / matrix[i, i]
         kept = rest if whole else rest[:0]
-        square = np.ix_(kept, kept)
+        square = np.ix_(kept, kept)  # no matrices where only the bound of the root is wanted
         nodes = _Nodes(
             bound=np.zeros(1),
             names=rest[None],
             known=np.zeros((1, block.size), dtype=bool),
+            # matrices get a first axis, the nodes
             primal=inverse[square][None],
             dual=(matrix[square] - np.outer(share[: len(kept)], matrix[i, kept]))[None],
             x=rows[None][:, :, rest],
@@ -192,11 +195,14 @@ class _TreeSearch:
     def _limits(self, target: int) -> _Limits:
         """Return the margins of one target."""
         block = self.block
-        precisions = np.diag(block.precision.matrix) * (1 + 2 * block.precision.error)
+        # (n,): Q_jj, rounded up
+        precisions = np.diag(block.law.precision.matrix) * (1 + 2 * block.law.precision.error)
         own = float(precisions[target])
         total = float(block.deviations.sum()) * float(block.scale[target]) * (1 + 1e-12)
         value = float(self.margins[target])
+        # how far |y| may err: see `GaussianBlock.primal`
         step = block.primal * math.sqrt(own * float(precisions.sum())) * (1 + 1e-9)
+        # how far the sum of |x_r| may err
         reach = block.primal * total * math.sqrt(float(precisions.sum())) * (1 + 1e-9)
         wide = self.share * total**2
         band = value + math.sqrt(self.norm) * step * math.sqrt(total**2 + wide)
@@ -206,15 +212,16 @@ class _TreeSearch:
     def _bounds(self, nodes: _Nodes, limits: _Limits) -> Array:
         """Return upper bounds on the form over all completions of the nodes."""
         caps = self.block.form.caps
-        middle = np.abs(nodes.most + nodes.none) / 2
-        tall = np.maximum(nodes.tall, 0) + limits.tall
+        middle = np.abs(nodes.most + nodes.none) / 2  # (nodes, rows): |c_all + c_none| / 2
+        tall = np.maximum(nodes.tall, 0) + limits.tall  # (nodes,): y G y, rounded up
         near = self.norm * (np.sqrt((nodes.y**2).sum(axis=1)) + limits.step) ** 2
-        tall = np.minimum(tall, near)
-        wide = np.abs(nodes.wide).sum(axis=(1, 2)) + limits.wide
-        length = np.sqrt((nodes.x**2).sum(axis=2)).sum(axis=1)
+        tall = np.minimum(tall, near)  # y G y <= norm(G) |y|^2, and norm(G) <= norm(covariance)
+        wide = np.abs(nodes.wide).sum(axis=(1, 2)) + limits.wide  # (nodes,): sum |x_r G x_s|
+        length = np.sqrt((nodes.x**2).sum(axis=2)).sum(axis=1)  # (nodes,): sum of |x_r|
         wide = np.minimum(wide, self.norm * (length + limits.reach) ** 2)
-        together = middle.sum(axis=1) + np.sqrt(tall * wide) / 2
-        each = np.maximum(np.einsum("brr->br", nodes.wide), 0) + limits.wide
+        together = middle.sum(axis=1) + np.sqrt(tall * wide) / 2  # (nodes,): all rows share y
+        each = np.maximum(np.einsum("brr->br", nodes.wide), 0) + limits.wide  # (nodes, rows): x G x
+        # row by row, each below its cap
         apart = np.minimum(middle + np.sqrt(each * tall[:, None]) / 2, caps).sum(axis=1)
         return np.asarray((np.minimum(together, apart) + limits.value) * (1 + 1e-12))
 
@@ -237,7 +244,7 @@ class _TreeSearch:
         self, target: int, coefficients: Array, known: npt.NDArray[np.bool_], names: Ints | None
     ) -> None:
         """Keep the best of these adversaries if it beats the best so far."""
-        values = np.minimum(np.abs(coefficients), self.block.form.caps).sum(axis=1)
+        values = np.minimum(np.abs(coefficients), self.block.form.caps).sum(axis=1)  # (nodes,)
         top = int(values.argmax())
         if values[top] > self.best.upper:
             chosen = set(np.flatnonzero(known[top]).tolist())
@@ -294,12 +301,13 @@ def _choice(nodes: _Nodes, aim: float) -> Ints:
 
     For several rows the sum of their values with the signs of the present ones stands for the form.
     """
-    signs = np.where(nodes.most + nodes.none < 0, -1.0, 1.0)
-    x = np.einsum("br,brj->bj", signs, nodes.x)
-    p = np.einsum("br,brj->bj", signs, nodes.p)
-    most = (signs * nodes.most).sum(axis=1)[:, None]
-    none = (signs * nodes.none).sum(axis=1)[:, None]
-    wide, tall = np.abs(nodes.wide).sum(axis=(1, 2))[:, None], nodes.tall[:, None]
+    signs = np.where(nodes.most + nodes.none < 0, -1.0, 1.0)  # (nodes, rows)
+    x = np.einsum("br,brj->bj", signs, nodes.x)  # (nodes, undecided)
+    p = np.einsum("br,brj->bj", signs, nodes.p)  # (nodes, undecided)
+    most = (signs * nodes.most).sum(axis=1)[:, None]  # (nodes, 1): stands for all rows
+    none = (signs * nodes.none).sum(axis=1)[:, None]  # (nodes, 1)
+    wide, tall = np.abs(nodes.wide).sum(axis=(1, 2))[:, None], nodes.tall[:, None]  # (nodes, 1)
+    # pivots of eliminating j and of conditioning on j, (nodes, undecided)
     own, other = np.einsum("bjj->bj", nodes.primal), np.einsum("bjj->bj", nodes.dual)
     y, q = nodes.y, nodes.q
 
@@ -307,9 +315,10 @@ def _choice(nodes: _Nodes, aim: float) -> Ints:
         room = np.sqrt(np.maximum(wider, 0) * np.maximum(taller, 0))
         return np.asarray(np.maximum((np.abs(middle) + room) / 2 - aim, 1e-9 * aim))
 
+    # each outcome is a rank-one change of c, x G x and y G y
     unknown = above(most - x * y / own + none, wide - x**2 / own, tall - y**2 / own)
     known = above(most + none - p * q / other, wide - p**2 / other, tall - q**2 / other)
-    return np.asarray((unknown * known).argmin(axis=1))
+    return np.asarray((unknown * known).argmin(axis=1))  # (nodes,)
 
 
 def _decided(nodes: _Nodes, pick: Ints, *, known: bool) -> _Nodes:
@@ -321,18 +330,18 @@ def _decided(nodes: _Nodes, pick: Ints, *, known: bool) -> _Nodes:
     every = np.arange(len(pick))
     matrix = nodes.dual if known else nodes.primal
     pivot = matrix[every, pick, pick]
-    share = matrix[every, :, pick] / pivot[:, None]
-    own = (nodes.p if known else nodes.x)[every, :, pick]
-    side = (nodes.q if known else nodes.y)[every, pick]
+    share = matrix[every, :, pick] / pivot[:, None]  # (nodes, undecided)
+    own = (nodes.p if known else nodes.x)[every, :, pick]  # (nodes, rows)
+    side = (nodes.q if known else nodes.y)[every, pick]  # (nodes,)
     x, p, y, q, now = nodes.x, nodes.p, nodes.y, nodes.q, nodes.known
     if known:
-        p, q = p - own[:, :, None] * share[:, None, :], q - share * side[:, None]
+        p, q = p - own[:, :, None] * share[:, None, :], q - share * side[:, None]  # conditioned on
         now = now.copy()
         now[every, nodes.names[every, pick]] = True
     else:
-        x, y = x - own[:, :, None] * share[:, None, :], y - share * side[:, None]
-    rate = own / pivot[:, None]
-    moved = rate * side[:, None]
+        x, y = x - own[:, :, None] * share[:, None, :], y - share * side[:, None]  # eliminated
+    rate = own / pivot[:, None]  # (nodes, rows)
+    moved = rate * side[:, None]  # (nodes, rows): the change of the coefficients
     return _Nodes(
         bound=nodes.bound,
         names=_without(nodes.names, pick),
@@ -345,6 +354,7 @@ def _decided(nodes: _Nodes, pick: Ints, *, known: bool) -> _Nodes:
         q=_without(q, pick),
         most=nodes.most if known else nodes.most - moved,
         none=nodes.none - moved if known else nodes.none,
+        # (nodes, rows, rows)
         wide=nodes.wide - own[:, :, None] * rate[:, None, :],
         tall=nodes.tall - side**2 / pivot,
     )
@@ -367,10 +377,10 @@ def _reduced(nodes: _Nodes, pick: Ints, *, known: bool) -> _Nodes:
         pivot = matrix[every, pick, pick]
         matrix[every, pick] = matrix[every, -1]
         matrix[every, :, pick] = matrix[every, :, -1]
-        matrix = matrix[:, :-1, :-1]
+        matrix = matrix[:, :-1, :-1]  # (nodes, undecided - 1, undecided - 1)
         if column is not None:
             column[every, pick] = column[every, -1]
             column = column[:, :-1]
-            matrix -= (column / pivot[:, None])[:, :, None] * column[:, None, :]
+            matrix -= (column / pivot[:, None])[:, :, None] * column[:, None, :]  # Schur complement
         setattr(nodes, name, matrix)
     return nodes

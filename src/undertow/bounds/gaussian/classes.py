@@ -38,7 +38,7 @@ def class_factor(model: GaussianClass, form: Form, against: Against = "any") -> 
     1.8
     """
     size, rho = model.length, model.rho
-    weights = np.abs(form.rows).sum(axis=0)
+    weights = np.abs(form.rows).sum(axis=0)  # (n,): v_j
     if len(form.rows) > 1 and not form.alone:
         weights = weights * (1 + gamma(len(form.rows) + 2))
     clipped = bool(np.isfinite(form.caps).all())
@@ -46,7 +46,7 @@ def class_factor(model: GaussianClass, form: Form, against: Against = "any") -> 
     targets = [against.target] if isinstance(against, Adversary) else list(range(size))
     best, target = 0.0, targets[0]
     for i in targets:
-        others = np.delete(np.arange(size), i)
+        others = np.delete(np.arange(size), i)  # (n - 1,)
         if isinstance(against, Adversary):
             left = np.array([j for j in others if j not in against.known], dtype=np.intp)
             found = _sums(weights[left], sds[left] / sds[i], rho, len(against.known), clipped)[-1]
@@ -71,14 +71,15 @@ def class_factor(model: GaussianClass, form: Form, against: Against = "any") -> 
 
 def _sums(weights: Array, ratios: Array, rho: float, known: int, clipped: bool) -> Array:
     """Return 0 and the sums of the 1, 2, ... largest terms where so many records are known."""
+    # 1 - k rho: the inverse's column sums to at most 1 / room
     room = down(1 - up(known * rho)) if known else 1.0
     slope = up(rho / room) if room > 0 else math.inf
     if slope == 0 or not len(weights):
         return np.zeros(len(weights) + 1)
-    bounds = ratios * slope
+    bounds = ratios * slope  # (others,): |beta_j| at most
     with np.errstate(invalid="ignore"):
         terms = weights * (np.minimum(bounds, 1.0) if clipped else bounds)
-    terms = np.sort(np.where(weights > 0, terms, 0.0))[::-1]
+    terms = np.sort(np.where(weights > 0, terms, 0.0))[::-1]  # largest first: the worst U
     return np.concatenate([[0.0], np.cumsum(terms)])
 
 
@@ -106,5 +107,5 @@ def _attained(form: Form, sds: Array, rho: float, i: int) -> float:
     Independent records give the target's own weights to every adversary.
     """
     rows = np.abs(form.rows) if len(form.rows) == 1 or form.alone else form.rows
-    others = np.delete(rows * sds, i, axis=1).sum(axis=1)
+    others = np.delete(rows * sds, i, axis=1).sum(axis=1)  # (rows,)
     return float(np.abs(rows[:, i] + rho * others / sds[i]).sum())

@@ -1,16 +1,16 @@
 """An attack on clipped sums of Gaussian records: what far answers say if one record is unknown."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.certificate import Witness
 from undertow.models.definite import blocks
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.numerics import Array, down
 
-__all__ = ["Attack", "clipped_attack", "far_answer_loss"]
+__all__ = ["clipped_attack", "far_answer_loss"]
 
 _PAIRS = 48
 """Pairs of a target and an unknown record that are tried (a cost limit on the lower end)."""
@@ -26,25 +26,14 @@ _WORST = 1e5
 """Largest condition number of the correlations at which plain inverses are believed to `_ERROR`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attack:
-    """Target, known values, the two values compared, and the leakage that they attain."""
-
-    loss: float
-    target: int
-    known: tuple[tuple[int, float], ...]
-    value: float
-    other: float
-
-
 def clipped_attack(
     model: MultivariateGaussian,
     weights: Array,
     clip: tuple[float, float],
     scale: float,
     against: Against,
-) -> Attack | None:
-    """Return an attack on the sum of weights[t] * clip(X_t) with Laplace noise, or None.
+) -> tuple[float, Witness] | None:
+    """Return the loss and the attack on the sum of weights[t] * clip(X_t) with Laplace noise.
 
     The attacker knows all records of the target's block but one, compares the two ends of the
     range, and waits for an answer far out on either side. With n = 2 this is the leakage itself
@@ -58,8 +47,8 @@ def clipped_attack(
     ):
         return None
     inverse: Array = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
-    units = np.sqrt(np.diag(inverse))
-    found: list[Attack] = []
+    units = np.sqrt(np.diag(inverse))  # (n,): 1 / sd(X_j | all others)
+    found: list[tuple[float, Witness]] = []
     for records in blocks(covariance):
         for target, unknown in _pairs(records, weights, inverse, against):
             known = [k for k in records if k not in (target, unknown)]
@@ -70,8 +59,8 @@ def clipped_attack(
                 _attack(model, weights, clip, scale, inverse, target, unknown, known, middle)
             )
     if against == "ignorant" and size > 1:
-        found = [attack for attack in found if not attack.known]
-    return max(found, key=lambda attack: attack.loss, default=None)
+        found = [(loss, attack) for loss, attack in found if not attack.known]
+    return max(found, key=lambda each: each[0], default=None)
 
 
 def far_answer_loss(
@@ -91,7 +80,7 @@ def far_answer_loss(
     low, high = clip
     best = 0.0
     for sign in (1.0, -1.0):
-        tilt = sign * other / scale
+        tilt = sign * other / scale  # far answers weigh clip(X_j) by e^(tilt clip)
         moved = _log_moment(tilt, clip, means[0], sd) - _log_moment(tilt, clip, means[1], sd)
         best = max(best, abs(sign * own * (high - low) / scale + moved))
     return best
@@ -131,39 +120,36 @@ def _moving(row: Array, unknown: int, known: list[int], units: Array) -> int | N
 def _attack(
     model: MultivariateGaussian, weights: Array, clip: tuple[float, float], scale: float,
     inverse: Array, target: int, unknown: int | None, known: list[int], middle: int | None,
-) -> Attack:  # fmt: skip
+) -> tuple[float, Witness]:  # fmt: skip
     """Return the attack on one target with one record unknown, or none."""
     low, high = clip
     values = {k: float(model.mean[k]) for k in known}
     own = float(weights[target])
     if unknown is None:
         loss = abs(own) * (high - low) / scale
-        return _made(loss, target, values, clip)
-    conditional = -inverse[unknown] / inverse[unknown, unknown]
-    slope, sd = float(conditional[target]), 1 / math.sqrt(float(inverse[unknown, unknown]))
-    centre = float(model.mean[unknown]) + slope * ((low + high) / 2 - float(model.mean[target]))
-    if middle is not None:
-        values[middle] += ((low + high) / 2 - centre) / float(conditional[middle])
-        centre = (low + high) / 2
-    half = slope * (high - low) / 2
-    if (high - low) * abs(float(weights[unknown])) / scale > 500:
-        return _made(0.0, target, values, clip)
-    loss = far_answer_loss(
-        (own, float(weights[unknown])), clip, (centre + half, centre - half), sd, scale
-    )  # fmt: skip
-    return _made(loss, target, values, clip)
-
-
-def _made(loss: float, target: int, values: dict[int, float], clip: tuple[float, float]) -> Attack:
+    else:
+        conditional = -inverse[unknown] / inverse[unknown, unknown]  # (n,): coefficients
+        slope, sd = float(conditional[target]), 1 / math.sqrt(float(inverse[unknown, unknown]))
+        centre = float(model.mean[unknown]) + slope * ((low + high) / 2 - float(model.mean[target]))
+        if middle is not None:
+            values[middle] += ((low + high) / 2 - centre) / float(conditional[middle])
+            centre = (low + high) / 2
+        half, other = slope * (high - low) / 2, float(weights[unknown])
+        means = centre + half, centre - half
+        loss = 0.0
+        if (high - low) * abs(other) / scale <= 500:  # beyond, its exponential is no float
+            loss = far_answer_loss((own, other), clip, means, sd, scale)
     safe = max(down(loss) - _ERROR * max(1.0, loss), 0.0)
-    return Attack(safe, target, tuple(values.items()), float(clip[1]), float(clip[0]))
+    return safe, Witness(target, model.length, tuple(values.items()), float(high), float(low))
 
 
 def _log_moment(tilt: float, clip: tuple[float, float], mean: float, sd: float) -> float:
     """Return ln E[exp(tilt (clip(X) - low))] for X Gaussian, up to rounding."""
     low, high = clip
     first, last = (low - mean) / sd, (high - mean) / sd
+    # mass clipped to either end
     ends = _below(first) + math.exp(tilt * (high - low)) * _below(-last)
+    # completing the square moves the mean by tilt sd^2
     power = tilt * (mean - low) + (tilt * sd) ** 2 / 2
     inside = _between(first - tilt * sd, last - tilt * sd)
     middle = math.exp(power + math.log(inside)) if inside > 0 else 0.0

@@ -45,7 +45,7 @@ class Law:
         >>> Law.of(np.array([[400.0, 0.0], [0.0, 1.0]]), [0]).covariance
         array([[1.5625]])
         """
-        part = covariance[np.ix_(records, records)]
+        part = covariance[np.ix_(records, records)]  # (n, n) of the block
         halves = exponents(np.diag(part))
         return cls(np.ldexp(part, -(halves[:, None] + halves)), halves)
 
@@ -77,16 +77,17 @@ class Law:
         """
         matrix, size = self.covariance, self.size
         inverse: Array = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-        inverse = inverse + inverse @ _residual(matrix, inverse)[0]
+        inverse = inverse + inverse @ _residual(matrix, inverse)[0]  # one step of Newton: P + P R
         inverse = (inverse + inverse.T) / 2
         residual, rounding = _residual(matrix, inverse)
-        far = np.abs(residual) * (1 + 1e-12) + rounding
-        units = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
+        far = np.abs(residual) * (1 + 1e-12) + rounding  # (n, n): |R| at most
+        units = np.sqrt(np.maximum(np.diag(inverse), 1e-300))  # (n,): sqrt(P_jj)
+        # (n,): |Q e_j| |R e_k| / sqrt(Q_jj)
         moved = np.sqrt((far**2).sum(axis=0) / self.least) * (1 + 1e-9)
         error = float((2 * moved / units).max()) * (1 + 1e-12)
         if not error < 0.25 or np.diag(inverse).min() <= 0:
             return Precision(np.asarray(inverse), math.inf, 0.0)
-        scaled = inverse / units[:, None] / units
+        scaled = inverse / units[:, None] / units  # (n, n), diagonal 1
         least = least_eigenvalue_lower((scaled + scaled.T) / 2) - size * (error + 8 * ROUNDOFF)
         return Precision(np.asarray(inverse), error, max(least, 0.0))
 
@@ -101,7 +102,7 @@ def _residual(matrix: Array, inverse: Array) -> tuple[Array, Array]:
     bits = (52 - math.ceil(math.log2(size + 1))) // 2
     first, second = _leading(matrix, bits, axis=1), _leading(inverse, bits, axis=0)
     rest, more = matrix - first, inverse - second
-    small = first @ more + rest @ inverse
+    small = first @ more + rest @ inverse  # first @ second below is exact: so few bits
     found = (np.eye(size) - first @ second) - small
     sizes = np.abs(first) @ np.abs(more) + np.abs(rest) @ np.abs(inverse)
     return found, gamma(2 * size + 8) * sizes + 2 * ROUNDOFF * np.abs(found)

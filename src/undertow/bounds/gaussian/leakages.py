@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against
+from undertow.adversaries import Adversary, Against, check_against, check_records
 from undertow.bounds.gaussian.classes import class_factor
 from undertow.bounds.gaussian.clipped import clipped_attack
 from undertow.bounds.gaussian.numbers import Form
@@ -89,7 +89,8 @@ def leakage(
     >>> round(leak.upper, 6), leak.witness.target, leak.witness.known
     (2.578947, 1, ((0, 0.0),))
     """
-    against = _check(model, against)
+    against = check_against(against)
+    check_records(against, model.length)
     if isinstance(mechanism, PureDP):
         return _general(mechanism.epsilon, model, against)
     if isinstance(mechanism, MetricDP):
@@ -133,7 +134,7 @@ def asked(
     if isinstance(query, Linear):
         if query.records != size:
             raise InvalidInput(f"{query.records} weights do not fit {size} records")
-        heights = np.abs(np.atleast_2d(query.weights)).sum(axis=0)
+        heights = np.abs(np.atleast_2d(query.weights)).sum(axis=0)  # (n,): l1 over the outputs
         if query.lower is not None:
             ends = (float(query.lower), float(query.lower + query.spread))
             moved = Fraction(query.spread)
@@ -171,8 +172,8 @@ def leakage_at(question: Asked, scale: float, model: AnyGaussian, against: Again
     attack = clipped_attack(model, weights, question.clip, scale, against)
     if attack is None:
         return told
-    witness = Witness(attack.target, model.length, attack.known, attack.value, attack.other)
-    return replace(told, lower=min(attack.loss, told.upper), witness=witness)
+    loss, witness = attack
+    return replace(told, lower=min(loss, told.upper), witness=witness)
 
 
 def _told(question: Asked, rate: Fraction, model: AnyGaussian, against: Against) -> Leakage:
@@ -180,7 +181,7 @@ def _told(question: Asked, rate: Fraction, model: AnyGaussian, against: Against)
     factor, total = question.factor, question.moved * rate
     upper, lower, witness = math.inf, 0.0, None
     if math.isfinite(factor.upper):
-        upper = divide_up(Fraction(factor.upper) * total, 1.0)
+        upper = divide_up(Fraction(factor.upper) * total, 1.0)  # one rounding, upwards
     if question.attained:
         lower = min(max(down(float(Fraction(factor.lower) * total), 2), 0.0), upper)
         witness = _witness(factor, model, question.spread)
@@ -219,7 +220,9 @@ def _clipped(
     two steps more. What is exact for the unclipped sum may be too little for the clipped one.
     """
     factor = _factor(model, Form.apart(heights, clipped=True), against, effort)
+    # two steps for each record that may move
     pad = 2 * Fraction(factor.records) * Fraction(float(heights.max())) / steps
+    # Theorem 4.2 of [lange2024], weighed
     group = sum(map(Fraction, sorted(heights.tolist())[-factor.records :]))
     if against == "informed":
         pad, group = Fraction(0), Fraction(float(heights.max()))
@@ -244,19 +247,18 @@ def _general(
     lie far apart push all dependent records over theirs: if no spread is given, the bound is
     approached, by as many records as correlate with one target.
     """
-    if isinstance(model, MultivariateGaussian):
-        groups = blocks(model.covariance)
-    else:
-        groups = [list(range(model.length))] if model.rho else [[t] for t in range(model.length)]
-    most, reached = 1, 1
-    for records in groups:
-        if isinstance(against, Adversary) and against.target not in records:
-            continue
-        known = set(against.known) if isinstance(against, Adversary) else set()
-        count = 1 if against == "informed" else len(set(records) - known)
-        most = max(most, count)
+    most = 1 if against == "informed" else model.dependent_records()
+    if isinstance(against, Adversary):
+        groups = [[*range(model.length)]] if most > 1 else [[against.target]]
+        if isinstance(model, MultivariateGaussian):
+            groups = blocks(model.covariance)
+        mine = next(group for group in groups if against.target in group)
+        most = len({*mine} - {*against.known})
+    reached = 1
     if attained and model.spread is None and against in ("any", "ignorant"):
-        reached = most if isinstance(model, GaussianClass) else _linked(model.covariance)
+        reached = most
+        if isinstance(model, MultivariateGaussian):  # those that correlate with one record
+            reached = int((model.covariance != 0).sum(axis=1).max())
     upper = divide_up(Fraction(most) * Fraction(level), 1.0)
     lower = math.nextafter(float(Fraction(reached) * Fraction(level)), 0.0) if attained else 0.0
     said = f"at most {most} records depend on each other, in any way: a DP level alone says no more"
@@ -265,11 +267,6 @@ def _general(
         assumptions=(f"{said} about Gaussian records; MetricDP and Laplace noise on sums do",),
         citation="Theorem 4.2 of [lange2024]",
     )  # fmt: skip
-
-
-def _linked(covariance: Array) -> int:
-    """Return the largest number of records that correlate with one record, itself included."""
-    return int((covariance != 0).sum(axis=1).max())
 
 
 def _witness(factor: Factor, model: AnyGaussian, spread: float) -> Witness:
@@ -288,16 +285,3 @@ def _law(model: AnyGaussian) -> str:
 
 def _apart(spread: float) -> str:
     return f"two values of the target differ by at most {spread:g}"
-
-
-def _check(model: AnyGaussian, against: Against) -> Against:
-    """Return the adversary if the model has its records."""
-    against = check_against(against)
-    if isinstance(against, Adversary):
-        last = max((against.target, *against.known))
-        if last >= model.length:
-            raise InvalidInput(
-                f"the adversary names record {last}, but the model has {model.length} records, "
-                "counted from 0"
-            )
-    return against

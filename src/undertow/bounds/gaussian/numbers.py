@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from undertow.bounds.gaussian.laws import Law, Precision, integers, to_float
+from undertow.bounds.gaussian.laws import Law, integers, to_float
 from undertow.models.definite import gamma
-from undertow.numerics import Array, down, up
+from undertow.numerics import Array, Keyed, down, up
 
 __all__ = ["Form", "FormValue", "GaussianBlock", "settle"]
 
@@ -25,7 +25,7 @@ _ROOM = 1.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Form:
+class Form(Keyed):
     """A statistic: sum over rows r of min(caps[r], |coefficient of X_i in rows[r] . X|).
 
     One row of weights and no cap is a linear query; several rows are one with several outputs,
@@ -33,13 +33,15 @@ class Form:
     them; caps are the clipping of the records.
     """
 
+    kind: ClassVar[str] = "form"
+
     rows: Array
     caps: Array
 
     @classmethod
     def linear(cls, weights: Array) -> "Form":
         """Return the form of a linear query: its outputs' coefficients, in absolute value."""
-        rows = np.atleast_2d(weights)
+        rows = np.atleast_2d(weights)  # (rows, n)
         return cls(rows, np.full(len(rows), np.inf))
 
     @classmethod
@@ -49,21 +51,13 @@ class Form:
         caps = weights if clipped else np.full(len(weights), np.inf)
         return cls(np.diag(weights), caps)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether rows and caps agree."""
-        return isinstance(other, Form) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self._key())
-
     def _key(self) -> tuple[object, ...]:
         return self.rows.shape, self.rows.tobytes(), self.caps.tobytes()
 
     @property
     def alone(self) -> bool:
         """Whether every row weighs one record, and no record twice."""
-        used = self.rows != 0
+        used = self.rows != 0  # (rows, n)
         return bool((used.sum(axis=1) == 1).all() and (used.sum(axis=0) <= 1).all())
 
 
@@ -94,7 +88,7 @@ class GaussianBlock:
 
         Rows that do not weigh these records are left out.
         """
-        used = form.rows.any(axis=1)
+        used = form.rows.any(axis=1)  # (rows,)
         return cls(law, Form(np.ldexp(form.rows[used], law.halves), form.caps[used]))
 
     @property
@@ -106,16 +100,6 @@ class GaussianBlock:
     def covariance(self) -> Array:
         """The covariance in the units of the law."""
         return self.law.covariance
-
-    @property
-    def least(self) -> float:
-        """A number below all eigenvalues of the covariance."""
-        return self.law.least
-
-    @property
-    def precision(self) -> Precision:
-        """The inverse of the covariance and how good it is."""
-        return self.law.precision
 
     @cached_property
     def scale(self) -> Array:
@@ -140,7 +124,8 @@ class GaussianBlock:
     @cached_property
     def deviations(self) -> Array:
         """The standard deviations of the rows, rounded up."""
-        weights = np.abs(self.form.rows)
+        weights = np.abs(self.form.rows)  # (rows, n)
+        # (rows,): rounding of w Sigma w
         error = gamma(2 * self.size + 2) * ((weights @ np.abs(self.covariance)) * weights).sum(1)
         return np.asarray(np.sqrt(np.maximum(np.diag(self.variances), 0) + 2 * error) * (1 + 1e-12))
 
@@ -156,20 +141,22 @@ class GaussianBlock:
         so that sum_k |B_fk| s_k <= s_f sqrt(trace / least eigenvalue).
         """
         weights, sds = np.abs(self.form.rows), np.sqrt(np.diag(self.covariance)) * (1 - 1e-12)
+        # (rows, n): of Cov(row, X_j)
         touched = gamma(2 * self.size + 2) * (weights @ np.abs(self.covariance))
-        spread = np.maximum(self.deviations[:, None] * sds, 1e-300)
+        spread = np.maximum(self.deviations[:, None] * sds, 1e-300)  # (rows, n): s_r s_j
         started = float((touched / spread).max(initial=0.0))
+        # the same for Cov(row, row), (rows, rows)
         crossed = (
             touched @ weights.T / np.maximum(self.deviations[:, None] * self.deviations, 1e-300)
         )
         started = max(started, float(crossed.max(initial=0.0)))
         trace = float(np.trace(self.covariance))
-        return _margin(gamma(2 * self.size + 10) + started, trace, self.least)
+        return _margin(gamma(2 * self.size + 10) + started, trace, self.law.least)
 
     @cached_property
     def primal(self) -> float:
         """The margin of eliminations on the inverse covariance: the same with Q for covariance."""
-        found = self.precision
+        found = self.law.precision
         return _margin(gamma(2 * self.size + 10) + found.error, self.size, found.least)
 
     def margin(self, share: float) -> Array:
@@ -179,9 +166,10 @@ class GaussianBlock:
         row's standard deviation times sqrt(Q_ii): it is the covariance of the row and of (Q X)_i
         that the elimination leaves, whose variances are the row's and Q_ii (1 + error).
         """
-        units = np.full(self.size, 1 / math.sqrt(self.least))
-        if math.isfinite(self.precision.error):
-            units = np.sqrt(np.diag(self.precision.matrix) * (1 + 2 * self.precision.error))
+        units = np.full(self.size, 1 / math.sqrt(self.law.least))
+        if math.isfinite(self.law.precision.error):
+            # (n,): sqrt(Q_ii), at most 1 / sqrt(least eigenvalue)
+            units = np.sqrt(np.diag(self.law.precision.matrix) * (1 + 2 * self.law.precision.error))
         total = float(self.deviations.sum()) * (1 + 1e-12)
         return np.asarray(share * total * units * self.scale)
 
@@ -190,6 +178,7 @@ class GaussianBlock:
 
         Coefficients are those of the scaled records.
         """
+        # (..., rows), in the records' units
         share = np.abs(coefficients) * self.scale[targets][..., None]
         return np.asarray(np.minimum(share, self.form.caps).sum(axis=-1))
 
@@ -208,7 +197,7 @@ class GaussianBlock:
         unit = np.zeros(len(inside))
         unit[-1] = 1.0
         whole, power = self.law.whole
-        columns = whole[:, inside]
+        columns = whole[:, inside]  # (n, known + 1), whole numbers
         try:
             one, shift = integers(_solved(part, unit))
             left = [to_float((int(u) << (power + shift)) - image, -power - shift)
@@ -217,10 +206,12 @@ class GaussianBlock:
         except np.linalg.LinAlgError:  # singular, as far as elimination can tell
             return FormValue(0.0, float(self.form.caps.sum()) * (1 + 1e-9), target, known)
         low = max(shift, deeper)
+        # (n,): Sigma y, exactly
         images: Any = columns @ (one * (1 << (low - shift)) + more * (1 << (low - deeper)))
         rest = [to_float((int(u) << (power + low)) - image, -power - low)
                 for u, image in zip(unit, images[inside], strict=True)]  # fmt: skip
-        error = math.sqrt(math.fsum(v * v for v in rest) / self.least)
+        # |r| / sqrt(least eigenvalue)
+        error = math.sqrt(math.fsum(v * v for v in rest) / self.law.least)
         unknown = [k for k in range(self.size) if k not in set(inside)]
         betas = {k: to_float(images[k], -power - low) for k in unknown}
         return self._total(target, known, betas, error * (1 + 1e-9) + 1e-300)
@@ -233,10 +224,10 @@ class GaussianBlock:
         rows, unit = self.form.rows, float(self.scale[target])
         spread = np.sqrt(np.diag(self.covariance)[unknown]) * (1 + 1e-12)
         slopes = np.array([betas[k] for k in unknown])
-        terms = np.column_stack([rows[:, target], rows[:, unknown] * slopes])
-        rounding = gamma(len(unknown) + 8) * np.abs(terms).sum(axis=1)
+        terms = np.column_stack([rows[:, target], rows[:, unknown] * slopes])  # (rows, 1 + unknown)
+        rounding = gamma(len(unknown) + 8) * np.abs(terms).sum(axis=1)  # (rows,)
         slack = (rounding + error * (np.abs(rows[:, unknown]) @ spread)) * unit * (1 + 1e-9)
-        values = np.abs(terms.sum(axis=1)) * unit
+        values = np.abs(terms.sum(axis=1)) * unit  # (rows,)
         lower = float(np.minimum(np.maximum(values - slack, 0.0), self.form.caps).sum())
         upper = float(np.minimum(values + slack, self.form.caps).sum())
         count = len(rows)

@@ -1,14 +1,13 @@
 """The worst adversary of a statistic of Gaussian records: closed forms first, then searches."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against
+from undertow.adversaries import Adversary, Against, within
 from undertow.bounds.gaussian.branch_and_bound import EFFORT, branch_and_bound
 from undertow.bounds.gaussian.laws import Law
 from undertow.bounds.gaussian.numbers import Form, FormValue, GaussianBlock, settle
@@ -71,7 +70,7 @@ def gaussian_factor(
         if isinstance(against, Adversary) and against.target not in records:
             continue
         block = GaussianBlock.of(law, Form(form.rows[:, records], form.caps))
-        worst, upper = _worst(block, _inside(against, records), effort)
+        worst, upper = _worst(block, within(against, records), effort)
         known = tuple(records[k] for k in worst.known)
         found.append(Factor(worst.lower, upper, records[worst.target], known, len(records)))
     best = max(found, key=lambda each: each.lower)
@@ -88,15 +87,6 @@ def gaussian_factor(
 def _laws(model: MultivariateGaussian) -> list[tuple[list[int], Law]]:
     """Return the independent blocks of a model, with the inverses that will be made of them."""
     return [(records, Law.of(model.covariance, records)) for records in blocks(model.covariance)]
-
-
-def _inside(against: Against, records: list[int]) -> Against:
-    """Return the adversary in the numbering of a block."""
-    if not isinstance(against, Adversary):
-        return against
-    place = {record: index for index, record in enumerate(records)}
-    known = [place[record] for record in against.known if record in place]
-    return Adversary(place[against.target], known)
 
 
 def _worst(block: GaussianBlock, against: Against, effort: int) -> tuple[FormValue, float]:
@@ -131,6 +121,7 @@ def _worst(block: GaussianBlock, against: Against, effort: int) -> tuple[FormVal
 
 def _informed(block: GaussianBlock) -> tuple[FormValue, float]:
     """Return the worst target for an adversary who knows all other records: its own weights."""
+    # (n,): all others known, own weights
     values = block.values(block.form.rows.T, np.arange(block.size))
     target = int(values.argmax())
     found = block.evaluate(target, [k for k in range(block.size) if k != target])
@@ -139,9 +130,9 @@ def _informed(block: GaussianBlock) -> tuple[FormValue, float]:
 
 def _ignorant(block: GaussianBlock) -> tuple[FormValue, float]:
     """Return the worst target for an adversary who knows nothing: Cov(row, X_i) / Var(X_i)."""
-    variances = np.diag(block.covariance)
-    values = block.values((block.products / variances).T, np.arange(block.size))
-    sizes = np.abs(block.form.rows) @ np.abs(block.covariance) / variances
+    variances = np.diag(block.covariance)  # (n,)
+    values = block.values((block.products / variances).T, np.arange(block.size))  # (n,)
+    sizes = np.abs(block.form.rows) @ np.abs(block.covariance) / variances  # (rows, n)
     errors = gamma(block.size + len(block.form.rows) + 8) * sizes.sum(axis=0) * block.scale
     candidates: list[tuple[float, int, tuple[int, ...]]] = [
         (float(value), i, ()) for i, value in enumerate(values)
@@ -164,8 +155,9 @@ def _dominated(block: GaussianBlock) -> float:
     if not block.form.alone:
         return math.inf
     weights = np.abs(block.form.rows).sum(axis=0)
-    sizes = np.abs(block.covariance) * weights[:, None]
+    sizes = np.abs(block.covariance) * weights[:, None]  # (n, n): v_j |Sigma_js|
     own = np.diag(sizes)
+    # (n,): sum over j != s, rounded up
     others = (sizes.sum(axis=0) - own) * (1 + gamma(2 * block.size + 4))
     if not (own * (1 - gamma(4)) >= others + gamma(block.size) * own).all():
         return math.inf
@@ -182,19 +174,21 @@ def _attractive(block: GaussianBlock, ignorant: float) -> float:
     the more is unknown, the more is learned. Entries that rounding leaves slightly positive, as in
     Markov sequences, where they are 0, widen the result by their margin, twice. Rounded up.
     """
-    covariance, inverse = block.covariance, block.precision
+    covariance, inverse = block.covariance, block.law.precision
+    # (n,): the only choice that can make Q attractive
     signs = np.where(covariance[0] < 0, -1.0, 1.0)
-    turned = block.form.rows * signs
+    turned = block.form.rows * signs  # (rows, n)
     same = (turned >= 0).all(axis=1) | (turned <= 0).all(axis=1)
     if not same.all():
         return math.inf
     units = np.sqrt(np.diag(inverse.matrix))
+    # (n, n), diagonal 1 before it is left out
     scaled = inverse.matrix * signs[:, None] * signs / units[:, None] / units
     np.fill_diagonal(scaled, -1.0)
     above = float(scaled.max(initial=-1.0)) + 4 * inverse.error
     if above <= 0:
         return ignorant
-    moved = 2 * above + inverse.error
+    moved = 2 * above + inverse.error  # an M-matrix lies so near
     if not 4 * moved * block.size < inverse.least:
         return math.inf
     share = moved * (1 + math.sqrt(2 * block.size / inverse.least)) ** 2
@@ -212,20 +206,17 @@ def _fragile(block: GaussianBlock, start: FormValue) -> tuple[FormValue, float]:
     if math.isfinite(block.dual) and sets_cost(block) <= MOST_SETS:
         return all_known_sets(block)
     if block.size * 2.0 ** (block.size - 1) <= _EVALUATED:
-        return _best(
+        found = [
             block.evaluate(i, known)
             for i in everyone
             for count in everyone
             for known in combinations([k for k in everyone if k != i], count)
-        )
-    reach = block.deviations / math.sqrt(block.least) * (1 + 1e-9)
+        ]
+        return max(found, key=lambda each: each.lower), max(each.upper for each in found)
+    # (rows,): sd(row) / sd(X_i | X_K), at most
+    reach = block.deviations / math.sqrt(block.law.least) * (1 + 1e-9)
     values = block.values(np.tile(reach, (block.size, 1)), np.arange(block.size))
     return start, max(up(float(values.max()), len(reach) + 4), start.upper)
-
-
-def _best(found: Iterable[FormValue]) -> tuple[FormValue, float]:
-    listed = list(found)
-    return max(listed, key=lambda each: each.lower), max(each.upper for each in listed)
 
 
 def _meet(worst: tuple[FormValue, float], upper: float) -> tuple[FormValue, float]:

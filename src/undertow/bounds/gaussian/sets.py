@@ -1,6 +1,6 @@
 """The worst known set by looking at all of them: Gaussian blocks of up to about 24 records."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -38,23 +38,24 @@ class _Batch:
 
     def known(self) -> "_Batch":
         """Return the same sets with the next record added to each."""
-        level, pivot = self.level, self.columns[:, 0]
-        share = pivot / pivot[level]
+        level, pivot = self.level, self.columns[:, 0]  # pivot (n, sets): Cov(X_j, X_level | X_K)
+        share = pivot / pivot[level]  # (n, sets)
         variance = self.variance - share * pivot
         variance[level] = np.inf
         return _Batch(
             level + 1,
+            # (n, undecided - 1, sets)
             self.columns[:, 1:] - share[:, None] * pivot[level + 1 :],
             variance,
+            # (rows, n, sets)
             self.cross - share * self.cross[:, level][:, None],
+            # bit k: record k is known
             self.codes | (1 << level),
         )
 
     def unknown(self) -> "_Batch":
         """Return the same sets with the next record left out."""
-        return _Batch(
-            self.level + 1, self.columns[:, 1:], self.variance, self.cross, self.codes
-        )  # fmt: skip
+        return replace(self, level=self.level + 1, columns=self.columns[:, 1:])
 
     def joined(self, other: "_Batch") -> "_Batch":
         """Return both batches as one."""
@@ -89,7 +90,7 @@ def all_known_sets(block: GaussianBlock) -> tuple[FormValue, float]:
     (2.578947368, 1, (0,))
     """
     matrix, size = block.covariance, block.size
-    error = float(block.margin(block.dual).max())
+    error = float(block.margin(block.dual).max())  # eliminations on the covariance, whatever K is
     most = max(1, _BATCH // (size * len(block.form.rows)))
     todo = [
         _Batch(
@@ -126,9 +127,9 @@ def all_known_sets(block: GaussianBlock) -> tuple[FormValue, float]:
 def _values(block: GaussianBlock, leaf: _Batch) -> Array:
     """Return the form's value for every target (rows) and known set (columns)."""
     if len(block.form.rows) == 1:
-        share = np.abs(leaf.cross[0]) / leaf.variance * block.scale[:, None]
+        share = np.abs(leaf.cross[0]) / leaf.variance * block.scale[:, None]  # (n, sets)
         return np.asarray(np.minimum(share, block.form.caps[0]))
-    shares = np.abs(leaf.cross) / leaf.variance
+    shares = np.abs(leaf.cross) / leaf.variance  # (rows, n, sets); 0 for a target that is known
     shares *= block.scale[:, None]
     return np.asarray(np.minimum(shares, block.form.caps[:, None, None], out=shares).sum(axis=0))
 
@@ -137,7 +138,8 @@ def _largest(
     values: Array, codes: npt.NDArray[np.int64], least: float
 ) -> list[tuple[float, int, int]]:
     """Return values of at least ``least``, the largest where they are many; no known target."""
-    targets = np.arange(len(values))[:, None]
+    targets = np.arange(len(values))[:, None]  # (n, 1)
+    # places in (n, sets), row by row
     flat = np.flatnonzero((values >= least) & (codes >> targets & 1 == 0))
     if len(flat) > _TIES:
         flat = flat[np.argsort(values.ravel()[flat])[::-1][: _TIES + 1]]

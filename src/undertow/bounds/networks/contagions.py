@@ -79,6 +79,7 @@ def leakage(mechanism: Levelled | MetricDP, model: Contagion, against: Against =
         leak = network_leakage(mechanism, centre, against)
         if leak.lower > top.lower:
             top, where = leak, middle
+        # entries are monotone: the ends are the worst
         drift = max(_drift(centre, model.network(end)) for end in (left, right))
         heapq.heappush(pieces, (-min(up(leak.upper + 2 * drift), ceiling), left, right))
 
@@ -109,6 +110,7 @@ def _drift(one: BayesianNetwork, two: BayesianNetwork) -> float:
     for first, second in zip(one.tables, two.tables, strict=True):
         moved = _moved(first, second)
         rarest = max(float(-np.log(table[table > 0].min())) for table in (first, second))
+        # w: sums over the tables
         total += float(moved.max() - moved.min()) + 64 * ROUNDOFF * (2.0 + rarest)
     return up(total)
 

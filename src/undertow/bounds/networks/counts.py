@@ -14,6 +14,7 @@ from functools import reduce
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.graphs import attack_on
 from undertow.bounds.networks.laws import CaseTable, Spread, spread
 from undertow.bounds.networks.tally import Ints, Tally
 from undertow.certificate import Witness
@@ -53,19 +54,14 @@ class Finding:
 
     def witness(self, network: BayesianNetwork, tally: Tally) -> Witness:
         """Return the attack in the network's own words."""
-        number = {network.numbers[node]: place for place, node in enumerate(network.records)}
-        known = sorted((number[place], network.states[state]) for place, state in self.known)
-        value, other = (network.states[state] for state in self.states)
-        target = number[self.target]
         single = tally.outputs.shape[1] == 1
-        output = self.output if single else None
-        sets: tuple[tuple[int, tuple[object, ...]], ...] = ()
+        sets: dict[int, list[int]] = {}
         if not single and self.output in tally.corners:
             still = tally.seen[-1]  # the last state moves nothing
-            high = tally.outputs[still[self.output]] == tally.outputs[still].max(axis=0)
-            bins = tuple(s for s, up in zip(network.states, high, strict=True) if up)
-            sets = ((target, bins),)
-        return Witness(target, network.length, tuple(known), value, other, sets, output)
+            high = tally.outputs[still[self.output]] == tally.outputs[still].max(axis=0)  # (bins,)
+            sets[self.target] = np.flatnonzero(high).tolist()
+        attack = attack_on(network, self.target, self.states, dict(self.known), sets)
+        return replace(attack, output=self.output if single else None)
 
 
 def count_finding(
@@ -76,7 +72,7 @@ def count_finding(
     ``rate`` is 1 / scale. Refuses with `NotSupported`, saying why, where the network is too large.
     The informed attacker is not looked at here.
     """
-    places = [network.numbers[node] for node in network.records]
+    places = network.places
     if against == "any":
         whole = spread(network, tally)
         check_effort(whole, tally)
@@ -122,22 +118,24 @@ def worst_of(whole: Spread, tally: Tally, rate: float, axes: Sequence[int]) -> F
     if not tally.deepest:  # every answer is the same
         return None
     for block in whole.blocks(axes):
-        table = likelihoods(block.table, tally, rate, tiny)
+        table = likelihoods(block.table, tally, rate, tiny)  # (layers, outputs, cases ...)
         for axis in block.targets:
+            # for each value (outputs, cases)
             scores = [block.given(table, axis, v)[0][tally.seen[v]] for v in states]
             if not (sum(~np.isnan(score) for score in scores) > 1).any():
                 continue  # nobody's record can have two values
+            # NaN (impossible) gives way
             most, least = reduce(np.fmax, scores), reduce(np.fmin, scores)
             loss = most - least if tiny else most / least
             loss[np.isnan(loss)] = 0.0  # no value is possible
-            edge = float(loss[tally.corners].max())
+            edge = float(loss[tally.corners].max())  # far outputs: beyond all answers
             far = max(far, edge if tiny else math.log(max(edge, 1.0)))
             output, row = np.unravel_index(int(np.argmax(loss)), loss.shape)
             value = float(loss[output, row])
             value = value if tiny else math.log(max(value, 1.0))
             if value > top:
                 top = value
-                column = [float(part[output, row]) for part in scores]
+                column = [float(part[output, row]) for part in scores]  # (states,)
                 pair = int(np.nanargmax(column)), int(np.nanargmin(column))
                 found = found_at(block, axis, int(row), pair, int(output), top, pad)
     return None if found is None else replace(found, far=far)
@@ -159,7 +157,7 @@ def found_at(
 
 def likelihoods(table: Array, tally: Tally, rate: float, tiny: bool) -> Array:
     """Return Pr[output | case] up to a constant, or its log where it is tiny; NaN if impossible."""
-    prior = table.sum(axis=1, keepdims=True)
+    prior = table.sum(axis=1, keepdims=True)  # (layers, 1, cases ...): Pr[case]
     with np.errstate(divide="ignore", invalid="ignore"):
         if not tiny:
             return np.asarray(tally.smooth(table, rate, logs=False) / prior)
@@ -174,7 +172,7 @@ def rounding(whole: Spread, deepest: float) -> float:
     rounding of its own size, each noise weight the rounding of its exponent.
     """
     counts = whole.base.shape[1]
-    size = deepest - whole.least + 1.0
+    size = deepest - whole.least + 1.0  # largest logarithm on the way
     return float(ROUNDOFF * (4.0 * (whole.operations + 6 * counts + 8) + 16.0 * size))
 
 

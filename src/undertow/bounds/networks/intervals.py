@@ -80,7 +80,7 @@ def frequency_bracket(
     pieces: list[tuple[float, float, float, list[int]]] = []
 
     def push(left: float, right: float, targets: list[int]) -> None:
-        centre, reach = (left + right) / 2, (right - left) / 2 + OUTWARDS
+        centre, reach = (left + right) / 2, (right - left) / 2 + OUTWARDS  # in log-odds
         p = min(max(1 / (1 + math.exp(-centre)), low), high)
         bounds = search.look(p, reach, targets)
         heapq.heappush(pieces, (-max(bounds.values()), left, right, _open(bounds, search)))
@@ -126,28 +126,27 @@ class _FrequencySearch:
         network = self.family.network(0.5)
         if self.against == "any":
             return spread(network, self.tally).targets()
-        return [0] if isinstance(self.against, Adversary) else list(range(network.length))
+        if isinstance(self.against, Adversary):
+            return [self.against.target]
+        return list(range(network.length))
 
     def look(self, frequency: float, reach: float, targets: list[int]) -> dict[int, float]:
         """Return the bound of each target around one frequency."""
         network = self.family.network(frequency)
-        places = [network.numbers[node] for node in network.records]
         founders = [place for place, parents in enumerate(network.parents) if not parents]
+        # second layer: E[B; case, count], B summed founder by founder
         variants = [{place: network.tables[place] * ALLELES} for place in founders if reach]
-        bounds: dict[int, float] = {}
         if self.against == "any":
             whole = spread(network, self.tally, variants=variants)
             check_effort(whole, self.tally)
-            bounds = self._read(whole, network, frequency, reach, targets)
-        else:
-            for target in targets:
-                known: list[int] = []
-                place = places[target]
-                if isinstance(self.against, Adversary):
-                    place = places[self.against.target]
-                    known = [places[record] for record in self.against.known]
-                whole = spread(network, self.tally, known, place, variants)
-                bounds[target] = self._read(whole, network, frequency, reach, [0])[0]
+            return self._read(whole, network, frequency, reach, targets)
+        places = network.places
+        facts = self.against.known if isinstance(self.against, Adversary) else ()
+        known = [places[record] for record in facts]
+        bounds = {}
+        for target in targets:
+            whole = spread(network, self.tally, known, places[target], variants)
+            bounds[target] = self._read(whole, network, frequency, reach, [0])[0]
         return bounds
 
     def _read(
@@ -156,11 +155,13 @@ class _FrequencySearch:
     ) -> dict[int, float]:  # fmt: skip
         bounds, found = _look(whole, network, self.tally, self.rate, axes, reach)
         self.work += math.prod(whole.sizes) * len(self.tally.outputs) * len(axes)
-        if found is not None and (self.top is None or found.value > self.top.value):
-            far = found.far if self.top is None else max(found.far, self.top.far)
-            self.top, self.where = replace(found, far=far), frequency
-        elif found is not None and self.top is not None:
-            self.top = replace(self.top, far=max(self.top.far, found.far))
+        if found is None:
+            return bounds
+        top = self.top or found
+        far = max(found.far, top.far)
+        if self.top is None or found.value > top.value:
+            top, self.where = found, frequency
+        self.top = replace(top, far=far)
         return bounds
 
 
@@ -180,10 +181,12 @@ def _look(
     states = range(len(tally.offsets))
     for block in whole.blocks(axes):
         scores, slopes = _scores(block.table, tally, rate)
-        bulge = (reach * _unknown_founders(block, network)) ** 2
+        bulge = (reach * _unknown_founders(block, network)) ** 2  # h^2 u^2, (1, 1, cases ...)
         for axis in block.targets:
+            # (outputs, cases) each
             value = [block.given(scores, axis, v)[0][tally.seen[v]] for v in states]
             slope = [block.given(slopes, axis, v)[0][tally.seen[v]] for v in states]
+            # (1, cases): the same for every value of the target
             bend = block.given(bulge, axis, 0)[0]
             for x, y in combinations(states, 2):
                 loss = np.abs(value[x] - value[y])
@@ -192,6 +195,7 @@ def _look(
                 far = max(far, float(loss[tally.corners].max()))
                 peak = bound = float(loss.max())
                 if reach:
+                    # f(t) + h |f'(t)| + h^2 u^2
                     steep = loss + reach * np.abs(slope[x] - slope[y]) + bend
                     steep[impossible] = 0.0
                     bound = float(steep.max())
@@ -215,8 +219,9 @@ def _unknown_founders(block: CaseTable, network: BayesianNetwork) -> Array:
     total = np.full((1, 1, *shape), float(len(founders - {*spread.records})))
     states = len(spread.offsets)
     for axis, place in enumerate(spread.records):
-        if place in founders and spread.open[axis]:
+        if place in founders and spread.open:
             here = [block.fixed[axis]] if axis in block.fixed else range(states + 1)
+            # 1 where the founder is unknown
             open_state = np.array([float(state == states) for state in here])
             total += open_state.reshape([-1 if a == axis else 1 for a in range(len(shape))])
     return total
@@ -224,11 +229,11 @@ def _unknown_founders(block: CaseTable, network: BayesianNetwork) -> Array:
 
 def _scores(table: Array, tally: Tally, rate: float) -> tuple[Array, Array]:
     """Return ln Pr[output | case] and its slope in the log-odds of the frequency."""
-    prior = table.sum(axis=1, keepdims=True)
+    prior = table.sum(axis=1, keepdims=True)  # (layers, 1, cases ...)
     with np.errstate(divide="ignore", invalid="ignore"):
-        smooth = tally.smooth(table, rate, logs=False)
+        smooth = tally.smooth(table, rate, logs=False)  # (layers, outputs, cases ...)
         scores = np.log(smooth[:1] / prior[:1])
         if len(table) == 1:
             return scores, scores
-        slopes = smooth[1:] / smooth[:1] - prior[1:] / prior[:1]
+        slopes = smooth[1:] / smooth[:1] - prior[1:] / prior[:1]  # E_g[B] - E[B]
     return scores, slopes

@@ -56,14 +56,14 @@ class Spread:
     """Joint laws of some records, groups of siblings, and the count of all others.
 
     ``base`` has an axis of layers (variants of the same table), one for the count, one for each of
-    ``records`` (their values) and one for each of ``groups`` (their cases); ``open`` says which
+    ``records`` (their values) and one for each of ``groups`` (their cases); ``open`` says whether
     records may also be unknown. ``operations`` bounds the roundings behind an
     entry of any block, ``least`` is the log of the least probability that occurs.
     """
 
     records: tuple[int, ...]
     groups: tuple[Siblings, ...]
-    open: tuple[bool, ...]
+    open: bool
     base: Array
     offsets: tuple[int, ...]
     operations: int
@@ -72,8 +72,7 @@ class Spread:
     @property
     def sizes(self) -> list[int]:
         """How many states each axis can be in when no target is chosen."""
-        states = len(self.offsets)
-        records = [states + may for may in self.open]
+        records = [len(self.offsets) + self.open] * len(self.records)
         return [*records, *(len(group.cases) for group in self.groups)]
 
     def targets(self) -> list[int]:
@@ -96,6 +95,7 @@ class Spread:
             while total > BLOCK and len(split) < len(order) - 1:
                 split.append(order[len(split)])
                 total //= sizes[split[-1]]
+            # read from these pieces, the rest from later ones
             here = [axis for axis in left if axis not in split]
             for picked in product(*(range(sizes[axis]) for axis in split)):
                 fixed = dict(zip(split, picked, strict=True))
@@ -109,14 +109,15 @@ class Spread:
 
     def _extended(self, fixed: Mapping[int, int]) -> Array:
         """Return the table with records known or unknown, fixed axes taken at their state."""
-        whole = self.base
+        whole = self.base  # (layers, counts, records ..., groups ...)
         states = len(self.offsets)
         for axis in sorted(self.targets(), key=lambda place: place not in fixed):
             if axis in fixed and (axis >= len(self.records) or fixed[axis] < states):
+                # two axes come before the records: layers and counts
                 whole = np.take(whole, [fixed[axis]], axis=axis + 2)
             elif axis in fixed:
                 whole = _unknown(whole, axis + 2, self.offsets)
-            elif axis < len(self.records) and self.open[axis]:
+            elif axis < len(self.records) and self.open:
                 whole = np.concatenate([whole, _unknown(whole, axis + 2, self.offsets)], axis + 2)
         return whole
 
@@ -143,6 +144,7 @@ class CaseTable:
         if axis >= len(spread.records):
             group = spread.groups[axis - len(spread.records)]
             where = group.places(spread.others(axis), value).tolist()
+        # (layers, counts or outputs, cases)
         return np.take(table, where, axis=axis + 2).reshape(*table.shape[:2], -1)
 
     def case(self, axis: int, row: int) -> dict[int, int]:
@@ -150,7 +152,7 @@ class CaseTable:
 
         For the target's own group it is the row of `Spread.others`.
         """
-        shape = list(self.table.shape[2:])
+        shape = list(self.table.shape[2:])  # (records ..., groups ...)
         inside = axis >= len(self.spread.records)
         shape[axis] = len(self.spread.others(axis)) if inside else 1
         cell = np.unravel_index(row, shape)
@@ -160,8 +162,9 @@ class CaseTable:
 def _unknown(table: Array, axis: int, offsets: Sequence[int]) -> Array:
     """Return the sum over a record's values, each counted, as an axis of one state."""
     length = table.shape[1]
-    total = np.zeros_like(np.take(table, [0], axis=axis))
+    total = np.zeros_like(np.take(table, [0], axis=axis))  # (layers, counts, ..., 1, ...)
     for value, offset in enumerate(offsets):
+        # value v moves the count up by its offset
         total[:, offset:] += np.take(table, [value], axis=axis)[:, : length - offset]
     return total
 
@@ -169,7 +172,7 @@ def _unknown(table: Array, axis: int, offsets: Sequence[int]) -> Array:
 def spread(
     network: BayesianNetwork,
     tally: Tally,
-    known: Sequence[int] | None = None,
+    known: Sequence[int] = (),
     target: int | None = None,
     variants: Sequence[Mapping[int, Array]] = (),
 ) -> Spread:
@@ -186,14 +189,13 @@ def spread(
     (1, 3, 2, 2)
     """
     least = _check_rarest(network)
-    hidden = {network.numbers[node] for node in network.latent}
-    everyone = [place for place in range(len(network.nodes)) if place not in hidden]
-    held = everyone if target is None else [target, *(known or ())]
-    pool = everyone if target is None else list(known or ())
+    everyone = network.places
+    pool = everyone if target is None else tuple(known)
+    held = everyone if target is None else (target, *known)
     groups = _groups(network, pool, all_known=target is not None)
     grouped = {member for group in groups for member in group.members}
     records = tuple(place for place in held if place not in grouped)
-    summed = [place for place in everyone if place not in {*held}]
+    summed = [place for place in everyone if place not in held]
     layers = [_joint(network, tally, records, groups, summed, {})]
     found = [_joint(network, tally, records, groups, summed, variant) for variant in variants]
     if found:
@@ -202,11 +204,12 @@ def spread(
     depth = 4 * (len(network.nodes) + len(found)) + sum(
         (states + 1) * (len(group.members) + 2) for group in groups
     )
+    # as the module says: no subtraction, so roundings only add up
     operations = max(steps for _, steps in layers) + depth + states * len(records)
     return Spread(
         records,
         tuple(groups),
-        tuple(target is None for _ in records),
+        target is None,
         np.ascontiguousarray(np.moveaxis(np.stack([table for table, _ in layers]), -1, 1)),
         tally.offsets,
         operations,
@@ -225,12 +228,12 @@ def exact_law(network: BayesianNetwork, tally: Tally, target: int) -> list[list[
     >>> exact_law(pair, count_tally([False, True], 1), 0)
     [[Fraction(3, 8), Fraction(1, 8)], [Fraction(1, 8), Fraction(3, 8)]]
     """
-    hidden = {network.numbers[node] for node in network.latent}
-    others = [p for p in range(len(network.nodes)) if p not in hidden and p != target]
+    others = [place for place in network.places if place != target]
     known: dict[int, Array] = {}
     exact: dict[int, Array] = {}
     for place, table in enumerate(network.tables):
         if id(table) not in known:
+            # shape of the table, fractions
             rational = np.vectorize(Fraction, otypes=[object])(table)
             known[id(table)] = rational / rational.sum(axis=-1, keepdims=True)
         exact[place] = known[id(table)]
@@ -265,19 +268,18 @@ def _groups(network: BayesianNetwork, pool: Sequence[int], all_known: bool) -> l
         if place not in parents_of_others and network.parents[place]:
             key = (network.parents[place], network.tables[place].tobytes())
             alike.setdefault(key, []).append(place)
-    groups = []
-    for members in alike.values():
-        if len(members) > 1:
-            least = len(members) if all_known else 0
-            cases = _cases(network.size, least, len(members))
-            groups.append(Siblings(tuple(members), cases))
-    return groups
+    return [
+        Siblings(tuple(members), _cases(network.size, len(members) * all_known, len(members)))
+        for members in alike.values()
+        if len(members) > 1
+    ]
 
 
 def _cases(states: int, least: int, most: int) -> Ints:
     """Return all ways to have between ``least`` and ``most`` known members, by value."""
     cases: list[tuple[int, ...]] = [()]
     for _ in range(states):
+        # one more value
         cases = [(*case, more) for case in cases for more in range(most - sum(case) + 1)]
     listed = [case for case in cases if sum(case) >= least]
     return np.array(listed, dtype=np.int64).reshape(-1, states)
@@ -300,6 +302,7 @@ def _joint(
     for place, table in enumerate(network.tables):
         if place not in grouped:
             axes = (*network.parents[place], place)
+            # a last axis of one count
             factors.append((replaced.get(place, table)[..., None], axes))
     for number, group in enumerate(groups):
         name = len(network.nodes) + number
@@ -307,6 +310,7 @@ def _joint(
         axes = (*network.parents[group.members[0]], name)
         factors.append((_group_law(network.tables[group.members[0]], group, tally, length), axes))
     for place in summed:
+        # (states, counts): one record summed out
         mark = np.zeros((network.size, max(tally.offsets) + 1), dtype=kind)
         mark[np.arange(network.size), list(tally.offsets)] = 1
         factors.append((mark, (place,)))
@@ -317,16 +321,19 @@ def _joint(
 def _group_law(table: Array, group: Siblings, tally: Tally, length: int) -> Array:
     """Return Pr[a case, count of its unknown members | parents], (parents ..., case, count)."""
     most = len(group.members)
+    # (unknown members, parents ..., counts)
     powers = np.zeros((most + 1, *table.shape[:-1], length))
-    powers[0, ..., 0] = 1.0
+    powers[0, ..., 0] = 1.0  # nobody unknown: count 0
     for unknown in range(1, most + 1):
         for value, offset in enumerate(tally.offsets):
             moved = powers[unknown - 1, ..., : length - offset] * table[..., value, None]
             powers[unknown, ..., offset:] += moved
+    # (parents ..., cases): of the known members
     named = np.ones((*table.shape[:-1], len(group.cases)))
     for value in range(table.shape[-1]):
         named = named * table[..., value, None] ** group.cases[:, value]
-    rest = most - group.cases.sum(axis=1)
+    rest = most - group.cases.sum(axis=1)  # (cases,): how many are unknown
+    # (parents ..., cases, counts)
     return np.asarray(named[..., None] * np.moveaxis(powers[rest], 0, -2))
 
 
@@ -355,10 +362,12 @@ def _counted(
         factors = [factor for factor in factors if variable not in factor[1]]
         table, axes, steps = _times(inside, sizes, length)
         place = axes.index(variable)
+        # the variable is summed out
         factors.append((table.sum(axis=place), (*axes[:place], *axes[place + 1 :])))
         operations += steps + sizes[variable]
     _check_entries(math.prod(sizes[axis] for axis in keep) * length)
     table, axes, steps = _times(factors, sizes, length)
+    # (kept ..., counts)
     whole = np.zeros((*(sizes[axis] for axis in keep), length), dtype=table.dtype)
     whole[..., : table.shape[-1]] = np.transpose(
         table, [*(axes.index(axis) for axis in keep), len(axes)]
@@ -384,6 +393,7 @@ def _times(
     for table, named in sorted(factors, key=lambda factor: factor[0].shape[-1]):
         order = sorted(range(len(named)), key=lambda place: axes.index(named[place]))
         shape = [sizes[axis] if axis in named else 1 for axis in axes]
+        # axes of the union, 1 where the factor has none, counts last
         aligned = np.transpose(table, [*order, len(named)]).reshape(*shape, table.shape[-1])
         total = _convolved(total, aligned, length)
         steps += 1 + min(total.shape[-1], table.shape[-1])
@@ -404,5 +414,6 @@ def _convolved(one: Array, two: Array, length: int) -> Array:
     for count in range(min(short.shape[-1], places)):
         room = min(long.shape[-1], places - count)
         if short[..., count].any():
+            # counts add up: a convolution along the last axis
             total[..., count : count + room] += short[..., count, None] * long[..., :room]
     return total

@@ -1,18 +1,22 @@
 """What a mechanism leaks on a Bayesian network."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against, check_records
+from undertow.adversaries import Adversary, Against, check_against, check_records, within
+from undertow.base_query import BaseQuery
 from undertow.bounds.graphs import informed_attack
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import Finding, count_finding
 from undertow.bounds.networks.levels import level_leakage
 from undertow.bounds.networks.tally import Tally, count_tally, histogram_tally
 from undertow.certificate import Leakage, Witness
-from undertow.errors import InvalidInput, NotSupported
+from undertow.errors import NotSupported
 from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import divide_up, down, up
@@ -56,10 +60,10 @@ def leakage(
     return replace(level_leakage(level, model, against), lower=0.0, witness=None)
 
 
-def tally_of(query: Count | Histogram, model: BayesianNetwork, records: int) -> Tally:
-    """Return the lattice of a query's answer on some records of a network.
+def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> Tally:
+    """Return the lattice of a count's or a histogram's answer on some records of a network.
 
-    Refuses with `NotSupported` a histogram with too many outputs.
+    Refuses with `NotSupported` a histogram with too many outputs, and all other queries.
     """
     if isinstance(query, Histogram):
         answers, outputs = (records + 1) ** (model.size - 1), (records + 2) ** model.size
@@ -68,6 +72,8 @@ def tally_of(query: Count | Histogram, model: BayesianNetwork, records: int) -> 
                 f"a histogram of {records} records has too many outputs to go through"
             )
         return histogram_tally(model.size, records)
+    if not isinstance(query, Count):
+        raise NotSupported(f"a count or a histogram is required, found {query!r}")
     counted = [model.index(state) for state in query.states]
     return count_tally([state in counted for state in range(model.size)], records)
 
@@ -75,20 +81,16 @@ def tally_of(query: Count | Histogram, model: BayesianNetwork, records: int) -> 
 def _noisy(mechanism: Noise, model: BayesianNetwork, against: Against) -> Leakage:
     if against == "informed":
         return _informed(mechanism, model)
+    if against != "any" and model.length <= TOGETHER:
+        return _apart(mechanism, model, model, against)
     parts = model.parts()
-    if against != "any":
-        if model.length <= TOGETHER:
-            return _whole(mechanism, model, against)
-        if isinstance(against, Adversary):
-            wanted = model.records[against.target]
-            part = next(part for part in parts if wanted in part.records)
-            return _apart(mechanism, model, part, _local(model, part, against), against)
-    seen: dict[object, Leakage] = {}
+    if isinstance(against, Adversary):
+        wanted = model.records[against.target]
+        parts = [part for part in parts if wanted in part.records]
+    alike: dict[object, BayesianNetwork] = {}
     for part in parts:
-        shape = _shape(part)
-        if shape not in seen:
-            seen[shape] = _apart(mechanism, model, part, against, against)
-    return worst(list(seen.values()))
+        alike.setdefault(part.shape(), part)
+    return worst([_apart(mechanism, model, part, against) for part in alike.values()])
 
 
 def worst(found: list[Leakage]) -> Leakage:
@@ -99,31 +101,26 @@ def worst(found: list[Leakage]) -> Leakage:
     return replace(top, lower=shown.lower, witness=shown.witness, assumptions=tuple(notes))
 
 
-def _whole(mechanism: Noise, model: BayesianNetwork, against: Against) -> Leakage:
-    """Return the leakage to an attacker who leaves records unknown, all of them counted."""
-    try:
-        tally = tally_of(_counted(mechanism), model, model.length)
-        found = count_finding(model, tally, 1 / mechanism.scale, against)
-    except NotSupported as error:
-        return _fallback(mechanism, model, against, str(error))
-    return _exact(found, model, tally, against, mechanism)
-
-
 def _apart(
-    mechanism: Noise, model: BayesianNetwork, part: BayesianNetwork, local: Against,
-    against: Against,
+    mechanism: Noise, model: BayesianNetwork, part: BayesianNetwork, against: Against
 ) -> Leakage:  # fmt: skip
-    """Return the leakage about the records of one part.
+    """Return the leakage about the records of one part, or of the whole network.
 
     The worst attacker knows all records outside it. One who leaves some unknown learns no more
     than that, and at far outputs, which factorise over records, just as much.
     """
+    place = {node: number for number, node in enumerate(model.records)}
+    records = [place[node] for node in part.records]
+    local = within(against, records)
+    found = None
     try:
-        tally = tally_of(_counted(mechanism), part, part.length)
+        tally = tally_of(mechanism.query, part, part.length)
         found = count_finding(part, tally, 1 / mechanism.scale, local)
+        leak = _exact(found, part, tally, local, mechanism)
     except NotSupported as error:
-        return _lifted(_fallback(mechanism, part, local, str(error)), part, model, against)
-    leak = _lifted(_exact(found, part, tally, local, mechanism), part, model, against)
+        leak = _fallback(mechanism, part, local, str(error))
+    witness = leak.witness and lifted(leak.witness, records, model.length)
+    leak = replace(leak, against=against, witness=witness)
     if against == "any" or found is None or part.length == model.length:
         return leak
     far = max(down(found.far - found.pad), 0.0)
@@ -133,6 +130,21 @@ def _apart(
     )  # fmt: skip
 
 
+def lifted(witness: Witness, records: Sequence[int], length: int) -> Witness:
+    """Return a part's attack with its records numbered as in the whole: i becomes records[i].
+
+    >>> lifted(Witness(0, 2, ((1, "ill"),), "well", "ill"), [4, 3], 5).known
+    ((3, 'ill'),)
+    """
+    return replace(
+        witness,
+        target=records[witness.target],
+        length=length,
+        known=tuple(sorted((records[record], value) for record, value in witness.known)),
+        sets=tuple((records[record], states) for record, states in witness.sets),
+    )
+
+
 def _exact(
     found: Finding | None, model: BayesianNetwork, tally: Tally, against: Against,
     mechanism: Noise,
@@ -140,6 +152,7 @@ def _exact(
     """Return the leakage of an attack, never above the general bound."""
     if found is None:
         return _leakage(0.0, 0.0, against, None)
+    # all records replaced
     moved = Fraction(model.length) * Fraction(mechanism.query.sensitivity(model.length))
     upper = min(up(found.value + found.pad), divide_up(moved, mechanism.scale))
     lower = min(max(down(found.value - found.pad), 0.0), upper)
@@ -153,12 +166,10 @@ def _fallback(mechanism: Noise, model: BayesianNetwork, against: Against, reason
     lower, witness = 0.0, None
     if against == "any":
         weaker = [_informed(mechanism, model)]
-        try:
-            tally = tally_of(_counted(mechanism), model, model.length)
+        with suppress(NotSupported):
+            tally = tally_of(mechanism.query, model, model.length)
             found = count_finding(model, tally, 1 / mechanism.scale, "ignorant")
             weaker.append(_exact(found, model, tally, against, mechanism))
-        except NotSupported:
-            pass
         shown = max(weaker, key=lambda leak: leak.lower)
         lower, witness = min(shown.lower, bound.upper), shown.witness
     note = f"not exact, because {reason}"
@@ -169,10 +180,10 @@ def _fallback(mechanism: Noise, model: BayesianNetwork, against: Against, reason
 
 def _informed(mechanism: Noise, model: BayesianNetwork) -> Leakage:
     """Return how far one record alone moves the answer, if the others can leave it open."""
-    tally = tally_of(_counted(mechanism), model, 1)
+    tally = tally_of(mechanism.query, model, 1)
     rate = 1 / mechanism.scale
-    moved = tally.points[list(tally.offsets)]
-    pairs = [(x, y) for x in range(model.size) for y in range(model.size) if x != y]
+    moved = tally.points[list(tally.offsets)]  # (states, bins): what each state adds
+    pairs = permutations(range(model.size), 2)
     worth = {(x, y): float(np.abs(moved[x] - moved[y]).sum()) * rate for x, y in pairs}
     amount, witness = informed_attack(model, worth)
     lower = 0.0 if witness is None else down(amount)
@@ -184,42 +195,3 @@ def _leakage(lower: float, upper: float, against: Against, witness: Witness | No
         lower, upper, "exact", against, witness,
         assumptions=(FOLLOWS,), citation="docs, theory: noisy counts",
     )  # fmt: skip
-
-
-def _lifted(
-    leak: Leakage, part: BayesianNetwork, model: BayesianNetwork, against: Against
-) -> Leakage:  # fmt: skip
-    """Return a part's leakage with its records numbered as in the whole network."""
-    if leak.witness is None or part.length == model.length:
-        return replace(leak, against=against)
-    place = {node: number for number, node in enumerate(model.records)}
-    number = [place[node] for node in part.records]
-    witness = replace(
-        leak.witness,
-        target=number[leak.witness.target],
-        length=model.length,
-        known=tuple((number[record], value) for record, value in leak.witness.known),
-        sets=tuple((number[record], states) for record, states in leak.witness.sets),
-    )
-    return replace(leak, against=against, witness=witness)
-
-
-def _local(model: BayesianNetwork, part: BayesianNetwork, against: Adversary) -> Adversary:
-    """Return the adversary with the records of one part, numbered as there."""
-    place = {node: number for number, node in enumerate(part.records)}
-    known = [model.records[record] for record in against.known]
-    return Adversary(
-        place[model.records[against.target]], [place[node] for node in known if node in place]
-    )
-
-
-def _shape(part: BayesianNetwork) -> object:
-    """Return what the leakage of a part depends on: all but the names of its nodes."""
-    latent = tuple(node in part.latent for node in part.nodes)
-    return part.parents, latent, tuple(table.tobytes() for table in part.tables)
-
-
-def _counted(mechanism: Noise) -> Count | Histogram:
-    if not isinstance(mechanism.query, Count | Histogram):
-        raise InvalidInput(f"a count or a histogram is required, found {mechanism.query!r}")
-    return mechanism.query

@@ -16,7 +16,7 @@ from typing import Literal
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.quilt import Bound
-from undertow.bounds.graphs import dependent, informed_attack, uncertain_records
+from undertow.bounds.graphs import dependent, informed_level, uncertain_records
 from undertow.bounds.networks.counts import Finding, count_finding
 from undertow.bounds.networks.laws import VANISHING, rarest
 from undertow.bounds.networks.programs import programme_bounds
@@ -69,6 +69,7 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
             citation="docs, theory: networks",
         )  # fmt: skip
     most = dependent_records(network, against)
+    # m epsilon, Theorem 4.2 of [lange2024]
     upper = divide_up(Fraction(most) * Fraction(epsilon), 1.0)
     lower, witness, notes = _counts(epsilon, network, against)
     group = Leakage(
@@ -110,6 +111,7 @@ def _quilted(epsilon: float, network: BayesianNetwork, found: Leakage) -> Leakag
     if rarest(network) < VANISHING:
         return found
     form: Literal["any", "ignorant"] = "any" if against == "any" else "ignorant"
+    # |N| epsilon + e(Q | i), the least
     quilt = up(network_quilt(network, form, Bound(epsilon)).value)
     if quilt >= found.upper:
         return found
@@ -126,23 +128,17 @@ def dependent_records(network: BayesianNetwork, against: Against) -> int:
     >>> dependent_records(pair, "any")
     1
     """
-    latent = {network.numbers[node] for node in network.latent}
-    places = [network.numbers[node] for node in network.records]
+    places, records = network.places, {*network.places}
     if against == "any":
-        return max(len(set(part) - latent) for part in network.components())
+        return network.dependent_records()
     if isinstance(against, Adversary):
         known = {places[record] for record in against.known}
-        around = dependent(network, places[against.target], known)
-        return 1 + len(around - latent)
-    return 1 + max(len(dependent(network, place, ()) - latent) for place in places)
+        return 1 + len(dependent(network, places[against.target], known) & records)
+    return 1 + max(len(dependent(network, place, ()) & records) for place in places)
 
 
 def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
-    states = range(network.size)
-    worth = {(x, y): epsilon for x in states for y in states if x != y}
-    amount, witness = informed_attack(network, worth)
-    if witness is not None:
-        witness = replace(witness, sets=((witness.target, (witness.value,)),))
+    amount, witness = informed_level(network, epsilon)
     return Leakage(
         0.0 if witness is None else down(amount), amount, "informed", "informed", witness,
         assumptions=("the algorithm is epsilon-DP, and all other records are known",),

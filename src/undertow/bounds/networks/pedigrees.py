@@ -6,16 +6,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against, check_records
-from undertow.bounds.graphs import possible
+from undertow.adversaries import Adversary, Against, check_against, check_records, within
+from undertow.bounds.graphs import attack_on, possible
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import Finding, count_finding
 from undertow.bounds.networks.intervals import frequency_bracket
-from undertow.bounds.networks.leakages import tally_of
+from undertow.bounds.networks.leakages import lifted, tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
-from undertow.mechanisms import Levelled, MetricDP, PureDP
+from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import GENOTYPES, Family, Pedigree
 from undertow.numerics import divide_up, down, up
@@ -61,7 +61,7 @@ def leakage(mechanism: Levelled | MetricDP, model: Pedigree, against: Against = 
     found: list[Leakage] = []
     seen: set[tuple[object, ...]] = set()
     for family in sorted(families, key=lambda family: -family.length):
-        general = question.general(family)
+        general = question.times(family.length)
         if found and general <= max(leak.lower for leak in found):
             break  # neither this family nor a smaller one can be the worst
         loose = max((leak.upper for leak in found if leak.method == "group"), default=0.0)
@@ -87,55 +87,41 @@ class _Question:
 
     def answer(self, family: Family) -> Leakage:
         """Return the leakage about the members of one family."""
-        query = None if isinstance(self.mechanism, PureDP) else self.mechanism.query
+        mechanism = self.mechanism
         if self.against == "informed":
             return self._informed(family)
-        if not isinstance(query, Count | Histogram):
+        if isinstance(mechanism, PureDP) or not isinstance(mechanism.query, Count | Histogram):
             return self._level(family, None)
         try:
-            return self._exact(family, query)
+            return self._exact(family, mechanism)
         except NotSupported as error:
             return self._level(family, str(error))
 
-    def general(self, family: Family) -> float:
-        """Return the general bound: the family's size times the DP level."""
-        return self._times(family.length)
-
-    def _times(self, people: int) -> float:
+    def times(self, people: int) -> float:
+        """Return the general bound for so many people: their number times the DP level."""
         if isinstance(self.mechanism, PureDP):
             return divide_up(Fraction(people) * Fraction(self.mechanism.epsilon), 1.0)
         moved = self.mechanism.query.sensitivity_upper(self.model.length)
         return divide_up(Fraction(people) * Fraction(moved), self.mechanism.scale)
-
-    def _local(self, family: Family) -> Against:
-        """Return the adversary with the family's records numbered as in its network."""
-        if not isinstance(self.against, Adversary):
-            return self.against
-        place = {record: number for number, record in enumerate(self._order(family))}
-        known = [place[record] for record in self.against.known if record in place]
-        return Adversary(place[self.against.target], known)
 
     def _order(self, family: Family) -> list[int]:
         """Return the pedigree's number of each record of the family's network."""
         number = {person: place for place, person in enumerate(self.model.people)}
         return [number[node] for node in family.network(0.5).records]
 
-    def _exact(self, family: Family, query: Count | Histogram) -> Leakage:
-        mechanism = self.mechanism
-        if isinstance(mechanism, PureDP):
-            raise NotSupported("an algorithm known by its level only has no exact leakage")
+    def _exact(self, family: Family, mechanism: Noise) -> Leakage:
         low, high = self.model.frequencies
-        local, rate = self._local(family), 1 / mechanism.scale
+        local, rate = within(self.against, self._order(family)), 1 / mechanism.scale
         network = family.network(low)
-        tally = tally_of(query, network, family.length)
+        tally = tally_of(mechanism.query, network, family.length)
         notes = [_FOLLOWS, f"founders have B with frequency {_words(low, high)}"]
         found: Finding | None
         if low == high:
             found = count_finding(network, tally, rate, local)
-            most = self._times(family.length)
+            most = self.times(family.length)
             upper = 0.0 if found is None else min(up(found.value + found.pad), most)
         else:
-            ceiling = self._ceiling(family, local)
+            ceiling = self.times(dependent_records(network, local))
             bracket = frequency_bracket(family, tally, rate, local, low, high, ceiling)
             found = None if bracket is None else bracket.finding
             upper = 0.0 if bracket is None else min(up(bracket.upper), ceiling)
@@ -155,14 +141,11 @@ class _Question:
         lower = min(max(down(value - found.pad), 0.0), upper)
         return self._leakage(lower, upper, "exact", witness, notes)
 
-    def _ceiling(self, family: Family, local: Against) -> float:
-        return self._times(dependent_records(family.network(0.5), local))
-
     def _level(self, family: Family, reason: str | None) -> Leakage:
         """Return m times the DP level, with a lower end that some count attains."""
-        local = self._local(family)
+        local = within(self.against, self._order(family))
         people = dependent_records(family.network(0.5), local)
-        upper = self._times(people)
+        upper = self.times(people)
         notes = [f"at most {people} people depend on each other, in any way"]
         if reason is not None:
             notes.append(f"the general bound is in force because {reason}")
@@ -191,23 +174,19 @@ class _Question:
         """
         network = family.network(0.5)
         couples: dict[tuple[int, ...], list[int]] = {}
-        latent = {network.numbers[node] for node in network.latent}
+        records = {*network.places}
         for child, parents in enumerate(network.parents):
-            if parents and not latent & {child, *parents}:
+            if parents and records >= {child, *parents}:
                 couples.setdefault(tuple(sorted(parents)), []).append(child)
         for parents, children in sorted(couples.items(), key=lambda item: -len(item[1])):
             for spouse, value, other, hit, miss in ((0, 2, 0, 1, 0), (2, 0, 2, 1, 2)):
                 moved = self._moved([(value, other), *[(hit, miss)] * len(children)])
-                facts = {
-                    place: 1
-                    for place in range(len(network.nodes))
-                    if place not in latent and place not in {*parents, *children}
-                }
+                facts = dict.fromkeys(sorted(records - {*parents, *children}), 1)
                 facts[parents[0]] = spouse
                 ways = [{**facts, parents[1]: state} for state in (value, other)]
                 if moved > 0 and all(possible(network, way) for way in ways):
-                    return down(moved), self._attack(network, family, facts, parents[1], value,
-                                                     other)  # fmt: skip
+                    attack = attack_on(network, parents[1], (value, other), facts)
+                    return down(moved), self._lifted(attack, family)
         return 0.0, None
 
     def _unknowing(self, family: Family) -> tuple[float, Witness | None]:
@@ -216,13 +195,10 @@ class _Question:
         shown: tuple[float, Witness | None] = (0.0, None)
         if isinstance(mechanism, PureDP) or family.length > UNKNOWING:
             return shown
-        query = mechanism.query
-        if not isinstance(query, Count | Histogram):
-            return shown
         for frequency in dict.fromkeys(self.model.frequencies):
             network = family.network(frequency)
             try:
-                tally = tally_of(query, network, family.length)
+                tally = tally_of(mechanism.query, network, family.length)
                 found = count_finding(network, tally, 1 / mechanism.scale, "ignorant")
             except NotSupported:
                 continue
@@ -239,22 +215,9 @@ class _Question:
         if not isinstance(mechanism.query, Count | Histogram):
             return 0.0
         tally = tally_of(mechanism.query, _ALONE, 1)
-        step = tally.points[list(tally.offsets)]
-        total = np.sum([step[one] - step[two] for one, two in changes], axis=0)
+        step = tally.points[list(tally.offsets)]  # (genotypes, bins)
+        total = np.sum([step[one] - step[two] for one, two in changes], axis=0)  # (bins,)
         return float(np.abs(total).sum()) / mechanism.scale
-
-    def _attack(
-        self, network: BayesianNetwork, family: Family, facts: dict[int, int], target: int,
-        value: int, other: int,
-    ) -> Witness:  # fmt: skip
-        number = {network.numbers[node]: place for place, node in enumerate(network.records)}
-        known = sorted((number[place], GENOTYPES[state]) for place, state in facts.items())
-        return self._lifted(
-            Witness(
-                number[target], network.length, tuple(known), GENOTYPES[value], GENOTYPES[other]
-            ),
-            family,
-        )
 
     def _informed(self, family: Family) -> Leakage:
         """Return the level of plain DP: some person's genotype is open though all others are known.
@@ -267,20 +230,13 @@ class _Question:
             self.mechanism.query, Count | Histogram
         )
         attained = counted and max(worth) > 0
-        upper = 0.0 if counted and not attained else self._times(1)
+        upper = 0.0 if counted and not attained else self.times(1)
         notes = ["all other people are known"]
         return self._leakage(down(upper) if attained else 0.0, upper, "informed", None, notes)
 
     def _lifted(self, witness: Witness, family: Family) -> Witness:
         """Return a family's attack with its members numbered as in the pedigree."""
-        number = self._order(family)
-        return replace(
-            witness,
-            target=number[witness.target],
-            length=self.model.length,
-            known=tuple(sorted((number[record], value) for record, value in witness.known)),
-            sets=tuple((number[record], states) for record, states in witness.sets),
-        )
+        return lifted(witness, self._order(family), self.model.length)
 
     def _leakage(
         self, lower: float, upper: float, method: str, witness: Witness | None, notes: list[str]

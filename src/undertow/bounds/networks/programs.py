@@ -70,9 +70,9 @@ def programme_bounds(
         if most <= lower:
             upper = max(upper, most)
             continue
-        table = np.transpose(joint, [*known, target, *unknown])
+        table = np.transpose(joint, [*known, target, *unknown])  # (known ..., target, unknown ...)
         for values in product(range(network.size), repeat=len(known)):
-            laws = table[values].reshape(network.size, -1)
+            laws = table[values].reshape(network.size, -1)  # (target, unknown)
             own = laws.sum(axis=1)
             for x, other in permutations(np.flatnonzero(own > 0).tolist(), 2):
                 one, two = (_spread(laws[v] / own[v], v, network.size) for v in (x, other))
@@ -112,9 +112,10 @@ def _spread(law: Array, value: int, states: int) -> Array:
 @lru_cache(maxsize=16)
 def _cells(states: int, records: int) -> tuple[Ints, Ints, Ints]:
     """Return the distances between data sets, and the neighbours as two lists of places."""
-    cells = np.array(list(product(range(states), repeat=records)))
+    cells = np.array(list(product(range(states), repeat=records)))  # (cells, records)
+    # (cells, cells): records that differ
     apart = (cells[:, None, :] != cells[None, :, :]).sum(axis=2)
-    first, second = np.nonzero(apart == 1)
+    first, second = np.nonzero(apart == 1)  # neighbours: one record replaced
     return apart, first, second
 
 
@@ -140,8 +141,10 @@ def _solved(
     done: Any = linprog(-one, A_eq=two[None], b_eq=[1.0], options=options, **problem)
     if done.status != 0:
         return 0.0, math.inf
+    # the largest feasible function below the solver's, (cells,)
     phi = (np.exp(epsilon * apart) * np.maximum(done.x, 1e-300)[None, :]).min(axis=1)
     pad = ROUNDOFF * 8.0 * (len(one) + epsilon * records + 8.0)
+    # attained by phi, whatever the solver did
     lower = math.log(float(one @ phi) / float(two @ phi)) - pad
     return lower, _upper(one, two, done, gain, np.exp(-epsilon * apart), first, second)
 
@@ -150,14 +153,14 @@ def _upper(
     one: Array, two: Array, done: Any, gain: float, decay: Array, first: Ints, second: Ints
 ) -> float:
     """Return the bound that the solver's multipliers prove, whatever their errors."""
-    lam = -float(done.eqlin.marginals[0])
-    mu = np.maximum(-np.asarray(done.ineqlin.marginals), 0.0)
+    lam = -float(done.eqlin.marginals[0])  # lambda, any real number
+    mu = np.maximum(-np.asarray(done.ineqlin.marginals), 0.0)  # (constraints,), mu >= 0
     out, into = np.zeros_like(one), np.zeros_like(one)
     np.add.at(out, first, mu)
     np.add.at(into, second, mu)
-    rest = one - lam * two - out + gain * into
+    rest = one - lam * two - out + gain * into  # r(y), (cells,)
     size = one + abs(lam) * two + out + gain * into
     rest = rest + ROUNDOFF * 4.0 * (len(one) + 4.0) * size
-    most = 1.0 / (decay @ two) * (1 + 1e-12)
+    most = 1.0 / (decay @ two) * (1 + 1e-12)  # phi(y) <= 1 / sum_z d(z) e^{-epsilon |y - z|}
     bound = lam + float(np.maximum(rest, 0.0) @ most) * (1 + 1e-12)
     return up(math.log(up(bound, 8)), 8) + ROUNDOFF * 8.0

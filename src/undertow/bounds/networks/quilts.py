@@ -13,8 +13,8 @@ moral graph, and e is conditional on what is known (docs, theory: quilts).
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
 from typing import Literal
 
 import numpy as np
@@ -80,13 +80,12 @@ def network_quilt(
             "that; use method='exact' or 'group'"
         )
     wanted = _pairs(network, pairs)
-    places = [network.numbers[node] for node in network.records]
+    places = network.places
     targets = places if records is None else [places[record] for record in records]
     worst = NetworkQuilt(0.0, 0, (), 0, 0.0)
     for target in targets:
         best = _best_quilt(network, target, against, score, wanted)
-        found = NetworkQuilt(best.value, places.index(target), best.nodes, best.near,
-                             best.influence)  # fmt: skip
+        found = replace(best, record=places.index(target))
         worst = max(worst, found, key=lambda quilt: quilt.value)
     return worst
 
@@ -124,17 +123,15 @@ def _quilts(
     network: BayesianNetwork, target: int, against: Literal["any", "ignorant"]
 ) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield the quilts of a target with the number of records near it."""
-    latent = {network.numbers[node] for node in network.latent}
-    around = moral_neighbours(network)
-    component = reachable(around, target, ())
-    others = sorted(component - latent)
+    around, records = moral_neighbours(network), {*network.places}
+    others = sorted(reachable(around, target, ()) & records)
     for number in range(LARGEST + 1):
         for quilt in combinations(others, number):
             if against == "any":
                 inside = reachable(around, target, quilt)
             else:
                 inside = dependent(network, target, quilt)
-            yield quilt, 1 + len(inside - latent - set(quilt))
+            yield quilt, 1 + len(inside & records - {*quilt})
 
 
 def max_influence(
@@ -152,8 +149,9 @@ def max_influence(
     1.94591
     """
     names = [network.nodes[place] for place in (target, *quilt)]
+    # (states of the target, values of the quilt)
     joint = network.law(names).reshape(network.size, -1)
-    own = joint.sum(axis=1)
+    own = joint.sum(axis=1)  # (states,): Pr[x]
     listed = _pairs(network, None) if pairs is None else pairs
     top = 0.0
     for x, other in listed:
@@ -174,8 +172,9 @@ def _odds(network: BayesianNetwork, target: int) -> Array:
             f"{network.length} records; say against='ignorant', or use method='exchange'"
         )
     names = [network.nodes[target], *(n for n in network.records if n != network.nodes[target])]
-    table = network.law(names)
+    table = network.law(names)  # (target, other records ...)
     for axis in range(1, table.ndim):
+        # one more state: unknown
         table = np.concatenate([table, table.sum(axis=axis, keepdims=True)], axis=axis)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(table))
@@ -195,13 +194,15 @@ def _conditional(
     for x, other in pairs:
         with np.errstate(invalid="ignore"):
             odds = table[x] - table[other]  # NaN where neither is possible
+        # (states + 1, ...): one axis per other record
         both = np.isfinite(table[x]) & np.isfinite(table[other])
         # the largest odds once the quilt is known, in agreement with what was known of it
         known = np.where(np.isnan(odds), -np.inf, odds)
         for axis in axes:
+            # this record of the quilt known
             values = np.take(known, range(network.size), axis=axis)
             known = np.concatenate([values, values.max(axis=axis, keepdims=True)], axis=axis)
-        gain = known[both] - odds[both]
+        gain = known[both] - odds[both]  # the quilt's influence, given what is known
         if gain.size:
             top = max(top, float(gain.max()))
     return top + _pad(network)
@@ -210,9 +211,8 @@ def _conditional(
 def _pairs(
     network: BayesianNetwork, pairs: Sequence[tuple[State, State]] | None
 ) -> list[tuple[int, int]]:
-    states = range(network.size)
     if pairs is None:
-        return [(x, y) for x in states for y in states if x != y]
+        return list(permutations(range(network.size), 2))
     named = [(network.index(x), network.index(y)) for x, y in pairs]
     return list(dict.fromkeys([*named, *((y, x) for x, y in named)]))
 

@@ -47,37 +47,37 @@ class Tally:
         if self.points.shape[1] == 1:
             return _smooth_count(table, rate, logs)
         apart = np.abs(self.outputs[:, None, :] - self.points[None, :, :]).sum(axis=2)
-        noise = -rate * apart
-        flat = table.reshape(*table.shape[:2], -1)
+        noise = -rate * apart  # (outputs, answers)
+        flat = table.reshape(*table.shape[:2], -1)  # (layers, answers, cases)
         if logs:
             rows = [log_sum(flat + row[:, None], axis=1) for row in noise]
-            smooth = np.stack(rows, axis=1)
+            smooth = np.stack(rows, axis=1)  # (layers, outputs, cases)
         else:
-            smooth = np.exp(noise) @ flat
+            smooth = np.exp(noise) @ flat  # (layers, outputs, cases)
         return smooth.reshape(table.shape[0], len(noise), *table.shape[2:])
 
 
 def _smooth_count(table: Array, rate: float, logs: bool) -> Array:
     """Return the noisy law of a count at -1 .. n: what rises from below and falls from above."""
     length = table.shape[1]
-    total = np.empty((table.shape[0], length + 1, *table.shape[2:]))
+    total = np.empty((table.shape[0], length + 1, *table.shape[2:]))  # (layers, outputs, cases ...)
     weight = math.exp(-rate)
+    add: np.ufunc = np.logaddexp if logs else np.add
+
+    def farther(law: Array) -> Array:
+        return law - rate if logs else law * weight
+
     below: Array = table[:, 0]
     total[:, 1] = below
     for count in range(1, length):  # from below
-        moved = below - rate if logs else below * weight
-        below = np.logaddexp(table[:, count], moved) if logs else table[:, count] + moved
+        below = add(table[:, count], farther(below))
         total[:, count + 1] = below
     above: Array = table[:, -1]
     for count in range(length - 2, -1, -1):  # from above
-        moved = above - rate if logs else above * weight
-        if logs:
-            np.logaddexp(total[:, count + 1], moved, out=total[:, count + 1])
-            above = np.logaddexp(table[:, count], moved)
-        else:
-            total[:, count + 1] += moved
-            above = table[:, count] + moved
-    total[:, 0] = above - rate if logs else above * weight
+        moved = farther(above)
+        add(total[:, count + 1], moved, out=total[:, count + 1])
+        above = add(table[:, count], moved)
+    total[:, 0] = farther(above)
     return total
 
 
@@ -90,6 +90,7 @@ def count_tally(counted: Sequence[bool], records: int) -> Tally:
     offsets = tuple(int(mark) for mark in counted)
     points = np.arange(records + 1, dtype=np.int64)
     outputs = np.arange(-1, records + 1, dtype=np.int64)
+    # (states, outputs): output 0 stands at 1
     seen = np.array([points + 1 - offset for offset in offsets])
     corners = np.array([0, records], dtype=np.int64)
     return Tally(offsets, points[:, None], outputs[:, None], seen, corners)
@@ -105,18 +106,20 @@ def histogram_tally(states: int, records: int) -> Tally:
     [[0, 0], [1, -1]]
     """
     base = records + 1
+    # (answers, states - 1): counts of all bins but the last
     digits = np.array(list(product(range(base), repeat=states - 1)), dtype=np.int64)
-    points = np.hstack([digits, -digits.sum(axis=1, keepdims=True)])
+    points = np.hstack([digits, -digits.sum(axis=1, keepdims=True)])  # (answers, states)
     moves = np.zeros((states, states), dtype=np.int64)
     for state in range(states - 1):
         moves[state, state], moves[state, -1] = 1, -1
-    offsets = [base ** (states - 2 - state) for state in range(states - 1)]
+    offsets = [base ** (states - 2 - state) for state in range(states - 1)]  # digits of the number
     wide = [range(-1, base)] * (states - 1) + [range(-records, 2)]
-    outputs = np.array(list(product(*wide)), dtype=np.int64)
+    outputs = np.array(list(product(*wide)), dtype=np.int64)  # (outputs, states), one step wider
     where = {tuple(output): place for place, output in enumerate(outputs.tolist())}
     inner = [range(base)] * (states - 1) + [range(-records, 1)]
-    listed = np.array(list(product(*inner)), dtype=np.int64)
+    listed = np.array(list(product(*inner)), dtype=np.int64)  # those worth looking at
     seen = [[where[tuple(row)] for row in (listed - move).tolist()] for move in moves]
     ends = np.array([(0, records)] * (states - 1) + [(-records, 0)], dtype=np.int64)
+    # every bin at one of its two ends
     corner = ((listed == ends[:, 0]) | (listed == ends[:, 1])).all(axis=1)
     return Tally((*offsets, 0), points, outputs, np.array(seen), np.flatnonzero(corner))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import combinations
 
 from undertow.bounds.networks.laws import exact_law
 from undertow.bounds.networks.tally import Tally, count_tally
@@ -41,9 +42,7 @@ def network_distance(
     seen: set[object] = set()
     for part in network.parts():
         targets = [node for node in part.records if wanted is None or node in wanted]
-        shape = (part.parents, tuple(node in part.latent for node in part.nodes),
-                 tuple(table.tobytes() for table in part.tables),
-                 tuple(part.numbers[node] for node in targets))  # fmt: skip
+        shape = part.shape(), tuple(part.numbers[node] for node in targets)
         if not targets or shape in seen:
             continue
         seen.add(shape)
@@ -67,16 +66,15 @@ def _of_target(
     except NotSupported as error:
         raise MethodRefused(f"'wasserstein' does not apply: {error}; use method='exact'") from error
     worst = 0
-    for x in range(len(laws)):
-        for other in range(x):
-            if pairs is not None and frozenset((x, other)) not in pairs:
-                continue
-            one, two = (
-                {count + marks[state]: mass for count, mass in enumerate(laws[state]) if mass}
-                for state in (x, other)
-            )
-            if one and two:
-                worst = max(worst, w_infinity(one, two))
+    for pair in combinations(range(len(laws)), 2):
+        if pairs is not None and frozenset(pair) not in pairs:
+            continue
+        one, two = (
+            {count + marks[state]: mass for count, mass in enumerate(laws[state]) if mass}
+            for state in pair
+        )
+        if one and two:
+            worst = max(worst, w_infinity(one, two))
     return worst
 
 
@@ -86,6 +84,7 @@ def w_infinity(one: dict[int, Fraction], two: dict[int, Fraction]) -> int:
     >>> w_infinity({0: Fraction(1)}, {0: Fraction(1, 2), 3: Fraction(1, 2)})
     3
     """
+    # cross-multiplied: both laws then have the same mass
     totals = sum(one.values()), sum(two.values())
     left = [(value, mass * totals[1]) for value, mass in sorted(one.items())]
     right = [(value, mass * totals[0]) for value, mass in sorted(two.items())]

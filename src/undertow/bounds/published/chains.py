@@ -63,11 +63,13 @@ def ratio_constant(chain: MarkovChain) -> float:
     4.598492
     """
     _check(chain, "lange")
+    # one and two steps
     one, two = np.log(chain.transition), np.log(chain.transition @ chain.transition)
 
     def gain(x: int, other: int) -> float:
+        # max l_1 - min l_2
         left = np.max(one[:, x] - one[:, other]) - np.min(two[:, x] - two[:, other])
-        right = np.max(one[x] - one[other]) - np.min(two[x] - two[other])
+        right = np.max(one[x] - one[other]) - np.min(two[x] - two[other])  # max r_1 - min r_2
         return float(left + right)
 
     return max(0.0, *(gain(x, other) for x, other in permutations(range(chain.size), 2)))

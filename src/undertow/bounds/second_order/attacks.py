@@ -105,11 +105,12 @@ class _Tries:
 
     def extended(self, step: Array, symbols: list[Symbol], rest: Array | None) -> "_Tries":
         """Return every attempt with every symbol for one more record outwards."""
+        # (symbols, 2, k)
         weights = np.stack([np.stack([symbol.seen, symbol.plain]) for symbol in symbols])
-        ahead = np.einsum("bvpxy,xyc->bvpyc", self.products, step)
-        products = ahead[:, None] * weights[None, :, :, None, None, :]
+        ahead = np.einsum("bvpxy,xyc->bvpyc", self.products, step)  # (b, 2, k^2, y, c)
+        products = ahead[:, None] * weights[None, :, :, None, None, :]  # (b, symbols, 2, k^2, y, c)
         products = products.reshape(-1, *products.shape[2:])
-        top = products.max(axis=(2, 3, 4), keepdims=True)
+        top = products.max(axis=(2, 3, 4), keepdims=True)  # (b symbols, 2, 1, 1, 1)
         products = products / np.where(top > 0, top, 1.0)
         listed = [(*before, symbol) for before in self.symbols for symbol in symbols]
         return _Tries(products, _messages(products, rest), listed)
@@ -117,7 +118,7 @@ class _Tries:
 
 def _messages(products: Array, rest: Array | None) -> Array:
     size = products.shape[-1]
-    found = products.sum(axis=(3, 4))
+    found = products.sum(axis=(3, 4))  # (b, 2, k^2)
     if rest is not None:
         found[:, 0] = (products[:, 0] * rest).sum(axis=(2, 3))
     return np.asarray(found.reshape(-1, 2, size, size))
@@ -129,9 +130,8 @@ def search_attack(scenario: AttackScenario, reach: int) -> FoundAttack | None:
     Looks up to ``reach`` records away from the target; a shorter reach is tried too. Each pair of
     values is searched for by itself, up to three states. Cost O(reach * width * symbols^3 * k^6).
     """
-    pairs: list[Pair] = list(permutations(range(scenario.chain.size), 2))
-    if scenario.chain.size > 3:
-        pairs = [None]
+    size = scenario.chain.size
+    pairs: list[Pair] = [None] if size > 3 else list(permutations(range(size), 2))
     found = [
         _search(scenario, distance, pair)
         for pair in pairs
@@ -200,10 +200,10 @@ def _losses(scenario: AttackScenario, lefts: _Tries, rights: _Tries, pair: Pair)
     total = (reached[:, None] * right[None, :, None]).sum(axis=4)  # (l, r, n, 2, x)
     own = np.stack([symbol.seen for symbol in scenario.symbols(0)])  # (o, x)
     with np.errstate(divide="ignore", invalid="ignore"):
-        gain = np.log(total[..., 0, :]) - np.log(total[..., 1, :])
-        score = gain[:, :, :, None] + np.log(own)
-        loss = score[..., :, None] - score[..., None, :]
-    possible = total[..., 1, :] > 0
+        gain = np.log(total[..., 0, :]) - np.log(total[..., 1, :])  # (l, r, n, x)
+        score = gain[:, :, :, None] + np.log(own)  # (l, r, n, o, x)
+        loss = score[..., :, None] - score[..., None, :]  # (l, r, n, o, x, x')
+    possible = total[..., 1, :] > 0  # (l, r, n, x)
     both = (possible[..., :, None] & possible[..., None, :])[:, :, :, None]
     if pair is not None:
         wanted = np.zeros((chain.size, chain.size), dtype=bool)

@@ -7,7 +7,7 @@ it from those after it, so the exact methods for chains do not apply.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain as joined
 from itertools import combinations
@@ -22,8 +22,8 @@ from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, Mechanism, MetricDP, PureDP
 from undertow.models.second_order import SecondOrderChain
-from undertow.numerics import Array, check_count, down, log_error, up
-from undertow.queries import Count, Histogram, State
+from undertow.numerics import Array, check_count, down, log_error, log_ratio, up
+from undertow.queries import State
 
 __all__ = ["REACH", "second_order_leakage"]
 
@@ -105,7 +105,8 @@ def second_order_leakage(
     best: tuple[float, Witness | None] = (0.0, None)
     for target in _targets(chain.length, reach):
         for outputs in _choices(view):
-            found = search_attack(_scenario(view, chain, against, outputs, target), reach)
+            scenario = _scenario(view, chain, against, outputs, target, chain.length or 1)
+            found = search_attack(scenario, reach)
             if found is not None and found.value > best[0]:
                 best = found.value, _witness(found, view, chain, target)
     upper = _upper(chain, lambda _: view.own) if (chain.transition > 0).all() else math.inf
@@ -137,30 +138,28 @@ def _view(
             "RandomizedResponse, a count, or PureDP"
         )
     if isinstance(mechanism, RandomizedResponse):
-        if mechanism.matrix.shape[0] != size:
+        if mechanism.inputs != size:
             raise InvalidInput(
-                f"the mechanism is for {mechanism.matrix.shape[0]} states, the chain has {size}; "
-                "they must agree"
+                f"the mechanism is for {mechanism.inputs} states, the chain has {size}; they must "
+                "agree"
             )
-        names = mechanism.outputs or (
-            chain.states if mechanism.matrix.shape[1] == size else range(mechanism.matrix.shape[1])
-        )
-        return _View(mechanism.matrix.T[None], _channel_own(mechanism.matrix), tuple(names))
+        own = _channel_own(mechanism.matrix)
+        return _View(mechanism.matrix.T[None], own, mechanism.names(chain.states))
+    # (x, x'): one record moves the log-likelihood of an answer by at most the DP level
+    own = np.where(np.eye(size, dtype=bool), 0.0, mechanism.level_upper(chain.length))
     if isinstance(mechanism, PureDP):
         if mechanism.unit != "record":
             raise NotSupported("a level for whole persons does not depend on their records' chain")
-        level = mechanism.epsilon
-        own = np.where(np.eye(size, dtype=bool), 0.0, level)
-        return _View(np.exp(level * _subsets(size))[None], own, _subset_names(chain))
-    level = mechanism.level_upper(chain.length)
-    own = np.where(np.eye(size, dtype=bool), 0.0, level)
-    if isinstance(mechanism.query, Count):
-        wanted = [_index(chain, state) for state in mechanism.query.states]
+        return _View(np.exp(mechanism.epsilon * _subsets(size))[None], own, _subset_names(chain))
+    if mechanism.query.named:
+        wanted = [_index(chain, state) for state in mechanism.query.named]
         counted = np.isin(np.arange(size), wanted).astype(np.float64)
-        apart = np.abs(counted[:, None] - counted[None, :])
+        apart = np.abs(counted[:, None] - counted[None, :])  # (x, x')
+        # far answers, (2, k): each counted record multiplies their likelihood by e^(+-1 / scale)
         tilts = np.exp(np.stack([counted, -counted]) / mechanism.scale)
         return _View(tilts[None], apart * up(1 / mechanism.scale), ("high", "low"), tied=True)
-    if isinstance(mechanism.query, Histogram):
+    if mechanism.query.per_state:
+        # (subsets, k): the bins of a subset too high and all others too low, as far as can be
         tilts = np.exp(2 / mechanism.scale * _subsets(size))
         return _View(tilts[None], own, _subset_names(chain), tied=True)
     return _View(np.empty((1, 0, size)), own, ())
@@ -188,9 +187,8 @@ def _subset_names(chain: SecondOrderChain) -> tuple[State, ...]:
 
 def _channel_own(matrix: Array) -> Array:
     """Return max_z ln B(x, z) / B(x', z), rounded up."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.log(matrix)[:, None] - np.log(matrix)[None]
-    worst = np.where(np.isnan(ratios), -np.inf, ratios).max(axis=2)
+    # (x, x', z) -> (x, x'); 0 / 0 is an output that neither value shows
+    worst = np.fmax.reduce(log_ratio(matrix[:, None], matrix), axis=2)
     largest = np.abs(np.log(matrix[matrix > 0])).max()
     return np.asarray(np.where(worst > 0, worst + 8 * np.finfo(float).eps * (1 + largest), 0.0))
 
@@ -205,21 +203,26 @@ def _choices(view: _View) -> list[list[int]]:
 
 def _scenario(
     view: _View, chain: SecondOrderChain, against: Against, outputs: Sequence[int],
-    target: int | None,
+    target: int | None, records: int,
 ) -> AttackScenario:  # fmt: skip
+    """Return what can be seen around a target, one of so many records (None: without ends)."""
     ones, unit = np.ones(chain.size), np.eye(chain.size)
-    shown = [Symbol(view.weights[0, z], ones, output=z) for z in outputs]
     known = [Symbol(unit[v], unit[v], known=v) for v in range(chain.size)]
-    others = shown if against == "ignorant" else [*shown, *known]
 
     def look(distance: int) -> list[Symbol] | None:
-        inside = target is None or 0 <= target + distance < (chain.length or 0)
-        return None if not inside else others if distance else shown
+        record = 0 if target is None else target + distance
+        if not 0 <= record < records:
+            return None
+        weights = view.weights[record if len(view.weights) > 1 else 0]  # (outputs, k)
+        shown = [Symbol(weights[z], ones, output=z) for z in outputs if weights[z].any()]
+        if not distance or against == "ignorant":
+            return shown
+        return known if against == "informed" else [*shown, *known]
 
     if not view.tied or target is None:
         return AttackScenario(chain, look)
     tilt = view.weights[0, outputs[0]]
-    sizes = {-1: target, 1: (chain.length or 0) - 1 - target}
+    sizes = {-1: target, 1: records - 1 - target}
     steps = {-1: chain.reverse().transition * tilt, 1: chain.transition * tilt}
     rests = {side: _messages(steps[side], sizes[side]) for side in (-1, 1)}
     return AttackScenario(chain, look, lambda side, far: rests[side][max(sizes[side] - far, 0)])
@@ -229,7 +232,7 @@ def _messages(step: Array, records: int) -> list[Array]:
     """Return the message of 0, 1, .. records that all weigh in, each up to a factor."""
     found = [np.ones(step.shape[:2])]
     for _ in range(records):
-        message = (step * found[-1][None]).sum(axis=2)
+        message = (step * found[-1][None]).sum(axis=2)  # (x, y)
         found.append(message / message.max())
     return found
 
@@ -245,46 +248,20 @@ def _redaction(
             f"chain has {chain.length or 'any number'} of {chain.size}; they must agree"
         )
     names: tuple[State, ...] = (*chain.states, None)
+    # (records, outputs, k): a record shows its own state, or last that it is erased
+    stack = np.concatenate([(1 - table)[:, None] * np.eye(chain.size), table[:, None]], axis=1)
+    view = _View(stack, np.zeros((chain.size, chain.size)), names)
+    positive = bool((chain.transition > 0).all())
     best: tuple[float, Witness | None] = (0.0, None)
     upper = 0.0
     for target in mechanism.protect:
-        stack = np.concatenate(
-            [(1 - table)[:, None] * np.eye(chain.size), table[:, :, None].transpose(0, 2, 1)],
-            axis=1,
-        )  # (records, outputs, k)
-        view = _View(stack, np.zeros((chain.size, chain.size)), names)
-        found = search_attack(
-            AttackScenario(chain, _erased_look(view, chain, against, target)), reach
-        )
+        scenario = _scenario(view, chain, against, range(len(names)), target, mechanism.length)
+        found = search_attack(scenario, reach)
         if found is not None and found.value > best[0]:
             best = found.value, _witness(found, view, chain, target, mechanism.length)
-        if against == "informed" or not (chain.transition > 0).all():
-            upper = 0.0 if against == "informed" else math.inf
-            continue
-        upper = max(upper, _erased_upper(chain, stack, target))
+        if against != "informed":
+            upper = max(upper, _erased_upper(chain, stack, target) if positive else math.inf)
     return _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
-
-
-def _erased_look(
-    view: _View, chain: SecondOrderChain, against: Against, target: int
-) -> Callable[[int], list[Symbol] | None]:
-    ones, unit = np.ones(chain.size), np.eye(chain.size)
-    known = [Symbol(unit[v], unit[v], known=v) for v in range(chain.size)]
-
-    def look(distance: int) -> list[Symbol] | None:
-        record = target + distance
-        if not 0 <= record < len(view.weights):
-            return None
-        shown = [
-            Symbol(weights, ones, output=z)
-            for z, weights in enumerate(view.weights[record])
-            if weights.any()
-        ]
-        if against == "informed" and distance:
-            return known
-        return shown if against == "ignorant" or not distance else [*shown, *known]
-
-    return look
 
 
 def _erased_upper(chain: SecondOrderChain, stack: Array, target: int) -> float:

@@ -34,6 +34,7 @@ it may be twice the truth.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 
@@ -94,22 +95,22 @@ class PairSide:
         """Return the bound from the records beyond the next one."""
         size, logs, known = len(own), self.log, self.known_upper()
         gain = logs[:, :, None, None] - logs[None, None]  # (x, y, x', y', c)
-        high = gain + known[None, :, None]
+        high = gain + known[None, :, None]  # (x, y, x', y', c)
         low = gain - known.transpose(1, 0, 2)[None, :, None]
-        beta = high[..., :, None] - low[..., None, :]
+        beta = high[..., :, None] - low[..., None, :]  # (x, y, x', y', c, c')
         beta[..., np.arange(size), np.arange(size)] = 0.0  # c = c' moves nothing
-        before = np.einsum("ycxc->yxc", inner).max(axis=2)[None, :, None]
-        same = own + np.einsum("ycyd->ycd", inner)
-        by_first = spread_upper(same[None, :, None, None], beta).max(axis=(4, 5))
+        before = np.einsum("ycxc->yxc", inner).max(axis=2)[None, :, None]  # (1, y, 1, y')
+        same = own + np.einsum("ycyd->ycd", inner)  # (y, c, c')
+        by_first = spread_upper(same[None, :, None, None], beta).max(axis=(4, 5))  # (x, y, x', y')
         by_second = spread_upper(same[None, None, None], beta).max(axis=(4, 5))
         return self._padded(before + np.minimum(by_first, by_second))
 
     def two_records(self, beyond: Array, own: Array, next_own: Array) -> Array:
         """Return the bound from the records beyond the next two."""
         size = len(own)
-        logs = (self.log[..., None] + self.log[None]).reshape(size**2, size**2)
+        logs = (self.log[..., None] + self.log[None]).reshape(size**2, size**2)  # (x y, c d)
         moved = own[:, None, :, None] + next_own[None, :, None, :] + beyond
-        moved = moved.reshape(size**2, size**2)
+        moved = moved.reshape(size**2, size**2)  # (c d, c' d')
         result = np.empty((size**2, size**2))
         for row in range(size**2):
             gain = logs[row] - logs  # (other row, block)
@@ -186,27 +187,21 @@ def _by_neighbour(
     """Join at the left neighbour a: max_a [L + R] for x and x', then J over two values of a."""
     size, law = chain.size, np.log(chain.pair_law)  # (a, x)
     far, near = left(1), right(0)  # L(x, a; ...) beyond a; R(a, x; ...) beyond x
-    ahead, behind = (
-        PairSide(chain.transition).known_upper(),
-        PairSide(back.transition).known_upper(),
-    )
+    ahead, behind = (PairSide(one.transition).known_upper() for one in (chain, back))  # (y, y', c)
     bound = np.zeros((size, size))
-    for x in range(size):
-        for y in range(size):
-            if x == y:
-                continue
-            first = max(far[x, a, y, a] + near[a, x, a, y] for a in range(size))
-            beta = law[:, x] - law[:, y]
-            beta = beta[:, None] - beta[None, :]
-            # records beyond x tell a from a', for x and for y; records beyond a tell x from y
-            beta = beta + ahead[:, :, x] + ahead[:, :, y].T
-            beta = beta + behind[x, y][:, None] + behind[y, x][None, :]
-            np.fill_diagonal(beta, 0.0)
-            second = min(
-                float(spread_upper(own(-1) + far[s, :, s, :] + near[:, s, :, s], beta).max())
-                for s in (x, y)
-            )
-            bound[x, y] = own(0)[x, y] + first + second
+    for x, y in permutations(range(size), 2):
+        first = max(far[x, a, y, a] + near[a, x, a, y] for a in range(size))
+        beta = law[:, x] - law[:, y]
+        beta = beta[:, None] - beta[None, :]  # (a, a')
+        # records beyond x tell a from a', for x and for y; records beyond a tell x from y
+        beta = beta + ahead[:, :, x] + ahead[:, :, y].T
+        beta = beta + behind[x, y][:, None] + behind[y, x][None, :]
+        np.fill_diagonal(beta, 0.0)
+        second = min(
+            float(spread_upper(own(-1) + far[s, :, s, :] + near[:, s, :, s], beta).max())
+            for s in (x, y)
+        )
+        bound[x, y] = own(0)[x, y] + first + second
     return bound
 
 
@@ -215,7 +210,7 @@ def _by_block(target: Array, partner: Array, outer: Array, inner: Array) -> Arra
 
     ``outer(b, x; ..)`` bounds the side of the target, ``inner(x, b; ..)`` that of the neighbour.
     """
-    total = target[:, None, :, None] + partner[None, :, None, :]
+    total = target[:, None, :, None] + partner[None, :, None, :]  # (x, b, x', b')
     total = total + inner + outer.transpose(1, 0, 3, 2)
     return np.asarray(total.max(axis=(1, 3)))
 
@@ -223,17 +218,17 @@ def _by_block(target: Array, partner: Array, outer: Array, inner: Array) -> Arra
 def _by_four(chain: SecondOrderChain, own: Own, left: Array, right: Array) -> Array:
     """Join at the two neighbours on either side, (e, a) and (b, c), as one law."""
     size, step = chain.size, chain.transition
-    law = np.einsum("ea,eax,axb,xbc->xeabc", chain.pair_law, step, step, step)
-    logs = np.log(law).reshape(size, size**4)
+    law = np.einsum("ea,eax,axb,xbc->xeabc", chain.pair_law, step, step, step)  # (x, e, a, b, c)
+    logs = np.log(law).reshape(size, size**4)  # (x, e a b c)
+    # (e, a, e', a')
     near = own(-1)[None, :, None, :] + own(-2)[:, None, :, None] + left.transpose(1, 0, 3, 2)
-    far = own(1)[:, None, :, None] + own(2)[None, :, None, :] + right
+    far = own(1)[:, None, :, None] + own(2)[None, :, None, :] + right  # (b, c, b', c')
+    # (e, a, b, c, e', a', b', c')
     moved = near[:, :, None, None, :, :, None, None] + far[None, None, :, :, None, None]
     moved = moved.reshape(size**4, size**4)
     bound = np.zeros((size, size))
-    for x in range(size):
-        for y in range(size):
-            if x != y:
-                gain = logs[x] - logs[y]
-                wide = spread_upper(moved, gain[:, None] - gain[None, :])
-                bound[x, y] = own(0)[x, y] + float(wide.max())
+    for x, y in permutations(range(size), 2):
+        gain = logs[x] - logs[y]
+        wide = spread_upper(moved, gain[:, None] - gain[None, :])  # (e a b c, e' a' b' c')
+        bound[x, y] = own(0)[x, y] + float(wide.max())
     return bound

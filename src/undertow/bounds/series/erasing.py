@@ -68,10 +68,11 @@ class Scaled:
 
     def __matmul__(self, other: "Scaled") -> "Scaled":
         """Return the product of two stacks of matrices, without underflow in any entry."""
+        # (..., row, inner, column)
         terms = self.mantissa[..., :, :, None] * other.mantissa[..., None, :, :]
         places = self.exponent[..., :, :, None] + other.exponent[..., None, :, :]
         places = np.where(terms > 0, places, _NOWHERE)
-        top = places.max(axis=-2, keepdims=True)
+        top = places.max(axis=-2, keepdims=True)  # the largest term sets the scale of each sum
         total = np.ldexp(terms, np.maximum(places - top, _VANISHED)).sum(axis=-2)
         mantissa, shift = np.frexp(total)
         return Scaled(mantissa, np.where(mantissa > 0, top[..., 0, :] + shift, 0))
@@ -82,6 +83,7 @@ class Scaled:
         NaN where both are 0, inf where only the second is.
         """
         value, other = ordered_pairs(self.mantissa.shape[-2])
+        # (..., pairs, columns)
         found = log_ratio(self.mantissa[..., value, :], self.mantissa[..., other, :])
         moved = (self.exponent[..., value, :] - self.exponent[..., other, :]) * _LN2
         return np.where(np.isfinite(found), found + moved, found)
@@ -169,7 +171,7 @@ def build_side(
     count = len(walked)
     steady = right or isinstance(chain.start, str)
     law = Scaled.of(np.ones(size) if right else chain.initial)
-    both = Scaled.stack(walked, (count, 2, size, size))
+    both = Scaled.stack(walked, (count, 2, size, size))  # (T, erased or plain, x, state)
     return ErasedSide(
         room=room,
         erased=both.at((slice(None), 0)),
@@ -184,7 +186,7 @@ def build_side(
 
 def _spread(numbers: Scaled) -> float:
     """Return the largest log-ratio between two rows, up to a factor of each row."""
-    logs = np.log(numbers.mantissa) + numbers.exponent * _LN2
+    logs = np.log(numbers.mantissa) + numbers.exponent * _LN2  # (x, state)
     return float(np.ptp(logs - logs.mean(axis=1, keepdims=True), axis=0).max())
 
 
@@ -212,7 +214,7 @@ def shown_levels(side: ErasedSide, against: Against) -> tuple[Array, Array, Arra
     plain = side.plain.ratios()
     possible = ~np.isnan(plain)
     plain[~np.isfinite(plain)] = np.nan
-    level = _levels(side)
+    level = _levels(side)  # (pairs,)
     shown = np.where(possible, level[:, None], np.nan)
     if against != "any":
         return shown, np.full_like(plain, np.nan), level
@@ -243,12 +245,12 @@ def option_losses(side: ErasedSide, against: Against, known: int | None) -> Loss
     ``known`` is the distance of the nearest known record for an explicit adversary (0: none on
     this side), None where the adversary may choose.
     """
-    hidden = side.erased.ratios()
+    hidden = side.erased.ratios()  # (T, pairs, k)
     hidden[np.isneginf(hidden)] = np.nan  # not to be seen under the first value
     plain = side.plain.ratios()
     plain[~np.isfinite(plain)] = np.nan  # cannot be known while both values are possible
     level = _levels(side)
-    last = side.end.ratios()[:, 0]
+    last = side.end.ratios()[:, 0]  # (pairs,)
     none = np.full_like(hidden, np.nan)
     shown = np.where(side.shows[:, None, :], hidden, np.nan)
     sizes = [np.abs(a[np.isfinite(a)]).max(initial=0.0) for a in (hidden, plain, level, last)]
@@ -264,6 +266,7 @@ def option_losses(side: ErasedSide, against: Against, known: int | None) -> Loss
         if known:
             places = np.arange(1, side.reach + 1) == known
             shown[known - 1 :] = np.nan
+        # E_c over P^c, the third line of `redaction_leakage`
         met = np.where(places[:, None, None], hidden - plain, np.nan)
         ahead, *where = _ahead(side, plain, places)
         ahead[np.isinf(ahead)] = np.nan
@@ -285,6 +288,7 @@ def lone_losses(
     law = chain.law(target)
     side = build_side(chain, np.ones((length, chain.size)), target, right, known, flat)
     losses = option_losses(replace(side, shows=np.ones_like(side.shows)), against, known)
+    # (T, pairs, k)
     shown = np.fmax(losses.free, losses.backed)[:, (law[value] > 0) & (law[other] > 0)]
     return np.where(np.isnan(shown), 0.0, shown), losses.error
 
@@ -309,7 +313,7 @@ def side_losses(
             for table in (losses.free, losses.met, losses.backed)
         ),
     ]
-    flat = np.concatenate(rows, axis=1)
+    flat = np.concatenate(rows, axis=1)  # (pairs, options)
     flat[np.isnan(flat)] = -np.inf
     spots = flat.argmax(axis=1)
 

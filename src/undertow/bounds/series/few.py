@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Protocol, Self
 
 import numpy as np
 
@@ -16,20 +15,8 @@ from undertow.numerics import ROUNDOFF, Array, log_ratio, log_sum
 __all__ = ["FewStates"]
 
 
-class Messages(Protocol):
-    """The messages of one option."""
-
-    def step(self, kernel: Array, channel: Array, shrink: float) -> Self:
-        """Return the messages one step inwards."""
-
-    def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
-        """Return the largest log-ratio of each pair of states, and upper ends."""
-
-    def best(self, value: int, other: int) -> int:
-        """Return the message with the largest log-ratio of a pair of states."""
-
-    def source(self, place: int) -> tuple[int, int]:
-        """Return which message one came from, and through which output."""
+Messages = MessageHull | Bounded
+"""The messages of one option: all that matter, or some of them and bounds on all."""
 
 
 class FewStates:
@@ -70,10 +57,10 @@ class FewStates:
         found = np.empty((records, len(self.value)))
         for record in range(records):
             if record:
-                law = log_sum(law[:, None] + log(chain.step(record - 1)), axis=0)
+                law = log_sum(law[:, None] + log(chain.step(record - 1)), axis=0)  # (k,)
                 law = law - law.max()
             with np.errstate(invalid="ignore"):
-                found[record] = law[self.value] - law[self.other]
+                found[record] = law[self.value] - law[self.other]  # (D,)
             same = record and np.array_equal(found[record], found[record - 1], equal_nan=True)
             if chain.homogeneous and same:
                 found[record:] = found[record]
@@ -91,7 +78,7 @@ class FewStates:
         far = self.observed.chain.initial if side < 0 else np.ones(size)
         families = [self._single(kernel[:, v]) for v in range(size if self.known else 0)]
         free = self._single(far)
-        plain = np.eye(size + 1)[:size]
+        plain = np.eye(size + 1)[:size]  # (state, columns)
         plain[:, size] = far
         rows: list[Rung] = []
         check = 8
@@ -154,14 +141,11 @@ class FewStates:
         if not option.distance:
             return {}
         far = target + side * option.distance
-        read: list[Messages] = []
-        if option.value is None:
-            law = np.ones(observed.size) if side > 0 else observed.chain.law(far)
-            read.append(self._single(law))
-            inner = range(far - side, target - side, -side)
-        else:
-            read.append(self._single(observed.kernel(far - side, side)[:, option.value]))
-            inner = range(far - 2 * side, target - side, -side)
+        message = np.ones(observed.size) if side > 0 else observed.chain.law(far)
+        if option.value is not None:  # the known record is read already, through its column
+            far -= side
+            message = observed.kernel(far, side)[:, option.value]
+        read, inner = [self._single(message)], range(far - side, target - side, -side)
         for record in inner:
             kernel = observed.kernel(record, side)
             read.append(read[-1].step(kernel, observed.channel(record + side), 1.0))
@@ -209,7 +193,7 @@ class FewStates:
     ) -> Rung:  # fmt: skip
         """Return the rung of one target; an open side counts only once it is complete."""
         size, length = self.observed.size, self.observed.length or 2
-        table = np.zeros((size, size + 1))
+        table = np.zeros((size, size + 1))  # (state, columns)
         table[:, :size] = plain.get(target, 0.0)
         table[:, size] = laws[target]
         room = target if side < 0 else length - 1 - target
@@ -217,7 +201,7 @@ class FewStates:
         if room == step:
             return rung
         never = np.full_like(rung.free, -np.inf)
-        return Rung(rung.known, rung.known_upper, never, never, rung.top, rung.base, rung.law)
+        return replace(rung, free=never, free_upper=never)
 
     def _rung(
         self, families: list[Messages], free: Messages, plain: Array, step: int, size: int
@@ -227,10 +211,10 @@ class FewStates:
         said = log_ratio(plain[self.value], plain[self.other])  # (D, columns); NaN for 0/0
         if families:
             read = [family.ratios(self.value, self.other) for family in families]
-            known, upper = (np.stack(part, axis=1) for part in zip(*read, strict=True))
+            known, upper = (np.stack(part, axis=1) for part in zip(*read, strict=True))  # (D, V)
         else:  # not asked for: nothing is found, and nothing is bounded
             known, upper = np.full((pairs, size), -np.inf), np.full((pairs, size), np.inf)
-        message, most = free.ratios(self.value, self.other)
+        message, most = free.ratios(self.value, self.other)  # (D,)
         sizes = np.concatenate([known.ravel(), message, said.ravel()])
         large = float(np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0))
         slack = (4 * (step + 2) * (size + 4) + 32 * (1 + large)) * ROUNDOFF

@@ -94,24 +94,30 @@ class MessageHull:
     def step(self, kernel: Array, channel: Array, shrink: float) -> "MessageHull":
         """Return the messages one step inwards: K (m * B(., z)) for all m and z, pruned."""
         size, outputs = channel.shape
-        moved = (self.points[:, None, :] * channel.T).reshape(-1, size) @ kernel.T
-        peak = moved.max(axis=1)
-        some = np.flatnonzero(peak > 0)
+        moved, some = self.moved(kernel, channel)
         if not some.size:
             return MessageHull.single(np.zeros(size), self.most)
-        moved = moved[some] / peak[some, None]
         keep, delta, cover = prune(moved, self.cover)
         if len(keep) > self.most:
             keep, delta, cover = thin(moved, keep, self.most)
+        # what is carried shrinks; what is dropped and rounded here adds
         error = shrink * self.error + 2 * delta + 2 * (size + 4) * ROUNDOFF
         if moved[moved > 0].min() < TINY:
             error = math.inf
         came, shown = some[keep] // outputs, some[keep] % outputs
         return MessageHull(moved[keep], came, shown, error, cover, self.most)
 
+    def moved(self, kernel: Array, channel: Array) -> tuple[Array, Ints]:
+        """Return all possible messages one step inwards, (q, k), and their places among (p z,)."""
+        # (p z, k)
+        moved = (self.points[:, None, :] * channel.T).reshape(-1, len(channel)) @ kernel.T
+        peak = moved.max(axis=1)  # (p z,)
+        some = np.flatnonzero(peak > 0)
+        return moved[some] / peak[some, None], some
+
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
         """Return the largest log-ratio of each pair of states (-inf: none), and upper ends."""
-        found = log_ratio(self.points[:, value], self.points[:, other])
+        found = log_ratio(self.points[:, value], self.points[:, other])  # (p, D)
         largest = np.asarray(np.fmax.reduce(found, axis=0, initial=-np.inf))
         return largest, largest + self.error
 
@@ -132,7 +138,7 @@ def beam(points: Array, kernel: Array, count: int) -> Ints:
     each = max(1, count // (2 * len(value)))
     with np.errstate(divide="ignore", invalid="ignore"):
         for cloud in (np.log(points), np.log(points @ kernel.T)):
-            scores = np.nan_to_num(cloud[:, value] - cloud[:, other], nan=-np.inf)
+            scores = np.nan_to_num(cloud[:, value] - cloud[:, other], nan=-np.inf)  # (p, D)
             best = np.argpartition(-scores, min(each, len(scores)) - 1, axis=0)[:each]
             keep.update(best.ravel().tolist())
     return np.array(sorted(keep), dtype=np.int64)
@@ -190,7 +196,7 @@ def _prune_positive(points: Array) -> tuple[Ints, float, Cover | None]:
         return kept, delta, None
     scaled = _scaled(points)
     flat = _flattened(scaled)
-    cover = _line(flat, kept) if flat.shape[1] == 1 else _hull(flat, kept)
+    cover = _hull(flat, kept)
     if cover is None:
         return kept, delta, None
     deltas = _deltas(scaled, flat, cover)
@@ -218,7 +224,7 @@ def thin(points: Array, keep: Ints, most: int) -> tuple[Ints, float, None]:
         chosen = np.unique(np.concatenate([first, foremost]))
         if len(chosen) <= most:
             break
-    cover = _line(flat, keep[chosen]) if flat.shape[1] == 1 else _hull(flat, keep[chosen])
+    cover = _hull(flat, keep[chosen])
     if cover is None:
         return keep[chosen], math.inf, None
     return cover.keep, float(_deltas(scaled, flat, cover).max(initial=0.0)), None
@@ -231,22 +237,22 @@ def _scaled(points: Array) -> Array:
 
 def _flattened(scaled: Array) -> Array:
     """Return coordinates of a cloud within the directions in which it extends at all."""
-    centred = scaled - scaled.mean(axis=0)
+    centred = scaled - scaled.mean(axis=0)  # (p, k)
     _, extent, axes = np.linalg.svd(centred, full_matrices=False)
     wide = extent > FLAT * extent[0]
     wide[0] = True
-    flat = centred @ axes[wide].T
+    flat = centred @ axes[wide].T  # (p, r)
     return np.asarray(flat / np.abs(flat).max(axis=0))
 
 
 def _without_twins(points: Array) -> tuple[Ints, float]:
     """Return one of each group of equal messages, and how far its twins are away."""
-    logs = np.log(points / points.sum(axis=1, keepdims=True))
+    logs = np.log(points / points.sum(axis=1, keepdims=True))  # (p, k)
     order = np.lexsort(np.round(logs / (4 * TWINS)).T)
     near = np.abs(np.diff(logs[order], axis=0)).max(axis=1, initial=0.0)
     fresh = np.concatenate([[True], near > TWINS])
     first = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
-    apart = np.abs(logs[order] - logs[order[first]]).max(axis=1)
+    apart = np.abs(logs[order] - logs[order[first]]).max(axis=1)  # (p,)
     if apart.max() > 4 * TWINS:  # a drifting row of near twins
         return np.arange(len(points)), 0.0
     return np.sort(order[fresh]), float(apart.max()) + 4 * ROUNDOFF
@@ -264,6 +270,8 @@ def _hull(flat: Array, kept: Ints) -> Cover | None:
     """Return corners and facets of the hull of the kept points, and which facet each one faces."""
     from scipy.spatial import ConvexHull, QhullError
 
+    if flat.shape[1] == 1:
+        return _line(flat, kept)
     if len(kept) <= flat.shape[1] + 1:
         return None
     try:
@@ -273,17 +281,17 @@ def _hull(flat: Array, kept: Ints) -> Cover | None:
     corners = kept[hull.vertices]
     centre = flat[corners].mean(axis=0)
     normals, offsets = hull.equations[:, :-1], hull.equations[:, -1]
-    room = -(normals @ centre + offsets)
+    room = -(normals @ centre + offsets)  # (facets,): how far the centre is from each
     real = room > 0
     if not real.any():
         return None
     rest = np.setdiff1d(np.arange(len(flat)), corners)
-    facing = (flat[rest] - centre) @ (normals[real] / room[real, None]).T
+    facing = (flat[rest] - centre) @ (normals[real] / room[real, None]).T  # (rest, facets)
     return _cover(corners, kept[hull.simplices[real]], rest, facing.argmax(axis=1), len(flat))
 
 
 def _cover(corners: Ints, facets: Ints, rest: Ints, faced: Ints, count: int) -> Cover:
-    parts = np.concatenate([np.full((len(rest), 1), -1), facets[faced]], axis=1)
+    parts = np.concatenate([np.full((len(rest), 1), -1), facets[faced]], axis=1)  # (rest, r + 1)
     return Cover(count, np.sort(corners), corners, rest, parts)
 
 
@@ -312,7 +320,7 @@ def _deltas(scaled: Array, flat: Array, cover: Cover) -> Array:
     except np.linalg.LinAlgError:
         return np.full(max(1, rest), np.inf)
     weights = np.where(np.isfinite(weights), np.maximum(weights, 0.0), 0.0)
-    made = np.einsum("nks,ns->nk", parts, weights)
+    made = np.einsum("nks,ns->nk", parts, weights)  # (n, k): q, which stands for the dropped p
     with np.errstate(divide="ignore"):
         delta = np.abs(np.log(made) - np.log(goal)).max(axis=1)
     return np.asarray(delta + 8 * size * ROUNDOFF)

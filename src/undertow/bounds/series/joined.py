@@ -38,8 +38,8 @@ class Solved:
 
 def join(observed: ObservedChain, reader: Reader, against: Against, wanted: Ints | None) -> Solved:
     """Return the largest sum of left side, own output and right side over the wanted targets."""
-    rows: _Rows = (_Alike if observed.alike else _Differing)(observed, reader, against, wanted)
-    return rows.solve()
+    rows = _Alike if observed.alike else _Differing
+    return rows(observed, reader, against, wanted).solve()
 
 
 class _Rows:
@@ -55,15 +55,12 @@ class _Rows:
         self.near = dict(zip((-1, 1), nearest_known(against), strict=True))
         self.value, self.other = ordered_pairs(observed.size)
 
-    def solve(self) -> Solved:
-        raise NotImplementedError
-
     def possible(self, targets: Ints, seen: Bools) -> tuple[Ints, Array]:
         """Return the targets with two possible values, and their own weights, -inf elsewhere."""
         targets = targets[seen[targets].sum(axis=1) > 1]
         if not targets.size:
             return targets, np.zeros(0)
-        both = seen[targets][:, self.value] & seen[targets][:, self.other]
+        both = seen[targets][:, self.value] & seen[targets][:, self.other]  # (N, D)
         return targets, np.where(both[:, None], self.reader.own(targets)[0], -np.inf)
 
     def conclude(
@@ -144,6 +141,7 @@ class _Differing(_Rows):
             going = going & (room > step)
             if not near:
                 with np.errstate(invalid="ignore"):
+                    # (N, O, D)
                     beyond = rung.top - (rung.base if self.everything else rung.law)[:, None]
                 # farther messages are mixtures of those that the values here would send: `top`
                 # bounds them
@@ -179,7 +177,7 @@ class _Alike(_Rows):
         best = total.max()
         if np.isneginf(best):
             return Solved(0.0)
-        early = (total == best) | (total >= best - SAME)
+        early = (total == best) | (total >= best - SAME)  # (N, O, D)
         row, own, pair = (int(axis) for axis in np.argwhere(early)[0])
         target = int(targets[row])
         left = self._option(-1, target, target, own, pair)
@@ -231,21 +229,17 @@ class _Alike(_Rows):
         given = side < 0 and self.given
         with np.errstate(invalid="ignore"):
             narrow = bool((top - table.law[-1] <= table.free_upper[-1] + TAIL).all())
-            forgotten = bool((-base[self._mirror()] - base <= TAIL).all())
+            mirror = np.lexsort((self.value, self.other))  # (D,): the place of (x', x)
+            forgotten = bool((-base[mirror] - base <= TAIL).all())
             if not self.everything:
                 return narrow and (forgotten or not given)
             known, free = table.known_upper, table.free_upper[-1]
             if given:
                 late = supports(self.observed.chain, 4 + self.observed.size**2)[-1]
                 known, free = np.where(late, known, -np.inf), -np.inf
-            best = np.maximum(known.max(axis=(0, 3)), free)
+            best = np.maximum(known.max(axis=(0, 3)), free)  # (O, D)
             below = bool((top - base <= best + TAIL).all())
         return below or (narrow and forgotten)
-
-    def _mirror(self) -> Ints:
-        """Return for each pair (x, x') the place of (x', x)."""
-        place = {pair: at for at, pair in enumerate(zip(self.value, self.other, strict=True))}
-        return np.array([place[y, x] for x, y in zip(self.value, self.other, strict=True)])
 
     def _side(self, side: int, targets: Ints, records: int) -> tuple[Array, Array]:
         """Return gains and certified gains (N, O, D) of one side of all targets."""
@@ -261,14 +255,14 @@ class _Alike(_Rows):
             # axis 0 is the distance: of a longer open side an attacker may use the nearer outputs
             # alone
             free = np.maximum.accumulate(free, axis=0) if constant else free
-            part = np.concatenate([np.zeros((1, *free.shape[1:])), free])[reach]
+            part = np.concatenate([np.zeros((1, *free.shape[1:])), free])[reach]  # (N, O, D)
             if self.everything:
                 part = np.maximum(part, self._known(known, side, targets, reach))
             found.append(part)
         gain, upper = found
         far = (room > steps)[:, None, None]
         if far.any():
-            base = np.tile(table.base[-1], (len(targets), 1))
+            base = np.tile(table.base[-1], (len(targets), 1))  # (N, D)
             if not self.everything:
                 law = table.law[[-1] * len(targets)]
                 if not constant:
@@ -289,7 +283,7 @@ class _Alike(_Rows):
         table = self.tables[side]
         found = []
         for known in (table.known[distance - 1], table.known_upper[distance - 1]):
-            rows = np.broadcast_to(known, (len(targets), *known.shape))
+            rows = np.broadcast_to(known, (len(targets), *known.shape))  # (N, O, D, V)
             if side < 0:
                 back = self.seen[np.maximum(targets - distance, 0)][:, None, None]
                 rows = np.where(back, rows, -np.inf)
@@ -313,7 +307,7 @@ class _Alike(_Rows):
         for record in range(early):
             step = targets - record
             here = (step >= 1) & (step <= len(known))
-            gain = np.where(self.seen[record], known, -np.inf).max(axis=3)
+            gain = np.where(self.seen[record], known, -np.inf).max(axis=3)  # (t, O, D)
             result[here] = np.maximum(result[here], gain[step[here] - 1])
         return np.asarray(result)
 
@@ -333,7 +327,7 @@ class _Alike(_Rows):
         reach = near or min(room, len(table.law))
         if not reach:
             return Option(0)
-        grid = np.full((reach, size + 1), -np.inf)
+        grid = np.full((reach, size + 1), -np.inf)  # (distance, known value or open)
         grid[:, :size] = table.known[:reach, own, pair]
         if side < 0 and self.given:
             back = self.seen[target - reach : target][::-1]

@@ -42,9 +42,9 @@ from undertow.bounds.series.pairwise import Strides
 from undertow.bounds.series.readers import TwoStates
 from undertow.certificate import Leakage, Witness
 from undertow.channels import RandomizedResponse, XorNoise
-from undertow.errors import Contradiction, InvalidInput, NotSupported
+from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, check_count, log_ratio, up
+from undertow.numerics import ROUNDOFF, check_count, log_ratio, up
 from undertow.queries import State
 
 __all__ = ["EFFORT", "channel_leakage", "local_leakage"]
@@ -92,6 +92,7 @@ def local_leakage(
                 "RandomizedResponse"
             )
         rho0, rho1 = mechanism.rho0, mechanism.rho1
+        # (2,): how often a record is kept, and flipped
         rate = np.array([rho1, rho0]) / (rho0 + rho1)
         observed = ObservedChain(
             chain, np.array([[rate, rate[::-1]]]), chain.length,
@@ -251,31 +252,19 @@ def _conclude(
     if solved.attack is None or solved.outputs is None:
         return _leakage(0.0, solved.upper, against, None)
     value, error = replayed(observed, solved.attack, solved.outputs)
-    slack = start_error(observed.chain) + 16 * ROUNDOFF * _largest_log(observed.channels)
+    # a difference of two logarithms is off by the roundings of the largest
+    largest = 1.0 - math.log(float(observed.channels[observed.channels > 0].min()))
+    slack = start_error(observed.chain) + 16 * ROUNDOFF * largest
     lower, upper = max(value - error - slack, 0.0), up(solved.upper, 16) + slack
-    if lower > upper:
-        raise Contradiction(
-            f"an attack attains {lower}, but at most {upper} was proved possible; please report "
-            "the model and the mechanism"
-        )
     witness = _witness(observed, solved.attack, solved.outputs, names, against)
     return _leakage(lower, upper, against, witness)
-
-
-def _largest_log(channels: Array) -> float:
-    """Return the size of the largest logarithm: a difference of two is off by its roundings."""
-    return 1.0 - math.log(float(channels[channels > 0].min()))
 
 
 def _witness(
     observed: ObservedChain, attack: SeriesAttack, shown: dict[int, int], names: Sequence[State],
     against: Against,
 ) -> Witness:  # fmt: skip
-    known = {
-        attack.target + side * option.distance: option.value
-        for side, option in attack.sides()
-        if option.value is not None
-    }
+    known = attack.known()
     if against == "informed":
         known = complete(observed.chain, known, attack.target, attack.length)
     return witnessed(

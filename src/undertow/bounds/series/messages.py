@@ -45,7 +45,7 @@ def pulls(channels: Array) -> tuple[Ints, Ints]:
     >>> pulls(np.array([[[.7, .2, .1], [.1, .2, .7]]]))
     (array([2]), array([0]))
     """
-    ratio = log_ratio(channels[:, 0], channels[:, 1])
+    ratio = log_ratio(channels[:, 0], channels[:, 1])  # (n, m)
     never = np.isnan(ratio)
     low = np.where(never, np.inf, ratio).argmin(axis=1)
     high = np.where(never, -np.inf, ratio).argmax(axis=1)
@@ -57,11 +57,12 @@ def own_weights(observed: ObservedChain, targets: Ints) -> tuple[Array, Ints]:
     if observed.noise is not None:
         keep = log(observed.channels[0, 0])  # Pr[keep], Pr[flip]
         lean = keep[0] - keep[1]
-        weight = np.array([[lean, -lean], [-lean, lean]])
+        weight = np.array([[lean, -lean], [-lean, lean]])  # (own output, direction)
         both = np.array([[0, 0], [1, 1]])
         return np.tile(weight, (len(targets), 1, 1)), np.tile(both, (len(targets), 1, 1))
     at = targets if len(observed.channels) > 1 else np.zeros(len(targets), dtype=np.int64)
     shown = np.stack(pulls(observed.channels)[::-1], axis=1)[at]  # (N, direction)
+    # (N, state, direction)
     here = np.take_along_axis(observed.channels[at], shown[:, None, :], axis=2)
     weight = FLIP * (log(here[:, 0]) - log(here[:, 1]))
     return weight[:, None, :], shown[:, None, :]
@@ -92,7 +93,8 @@ class _Links:
             channels = channels[1:] if side > 0 else channels[:-1]
         channels = np.broadcast_to(channels, (count, *channels.shape[1:]))
         self.outputs = np.stack(pulls(channels), axis=1)  # (t, z): the least and the largest
-        seen = np.take_along_axis(log(channels), self.outputs[:, None, :], axis=2)
+        seen = np.take_along_axis(log(channels), self.outputs[:, None, :], axis=2)  # (t, y, z)
+        # (t, 1, z, x, y)
         self.maps = (self.kernel[:, None] + seen.transpose(0, 2, 1)[:, :, None, :])[:, None]
         self.known, self.follow = self.kernel[:, None, None], np.zeros(2, dtype=np.int64)
 
@@ -114,7 +116,7 @@ class _Links:
         both = self.outer(np.stack([low, high], axis=2))[:, None, self.follow]  # (t, 1, z, 2, C)
         shape = (*both.shape[:3], -1)
         ends = _carry(self.maps, both.reshape(shape))
-        ends = ends.reshape(*ends.shape[:3], *both.shape[3:])
+        ends = ends.reshape(*ends.shape[:3], *both.shape[3:])  # (t, O, z, ends, C)
         least, largest = np.fmin.reduce(ends, axis=(2, 3)), np.fmax.reduce(ends, axis=(2, 3))
         return self.inner(least), self.inner(largest)
 
@@ -135,6 +137,7 @@ def _carry(maps: Array, ratio: Array) -> Array:
 def _counted(maps: Array, steps: Array) -> Array:
     """Return how many errors of one step there are after so many steps through some maps."""
     with np.errstate(invalid="ignore"):
+        # D of each map
         spread = np.abs(maps[..., 0, 0] + maps[..., 1, 1] - maps[..., 0, 1] - maps[..., 1, 0])
     widest = float(np.where(np.isnan(spread), np.inf, spread).max())
     shrink = math.tanh(widest / 4) + 64 * ROUNDOFF * (1 + min(widest, 700.0))
@@ -179,7 +182,7 @@ def intervals(observed: ObservedChain, side: int, most: int) -> Iterator[Extreme
         ended, doubt = law_ratios(observed, links.records)
     with np.errstate(invalid="ignore"):
         first = links.known[..., 0, :] - links.known[..., 1, :]  # (t, O, z, v)
-        prior = links.inner(links.kernel[:, 0] - links.kernel[:, 1])
+        prior = links.inner(links.kernel[:, 0] - links.kernel[:, 1])  # (N, v)
     low = high = np.tile(ended[:, None, None], (1, links.maps.shape[1], 1))
     low, high = links.extend(low, high)
     low = np.concatenate([links.inner(np.fmin.reduce(first, axis=2)), low], axis=2)
@@ -200,8 +203,8 @@ def intervals(observed: ObservedChain, side: int, most: int) -> Iterator[Extreme
 def rung(low: Array, high: Array, prior: Array, ended: Array, error: Array) -> Rung:
     """Return the gains from extremes (N, O, 3) of messages: known 0, known 1, nothing known."""
     message = np.stack([high, -low], axis=2)  # (N, O, direction, 3)
-    law = FLIP * ended[:, None]
-    said = FLIP[:, None] * prior[:, None, :]
+    law = FLIP * ended[:, None]  # (N, direction)
+    said = FLIP[:, None] * prior[:, None, :]  # (N, direction, v)
     known, free = message[..., :2], message[..., 2]
     return gains((known, known), (free, free), said, law, error)
 
@@ -244,9 +247,9 @@ def traced(
 
 def _pick(values: Array) -> tuple[Ints, Ints]:
     """Return for the least and the largest entry (end, o, z) its end and its z: each (2, O)."""
-    flat = values.transpose(1, 0, 2).reshape(values.shape[1], -1)
+    flat = values.transpose(1, 0, 2).reshape(values.shape[1], -1)  # (O, end and z)
     sized = np.clip(flat, -np.finfo(float).max, np.finfo(float).max)  # NaN loses to infinities
     least = np.where(np.isnan(flat), np.inf, sized).argmin(axis=1)
     most = np.where(np.isnan(flat), -np.inf, sized).argmax(axis=1)
-    places = np.stack([least, most])
+    places = np.stack([least, most])  # (ends, O)
     return places // values.shape[2], places % values.shape[2]

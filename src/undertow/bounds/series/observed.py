@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.known import Bools, log
+from undertow.bounds.chains.known import far_supports, log
 from undertow.errors import InvalidInput
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, freeze, log_sum
@@ -100,6 +100,14 @@ class SeriesAttack:
         """Return (-1, left) and (1, right)."""
         return (-1, self.left), (1, self.right)
 
+    def known(self) -> dict[int, int]:
+        """Return the nearest known records and their values."""
+        return {
+            self.target + side * option.distance: option.value
+            for side, option in self.sides()
+            if option.value is not None
+        }
+
 
 def observe(chain: MarkovChain, channels: object) -> ObservedChain:
     """Return the chain with checked channels: one (k, m) matrix, or a stack (n, k, m).
@@ -132,10 +140,7 @@ def primitive(chain: MarkovChain) -> bool:
     """
     if not chain.homogeneous:
         return True
-    far, steps = chain.transition > 0, 1
-    while steps < chain.size**2:  # past k^2 - 2 k + 2 steps, all positive or never
-        far, steps = (far.astype(float) @ far.astype(float)) > 0, 2 * steps
-    return bool(far.all())
+    return bool(far_supports(chain.transition).all())
 
 
 def replayed(
@@ -151,22 +156,18 @@ def replayed(
     hidden = _Hidden(observed)
     first = attack.target - attack.left.distance
     last = attack.target + attack.right.distance
-    known = {
-        attack.target + side * option.distance: option.value
-        for side, option in attack.sides()
-        if option.value is not None
-    }
+    known = attack.known()
     # rows: with outputs for value and other, without outputs for value and other
     pair = np.array([[attack.value], [attack.other]] * 2)
     law = observed.chain.law(first) if first else observed.chain.initial
-    table, large = np.tile(hidden.start(law), (4, 1)), 1.0
+    table, large = np.tile(hidden.start(law), (4, 1)), 1.0  # (4, states)
     for record in range(first, last + 1):
         if record > first:
             table = hidden.advance(table, record - 1)
         if record in known:
-            table = hidden.keep(table, hidden.state == known[record])
+            table = np.where(hidden.state == known[record], table, hidden.nothing)
         if record == attack.target:
-            table = hidden.keep(table, hidden.state == pair)
+            table = np.where(hidden.state == pair, table, hidden.nothing)
         if record in outputs and (record not in known or observed.noise is not None):
             table = hidden.show(table, record, outputs[record])
         peak = table.max(axis=1)
@@ -221,9 +222,6 @@ class _Hidden:
             self.steps[key] = log(step if noise is None else np.asarray(np.kron(step, noise))).T
         return log_sum(table[:, None, :] + self.steps[key], axis=2)
 
-    def keep(self, table: Array, which: Bools) -> Array:
-        return np.where(which, table, self.nothing)
-
     def show(self, table: Array, record: int, output: int) -> Array:
         key = 0 if len(self.observed.channels) == 1 else record, output
         if key not in self.weights:
@@ -240,11 +238,11 @@ class _Hidden:
             exponent = np.frexp(peak)[1]  # powers of two: exact
             self.exponent += exponent
             return np.ldexp(table, -exponent[:, None]), 1.0
-        common = np.repeat([peak[:2].max(), peak[2:].max()], 2)[:, None]
+        common = np.repeat([peak[:2].max(), peak[2:].max()], 2)[:, None]  # (4, 1)
         size = np.abs(np.concatenate([table, common], axis=1))
         return table - common, float(size[np.isfinite(size)].max())
 
     def ratio(self, table: Array) -> float:
-        sums = log(table.sum(axis=1)) if self.plain else log_sum(table, axis=1)
+        sums = log(table.sum(axis=1)) if self.plain else log_sum(table, axis=1)  # (4,)
         powers = np.array([1, -1, -1, 1]) @ self.exponent
         return float(sums[0] - sums[1]) - float(sums[2] - sums[3]) + math.log(2) * int(powers)

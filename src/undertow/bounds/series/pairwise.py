@@ -74,10 +74,7 @@ class Bounded:
         """Return the messages and their bounds one step inwards."""
         size, outputs = channel.shape
         family = self.family
-        moved = (family.points[:, None, :] * channel.T).reshape(-1, size) @ kernel.T
-        peak = moved.max(axis=1)
-        some = np.flatnonzero(peak > 0)
-        moved = moved[some] / peak[some, None]
+        moved, some = family.moved(kernel, channel)
         short = len(some) <= 4 * self.strides.beam and moved.min(initial=1.0) >= TINY
         complete = self.complete and short
         every = np.arange(len(some), dtype=np.int64)
@@ -108,6 +105,7 @@ class Bounded:
         bound = next_bounds(links, self.bounds[0])
         product = links
         for earlier in self.bounds[1:]:
+            # (strings of outputs, x, y)
             product = np.einsum("axk,bky->abxy", links, product).reshape(-1, *kernel.shape)
             product = product / product.max(axis=(1, 2), keepdims=True).clip(min=1e-300)
             last = earlier
@@ -141,7 +139,8 @@ def next_bounds(links: Array, bounds: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             above = _switched(top * up, top * down)
             below = _switched(bottom * up, bottom * down)
-            found = np.log(above) - np.log(below)
+            found = np.log(above) - np.log(below)  # (a, D, k + 1)
+        # (D,): the worst corner, in the best box
         found = np.where(np.isnan(found), np.inf, found).max(axis=2).min(axis=0)
         never = ~(top > 0).any(axis=1)
         result = np.maximum(result, np.where(never, -np.inf, found))
@@ -156,7 +155,7 @@ def next_bounds(links: Array, bounds: Array) -> Array:
 def _switched(upper: Array, lower: Array) -> Array:
     """Return sums of the first s terms of one and the others of the other, s = 0 .. k."""
     shape = (*upper.shape[:2], 1)
-    head = np.concatenate([np.zeros(shape), np.cumsum(upper, axis=2)], axis=2)
+    head = np.concatenate([np.zeros(shape), np.cumsum(upper, axis=2)], axis=2)  # (a, D, k + 1)
     tail = np.concatenate([np.cumsum(lower[..., ::-1], axis=2)[..., ::-1], np.zeros(shape)], axis=2)
     return np.asarray(head + tail)
 

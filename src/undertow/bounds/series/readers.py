@@ -45,11 +45,6 @@ PLAIN_ERROR = 20.0
 """Roundings charged for each factor of a product, and for each unit of a log-ratio (upper side)."""
 
 
-def _steady(observed: ObservedChain) -> bool:
-    """Return whether every transition is possible, so that the worst outputs form a pattern."""
-    return observed.noise is None and bool(observed.chain.transition.min() >= PLAIN)
-
-
 def _patterned(
     observed: ObservedChain, target: int, side: int, option: Option, direction: int
 ) -> dict[int, int]:
@@ -108,8 +103,8 @@ class Products:
         while self.steps < steps:
             count = self.steps + 1  # even: the pattern of outputs repeats after two records
             take = min(count, steps + 1 - count + (steps + 1) % 2)
-            block = np.einsum("pxk,pky->pxy", self.table[..., -1], self.even)
-            near = self.table[..., :take]
+            block = np.einsum("pxk,pky->pxy", self.table[..., -1], self.even)  # (pass, x, y)
+            near = self.table[..., :take]  # (pass, x, y, t)
             part = (
                 block[:, :, 0, None, None] * near[:, None, 0]
                 + block[:, :, 1, None, None] * near[:, None, 1]
@@ -120,21 +115,23 @@ class Products:
     def rung(self) -> Rung:
         """Return the gains at all distances as one rung, a row for each distance."""
         near, k = self.table[..., :-1], self.kernel
+        # (pass, x, v, t)
         known = near[:, :, 0, None] * k[0][:, None] + near[:, :, 1, None] * k[1][:, None]
+        # (pass, x, t)
         ended = self.table[:, :, 0, 1:] * self.far[0] + self.table[:, :, 1, 1:] * self.far[1]
         if not self.far.all():  # the first record is certain: as good as known
             ended = known[:, :, int(self.far.argmax())]
         ratio = np.log(known[:, 0]) - np.log(known[:, 1])  # (pass, v, t)
         total = np.log(ended[:, 0]) - np.log(ended[:, 1])  # (pass, t)
-        high = np.concatenate([ratio[0], total[:1]]).T[:, None]
-        low = np.concatenate([ratio[1], total[1:2]]).T[:, None]
-        steps = np.arange(1, self.steps + 1)
-        return rung(low, high, ratio[2].T, total[2], _error(steps, ratio))
+        return _passed(ratio.transpose(2, 0, 1), total.T, np.arange(1, self.steps + 1))
 
 
-def _error(steps: Ints, ratio: Array) -> Array:
+def _passed(ratio: Array, total: Array, steps: Ints) -> Rung:
+    """Return the gains of three passes: known (N, 3, v) and open (N, 3), after so many steps."""
     size = 1.0 + float(np.abs(ratio).max())
-    return np.asarray(PLAIN_ERROR * (steps + 2.0 + size) * ROUNDOFF)
+    error = np.asarray(PLAIN_ERROR * (steps + 2.0 + size) * ROUNDOFF)
+    every = np.concatenate([ratio, total[..., None]], axis=2)[:, :, None]  # (N, 3, 1, v and open)
+    return rung(every[:, 1], every[:, 0], ratio[:, 2], total[:, 2], error)
 
 
 def climb(observed: ObservedChain, side: int, targets: Ints, most: int) -> Iterator[Rung]:
@@ -158,24 +155,19 @@ def climb(observed: ObservedChain, side: int, targets: Ints, most: int) -> Itera
             + near[..., 1, None] * kernel[:, None, None, 1]
         )  # (N, 3, x, v)
         here = np.minimum(record, len(channels) - 1)
-        pick = shown[np.stack([1 - turned, turned], axis=1), here[:, None]]
+        pick = shown[np.stack([1 - turned, turned], axis=1), here[:, None]]  # (N, pass)
         seen = np.ones((len(targets), 3, 2))
         seen[:, :2] = channels[here[:, None], :, pick]
         near = known * seen[:, :, None, :]
         near = near / near.max(axis=(2, 3), keepdims=True)
-        law = laws[np.minimum(record, len(laws) - 1)]
+        law = laws[np.minimum(record, len(laws) - 1)]  # (N, 2)
+        # (N, pass, x)
         ended = near[..., 0] * law[:, None, None, 0] + near[..., 1] * law[:, None, None, 1]
         sure = np.flatnonzero(~law.all(axis=1))  # a certain record is as good as known
         ended[sure] = known[sure, :, :, law[sure].argmax(axis=1)]
         ratio = np.log(known[:, :, 0]) - np.log(known[:, :, 1])  # (N, 3, v)
         total = np.log(ended[..., 0]) - np.log(ended[..., 1])  # (N, 3)
-        yield rung(
-            np.concatenate([ratio[:, 1], total[:, 1:2]], axis=1)[:, None],
-            np.concatenate([ratio[:, 0], total[:, :1]], axis=1)[:, None],
-            ratio[:, 2],
-            total[:, 2],
-            _error(distance + passed, ratio),
-        )
+        yield _passed(ratio, total, distance + passed)
 
 
 class TwoStates:
@@ -186,7 +178,9 @@ class TwoStates:
 
     def __init__(self, observed: ObservedChain) -> None:
         """Choose the way to read."""
-        self.observed, self.steady = observed, _steady(observed)
+        self.observed = observed
+        # every transition is possible, so that the worst outputs form a pattern
+        self.steady = observed.noise is None and bool(observed.chain.transition.min() >= PLAIN)
         if not primitive(observed.chain):
             self.longest = 64  # nothing merges, however far one reads
 

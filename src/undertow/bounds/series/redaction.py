@@ -24,14 +24,6 @@ from undertow.bounds.series.erasing import (
     build_side,
     side_losses,
 )
-from undertow.bounds.series.regions import (
-    Regions,
-    influence,
-    radius,
-    redaction_radius,
-    regions,
-    window_bound,
-)
 from undertow.certificate import Leakage, Witness
 from undertow.channels import Redaction
 from undertow.errors import InvalidInput, NotSupported
@@ -39,15 +31,7 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import down, log_ratio, up
 from undertow.queries import State
 
-__all__ = [
-    "Regions",
-    "influence",
-    "radius",
-    "redaction_leakage",
-    "redaction_radius",
-    "regions",
-    "window_bound",
-]
+__all__ = ["redaction_leakage"]
 
 METHOD = "exact"
 
@@ -127,8 +111,8 @@ def _target_loss(
     own = np.zeros(len(value))
     if (erased < 1).any():
         own = np.where(erased[value] < 1, np.inf, log_ratio(erased[value], erased[other]))
-    both = np.where(possible[value] & possible[other], 0.0, -np.inf)
-    total = joined(*losses, own, both)
+    both = np.where(possible[value] & possible[other], 0.0, -np.inf)  # (pairs,)
+    total = joined(*losses, own, both)  # the sides are independent given the target: losses add
     if total.max() == -np.inf:  # the target has one value only
         return 0.0, 0.0, None
     pair = int(total.argmax())

@@ -91,8 +91,8 @@ def _log_ratios(chain: MarkovChain, target: int, record: int) -> Array:
     if record > target:
         found = np.array(chain.between(target, record))
     else:
-        joint = chain.law(record)[:, None] * chain.between(record, target)
-        found = joint.T / np.where(law > 0, law, 1.0)[:, None]
+        joint = chain.law(record)[:, None] * chain.between(record, target)  # (v, x)
+        found = joint.T / np.where(law > 0, law, 1.0)[:, None]  # (x, v), by Bayes' rule
     found[law <= 0] = np.nan
     value, other = ordered_pairs(chain.size)
     return log_ratio(found[value], found[other])
@@ -114,8 +114,8 @@ def influences(chain: MarkovChain, target: int, length: int) -> Array:
     ones = np.ones((length, chain.size))
     for right in (False, True):
         side = build_side(chain, ones, target, right, None)
-        ratios = plain_ratios(side)[:, possible]
-        best = np.where(np.isnan(ratios), 0.0, ratios).max(axis=1, initial=0.0)
+        ratios = plain_ratios(side)[:, possible]  # (T, pairs, k)
+        best = np.where(np.isnan(ratios), 0.0, ratios).max(axis=1, initial=0.0)  # (T, k)
         records = target + np.arange(1, side.room + 1) * (1 if right else -1)
         found[records] = best
     return found
@@ -135,7 +135,7 @@ def regions(chain: MarkovChain, target: int, epsilon: float, length: int | None 
     length = _length(chain, length)
     if check_count(target, "target", 0) >= length:
         raise InvalidInput(f"record {target} is outside the {length} records, counted from 0")
-    below = influences(chain, target, length) <= epsilon
+    below = influences(chain, target, length) <= epsilon  # (records, k)
     every, some = below.all(axis=1), below.any(axis=1)
     return Regions(
         small=tuple(np.flatnonzero(every).tolist()),
@@ -166,7 +166,8 @@ def radius(chain: MarkovChain, epsilon: float) -> int | None:
     ahead, behind = np.eye(chain.size), np.eye(chain.size)
     for distance in range(1, MAX_STEPS + 1):
         ahead, behind = ahead @ chain.transition, behind @ back
-        tables = np.stack([ahead, behind])
+        tables = np.stack([ahead, behind])  # (directions, k, k)
+        # (directions, pairs, k)
         ratios = log_ratio(tables[:, value[possible]], tables[:, other[possible]])
         if np.where(np.isnan(ratios), 0.0, ratios).max(initial=0.0) <= epsilon:
             return distance

@@ -69,10 +69,11 @@ def gains(
     ``known`` (N, O, D, V) and ``free`` (N, O, D) come as found and as upper ends; ``said`` is
     (N, D, V), ``law`` (N, D); ``slack`` (N,) is added to all upper ends.
     """
-    raised = np.broadcast_to(slack, law.shape[:1])[:, None, None]
+    raised = np.broadcast_to(slack, law.shape[:1])[:, None, None]  # (N, 1, 1)
     with np.errstate(invalid="ignore"):
-        gain, gain_upper = (part - said[:, None] for part in known)
-        total, total_upper = (part - law[:, None] for part in free)
+        gain, gain_upper = (part - said[:, None] for part in known)  # (N, O, D, V)
+        total, total_upper = (part - law[:, None] for part in free)  # (N, O, D)
+    # (N, 1, D, V) and (N, 1, D)
     sure, certain = np.isfinite(said)[:, None], np.isfinite(law)[:, None]
     return Rung(
         known=_possible(gain, sure),

@@ -84,23 +84,23 @@ def _behind(
     gains = np.array([branches.epsilon if branches.record[node] else 0.0])
     choices = np.zeros((1, 0), dtype=np.int64)
     for points in farther:
-        both = np.add.outer(shifts, points.shifts).ravel()
+        both = np.add.outer(shifts, points.shifts).ravel()  # (kept points x points of the edge,)
         more = np.add.outer(gains, points.gains).ravel()
-        rows = np.repeat(choices, len(points.shifts), axis=0)
+        rows = np.repeat(choices, len(points.shifts), axis=0)  # (combinations, edges so far)
         last = np.tile(np.arange(len(points.shifts)), len(shifts))[:, None]
         kept = _kept(both, more)
         shifts, gains = both[kept], more[kept]
-        choices = np.hstack([rows, last])[kept]
+        choices = np.hstack([rows, last])[kept]  # (kept, edges so far + 1)
     kernel = branches.kernel(node, before)
     x, other = wanted[before]
     end = gains if wanted[node] == (0, 1) else -gains
     with np.errstate(divide="ignore", invalid="ignore"):
-        odds = np.log(kernel[:, 0]) - np.log(kernel[:, 1])
+        odds = np.log(kernel[:, 0]) - np.log(kernel[:, 1])  # (2,)
         learnt = _gain(odds[x] + shifts, end) - _gain(odds[other] + shifts, end)
         moved = np.logaddexp(np.log(kernel[0, 0]) + shifts, np.log(kernel[0, 1])) - np.logaddexp(
             np.log(kernel[1, 0]) + shifts, np.log(kernel[1, 1])
         )
-        told = np.log(kernel[0]) - np.log(kernel[1])
+        told = np.log(kernel[0]) - np.log(kernel[1])  # (2,): shifts where the node itself is known
     if branches.record[node]:
         moved, learnt = np.append(moved, told), np.append(learnt, [0.0, 0.0])
     origin = np.arange(len(moved))
@@ -118,7 +118,8 @@ def _kept(shifts: Array, gains: Array) -> Ints:
         return np.arange(len(shifts))
     low, high = float(shifts.min()), float(shifts.max())
     cell = np.minimum(((shifts - low) / max(high - low, 1e-300) * POINTS).astype(int), POINTS - 1)
-    order = np.lexsort((gains, cell))
+    order = np.lexsort((gains, cell))  # by range of the shift, then by gain
+    # the largest gain of each range
     last = np.append(np.flatnonzero(np.diff(cell[order])), len(order) - 1)
     return np.asarray(order[last])
 

@@ -84,19 +84,23 @@ class Branches:
         of a branch have the same value. Raises `OverflowError` if there are too many combinations.
         """
         states = self.down.shape[-1]
+        # (k, k): pairs of the target
         total = np.where(possible[:, None] & possible[None, :], self.epsilon, -np.inf)
         total[np.arange(states), np.arange(states)] = -np.inf
         chosen: list[tuple[list[int], Ints, Ints]] = []
         for first in self.around[target]:
             order = self.outwards(first, target, known)
             ends = [node for node, _ in order if node in known]
+            # (combinations, known records of the branch)
             values = _combinations(states, len(ends), uniform)
             facts = dict(zip(ends, values.T, strict=True))
             message, weight = self._branch(order, facts, side)
-            valid = (weight[:, :, None] > 0) & (weight[:, None, :] > 0)
+            valid = (weight[:, :, None] > 0) & (weight[:, None, :] > 0)  # (combinations, k, k)
             message = np.where(valid, message, -np.inf)
+            # branches are independent given the target: worst of each
             total = total + message.max(axis=0)
             chosen.append((ends, values, message.argmax(axis=0)))
+        # worst pair
         x, other = (int(i) for i in np.unravel_index(int(np.argmax(total)), total.shape))
         if total[x, other] == -np.inf:
             return None
@@ -186,6 +190,7 @@ class Branches:
             nodes += len(order)
             sets.update({node: states for node, states in found.items() if self.record[node]})
         states = self.down.shape[-1]
+        # relative error of a product of kernels
         depth = nodes * ((states + 4.0) * ROUNDOFF + self.error)
         return total - 4.0 * depth - 8.0 * ROUNDOFF * nodes * (1.0 + self.epsilon), sets
 
@@ -201,8 +206,10 @@ class Branches:
             if node in facts:
                 weight = kernel[:, facts[node]]
             else:
+                # (k, k): what is known reweights the columns
                 joint = kernel * beyond.pop(node, np.ones(states))
                 weight = joint.sum(axis=1)
+                # rows sum to 1 again
                 kernels[node] = joint / np.where(weight > 0, weight, 1.0)[:, None]
             scaled = weight / max(float(weight.max()), 1e-300)
             beyond[before] = beyond.get(before, np.ones(states)) * scaled
@@ -221,6 +228,7 @@ class Branches:
                 continue
             kernel = kernels[node]
             if before in signed:
+                # c = K(x, .) - lambda K(x', .), carried outwards, (k,)
                 here = signed[before] @ kernel
             else:
                 here = kernel[pair[0]] - math.exp(ratio) * kernel[pair[1]]
@@ -244,8 +252,8 @@ class Branches:
             phi = beyond.pop(node, np.ones(states))
             if self.record[node]:
                 phi = phi.copy()
-                phi[list(sets[node])] *= gain
-            message = kernels[node] @ phi
+                phi[list(sets[node])] *= gain  # (k,): e^epsilon on the rewarded states
+            message = kernels[node] @ phi  # (k,): E[phi beyond | the node before]
             message = message / max(float(message.max()), 1e-300)
             beyond[before] = beyond.get(before, np.ones(states)) * message
         if message[pair[0]] <= 0 or message[pair[1]] <= 0:
@@ -264,13 +272,15 @@ class Branches:
         for node, before in reversed(order):
             kernel = self.kernel(node, before)
             if node in facts:
-                weight = kernel[:, facts[node]].T
+                weight = kernel[:, facts[node]].T  # (combinations, k)
                 message = np.zeros((1, states, states))
             else:
-                own = self.epsilon * apart * self.record[node]
+                own = self.epsilon * apart * self.record[node]  # (k, k); latent nodes add nothing
+                # B = epsilon + sum of s
                 bound = own + bounds.pop(node, np.zeros((1, states, states)))
                 beyond = weights.pop(node, np.ones((1, states)))
-                joint = kernel[None] * beyond[:, None, :]
+                joint = kernel[None] * beyond[:, None, :]  # (combinations, k, k)
+                # (combinations, k): Pr[known beyond | x], up to a factor
                 weight = joint.sum(axis=2)
                 possible = (kernel[None] * (beyond > 0)[:, None, :]).sum(axis=2) > 0
                 if (possible & (weight < _FAINT)).any():
@@ -338,8 +348,8 @@ def filled(message: Array, possible: Bools) -> Array:
     """
     if possible.all():
         return message
-    both = possible[:, :, None] & possible[:, None, :]
-    most = np.where(both, message, 0.0).max(axis=(1, 2), keepdims=True)
+    both = possible[:, :, None] & possible[:, None, :]  # (edges, k, k)
+    most = np.where(both, message, 0.0).max(axis=(1, 2), keepdims=True)  # (edges, 1, 1)
     whole = np.where(both, message, most)
     states = message.shape[-1]
     whole[:, np.arange(states), np.arange(states)] = 0.0

@@ -18,13 +18,13 @@ and the worst reweighting is taken edge by edge: certified, and for two states a
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
-from undertow.bounds.graphs import informed_attack
+from undertow.bounds.graphs import attack_on, informed_level
 from undertow.bounds.trees.beam import likely_facts
 from undertow.bounds.trees.branches import Bools, Branches, Ints, WorstValues, filled, neighbours
 from undertow.bounds.trees.pairs import pair_messages
@@ -56,32 +56,19 @@ SMALL = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Trunk:
+class Trunk(Branches):
     """A tree as arrays: one row for each node, parents before children.
 
-    ``levels`` lists the nodes by depth. ``down[i]`` is Pr[node i | its parent], ``back[i]``
-    Pr[parent | node i] (both unused at roots), ``laws`` the marginals, ``share`` epsilon for
-    records and 0 for latent nodes. ``error`` bounds the relative error of an entry of ``back``.
+    ``levels`` lists the nodes by depth, ``laws`` are the marginals; ``down`` and ``back`` are
+    unused at roots, and ``error`` bounds the relative error of an entry of ``back``.
     """
 
-    parent: Ints
     levels: list[Ints]
     laws: Array
-    down: Array
-    back: Array
-    record: Bools
-    error: float
-
-    def branches(self, epsilon: float) -> Branches:
-        """Return the tree to be looked at from one target."""
-        return Branches(
-            self.parent, self.down, self.back, self.record, self.error, epsilon,
-            neighbours(self.parent),
-        )  # fmt: skip
 
     def pairs(self) -> Bools:
         """Return which pairs of values each record can have, (n, k, k)."""
-        possible = (self.laws > 0) & self.record[:, None]
+        possible = (self.laws > 0) & self.record[:, None]  # (n, k)
         apart = ~np.eye(self.laws.shape[1], dtype=bool)
         return np.asarray(possible[:, :, None] & possible[:, None, :] & apart)
 
@@ -105,70 +92,68 @@ def tree_leakage(epsilon: float, network: BayesianNetwork, against: Against = "a
         raise NotSupported("the latent nodes of this tree have other states than its records")
     if against == "informed":
         return _informed(epsilon, network)
-    trunk = _trunk(network)
+    trunk = _trunk(epsilon, network)
     if isinstance(against, Adversary):
-        return _fixed(epsilon, network, trunk, against)
+        return _fixed(network, trunk, against)
     if against == "ignorant":
-        return _ignorant(epsilon, network, trunk)
-    return _any(epsilon, network, trunk)
+        return _ignorant(network, trunk)
+    return _any(network, trunk)
 
 
-def _ignorant(epsilon: float, network: BayesianNetwork, trunk: Trunk) -> Leakage:
-    upper, loudest, values = _loudest(trunk, _messages(trunk, epsilon, 1.0), epsilon)
+def _ignorant(network: BayesianNetwork, trunk: Trunk) -> Leakage:
+    upper, loudest, values = _loudest(trunk, _messages(trunk, 1.0))
     if loudest is None:
         return _leakage(0.0, upper, "ignorant", None, network)
     if network.size > 2:
-        swept, witness = _swept(epsilon, network, trunk, loudest, WorstValues(upper, values, {}))
+        swept, witness = _swept(network, trunk, loudest, WorstValues(upper, values, {}))
         return _leakage(min(swept, upper), upper, "ignorant", witness, network)
-    lower, target, pair = _loudest(trunk, _messages(trunk, epsilon, -1.0), epsilon)
+    lower, target, pair = _loudest(trunk, _messages(trunk, -1.0))
     target = loudest if target is None else target
-    witness = _witness(network, trunk.branches(epsilon), target, WorstValues(lower, pair, {}))
+    witness = _witness(network, trunk, target, WorstValues(lower, pair, {}))
     return _leakage(max(lower, 0.0), upper, "ignorant", witness, network)
 
 
-def _any(epsilon: float, network: BayesianNetwork, trunk: Trunk) -> Leakage:
-    totals = _messages(trunk, epsilon, 1.0, known=True)
-    upper, target, pair = _loudest(trunk, totals, epsilon)
-    shown = [_informed(epsilon, network)]
+def _any(network: BayesianNetwork, trunk: Trunk) -> Leakage:
+    totals = _messages(trunk, 1.0, known=True)
+    upper, target, pair = _loudest(trunk, totals)
+    shown = [_informed(trunk.epsilon, network)]
     if target is not None and network.size > 2:
-        lower, witness = _swept(epsilon, network, trunk, target, WorstValues(upper, pair, {}))
+        lower, witness = _swept(network, trunk, target, WorstValues(upper, pair, {}))
         shown.append(_leakage(lower, math.inf, "any", witness, network))
     if target is not None:
-        shown += _attempts(epsilon, network, trunk, target, pair)
+        shown += _attempts(network, trunk, target, pair)
     if network.size == 2:
-        shown.append(_ignorant(epsilon, network, trunk))
+        shown.append(_ignorant(network, trunk))
     best = max(shown, key=lambda leak: leak.lower)
     if network.length <= SMALL and best.lower < upper:
-        every = _all_known(epsilon, network, trunk)
+        every = _all_known(network, trunk)
         best = max([best, *every], key=lambda leak: leak.lower)
         upper = min(upper, max(leak.upper for leak in every))
     return _leakage(min(best.lower, upper), upper, "any", best.witness, network)
 
 
-def _all_known(epsilon: float, network: BayesianNetwork, trunk: Trunk) -> list[Leakage]:
+def _all_known(network: BayesianNetwork, trunk: Trunk) -> list[Leakage]:
     """Return the leakage to every adversary of a small tree."""
     records = range(network.length)
     return [
-        _fixed(epsilon, network, trunk, Adversary(target, known))
+        _fixed(network, trunk, Adversary(target, known))
         for target in records
         for number in records
         for known in combinations([record for record in records if record != target], number)
     ]
 
 
-def _fixed(
-    epsilon: float, network: BayesianNetwork, trunk: Trunk, against: Adversary
-) -> Leakage:  # fmt: skip
+def _fixed(network: BayesianNetwork, trunk: Trunk, against: Adversary) -> Leakage:
     """Return the leakage to one adversary: every branch at its worst known values."""
-    places = [network.numbers[node] for node in network.records]
+    places = network.places
     target = places[against.target]
-    branches, possible = trunk.branches(epsilon), trunk.laws[target] > 0
+    possible = trunk.laws[target] > 0
     known = {places[record] for record in against.known}
     try:
-        upper = branches.worst(target, known, possible, 1.0)
-        lower = branches.worst(target, known, possible, -1.0)
+        upper = trunk.worst(target, known, possible, 1.0)
+        lower = trunk.worst(target, known, possible, -1.0)
     except OverflowError:
-        bound = _any(epsilon, network, trunk)
+        bound = _any(network, trunk)
         many = "too many known records for all their values: the bound for any attacker is used"
         return Leakage(
             0.0, bound.upper, bound.method, against,
@@ -177,44 +162,44 @@ def _fixed(
     if upper is None or lower is None:
         return _leakage(0.0, 0.0, against, None, network)
     if network.size > 2:
-        least, attack = _swept(epsilon, network, trunk, target, upper)
+        least, attack = _swept(network, trunk, target, upper)
         return _leakage(min(least, upper.value), upper.value, against, attack, network)
-    witness = _witness(network, branches, target, lower)
+    witness = _witness(network, trunk, target, lower)
     return _leakage(max(lower.value, 0.0), upper.value, against, witness, network)
 
 
 def _attempts(
-    epsilon: float, network: BayesianNetwork, trunk: Trunk, target: int, pair: tuple[int, int]
+    network: BayesianNetwork, trunk: Trunk, target: int, pair: tuple[int, int]
 ) -> list[Leakage]:
     """Return what some attackers see: well-chosen ones, and those who know all at a distance."""
-    branches, possible = trunk.branches(epsilon), trunk.laws[target] > 0
+    possible = trunk.laws[target] > 0
     if network.size == 2:
-        facts = likely_facts(branches, target, pair, REGION)
-        value = branches.attained(target, pair, facts, REGION)
-        attack = _witness(network, branches, target, WorstValues(value, pair, facts), REGION)
+        facts = likely_facts(trunk, target, pair, REGION)
+        value = trunk.attained(target, pair, facts, REGION)
+        attack = _witness(network, trunk, target, WorstValues(value, pair, facts), REGION)
         return [_leakage(max(value, 0.0), math.inf, "any", attack, network)]
     found, inside = [], 0
-    for ring in branches.rings(target, DEPTHS):
+    for ring in trunk.rings(target, DEPTHS):
         known = {place for place in ring if trunk.record[place]}
         inside += len(ring)
         if inside > REGION or not known:
             continue
-        worst = branches.worst(target, known, possible, -1.0, uniform=True)
+        worst = trunk.worst(target, known, possible, -1.0, uniform=True)
         if worst is not None:
-            lower, witness = _swept(epsilon, network, trunk, target, worst)
+            lower, witness = _swept(network, trunk, target, worst)
             found.append(_leakage(lower, math.inf, "any", witness, network))
     return found
 
 
 def _swept(
-    epsilon: float, network: BayesianNetwork, trunk: Trunk, target: int, worst: WorstValues
+    network: BayesianNetwork, trunk: Trunk, target: int, worst: WorstValues
 ) -> tuple[float, Witness | None]:
     """Return what sets chosen for one target and pair of values leak, with the attack."""
-    value, sets = trunk.branches(epsilon).swept(target, worst.pair, worst.facts, SWEPT)
-    return max(value, 0.0), _attack(network, target, worst, sets)
+    value, sets = trunk.swept(target, worst.pair, worst.facts, SWEPT)
+    return max(value, 0.0), attack_on(network, target, worst.pair, worst.facts, sets)
 
 
-def _messages(trunk: Trunk, epsilon: float, side: float, *, known: bool = False) -> Array:
+def _messages(trunk: Trunk, side: float, *, known: bool = False) -> Array:
     """Return the sum of all messages into every node, (n, k, k), rounded to one side.
 
     ``side`` is 1 for upper ends and -1 for lower ones; ``known`` lets records beyond each edge be
@@ -223,18 +208,17 @@ def _messages(trunk: Trunk, epsilon: float, side: float, *, known: bool = False)
     count, states = trunk.laws.shape
     positive = bool((trunk.down[trunk.parent >= 0] > 0).all() and (trunk.laws > 0).all())
     if states == 2 and positive and count < THIN * len(trunk.levels):
-        return pair_messages(
-            trunk.parent, trunk.down, trunk.back, trunk.record, trunk.error, epsilon, side,
-            known=known,
-        )  # fmt: skip
-    own = np.where(~np.eye(states, dtype=bool) & trunk.record[:, None, None], epsilon, 0.0)
+        return pair_messages(trunk, side, known=known)
+    # (n, k, k)
+    own = np.where(~np.eye(states, dtype=bool) & trunk.record[:, None, None], trunk.epsilon, 0.0)
     children = _Sums(np.zeros((count, states, states)), np.zeros((count, states, states), int))
     facts = _Sums(np.zeros_like(children.finite), np.zeros_like(children.endless))
     rising, seen = np.zeros_like(own), np.zeros_like(own)  # messages of each node to its parent
-    degree = np.bincount(trunk.parent[trunk.parent >= 0], minlength=count)
+    degree = np.bincount(trunk.parent[trunk.parent >= 0], minlength=count)  # children of each node
     slack = side * ROUNDOFF * (degree + 4.0)[:, None, None]  # of adding up and taking away
     for level in reversed(trunk.levels[1:]):
-        kernel, parent = trunk.down[level], trunk.parent[level]
+        kernel, parent = trunk.down[level], trunk.parent[level]  # (edges, k, k) and (edges,)
+        # B = epsilon + sum of s
         bound = np.asarray(own[level] + children.all(level) * (1 + slack[level]))
         if known:
             evidence = facts.all(level) * (1 + slack[level])
@@ -249,6 +233,7 @@ def _messages(trunk: Trunk, epsilon: float, side: float, *, known: bool = False)
     for level in trunk.levels[1:]:
         kernel, parent = trunk.back[level], trunk.parent[level]
         possible = trunk.laws[level] > 0
+        # siblings only: not what came from this child
         rest = children.without(parent, rising[level])
         rest = rest + slack[parent] * children.all(parent) + falling[parent]
         bound = own[parent] + np.maximum(rest, 0.0)
@@ -274,6 +259,7 @@ class _Sums:
     def add(self, places: Ints, terms: Array) -> None:
         """Add a message to each of some nodes."""
         far = np.isinf(terms)
+        # several children may share a parent
         np.add.at(self.finite, places, np.where(far, 0.0, terms))
         if far.any():
             np.add.at(self.endless, places, far)
@@ -298,7 +284,7 @@ def _evidence(kernel: Array, passed: Array, record: Bools, error: float) -> Arra
     states = kernel.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(kernel)
-        direct = logs[..., :, None, :] - logs[..., None, :, :]
+        direct = logs[..., :, None, :] - logs[..., None, :, :]  # (edges, k, k, values of the node)
     pad = roundings(kernel, np.zeros_like(kernel)) + error
     direct = np.where(np.isnan(direct), -np.inf, direct).max(axis=-1) + pad[..., None, None]
     found = np.maximum(passed, np.where(record[..., None, None], direct, 0.0))
@@ -306,51 +292,32 @@ def _evidence(kernel: Array, passed: Array, record: Bools, error: float) -> Arra
     return np.asarray(found)
 
 
-def _loudest(
-    trunk: Trunk, totals: Array, epsilon: float
-) -> tuple[float, int | None, tuple[int, int]]:
+def _loudest(trunk: Trunk, totals: Array) -> tuple[float, int | None, tuple[int, int]]:
     """Return the largest leakage over all records, its target and its pair of values."""
     both = trunk.pairs()
     if not both.any():
         return 0.0, None, (0, 0)
-    losses = np.where(both, epsilon + totals, -np.inf)
+    losses = np.where(both, trunk.epsilon + totals, -np.inf)  # (n, k, k)
     target, x, other = (int(i) for i in np.unravel_index(int(np.argmax(losses)), losses.shape))
     return float(losses[target, x, other]), target, (x, other)
 
 
 def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
-    states = range(network.size)
-    worth = {(x, y): epsilon for x in states for y in states if x != y}
-    amount, witness = informed_attack(network, worth)
-    if witness is not None:
-        witness = replace(witness, sets=((witness.target, (witness.value,)),))
+    amount, witness = informed_level(network, epsilon)
     lower = 0.0 if witness is None else down(amount)
     return _leakage(lower, amount, "informed", witness, network)
 
 
 def _witness(
-    network: BayesianNetwork, branches: Branches, target: int, worst: WorstValues,
+    network: BayesianNetwork, trunk: Trunk, target: int, worst: WorstValues,
     most: int | None = None,
 ) -> Witness:  # fmt: skip
     """Return the attack: what is known, and the sets that the worst algorithm rewards."""
-    sets = branches.sets(target, worst.pair, worst.facts, most)
-    return _attack(network, target, worst, {place: (state,) for place, state in sets.items()})
+    sets = {n: (s,) for n, s in trunk.sets(target, worst.pair, worst.facts, most).items()}
+    return attack_on(network, target, worst.pair, worst.facts, sets)
 
 
-def _attack(
-    network: BayesianNetwork, target: int, worst: WorstValues, sets: dict[int, tuple[int, ...]]
-) -> Witness:
-    numbers = {network.numbers[node]: place for place, node in enumerate(network.records)}
-    names = network.states
-    known = sorted((numbers[place], names[state]) for place, state in worst.facts.items())
-    rewarded = sorted(
-        (numbers[place], tuple(names[state] for state in states)) for place, states in sets.items()
-    )
-    value, other = names[worst.pair[0]], names[worst.pair[1]]
-    return Witness(numbers[target], network.length, tuple(known), value, other, tuple(rewarded))
-
-
-def _trunk(network: BayesianNetwork) -> Trunk:
+def _trunk(epsilon: float, network: BayesianNetwork) -> Trunk:
     """Return the tree as arrays."""
     count, states = len(network.nodes), network.size
     parent = np.array([above[0] if above else -1 for above in network.parents], dtype=np.int64)
@@ -359,6 +326,7 @@ def _trunk(network: BayesianNetwork) -> Trunk:
         if parent[place] >= 0:
             depth[place] = depth[parent[place]] + 1
     order = np.argsort(depth, kind="stable")
+    # where each level begins
     cuts = np.searchsorted(depth[order], np.arange(1, int(depth.max()) + 1))
     levels = [np.asarray(part, dtype=np.int64) for part in np.split(order, cuts)]
     kernels = np.zeros((count, states, states))
@@ -369,20 +337,22 @@ def _trunk(network: BayesianNetwork) -> Trunk:
     roots = levels[0]
     laws[roots] = np.array([network.tables[place] for place in roots.tolist()])
     for level in levels[1:]:
+        # y is the parent, x the child
         laws[level] = np.einsum("ny,nyx->nx", laws[parent[level]], kernels[level])
         possible = np.einsum("ny,nyx->nx", laws[parent[level]] > 0, kernels[level] > 0)
         if (possible & (laws[level] < FAINT)).any():
             raise NotSupported("some values of the records are too rare for exact arithmetic")
     back = np.zeros_like(kernels)
     if inner.size:
-        joint = laws[parent[inner]][:, :, None] * kernels[inner]
+        joint = laws[parent[inner]][:, :, None] * kernels[inner]  # (edges, parent, child)
         with np.errstate(divide="ignore", invalid="ignore"):
+            # Bayes: (edges, child, parent)
             back[inner] = np.swapaxes(joint, 1, 2) / laws[inner][:, :, None]
         back[inner] = np.where(np.isnan(back[inner]), 1.0 / states, back[inner])
-    latent = {network.numbers[node] for node in network.latent}
-    record = np.array([place not in latent for place in range(count)])
+    record = np.isin(np.arange(count), network.places)
     error = ROUNDOFF * (states + 2.0) * (len(levels) + 2.0)
-    return Trunk(parent, levels, laws, kernels, back, record, error)
+    around = neighbours(parent)
+    return Trunk(parent, kernels, back, record, error, epsilon, around, levels, laws)
 
 
 def _leakage(

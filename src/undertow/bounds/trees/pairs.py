@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from undertow.bounds.trees.branches import Bools, Ints
+from undertow.bounds.trees.branches import Branches
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["pair_messages"]
@@ -16,28 +16,25 @@ __all__ = ["pair_messages"]
 Pair = tuple[float, float]
 
 
-def pair_messages(
-    parent: Ints, down: Array, back: Array, record: Bools, error: float, epsilon: float,
-    side: float, *, known: bool,
-) -> Array:  # fmt: skip
+def pair_messages(tree: Branches, side: float, *, known: bool) -> Array:
     """Return the sum of all messages into every node, (n, 2, 2), rounded to one side.
 
-    ``down`` and ``back`` are the kernels along and against each node's edge, all entries positive;
-    ``side`` is 1 for upper ends and -1 for lower ones. Cost O(n), whatever the shape.
+    All entries of the kernels ``down`` and ``back`` must be positive; ``side`` is 1 for upper ends
+    and -1 for lower ones. Cost O(n), whatever the shape.
 
     >>> kernel = np.array([[[0, 0], [0, 0]], [[.9, .1], [.2, .8]]], dtype=float)
-    >>> args = np.array([-1, 0]), kernel, kernel, np.array([True, True]), 0.0
-    >>> pair_messages(*args, 1.0, 1.0, known=False).round(4).tolist()
+    >>> args = np.array([-1, 0]), kernel, kernel, np.array([True, True]), 0.0, 1.0, [[1], [0]]
+    >>> pair_messages(Branches(*args), 1.0, known=False).round(4).tolist()
     [[[0.0, 0.6393], [0.7063, 0.0]], [[0.0, 0.6393], [0.7063, 0.0]]]
     """
-    count = len(parent)
-    above = parent.tolist()
-    own = [epsilon if is_record else 0.0 for is_record in record.tolist()]
+    parent, error = tree.parent, tree.error
+    count, above = len(parent), parent.tolist()
+    own = [tree.epsilon if is_record else 0.0 for is_record in tree.record.tolist()]
     degree = np.bincount(parent[parent >= 0], minlength=count).tolist()
     slack = [side * ROUNDOFF * (number + 4.0) for number in degree]
     rising, seen = [(0.0, 0.0)] * count, [(0.0, 0.0)] * count
     children, facts = [[0.0, 0.0] for _ in above], [[0.0, 0.0] for _ in above]
-    kernels = down.tolist()
+    kernels = tree.down.tolist()
     for node in range(count - 1, -1, -1):
         if above[node] < 0:
             continue
@@ -50,7 +47,7 @@ def pair_messages(
             seen[node] = _moved(kernels[node], evidence, own[node] > 0, 0.0)
             _add(facts[above[node]], seen[node])
     falling, told = [(0.0, 0.0)] * count, [(0.0, 0.0)] * count
-    kernels = back.tolist()
+    kernels = tree.back.tolist()
     for node, before in enumerate(above):
         if before < 0:
             continue
@@ -61,6 +58,7 @@ def pair_messages(
         if known:
             told[node] = _moved(kernels[node], evidence, own[before] > 0, 2 * error)
     total = np.zeros((count, 2, 2))
+    # (2, n) taken apart
     total[:, 0, 1], total[:, 1, 0] = (np.array(children) + np.array(falling)).T
     return np.asarray(total + np.abs(total) * np.array(slack)[:, None, None])
 
@@ -120,6 +118,7 @@ def _mixed(p: float, q: float, end: float) -> float:
 
 def _shifted(first: float, second: float, end: float, evidence: Pair) -> float:
     """Return the largest h(a + l) - h(a' + l) over shifts l, h(z) = ln(1+e^{z+b}) - ln(1+e^z)."""
+    # the one maximum, within what is known
     shift = min(max(-end / 2 - (first + second) / 2, -evidence[1]), evidence[0])
     return _gain(first + shift, end) - _gain(second + shift, end)
 

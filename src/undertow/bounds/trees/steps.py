@@ -14,7 +14,7 @@ step grows with B, errors never change sides.
 """
 
 from functools import lru_cache
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
 
@@ -41,9 +41,10 @@ def roundings(kernel: Array, bound: Array) -> Array:
     True
     """
     states = kernel.shape[-1]
-    size = np.where(np.isfinite(bound), np.abs(bound), 0.0).max(axis=(-2, -1))
+    size = np.where(np.isfinite(bound), np.abs(bound), 0.0).max(axis=(-2, -1))  # (...)
     with np.errstate(divide="ignore"):
         logs = np.log(kernel)
+    # (...): rarest entry of each kernel
     rare = np.where(np.isfinite(logs), -logs, 0.0).max(axis=(-2, -1))
     return np.asarray(8.0 * ROUNDOFF * (states + 4.0 + size + rare))
 
@@ -78,12 +79,13 @@ def _two(logs: Array, bound: Array) -> Array:
     """Return the step for two states: the ratio g(0)/g(1) at its ends."""
     best = np.full(np.broadcast_shapes(logs.shape, bound.shape), -np.inf)
     for end in (bound[..., 0, 1], -bound[..., 1, 0]):
+        # (..., k): ln K g, g(1) = 1
         mixed = np.logaddexp(logs[..., 0] + end[..., None], logs[..., 1])
         open_ended = np.isinf(end)[..., None]
         # an unbounded ratio: what is left is the larger share
         limit = np.where(end[..., None] > 0, logs[..., 0], logs[..., 1])
         mixed = np.where(open_ended, limit, mixed)
-        best = np.maximum(best, mixed[..., :, None] - mixed[..., None, :])
+        best = np.maximum(best, mixed[..., :, None] - mixed[..., None, :])  # (..., k, k)
     return best
 
 
@@ -104,7 +106,7 @@ def evidence_step(
            [0.70704 , 0.      ]])
     """
     states = kernel.shape[-1]
-    most = np.maximum(bound.max(axis=(-2, -1)), 0.0)[..., None, None]
+    most = np.maximum(bound.max(axis=(-2, -1)), 0.0)[..., None, None]  # (..., 1, 1)
     if states == 2:
         seen = step(kernel, known, 1.0, error)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,9 +114,10 @@ def evidence_step(
         pad = roundings(kernel, bound) + roundings(kernel, known) + error
         best = best + pad[..., None, None]
     else:
+        # both steps at once, (2, ..., k, k)
         both = step(np.stack([kernel] * 2), np.stack([bound + known, known]), 1.0, error)
         seen = both[1]
-        best = both[0] + np.swapaxes(seen, -1, -2)
+        best = both[0] + np.swapaxes(seen, -1, -2)  # step(K, B + L)(x, x') + step(K, L)(x', x)
         best = np.where(np.isfinite(best), best, most)
     best = np.where(np.isnan(best), most, best)
     best = np.clip(best, 0.0, most)
@@ -129,13 +132,13 @@ def _shifted(logs: Array, bound: Array, known: Array) -> Array:
     loss h(a + l) - h(a' + l), h(z) = ln(1 + e^{z+b}) - ln(1 + e^z), has one maximum in l, at
     -b/2 - (a + a')/2.
     """
-    odds = logs[..., 0] - logs[..., 1]
+    odds = logs[..., 0] - logs[..., 1]  # (..., k): logit K(x, 0)
     best = np.zeros(np.broadcast_shapes(logs.shape, bound.shape))
-    low, high = -known[..., 1, 0], known[..., 0, 1]
+    low, high = -known[..., 1, 0], known[..., 0, 1]  # (...): how far lambda can shift the odds
     for x, other in ((0, 1), (1, 0)):
         first, second = odds[..., x], odds[..., other]
         end = np.where(first >= second, bound[..., 0, 1], -bound[..., 1, 0])
-        middle = -end / 2 - (first + second) / 2
+        middle = -end / 2 - (first + second) / 2  # (...): where the loss is largest
         shift = np.clip(middle, low, high)
         loss = _gain(first + shift, end) - _gain(second + shift, end)
         same = np.isinf(first) & (first == second)
@@ -155,9 +158,9 @@ def _extremes(logs: Array, bound: Array) -> Array:
     """Return the step for a few states, over all extreme points."""
     states = logs.shape[-1]
     shape = np.broadcast_shapes(logs.shape, bound.shape)
-    flat_logs = np.broadcast_to(logs, shape).reshape(-1, states, states)
+    flat_logs = np.broadcast_to(logs, shape).reshape(-1, states, states)  # (edges, k, k)
     flat = np.broadcast_to(bound, shape).reshape(-1, states, states)
-    combos = _spanning(states)
+    combos = _spanning(states)  # (points, k, k, k)
     best = np.empty_like(flat)
     size = max(1, _TOGETHER // (len(combos) * states * states))
     for start in range(0, len(flat), size):
@@ -170,16 +173,18 @@ def _extremes_of(logs: Array, bound: Array, combos: Array) -> Array:
     count, states = bound.shape[:2]
     endless = np.isinf(bound).any(axis=(1, 2))
     safe = np.where(np.isfinite(bound), bound, 0.0)
+    # (edges, points k): ln g = combos . B
     heights = safe.reshape(count, -1) @ combos.reshape(-1, states * states).T
     heights = heights.reshape(count, -1, states)  # ln g of every extreme point
     slack = _SLACK * (1.0 + np.abs(safe).max(axis=(1, 2)))
-    apart = heights[..., :, None] - heights[..., None, :] - safe[:, None]
+    apart = heights[..., :, None] - heights[..., None, :] - safe[:, None]  # (edges, points, k, k)
+    # (edges, points): all bounds are kept
     allowed = (apart <= slack[:, None, None, None]).all(axis=(2, 3))
     mixes = _log_mix(logs[:, None], heights[:, :, None])  # ln K g for every extreme point and row
     ratios = np.where(
         allowed[:, :, None, None], mixes[..., :, None] - mixes[..., None, :], -np.inf
     )  # fmt: skip
-    best: Array = ratios.max(axis=1)
+    best: Array = ratios.max(axis=1)  # (edges, k, k)
     best[:, range(states), range(states)] = -np.inf
     best[endless] = np.inf
     return best
@@ -187,7 +192,7 @@ def _extremes_of(logs: Array, bound: Array, combos: Array) -> Array:
 
 def _log_mix(logs: Array, heights: Array) -> Array:
     total = logs + heights
-    peak = total.max(axis=-1)
+    peak = total.max(axis=-1)  # (edges, points, k)
     return np.asarray(peak + np.log(np.exp(total - peak[..., None]).sum(axis=-1)))
 
 
@@ -225,24 +230,16 @@ def _spanning(states: int) -> Array:
 
 def _scalar(kernel: Array, bound: Array) -> Array:
     """Return the step when only the largest bound is used: sets of the likeliest states."""
-    states = kernel.shape[-1]
-    most = bound.max(axis=(-2, -1))[..., None]
-    shape = np.broadcast_shapes(kernel.shape, bound.shape)
-    best = np.full(shape, -np.inf)
-    for x in range(states):
-        for other in range(states):
-            if x == other:
-                continue
-            one, two = kernel[..., x, :], kernel[..., other, :]
-            order = np.argsort(-(one / (one + two)), axis=-1)
-            inside = [np.cumsum(np.take_along_axis(row, order, -1), -1) for row in (one, two)]
-            beyond = [
-                np.cumsum(np.take_along_axis(row, order, -1)[..., ::-1], -1)[..., ::-1]
-                for row in (one, two)
-            ]
-            mixed = [
-                np.logaddexp(np.log(part[..., :-1]) + most, np.log(rest[..., 1:]))
-                for part, rest in zip(inside, beyond, strict=True)
-            ]
-            best[..., x, other] = (mixed[0] - mixed[1]).max(axis=-1)
+    most = bound.max(axis=(-2, -1))[..., None]  # (..., 1)
+    best = np.full(np.broadcast_shapes(kernel.shape, bound.shape), -np.inf)
+    for x, other in permutations(range(kernel.shape[-1]), 2):
+        rows = kernel[..., x, :], kernel[..., other, :]
+        # g = e^most on the states that favour x the most, 1 elsewhere: one cut of this order
+        order = np.argsort(-(rows[0] / (rows[0] + rows[1])), axis=-1)
+        mixed = []
+        for row in rows:
+            mass = np.take_along_axis(row, order, -1)  # (..., states), likeliest first
+            inside, beyond = np.cumsum(mass, -1), np.cumsum(mass[..., ::-1], -1)[..., ::-1]
+            mixed.append(np.logaddexp(np.log(inside[..., :-1]) + most, np.log(beyond[..., 1:])))
+        best[..., x, other] = (mixed[0] - mixed[1]).max(axis=-1)  # over the states - 1 cuts
     return best

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from undertow.auditing.guarantees import average_bound, pointwise_bound
 from undertow.auditing.posteriors import posteriors
-from undertow.auditing.promises import average_bound, pointwise_bound
 from undertow.auditing.rates import success_rate
 from undertow.bounds.published.series import plain_flips
 from undertow.papers.chakrabarti2022.common import (

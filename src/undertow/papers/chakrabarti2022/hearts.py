@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from undertow.auditing.guarantees import average_bound
 from undertow.auditing.lstm import Training, lstm_probabilities
 from undertow.auditing.posteriors import posteriors
-from undertow.auditing.promises import average_bound
 from undertow.auditing.viterbi import viterbi
 from undertow.models.markov import MarkovChain
 from undertow.papers.chakrabarti2022.attackers import SIGMAS, printed_bound

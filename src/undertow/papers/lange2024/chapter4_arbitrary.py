@@ -17,7 +17,7 @@ from undertow.bounds.definitions import free_lunch_law, free_lunch_level
 from undertow.bounds.enumeration import mechanism_leakage, pure_dp_leakage
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Panel, Trace
-from undertow.papers.findings import Claim, Compared, Improved, Parts
+from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow.papers.lange2024.common import KEY, grid, shown_values
 from undertow.papers.registry import Setting, result
 
@@ -32,14 +32,12 @@ def thm4_2(setting: Setting) -> Parts:
     """Search random laws for the largest leakage of any epsilon-DP algorithm, over m epsilon."""
     generator = np.random.default_rng(setting.seed)
     for records, tries in ((2, 8), (3, 2)) if setting.quick else ((2, 60), (3, 12)):
-        worst, where = 0.0, ""
+        worst = WorstCase()
         for attempt, epsilon in itertools.product(range(tries), (0.5, 2.0)):
             law = generator.dirichlet(np.full(2**records, 0.3)).reshape((2,) * records)
             share = pure_dp_leakage(law, epsilon).leakage / (records * epsilon)
-            if share > worst:
-                worst, where = share, f"law {attempt}, epsilon {epsilon}"
-        yield Claim(f"largest leakage / (m epsilon), {records} records", worst, 1.0, _EXACT,
-                    witness=where)  # fmt: skip
+            worst.offer(share, 1.0, f"law {attempt}, epsilon {epsilon}")
+        yield worst.claim(f"largest leakage / (m epsilon), {records} records", _EXACT)
     for records in (2, 3, 4):
         law = np.zeros((2,) * records)
         law[(0,) * records] = law[(1,) * records] = 0.5

@@ -231,7 +231,7 @@ def fig13(setting: Setting) -> Parts:
     x = grid(1.0, 100.0, 200)
     lines = tuple(
         Trace(f"epsilon = {epsilon:g}", x,
-              tuple(min(math.exp((n - 1) * epsilon / 4), 1e6) for n in x), "theirs")
+             tuple(min(math.exp((n - 1) * epsilon / 4), 1e6) for n in x), "theirs")
         for epsilon in (0.5, 1.0, 2.0)
     )  # fmt: skip
     panel = Panel("", "n", "gamma", lines, ("linear", "log"), (0.0, 100.0), (1.0, 1e4))
@@ -246,20 +246,19 @@ def fig16(setting: Setting) -> Parts:
     given = shown_values("fig16")
     x = grid(1.01, 10.0, 100)
     places = (3.0, 10.0) if setting.quick else grid(1.25, 10.0, 15)
-    lines: list[Trace] = []
     yield Compared("gamma at epsilon 5, h = 10, printed with one digit",
                    largest_ratio(given["epsilon"], 10.0), given["gamma"], 0.5)  # fmt: skip
     panels = []
     for epsilon in (1.0, 5.0, 10.0):
         exact = tuple(_exact_ratio(epsilon, h, _steps(setting)) for h in places)
         theirs = tuple(largest_ratio(epsilon, h) for h in x)
-        lines = [
+        lines = (
             Trace("Corollary 7.5", x, theirs, "theirs"),
             Trace("exact, symmetric chain", places, exact),
-        ]
+        )
         yield Improved(f"gamma at h = 10, epsilon {epsilon:g}", exact[-1],
                        largest_ratio(epsilon, 10.0), larger_is_better=True)  # fmt: skip
-        panels.append(Panel(f"epsilon = {epsilon:g}", "h", "gamma", tuple(lines),
+        panels.append(Panel(f"epsilon = {epsilon:g}", "h", "gamma", lines,
                             ("linear", "log"), (1.0, 10.0), (1.0, 100.0)))  # fmt: skip
     yield "The text says smaller than 3; the formula gives 3.08 at h = 10, and 3.49 as h grows."
     yield "The text names epsilon 5 only; 1 and 10 are ours."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import undertow as ut
-from undertow.auditing.draws import ChainSource, GaussianSource, Source
+from undertow.auditing.draws import ChainSource, GaussianSource, SeriesSource
 from undertow.auditing.empirical import LABEL, empirical_leakage, ratio_estimate
 from undertow.bounds.published.gaussian import published_gaussian_factor
 from undertow.papers.charts import Chart, Panel, Trace
@@ -42,7 +42,7 @@ def sec3_1_2(setting: Setting) -> Parts:
         chain = lazy(gamma, 10)
         noise = ut.Laplace(ut.Count(1), 1.0)
         exact = ut.leakage(noise, chain, ut.Adversary(4, known)).upper
-        source: Source = ChainSource(chain, 10)
+        source: SeriesSource = ChainSource(chain, 10)
         facts = dict.fromkeys(known, 0)
         for _ in range(again):
             found = _estimate(source, facts, 4, (0, 1), 1.0, draws, generator)
@@ -65,7 +65,7 @@ def sec3_1_2(setting: Setting) -> Parts:
 
 
 def _estimate(
-    source: Source, facts: Mapping[int, float], target: int, values: tuple[float, float],
+    source: SeriesSource, facts: Mapping[int, float], target: int, values: tuple[float, float],
     scale: float, draws: int, generator: np.random.Generator, clip: tuple[float, float] = _OPEN,
 ) -> float:  # fmt: skip
     """Return the recipe's estimate for one adversary: a clipped sum with Laplace noise."""

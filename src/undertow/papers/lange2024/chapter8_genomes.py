@@ -65,9 +65,7 @@ def thousand_genomes(setting: Setting) -> Parts:
     found = loci(setting, given["loci"])
     if found.real:
         yield from _counted(found, given)
-        if setting.quick:
-            pass
-        else:
+        if not setting.quick:
             yield _vcf(setting, found)
     related = kin(setting, found.people)
     if related is not None:

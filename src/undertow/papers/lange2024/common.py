@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
+from undertow.mechanisms import noisy
 from undertow.papers.findings import Listing
 from undertow.papers.registry import printed
 from undertow.rounding import above
@@ -61,12 +62,7 @@ def shown(number: float | None) -> str:
 
 def plain_noise(query: Any, epsilon: float, records: int | None) -> Any:
     """Return the noise of plain differential privacy: sensitivity / epsilon, no dependence."""
-    scale = query.sensitivity(records) / epsilon
-    return (
-        ut.DiscreteLaplace(query, scale)
-        if isinstance(query, ut.Count)
-        else ut.Laplace(query, scale)
-    )
+    return noisy(query, query.sensitivity(records) / epsilon)
 
 
 def utility_table(

@@ -2,8 +2,6 @@
 
 import csv
 import gzip
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -29,15 +27,15 @@ __all__ = [
 ]
 
 
-@contextmanager
-def _text(path: Path) -> Iterator[TextIO]:
-    """Open a text file, compressed or not."""
-    if path.suffix == ".gz":
-        with gzip.open(path, "rt", newline="") as zipped:
-            yield zipped
-    else:
-        with path.open(newline="") as file:
-            yield file
+def _text(path: Path) -> TextIO:
+    """Return a text file, compressed or not, opened to be read."""
+    return gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
+
+
+def _table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
+    """Return the rows of a table as dictionaries."""
+    with _text(path) as file:
+        return list(csv.DictReader(file, delimiter=delimiter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,7 @@ def activity(setting: Setting) -> Activity:
         for day in (0, 7, 31, 34, 39, 40, 44, 60):
             states[288 * day : 288 * (day + 1)] = [None] * 288
         return Activity(tuple(states), 288, real=False)
-    with _text(path) as file:
-        steps = [row["steps"] for row in csv.DictReader(file)]
+    steps = [row["steps"] for row in _table(path)]
     found = tuple(None if step in ("NA", "") else int(float(step) > 0) for step in steps)
     return Activity(found, 288, real=True)
 
@@ -96,8 +93,7 @@ def heights(setting: Setting) -> Heights:
         rows = generator.multivariate_normal([66.8, 69.2, 64.1], shares * np.outer(sds, sds), 898)
         names = tuple(str(number % 197) for number in range(898))
         return Heights(rows, names, real=False)
-    with _text(path) as file:
-        listed = list(csv.DictReader(file))
+    listed = _table(path)
     rows = np.array([[float(row[name]) for name in ("height", "father", "mother")]
                      for row in listed])  # fmt: skip
     return Heights(rows, tuple(row["family"] for row in listed), real=True)
@@ -112,8 +108,7 @@ def scores(setting: Setting) -> tuple[Array, bool]:
         return generator.multivariate_normal(
             [86.8, 100.0], [[20.4**2, both], [both, 15.0**2]], 434
         ), False
-    with _text(path) as file:
-        listed = [[float(row["kid_score"]), float(row["mom_iq"])] for row in csv.DictReader(file)]
+    listed = [[float(row["kid_score"]), float(row["mom_iq"])] for row in _table(path)]
     return np.array(listed), True
 
 
@@ -164,10 +159,8 @@ def kin(setting: Setting, people: tuple[str, ...]) -> tuple[int, int] | None:
     if path is None:
         return None
     present, children, third = set(people), 0, 0
-    with _text(path) as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            if row["Individual ID"] not in present:
-                continue
+    for row in _table(path, "\t"):
+        if row["Individual ID"] in present:
             children += bool({row["Paternal ID"], row["Maternal ID"]} & present)
             third += bool({name.strip() for name in row["Third Order"].split(",")} & present)
     return children, third
@@ -183,16 +176,14 @@ def trios(setting: Setting) -> tuple[Array, float, bool]:
     table = setting.file("genomes", "hapmap_genotypes.csv.gz")
     if people is None or table is None:
         return _drawn_trios(setting)
-    with _text(people) as file:
-        listed = list(csv.DictReader(file))
+    listed = _table(people)
     place = {row["sample"]: number for number, row in enumerate(listed)}
     pairs = [
         (number, place[row["father"]], row["population"])
         for number, row in enumerate(listed)
         if row["father"] in place and row["mother"] in place
     ]
-    with _text(table) as file:
-        strings = [row["genotypes"] for row in csv.DictReader(file) if row["chrom"] != "23"]
+    strings = [row["genotypes"] for row in _table(table) if row["chrom"] != "23"]
     codes = np.frombuffer("".join(strings).encode(), np.uint8).reshape(len(strings), -1)
     genotypes = np.where(codes == ord("."), np.nan, codes - float(ord("0")))
     counts = np.nansum(genotypes == 2, axis=1).astype(float)

@@ -6,12 +6,15 @@ its Eq. 12 sums over the dependent values.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator
+from itertools import permutations
 
 import numpy as np
 
 import undertow as ut
 from undertow.bounds.definitions import dp_level, free_lunch_level
+from undertow.bounds.dependence.coefficients import pair_table
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     chain_joint,
@@ -20,7 +23,7 @@ from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
 from undertow.numerics import Array
-from undertow.papers.findings import Claim, Compared, Parts
+from undertow.papers.findings import Claim, Compared, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 
 __all__ = ["COPIES", "PAIR", "XOR", "def3", "def4", "thm3", "thm4", "thm5", "thm6"]
@@ -80,17 +83,11 @@ def def3(setting: Setting) -> Parts:
 
 def _changed(joint: Array) -> int:
     """Return the most records whose own law changes with the value of one other record."""
-    most = 0
-    for i in range(joint.ndim):
-        count = 0
-        for j in range(joint.ndim):
-            if i != j:
-                rest = tuple(axis for axis in range(joint.ndim) if axis not in (i, j))
-                both = joint.sum(axis=rest) if i < j else joint.sum(axis=rest).T
-                laws = both / both.sum(axis=1, keepdims=True)
-                count += int(np.ptp(laws, axis=0).max() > 1e-9)
-        most = max(most, count)
-    return most
+    changed: Counter[int] = Counter()
+    for i, j in permutations(range(joint.ndim), 2):
+        both = pair_table(joint, i, j)
+        changed[i] += int(np.ptp(both / both.sum(axis=1, keepdims=True), axis=0).max() > 1e-9)
+    return max(changed.values())
 
 
 @result("liu2016", "def4", "Dependent differential privacy, and what it is without dependence")
@@ -125,16 +122,13 @@ def thm3(setting: Setting) -> Parts:
     same = _answer(np.array([[0.2, 0.5], [0.8, 0.9]]))
     once = mechanism_leakage(few, same, "ignorant").leakage
     twice = mechanism_leakage(few, independent_releases(same, same), "ignorant").leakage
-    points = exceeded = -math.inf
-    tried = broken = 0
+    points, worst = -math.inf, WorstCase()
     for law, first, second in _near(setting, 200 if setting.quick else 4000, joint, *noes):
         both = independent_releases(first, second)
         levels = [free_lunch_level(each) for each in (first, second)]
         points = max(points, free_lunch_level(both) - sum(levels))
         leaks = [mechanism_leakage(law, each).leakage for each in (first, second)]
-        excess = mechanism_leakage(law, both).leakage - sum(leaks)
-        exceeded, tried = max(exceeded, excess), tried + 1
-        broken += int(excess > 1e-9)
+        worst.offer(mechanism_leakage(law, both).leakage - sum(leaks), 0.0)
     level = dp_level(one) + dp_level(two)
     yield Claim("two answers together, joint (.582, .333, .084, .001)", together, parts,
                 witness="probabilities of no: .08, .88, .03, .07 and .19, .72, .09, .27 on 00, "
@@ -142,8 +136,8 @@ def thm3(setting: Setting) -> Parts:
     yield Claim("one answer twice, joint (3, 0, 5, 1) / 9, nothing known", twice, 2 * once,
                 witness="yes with .8, .5, .2, .1 on 00, 01, 10, 11: once ln 48/11, twice "
                 "ln 53/2")  # fmt: skip
-    yield Claim("laws and answers near the first: largest excess over the sum", exceeded, 0.0,
-                witness=f"{broken} of {tried} random neighbours exceed the "
+    yield Claim("laws and answers near the first: largest excess over the sum", worst.ours, 0.0,
+                witness=f"{worst.broken} of {worst.tried} random neighbours exceed the "
                 "sum: no accident")  # fmt: skip
     yield Claim("pointwise reading, two data sets: largest excess over the sum", points, 0.0)
     yield Claim("what holds: both together leak no more than any algorithm of the added DP levels",

@@ -23,7 +23,7 @@ from undertow.bounds.enumeration import (
     mechanism_leakage,
 )
 from undertow.papers.charts import Chart, Panel, Trace
-from undertow.papers.findings import Claim, Compared, Improved, Parts
+from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow.papers.liu2016.composition import ACTIVITY, COPIES, PAIR, XOR
 from undertow.papers.registry import Setting, result
 
@@ -140,14 +140,14 @@ def many(setting: Setting) -> Parts:
     off = dependence_matrix(XOR, 1.0) - np.eye(3)
     five = chain_joint(ACTIVITY.initial, ACTIVITY.transition, 5)
     noisy = additive_noise_likelihood([0, 1], dependent_scale(five, 1.0), 5)
-    worst, where = 0.0, ""
+    worst = WorstCase()
     rng = np.random.default_rng(setting.seed)
     for _ in range(40 if setting.quick else 600):
         joint = rng.dirichlet(np.full(8, 0.3)).reshape(2, 2, 2)
         table = additive_noise_likelihood([0, 1], dependent_scale(joint, 1.0), 3)
+        shown = ", ".join(f"{share:.3f}" for share in joint.ravel())
         leak = mechanism_leakage(joint, table, "ignorant").leakage
-        if leak > worst:
-            worst, where = leak, ", ".join(f"{share:.3f}" for share in joint.ravel())
+        worst.offer(leak, 1.0, f"joint of 000 to 111: {shown}")
     chain = ut.MarkovChain(ACTIVITY.transition, length=5)
     plan = ut.calibrate(ut.Count(1), chain, 1.0, method="dependent")
     yield Compared("two coins and their exclusive or: largest pairwise coefficient",
@@ -163,8 +163,7 @@ def many(setting: Setting) -> Parts:
                 mechanism_leakage(five, noisy, "ignorant").leakage, 1.0,
                 witness="no artificial law: the scale is 2.87994, and "
                 "nothing else is known")  # fmt: skip
-    yield Claim("random laws of three bits, scale for epsilon 1, nothing known", worst, 1.0,
-                witness=f"joint of 000 to 111: {where}")  # fmt: skip
+    yield worst.claim("random laws of three bits, scale for epsilon 1, nothing known")
     yield Claim("method 'dependent' on the same chain: proved", plan.leakage.upper, 1.0)
     yield Improved("exact against the fallback of method 'dependent', five records, epsilon 1",
                    ut.calibrate(ut.Count(1), chain, 1.0, method="exact").noise.scale,

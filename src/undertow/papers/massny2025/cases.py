@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.series.redaction import redaction_leakage, redaction_radius
+from undertow.bounds.series.redaction import redaction_leakage
+from undertow.bounds.series.regions import redaction_radius
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
 from undertow.papers.massny2025.formulas import Setup

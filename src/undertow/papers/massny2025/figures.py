@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from undertow.bounds.series.redaction import influence, regions
-from undertow.bounds.series.regions import influences
+from undertow.bounds.series.regions import influence, influences, regions
 from undertow.channels import Redaction
 from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts

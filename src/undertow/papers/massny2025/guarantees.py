@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from undertow.bounds.series.redaction import window_bound
+from undertow.bounds.series.regions import window_bound
 from undertow.channels import Redaction
 from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase

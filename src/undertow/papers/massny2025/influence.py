@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from undertow.bounds.series.redaction import influence
-from undertow.bounds.series.regions import influences
+from undertow.bounds.series.regions import influence, influences
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
 from undertow.papers.charts import Chart, Panel, Trace

@@ -6,7 +6,7 @@ import undertow as ut
 from undertow.data.table import Data
 from undertow.models.contagion import Contagion, household
 from undertow.papers.charts import Chart, Panel, Trace
-from undertow.papers.findings import Claim, Compared, Finding, Improved, Listing, Origin, Parts
+from undertow.papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
 from undertow.papers.overlaps import merge_equal
 from undertow.papers.registry import Setting, printed, result
 from undertow.papers.wang2016.records import histogram_table
@@ -92,21 +92,16 @@ def activity(setting: Setting) -> Parts:
     chain, real = activity_chain(setting)
     count = ut.Count("active")
     plain = ut.leakage(ut.Laplace(count, 1.0), chain, "ignorant")
-    findings: list[Finding] = [
-        Claim("plain noise at epsilon 1 is not enough: it leaks", plain.lower, 1.0, relation=">=")
-    ]
+    yield Claim("plain noise at epsilon 1 is not enough: it leaks", plain.lower, 1.0, relation=">=")
     for epsilon in (0.5, 1.0, 4.0):
         table = ut.compare(count, chain, epsilon, "ignorant",
                            ["exact", "quilt", "quilt-approx", "wasserstein"])  # fmt: skip
         scales = {row.method: row.scale for row in table if row.scale is not None}
-        findings += [
-            Improved(f"scale for a count, epsilon {epsilon:g}: exact against {name}",
-                     scales["exact"], scales[name])
-            for name in ("quilt", "quilt-approx", "wasserstein")
-        ]  # fmt: skip
+        for name in ("quilt", "quilt-approx", "wasserstein"):
+            yield Improved(f"scale for a count, epsilon {epsilon:g}: exact against {name}",
+                           scales["exact"], scales[name])  # fmt: skip
     epsilons = (1.0,) if setting.quick else (0.5, 1.0, 2.0, 4.0)
     found = histogram_table("Histogram of activity", chain, 15264, epsilons)
-    yield from findings
     yield from found.findings
     yield found.table
     yield Origin(real)

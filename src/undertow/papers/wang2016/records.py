@@ -215,13 +215,11 @@ def _histograms(
     yield "The paper has no such experiment: the noise is that of its Algorithms 1-3."
     if len(series) > 1:
         yield "Nights count as independent, two nights of one sleeper too."
-    numbers = [
-        count_table(f"Count of {state}, {name}", chain, state, 1.0, "ignorant") for state in counted
-    ]
     yield from found.findings
     yield _release(*found.noise[1.0], counts, 1.0, setting)
     yield found.table
-    for number in numbers:
+    for state in counted:
+        number = count_table(f"Count of {state}, {name}", chain, state, 1.0, "ignorant")
         yield from number.findings
         yield number.table
     yield Origin(real)

@@ -13,7 +13,7 @@ from undertow.bounds.enumeration import (
 )
 from undertow.models.contagion import household
 from undertow.numerics import Array
-from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
+from undertow.papers.findings import Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.registry import Setting, result
 
 __all__ = ["ACTIVITY", "sec32", "thm32", "thm44"]
@@ -47,9 +47,9 @@ def _small_models(setting: Setting) -> Iterator[tuple[Model, Array, int]]:
         yield sick, sick.joint(), 1
 
 
-def _worst(setting: Setting, method: str, epsilons: tuple[float, ...]) -> tuple[float, str, int]:
-    """Return the largest leakage / guarantee of a method's plans, where, and how many plans."""
-    worst, where, plans = 0.0, "", 0
+def _worst(setting: Setting, method: str, epsilons: tuple[float, ...]) -> WorstCase:
+    """Return the largest leakage / guarantee of a method's plans."""
+    worst = WorstCase()
     for model, joint, marked in _small_models(setting):
         state = model.states[marked]
         weights = [int(other == state) for other in model.states]
@@ -57,10 +57,8 @@ def _worst(setting: Setting, method: str, epsilons: tuple[float, ...]) -> tuple[
             plan = ut.calibrate(ut.Count(state), model, epsilon, "ignorant", method)
             noisy = additive_noise_likelihood(weights, plan.noise.scale, joint.ndim)
             leaks = mechanism_leakage(joint, noisy, "ignorant").leakage / epsilon
-            plans += 1
-            if leaks > worst:
-                worst, where = leaks, f"{model.describe()}, epsilon {epsilon:g}"
-    return worst, where, plans
+            worst.offer(leaks, 1.0, f"{model.describe()}, epsilon {epsilon:g}")
+    return worst
 
 
 @result("wang2016", "thm3.2", "The Wasserstein mechanism keeps its guarantee")
@@ -80,23 +78,18 @@ def _kept(
     note: str,
 ) -> Parts:
     """Check the plans of a method by enumeration, and set its noise beside the least."""
-    worst, where, plans = _worst(setting, method, epsilons)
+    worst = _worst(setting, method, epsilons)
     chain = ut.MarkovChain(ACTIVITY, ("inactive", "active"), length=15264)
-    yield Claim("leakage / guarantee, small chains and networks", worst, 1.0, 1e-9, witness=where)
+    yield worst.claim("leakage / guarantee, small chains and networks")
     for epsilon in (1.0, 4.0):
+        ours, theirs = (
+            ut.calibrate(ut.Count("active"), chain, epsilon, "ignorant", name).noise.scale
+            for name in ("exact", method)
+        )
         yield Improved(f"scale for the activity count, epsilon {epsilon:g}: exact, same attacker",
-                       *_two_scales(chain, epsilon, method))  # fmt: skip
-    yield note.format(plans=plans)
+                       ours, theirs)  # fmt: skip
+    yield note.format(plans=worst.tried)
     yield _known_table(chain, method)
-
-
-def _two_scales(chain: ut.MarkovChain, epsilon: float, method: str) -> tuple[float, float]:
-    """Return the least scale and that of a method, both against the ignorant attacker."""
-    plans = [
-        ut.calibrate(ut.Count("active"), chain, epsilon, "ignorant", name)
-        for name in ("exact", method)
-    ]
-    return plans[0].noise.scale, plans[1].noise.scale
 
 
 @result("wang2016", "sec3.2", "Independent people: the Wasserstein mechanism is plain noise")

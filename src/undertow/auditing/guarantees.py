@@ -1,4 +1,4 @@
-"""What a promise says about attackers: how often a guess may be right, and whom it covers.
+"""What a guarantee says about attackers: how often a guess may be right, and whom it covers.
 
 A leakage of at most epsilon means that outputs move the odds between two states of a record by at
 most a factor e^epsilon. The bound printed in [chakrabarti2022] (section 4.3) has the larger of q/r
@@ -35,9 +35,10 @@ def average_bound(prior: Any, epsilon: float) -> Any:
     0.9
     """
     law = np.asarray(prior, dtype=np.float64)
-    top = np.cumsum(-np.sort(-law, axis=-1), axis=-1)
+    top = np.cumsum(-np.sort(-law, axis=-1), axis=-1)  # (..., m): the m largest priors
     extra = np.arange(law.shape[-1])
-    bound = np.minimum((top / (1 + extra * _inverse(epsilon))).max(axis=-1), 1.0)
+    # e^epsilon / (e^epsilon + m - 1) for m = 1 + extra; e^-epsilon is 0 where nothing is guaranteed
+    bound = np.minimum((top / (1 + extra * math.exp(-epsilon))).max(axis=-1), 1.0)  # (...)
     return bound if law.ndim > 1 else float(bound)
 
 
@@ -51,8 +52,8 @@ def pointwise_bound(prior: Any, epsilon: float) -> Any:
     0.890768
     """
     law = np.asarray(prior, dtype=np.float64)
-    largest = law.max(axis=-1)
-    bound = largest / (largest + (1 - largest) * _inverse(epsilon))
+    largest = law.max(axis=-1)  # (...): over the states
+    bound = largest / (largest + (1 - largest) * math.exp(-epsilon))
     return bound if law.ndim > 1 else float(bound)
 
 
@@ -64,11 +65,11 @@ def covers(
     targets: tuple[int, ...] | None,
     model: MarkovChain,
 ) -> bool:
-    """Return whether the promise of a plan is about this attacker.
+    """Return whether the guarantee of a plan is about this attacker.
 
-    An attacker who looks at one output alone is covered by every promise about that record: what
+    An attacker who looks at one output alone is covered by every guarantee about that record: what
     he sees is part of what each of the others sees, and speaks of no other record. All others are
-    covered if they know what the promise allows them to know: *any* covers all, *ignorant* those
+    covered if they know what the guarantee allows them to know: *any* covers all, *ignorant* those
     who know nothing, *informed* those who know all other records. ``targets`` None means all.
 
     >>> from undertow import Count, calibrate
@@ -97,15 +98,10 @@ def _knows(attacker: str, known: tuple[int, ...]) -> tuple[int, ...] | None:
     return None if attacker == "informed" else tuple(sorted(known))
 
 
-def _is_member(model: MarkovChain, promised: Any) -> bool:
-    if isinstance(promised, ModelSet):
-        return any(_is_member(model, member) for member in promised.models)
-    return isinstance(promised, MarkovChain) and model == promised
-
-
-def _inverse(epsilon: float) -> float:
-    """Return e^-epsilon, 0 where nothing is promised."""
-    return math.exp(-epsilon)
+def _is_member(model: MarkovChain, guaranteed: Any) -> bool:
+    if isinstance(guaranteed, ModelSet):
+        return any(_is_member(model, member) for member in guaranteed.models)
+    return isinstance(guaranteed, MarkovChain) and model == guaranteed
 
 
 def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:
@@ -120,9 +116,9 @@ def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:
     for begin in range(0, len(posterior), _CHUNK):
         part = slice(begin, begin + _CHUNK)
         with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.log(posterior[part]) - np.log(prior[part])
+            moved = np.log(posterior[part]) - np.log(prior[part])  # (records, states)
         barred = prior[part] <= 0
-        high = np.where(barred, -np.inf, moved).max(axis=1)
+        high = np.where(barred, -np.inf, moved).max(axis=1)  # (records,): over the states allowed
         low = np.where(barred, np.inf, moved).min(axis=1)
         shifts[part] = np.maximum(high - low, 0.0)
     return shifts
