@@ -222,7 +222,9 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
     return least, gap
 
 
-def _quilt_way(searching: Callable[[Question], _Quilts]) -> tuple[Solve, Prove]:
+def _quilt_way(
+    searching: Callable[[Question], _Quilts],
+) -> tuple[Solve, Remembered[[Question, Noise], Leakage]]:
     """Return how a search for Markov quilts finds noise, and what it proves for a given one."""
 
     def solve(question: Question) -> Noise:
