@@ -38,7 +38,7 @@ from undertow.numerics import divide_up, up
 from undertow.planning.budget import Search, aim, largest_level
 from undertow.planning.questions import (
     CERTAIN,
-    Noise,
+    Scaled,
     Prove,
     Question,
     Remembered,
@@ -55,7 +55,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def solve_exact(question: Question) -> Noise:
+def solve_exact(question: Question) -> Scaled:
     """Return the least noise for a count, by its exact leakage."""
     model, against = question.model, question.against
     _check_count(question)
@@ -66,7 +66,7 @@ def solve_exact(question: Question) -> Noise:
     )  # fmt: skip
 
 
-def by_rate(question: Question, measure: Callable[[Noise], Leakage], search: Search) -> Noise:
+def by_rate(question: Question, measure: Callable[[Scaled], Leakage], search: Search) -> Scaled:
     """Return the least noise whose leakage keeps the guarantee: it falls as the noise grows."""
     rate = largest_level(
         lambda rate: measure(question.noise(1 / rate)), question.model, aim(question.limit), search
@@ -77,7 +77,7 @@ def by_rate(question: Question, measure: Callable[[Noise], Leakage], search: Sea
 
 
 @Remembered
-def prove_exact(question: Question, noise: Noise) -> Leakage:
+def prove_exact(question: Question, noise: Scaled) -> Leakage:
     """Return the exact leakage of a noisy count, of whole series or of any window."""
     _check_count(question)
     leak = leakage(noise, question.model, question.against, covers=question.covers)
@@ -98,7 +98,7 @@ def _check_count(question: Question) -> None:
     question.chains("exact")
 
 
-def solve_exchange(question: Question) -> Noise:
+def solve_exchange(question: Question) -> Scaled:
     """Return the noise for any query: what all algorithms of its DP level could leak."""
     _more_than_mixing(question)
     return by_level(
@@ -106,7 +106,7 @@ def solve_exchange(question: Question) -> Noise:
     )
 
 
-def by_level(question: Question, measure: Callable[[float], Leakage]) -> Noise:
+def by_level(question: Question, measure: Callable[[float], Leakage]) -> Scaled:
     """Return the noise of the largest DP level that keeps the guarantee."""
     budget = largest_level(measure, question.model, aim(question.limit), question.search)
     if math.isinf(budget):
@@ -115,14 +115,14 @@ def by_level(question: Question, measure: Callable[[float], Leakage]) -> Noise:
 
 
 @Remembered
-def prove_exchange(question: Question, noise: Noise) -> Leakage:
+def prove_exchange(question: Question, noise: Scaled) -> Leakage:
     """Return what all algorithms of the DP level of a noise could leak."""
     _more_than_mixing(question)
     whose = "the lower end and the witness are those of the worst algorithm of this DP level"
     return worst_of_level(question, noise, whose)
 
 
-def worst_of_level(question: Question, noise: Noise, whose: str) -> Leakage:
+def worst_of_level(question: Question, noise: Scaled, whose: str) -> Leakage:
     """Return the leakage of all algorithms of the DP level of a noise, and say ``whose`` it is."""
     level = PureDP(noise.level_upper(question.length))
     leak = leakage(level, question.model, question.against)
@@ -224,10 +224,10 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
 
 def _quilt_way(
     searching: Callable[[Question], _Quilts],
-) -> tuple[Solve, Remembered[[Question, Noise], Leakage]]:
+) -> tuple[Solve, Remembered[[Question, Scaled], Leakage]]:
     """Return how a search for Markov quilts finds noise, and what it proves for a given one."""
 
-    def solve(question: Question) -> Noise:
+    def solve(question: Question) -> Scaled:
         quilts = searching(question)
         found = quilts.search(Scale(aim(question.limit)))
         if math.isinf(found.value):  # a record reaches everywhere
@@ -239,7 +239,7 @@ def _quilt_way(
         return by_quilts(question, found.value, prove)
 
     @Remembered
-    def prove(question: Question, noise: Noise) -> Leakage:
+    def prove(question: Question, noise: Scaled) -> Leakage:
         quilts = searching(question)
         found = quilts.search(Bound(noise.level_upper(question.length)))
         note = f"the worst record's quilt has {found.inside(question.length)} records inside"
@@ -252,7 +252,7 @@ solve_quilt, prove_quilt = _quilt_way(_exact_quilts)
 solve_quilt_approx, prove_quilt_approx = _quilt_way(_mixing_quilts)
 
 
-def by_quilts(question: Question, value: float, prove: Prove) -> Noise:
+def by_quilts(question: Question, value: float, prove: Prove) -> Scaled:
     """Return the noise for quilts of a scale, a little more where the proof needs it."""
     if value == 0:
         raise NothingToProtect(CERTAIN)
@@ -272,13 +272,13 @@ def quilt_leakage(question: Question, method: str, value: float, *notes: str) ->
     )  # fmt: skip
 
 
-def solve_wasserstein(question: Question) -> Noise:
+def solve_wasserstein(question: Question) -> Scaled:
     """Return the noise for how far one record moves the answer, Theorem 3.2 of [wang2016]."""
     question.chains("wasserstein")
     return by_distance(question, _distance(question.query, question.model, question.secrets))
 
 
-def by_distance(question: Question, distance: float) -> Noise:
+def by_distance(question: Question, distance: float) -> Scaled:
     """Return the noise that hides a move of the answer by so much."""
     if distance == 0:
         raise NothingToProtect(CERTAIN)
@@ -286,14 +286,14 @@ def by_distance(question: Question, distance: float) -> Noise:
 
 
 @Remembered
-def prove_wasserstein(question: Question, noise: Noise) -> Leakage:
+def prove_wasserstein(question: Question, noise: Scaled) -> Leakage:
     """Return how far one record moves the answer, in units of a noise's scale."""
     question.chains("wasserstein")
     distance = _distance(question.query, question.model, question.secrets)
     return distance_leakage(question, noise, distance, "Markov chain")
 
 
-def distance_leakage(question: Question, noise: Noise, distance: float, model: str) -> Leakage:
+def distance_leakage(question: Question, noise: Scaled, distance: float, model: str) -> Leakage:
     """Return a distance in units of a noise's scale, Theorem 3.2 of [wang2016]."""
     return Leakage(
         0.0, divide_up(distance, noise.scale), "wasserstein", question.against,
@@ -323,7 +323,7 @@ def _distance(query: AnyQuery, model: AnyModel, secrets: Secrets) -> float:
     return max(map(reach, chains_of(model)))
 
 
-def _published(method: str, constant: Callable[[MarkovChain], float], question: Question) -> Noise:
+def _published(method: str, constant: Callable[[MarkovChain], float], question: Question) -> Scaled:
     """Return the noise of a bound limit + constant."""
     largest = max(constant(chain) for chain in question.chains(method))
     level = question.limit - largest
@@ -336,19 +336,19 @@ def _published(method: str, constant: Callable[[MarkovChain], float], question: 
     return _at_level(question, level)
 
 
-def solve_zhao_multistep(question: Question) -> Noise:
+def solve_zhao_multistep(question: Question) -> Scaled:
     """Return the noise of the multi-step bound, Proposition 1 of [chakrabarti2022]."""
     chains = question.chains("zhao-multistep")
     return _at_level(question, min(zhao_budget(chain, question.limit) for chain in chains))
 
 
-def _at_level(question: Question, level: float) -> Noise:
+def _at_level(question: Question, level: float) -> Scaled:
     """Return the noise of a DP level."""
     return question.noise(question.query.sensitivity(question.length) / level)
 
 
 @Remembered
-def prove_published(question: Question, noise: Noise) -> Leakage:
+def prove_published(question: Question, noise: Scaled) -> Leakage:
     """Return what a noise leaks in truth, whatever its paper says."""
     question.chains("a published bound")
     return leakage(noise, question.model, question.against)

@@ -29,7 +29,7 @@ from undertow.models.network import BayesianNetwork
 from undertow.numerics import Array, up
 from undertow.planning.budget import aim
 from undertow.planning.groups import dependents, group_noise
-from undertow.planning.questions import Noise, Question, Remembered, noise_way
+from undertow.planning.questions import Scaled, Question, Remembered, noise_way
 from undertow.queries import AnyQuery, Linear
 
 __all__ = ["DEPENDENT", "dependent", "prove_dependent"]
@@ -45,11 +45,11 @@ lattice on which sums are released. Any larger one speaks against the coefficien
 class _Proposal:
     """The noise that the coefficients ask for, None where it is not confirmed, and why."""
 
-    noise: Noise | None
+    noise: Scaled | None
     note: str
 
 
-def dependent(question: Question) -> Noise:
+def dependent(question: Question) -> Scaled:
     """Return the noise of the dependence coefficients, or that of the baseline.
 
     The scale is the fixed point of max over i of sum over j of rho_ij(scale) Delta_j / limit, the
@@ -82,7 +82,7 @@ def dependent(question: Question) -> Noise:
 
 
 @Remembered
-def prove_dependent(question: Question, noise: Noise) -> Leakage:
+def prove_dependent(question: Question, noise: Scaled) -> Leakage:
     """Return the leakage that confirms a noise, or else what its baseline proves."""
     proposal = _proposed(question)
     if proposal.noise is not None:
@@ -199,7 +199,7 @@ def _confirmed(question: Question, asked: float) -> _Proposal:
     )
 
 
-def _prove_baseline(question: Question, noise: Noise, reason: str) -> Leakage:
+def _prove_baseline(question: Question, noise: Scaled, reason: str) -> Leakage:
     """Return what a noise leaks on L records that depend on each other in any way.
 
     Gaussian records without a range are beyond that bound: only their leakage can prove it.

@@ -1,4 +1,4 @@
-"""Noise for statistics of Gaussian records: leakage is factor times range over scale.
+"""Scaled for statistics of Gaussian records: leakage is factor times range over scale.
 
 Each method is a pair of functions, as the registry of methods expects: one returns the noise that
 answers a `planning.questions.Question`, ``prove_...`` what is certified for a given noise. The
@@ -16,7 +16,7 @@ from undertow.mechanisms import Laplace
 from undertow.models.gaussian import GaussianClass
 from undertow.numerics import divide_up
 from undertow.planning.budget import aim
-from undertow.planning.questions import Noise, Question, Remembered, noise_way
+from undertow.planning.questions import Scaled, Question, Remembered, noise_way
 from undertow.queries import Linear, Mean, Sum
 
 __all__ = ["BOUND", "EXACT", "EXCHANGE"]
@@ -41,7 +41,7 @@ def exact(question: Question) -> Laplace:
 
 
 @Remembered
-def prove_exact(question: Question, noise: Noise) -> Leakage:
+def prove_exact(question: Question, noise: Scaled) -> Leakage:
     """Return the exact leakage of an unclipped linear query."""
     _unclipped(question)
     return _proved(question, "exact", noise, metric=False)
@@ -74,7 +74,7 @@ def exchange(question: Question) -> Laplace:
 
 
 @Remembered
-def prove_exchange(question: Question, noise: Noise) -> Leakage:
+def prove_exchange(question: Question, noise: Scaled) -> Leakage:
     """Return what all algorithms of the l1 rate of a noise could leak."""
     return replace(_proved(question, "exchange", noise, metric=True), covers="any")
 
@@ -107,7 +107,7 @@ def gaussian_bound(question: Question) -> Laplace:
 
 
 @Remembered
-def prove_gaussian_bound(question: Question, noise: Noise) -> Leakage:
+def prove_gaussian_bound(question: Question, noise: Scaled) -> Leakage:
     """Return what the noise of the published bound leaks in truth."""
     return _proved(question, "gaussian-bound", noise, metric=False)
 
@@ -129,7 +129,7 @@ def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
     return Laplace(query, divide_up(total, aim(question.limit)))
 
 
-def _proved(question: Question, method: str, noise: Noise, *, metric: bool) -> Leakage:
+def _proved(question: Question, method: str, noise: Scaled, *, metric: bool) -> Leakage:
     """Return the largest leakage over the models, with the witness of the largest lower end."""
     against, query = question.against, _statistic(question, method)
     found = [

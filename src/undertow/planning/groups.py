@@ -1,4 +1,4 @@
-"""Noise for several records at once: those that depend on each other, or those of a person.
+"""Scaled for several records at once: those that depend on each other, or those of a person.
 
 Nothing is assumed about the dependence among them, so they are hidden together.
 """
@@ -11,23 +11,23 @@ from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up
-from undertow.planning.questions import Noise, Question, noise_way
+from undertow.planning.questions import Scaled, Question, noise_way
 
 __all__ = ["GROUP", "contribution", "dependents", "group_noise", "prove_group", "solve_group"]
 
 
-def group_noise(size: int, question: Question) -> Noise:
+def group_noise(size: int, question: Question) -> Scaled:
     """Return the noise that hides so many records, size * sensitivity / limit, rounded up."""
     moved = Fraction(question.query.sensitivity_upper(question.length))
     return question.noise(divide_up(size * moved, question.limit))
 
 
-def solve_group(question: Question) -> Noise:
+def solve_group(question: Question) -> Scaled:
     """Return the noise for as many records as depend on each other, or as a person has."""
     return group_noise(_size(question), question)
 
 
-def prove_group(question: Question, noise: Noise) -> Leakage:
+def prove_group(question: Question, noise: Scaled) -> Leakage:
     """Return what any dependence among as many records could leak."""
     size = _size(question)
     if question.unit == "person":

@@ -32,7 +32,7 @@ from undertow.planning.chains import (
     quilt_leakage,
     worst_of_level,
 )
-from undertow.planning.questions import Noise, Question, Remembered, noise_way
+from undertow.planning.questions import Scaled, Question, Remembered, noise_way
 from undertow.queries import Count
 
 __all__ = ["EXACT", "EXCHANGE", "QUILT", "WASSERSTEIN"]
@@ -47,7 +47,7 @@ SHARP = (ENUMERATED, "informed")
 """How the leakage of a noisy count is proved where it is known exactly."""
 
 
-def solve_exact(question: Question) -> Noise:
+def solve_exact(question: Question) -> Scaled:
     """Return the least noise for a count or a histogram, by its exact leakage.
 
     The leakage falls as the noise grows, so a search finds the scale, and the scale found is
@@ -65,7 +65,7 @@ def solve_exact(question: Question) -> Noise:
 
 
 @Remembered
-def prove_exact(question: Question, noise: Noise) -> Leakage:
+def prove_exact(question: Question, noise: Scaled) -> Leakage:
     """Return the exact leakage of a noisy count or histogram."""
     _check_bins(question)
     leak = leakage(noise, question.model, question.against)
@@ -83,7 +83,7 @@ def _check_bins(question: Question) -> None:
         )
 
 
-def solve_exchange(question: Question) -> Noise:
+def solve_exchange(question: Question) -> Scaled:
     """Return the noise for any query: what all algorithms of the same DP level could leak."""
 
     def measure(level: float) -> Leakage:
@@ -94,13 +94,13 @@ def solve_exchange(question: Question) -> Noise:
 
 
 @Remembered
-def prove_exchange(question: Question, noise: Noise) -> Leakage:
+def prove_exchange(question: Question, noise: Scaled) -> Leakage:
     """Return what all algorithms of the DP level of a noise could leak."""
     whose = "the lower end and the witness are those of the worst algorithm found of this level"
     return worst_of_level(question, noise, whose)
 
 
-def solve_quilt(question: Question) -> Noise:
+def solve_quilt(question: Question) -> Scaled:
     """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
     found = _quilts(question)(Scale(aim(question.limit)))
     return by_quilts(question, found.value, prove_quilt)
@@ -121,7 +121,7 @@ def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
 
 
 @Remembered
-def prove_quilt(question: Question, noise: Noise) -> Leakage:
+def prove_quilt(question: Question, noise: Scaled) -> Leakage:
     """Return what the best Markov quilts prove for the DP level of a noise."""
     found = _quilts(question)(Bound(noise.level_upper(question.length)))
     nodes = ", ".join(map(repr, found.nodes)) or "nothing: all that depends on it is near"
@@ -132,13 +132,13 @@ def prove_quilt(question: Question, noise: Noise) -> Leakage:
     )  # fmt: skip
 
 
-def solve_wasserstein(question: Question) -> Noise:
+def solve_wasserstein(question: Question) -> Scaled:
     """Return the noise for how far one record can move a count, Theorem 3.2 of [wang2016]."""
     return by_distance(question, _distance(question))
 
 
 @Remembered
-def prove_wasserstein(question: Question, noise: Noise) -> Leakage:
+def prove_wasserstein(question: Question, noise: Scaled) -> Leakage:
     """Return how far one record moves a count, in units of a noise's scale."""
     return distance_leakage(question, noise, _distance(question), "network")
 
