@@ -1,8 +1,8 @@
 """Descriptions of a curator's randomisation; nothing here draws a random number."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -120,6 +120,10 @@ class _Noisy:
         """How much noise there is: its scale, or its sigma."""
         found: float = getattr(self, self.measure)
         return found
+
+    def with_amount(self, amount: float) -> Self:
+        """Return the same noise in another amount."""
+        return replace(self, **{self.measure: amount})
 
     def said(self) -> str:
         """Return the noise for people, its amount rounded up.

@@ -143,13 +143,16 @@ def solve_exact(question: Question) -> Normal:
     _check_exact(question)
     if question.families == {"gaussian"}:
         return _solve_records(question)
+    limit = aim(question.limit)
+
+    def place(sigma: float) -> tuple[float, float]:
+        return sigma, limit
+
     found = []
     for chain in question.chains("exact"):
         windows = exact_windows(question.normal(1.0), chain, question.limit)
         start = 1 / largest_parameter(GaussianCurve, question.limit, question.delta)
-        limit = aim(question.limit)
-        _, sigma = least(windows, question.delta, lambda s, limit=limit: (s, limit), start)
-        found.append(sigma)
+        found.append(least(windows, question.delta, place, start)[1])
     return _proved(question, question.normal(up(max(found))), prove_exact)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, Literal, ParamSpec
 
@@ -25,6 +25,7 @@ __all__ = [
     "Prove",
     "Question",
     "Remembered",
+    "Scaled",
     "Shape",
     "Solution",
     "Solve",
@@ -121,15 +122,17 @@ class Question(Generic[Q]):
         """
         if self.releases == 1:
             return together
-        many = self.releases if together.measure == "scale" else math.sqrt(self.releases)
-        return replace(together, **{together.measure: up(together.amount * many, 8)})
+        return together.with_amount(up(together.amount * self._growth(together), 8))
 
     def together(self, each: Noise) -> Noise:
         """Return the noise of one release that leaks as much as all of them, rounded down."""
         if self.releases == 1:
             return each
-        many = self.releases if each.measure == "scale" else math.sqrt(self.releases)
-        return replace(each, **{each.measure: down(each.amount / many, 8)})
+        return each.with_amount(down(each.amount / self._growth(each), 8))
+
+    def _growth(self, noise: Noise) -> float:
+        """Return how much more noise each of several releases needs."""
+        return self.releases if noise.measure == "scale" else math.sqrt(self.releases)
 
 
 Solve = Callable[[Question], Scaled]

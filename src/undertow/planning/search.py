@@ -276,7 +276,7 @@ def _as_good(
 ) -> Iterator[Plan[Any]]:
     """Yield the plans of methods that keep the guarantee with the noise of a plan, or nearly."""
     for method in methods:
-        noise = replace(plan.noise, **{plan.noise.measure: up(plan.noise.amount * (1 + _EVEN))})
+        noise = plan.noise.with_amount(up(plan.noise.amount * (1 + _EVEN)))
         with suppress(NotSupported):
             if prove(method, question, noise).proves(question.limit):
                 yield plan_by(method, question)

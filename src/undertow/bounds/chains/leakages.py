@@ -14,7 +14,7 @@ from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.metric import by_spread, spread_level
 from undertow.bounds.series.mechanisms import chain_leakage as local
 from undertow.certificate import Leakage, Witness, meet
-from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP
+from undertow.mechanisms import Levelled, MetricDP, Scaled, PureDP
 from undertow.models.markov import MarkovChain
 from undertow.numerics import down
 
@@ -34,14 +34,14 @@ def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against
     return _levelled(mechanism, chain, against)
 
 
-def windows(mechanism: Noise, chain: MarkovChain, against: Against) -> Leakage | None:
+def windows(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
     """Return the leakage of a count of any window of the series, None where it has no proof."""
     if not mechanism.query.named:
         return None
     return window_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
 
 
-def _counted(mechanism: Noise, chain: MarkovChain) -> Any:
+def _counted(mechanism: Scaled, chain: MarkovChain) -> Any:
     """Return which states a count counts, by state."""
     wanted = [chain.index(state) for state in mechanism.query.named]
     return np.isin(np.arange(chain.size), wanted)
@@ -65,7 +65,7 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
     return replace(bound, lower=0.0, witness=None)
 
 
-def _far_count(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> Leakage:
+def _far_count(bound: Leakage, mechanism: Scaled, chain: MarkovChain) -> Leakage:
     """Return the exchange bound with a lower end that far answers of this count attain."""
     attack = bound.witness
     if attack is None:

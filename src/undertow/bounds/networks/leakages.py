@@ -17,7 +17,7 @@ from undertow.bounds.networks.levels import level_leakage
 from undertow.bounds.networks.tally import Tally, count_tally, histogram_tally
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
-from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP
+from undertow.mechanisms import Levelled, MetricDP, Scaled, PureDP
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
@@ -78,7 +78,7 @@ def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> Tally:
     return count_tally([state in counted for state in range(model.size)], records)
 
 
-def _noisy(mechanism: Noise, model: BayesianNetwork, against: Against) -> Leakage:
+def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage:
     if against == "informed":
         return _informed(mechanism, model)
     if against != "any" and model.length <= TOGETHER:
@@ -102,7 +102,7 @@ def worst(found: list[Leakage]) -> Leakage:
 
 
 def _apart(
-    mechanism: Noise, model: BayesianNetwork, part: BayesianNetwork, against: Against
+    mechanism: Scaled, model: BayesianNetwork, part: BayesianNetwork, against: Against
 ) -> Leakage:  # fmt: skip
     """Return the leakage about the records of one part, or of the whole network.
 
@@ -147,7 +147,7 @@ def lifted(witness: Witness, records: Sequence[int], length: int) -> Witness:
 
 def _exact(
     found: Finding | None, model: BayesianNetwork, tally: Tally, against: Against,
-    mechanism: Noise,
+    mechanism: Scaled,
 ) -> Leakage:  # fmt: skip
     """Return the leakage of an attack, never above the general bound."""
     if found is None:
@@ -159,7 +159,7 @@ def _exact(
     return _leakage(lower, upper, against, found.witness(model, tally))
 
 
-def _fallback(mechanism: Noise, model: BayesianNetwork, against: Against, reason: str) -> Leakage:
+def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reason: str) -> Leakage:
     """Return the bound for all algorithms of the same DP level, with what the count attains."""
     level = divide_up(mechanism.query.sensitivity(model.length), mechanism.scale)
     bound = level_leakage(level, model, against)
@@ -178,7 +178,7 @@ def _fallback(mechanism: Noise, model: BayesianNetwork, against: Against, reason
     )  # fmt: skip
 
 
-def _informed(mechanism: Noise, model: BayesianNetwork) -> Leakage:
+def _informed(mechanism: Scaled, model: BayesianNetwork) -> Leakage:
     """Return how far one record alone moves the answer, if the others can leave it open."""
     tally = tally_of(mechanism.query, model, 1)
     rate = 1 / mechanism.scale

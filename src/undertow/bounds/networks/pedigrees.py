@@ -15,7 +15,7 @@ from undertow.bounds.networks.leakages import lifted, tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
-from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP
+from undertow.mechanisms import Levelled, MetricDP, Scaled, PureDP
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import GENOTYPES, Family, Pedigree
 from undertow.numerics import divide_up, down, up
@@ -109,7 +109,7 @@ class _Question:
         number = {person: place for place, person in enumerate(self.model.people)}
         return [number[node] for node in family.network(0.5).records]
 
-    def _exact(self, family: Family, mechanism: Noise) -> Leakage:
+    def _exact(self, family: Family, mechanism: Scaled) -> Leakage:
         low, high = self.model.frequencies
         local, rate = within(self.against, self._order(family)), 1 / mechanism.scale
         network = family.network(low)

@@ -129,7 +129,7 @@ def two(setting: Setting) -> Parts:
         yield Improved(f"scale at epsilon {epsilon:g}, joint (.4, .1, .1, .4): coefficient against "
                        "baseline", scale, baseline_scale(2, 1.0, epsilon))  # fmt: skip
         yield Compared(f"least scale at epsilon {epsilon:g}, same joint",
-                       ut.calibrate(ut.Count(1), chain, epsilon, method="exact").noise.scale, scale,
+                       ut.calibrate(ut.Count(1), chain, epsilon, method="exact").noise.amount, scale,
                        1e-6, "derived")  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def many(setting: Setting) -> Parts:
     yield worst.claim("random laws of three bits, scale for epsilon 1, nothing known")
     yield Claim("method 'dependent' on the same chain: proved", plan.leakage.upper, 1.0)
     yield Improved("exact against the fallback of method 'dependent', five records, epsilon 1",
-                   ut.calibrate(ut.Count(1), chain, 1.0, method="exact").noise.scale,
-                   plan.noise.scale)  # fmt: skip
+                   ut.calibrate(ut.Count(1), chain, 1.0, method="exact").noise.amount,
+                   plan.noise.amount)  # fmt: skip
     yield ("The fragment defines the coefficient for two records and announces the general case; "
            "the sum over records is the mechanism as it is usually cited.")  # fmt: skip

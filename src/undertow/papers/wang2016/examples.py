@@ -24,7 +24,7 @@ def sec1(setting: Setting) -> Parts:
     values = printed("wang2016")["sec1"]
     coins = ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], length=100)
     found = [
-        np.sqrt(2) * ut.calibrate(query, coins, 1.0).noise.scale
+        np.sqrt(2) * ut.calibrate(query, coins, 1.0).noise.amount
         for query in (ut.Count(1), ut.Histogram())
     ]
     yield Compared("deviation of the noise on a count", float(found[0]), values["flu_deviation"],
@@ -54,7 +54,7 @@ def flu(setting: Setting) -> Parts:
         for name, scale in scales.items():
             leak = ut.leakage(ut.Laplace(count, scale), home, "ignorant").upper
             rows.append((str(size), name, f"{scale:.4f}", f"{leak:.4f}", "nobody else"))
-        rows.append((str(size), "exact", f"{best.noise.scale:.4f}", f"{best.leakage.upper:.4f}",
+        rows.append((str(size), "exact", f"{best.noise.amount:.4f}", f"{best.leakage.upper:.4f}",
                      "anybody else"))  # fmt: skip
         yield Improved(f"scale for {size} people: exact against Wasserstein, same attacker",
                        scales["exact"], scales["wasserstein"],

@@ -82,7 +82,7 @@ def _sigma(pi: float, gap: float, length: int, epsilon: float) -> float:
     """Return the scale per unit of sensitivity that `calibrate` finds for the whole class."""
     model = ut.MarkovChain.mixing(states=STATES, pi_min=pi, gap=gap, length=length)
     plan = ut.calibrate(ut.Histogram(), model, epsilon, "ignorant", "quilt-approx")
-    return plan.noise.scale / 2  # a replaced record changes two bins
+    return plan.noise.amount / 2  # a replaced record changes two bins
 
 
 def _error(sigma: float, length: int) -> float:

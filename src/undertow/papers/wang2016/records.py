@@ -125,8 +125,8 @@ def count_table(
         except NotSupported:
             rows.append((f"{epsilon:g}", name, who, "-", "-", "no answer"))
             continue
-        scales[name] = plan.noise.scale
-        rows.append((f"{epsilon:g}", name, who, f"{plan.noise.scale:.3f}",
+        scales[name] = plan.noise.amount
+        rows.append((f"{epsilon:g}", name, who, f"{plan.noise.amount:.3f}",
                      f"{plan.expected_error:.3f}", f"{plan.leakage.upper:.4f}"))  # fmt: skip
     findings = tuple(
         Improved(f"count of {state}, epsilon {epsilon:g}, {who}: exact against {name}",
