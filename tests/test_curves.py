@@ -64,12 +64,11 @@ def test_gaussian_curve_keeps_its_digits_far_out():
         assert truth <= found <= truth * (1 + mpf("1e-8"))
 
 
-@given(
-    sigma=st.floats(0.4, 20.0), step=st.integers(1, 3), epsilon=st.floats(0.0, 3.0)
-)
+@given(sigma=st.floats(0.4, 20.0), step=st.integers(1, 3), epsilon=st.floats(0.0, 3.0))
 def test_discrete_gaussian_curve_is_its_divergence_rounded_up(sigma, step, epsilon):
-    found, truth = DiscreteGaussianCurve(sigma, step).delta(epsilon), brute_discrete(
-        sigma, step, epsilon
+    found, truth = (
+        DiscreteGaussianCurve(sigma, step).delta(epsilon),
+        brute_discrete(sigma, step, epsilon),
     )
     assert found >= truth - 1e-15
     assert found == pytest.approx(truth, rel=1e-8, abs=1e-14)

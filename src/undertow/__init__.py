@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from undertow.channels import RandomizedResponse, Redaction, XorNoise
     from undertow.data.table import Data
     from undertow.estimation import estimate
-    from undertow.ledger.book import Ledger
     from undertow.guarantees import GDP, ZCDP, ApproximateDP, Profile, PureDP, from_opendp
+    from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MetricDP
     from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain

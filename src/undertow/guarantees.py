@@ -242,8 +242,8 @@ class Profile(_Approximate):
             return
         if isinstance(found, str) or not isinstance(found, Sequence):
             raise InvalidInput(
-                "a profile is a list of pairs (epsilon, delta), a function of epsilon, or a privacy "
-                f"loss distribution; found {type(found).__name__}"
+                "a profile is a list of pairs (epsilon, delta), a function of epsilon, or a "
+                f"privacy loss distribution; found {type(found).__name__}"
             )
         try:
             pairs = points([(epsilon, delta) for epsilon, delta in found]).pairs

@@ -18,7 +18,7 @@ from undertow.curves import (
 from undertow.errors import InvalidInput
 from undertow.guarantees import Guarantee, PureDP, Unit
 from undertow.numerics import check_positive, up
-from undertow.queries import AnyQuery, Count, Histogram
+from undertow.queries import AnyQuery
 from undertow.rounding import above
 
 __all__ = [
@@ -123,7 +123,8 @@ class _Noisy:
 
     def with_amount(self, amount: float) -> Self:
         """Return the same noise in another amount."""
-        return replace(self, **{self.measure: amount})
+        changed: Any = {self.measure: amount}
+        return replace(self, **changed)
 
     def said(self) -> str:
         """Return the noise for people, its amount rounded up.
@@ -328,8 +329,10 @@ class DiscreteGaussian(_Normal):
 
     def expected_error(self) -> float:
         """Return E|Z|, by its table."""
+        if self.sigma > _FINE:
+            return self.sigma * math.sqrt(2 / math.pi)
         z, law = self._law()
-        return 2 * float((z * law).sum()) if self.sigma <= _FINE else self.sigma * math.sqrt(2 / math.pi)
+        return 2 * float((z * law).sum())
 
     def variance(self) -> float:
         """Return E[Z^2], by its table; a little below sigma^2."""

@@ -40,8 +40,9 @@ def p_value(sample, law, sigma):
     seen, expected = np.append(seen, SIZE - seen.sum()), expected[expected >= 5]
     expected = np.append(expected, max(SIZE - expected.sum(), 1e-9))
     if expected[-1] < 5:  # nothing is expected elsewhere: put it with the last cell
-        seen, expected = np.append(seen[:-2], seen[-2:].sum()), np.append(
-            expected[:-2], expected[-2:].sum()
+        seen, expected = (
+            np.append(seen[:-2], seen[-2:].sum()),
+            np.append(expected[:-2], expected[-2:].sum()),
         )
     return float(chi2.sf(((seen - expected) ** 2 / expected).sum(), len(seen) - 1))
 

@@ -1,7 +1,7 @@
 """Methods of calibration for Gaussian noise: the closed exchange, the sweep, exact counts.
 
-Several releases together are one algorithm of the composed guarantee: what is solved and proved here
-is the noise of one release with sigma / sqrt(releases), see `Question.together`.
+Several releases together are one algorithm of the composed guarantee: what is solved and proved
+here is the noise of one release with sigma / sqrt(releases), see `Question.together`.
 """
 
 import math

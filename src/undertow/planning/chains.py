@@ -38,10 +38,10 @@ from undertow.numerics import divide_up, up
 from undertow.planning.budget import Search, aim, largest_level
 from undertow.planning.questions import (
     CERTAIN,
-    Scaled,
     Prove,
     Question,
     Remembered,
+    Scaled,
     Solve,
     chains_of,
     noise_way,

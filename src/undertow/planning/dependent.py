@@ -29,7 +29,7 @@ from undertow.models.network import BayesianNetwork
 from undertow.numerics import Array, up
 from undertow.planning.budget import aim
 from undertow.planning.groups import dependents, group_noise
-from undertow.planning.questions import Scaled, Question, Remembered, noise_way
+from undertow.planning.questions import Question, Remembered, Scaled, noise_way
 from undertow.queries import AnyQuery, Linear
 
 __all__ = ["DEPENDENT", "dependent", "prove_dependent"]

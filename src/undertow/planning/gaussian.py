@@ -16,7 +16,7 @@ from undertow.mechanisms import Laplace
 from undertow.models.gaussian import GaussianClass
 from undertow.numerics import divide_up
 from undertow.planning.budget import aim
-from undertow.planning.questions import Scaled, Question, Remembered, noise_way
+from undertow.planning.questions import Question, Remembered, Scaled, noise_way
 from undertow.queries import Linear, Mean, Sum
 
 __all__ = ["BOUND", "EXACT", "EXCHANGE"]

@@ -11,7 +11,7 @@ from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up
-from undertow.planning.questions import Scaled, Question, noise_way
+from undertow.planning.questions import Question, Scaled, noise_way
 
 __all__ = ["GROUP", "contribution", "dependents", "group_noise", "prove_group", "solve_group"]
 

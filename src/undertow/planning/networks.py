@@ -32,7 +32,7 @@ from undertow.planning.chains import (
     quilt_leakage,
     worst_of_level,
 )
-from undertow.planning.questions import Scaled, Question, Remembered, noise_way
+from undertow.planning.questions import Question, Remembered, Scaled, noise_way
 from undertow.queries import Count
 
 __all__ = ["EXACT", "EXCHANGE", "QUILT", "WASSERSTEIN"]

@@ -162,8 +162,8 @@ def _unknown(method: Method, question: Question[Any], noise: Shape | None) -> st
     if not question.delta:
         return f"'{method.name}' is about Gaussian noise, which needs a delta above 0"
     return (
-        f"'{method.name}' knows no {noise or 'such'} noise; use method='closed' for Gaussian noise, "
-        "'exchange' for Laplace noise"
+        f"'{method.name}' knows no {noise or 'such'} noise; use method='closed' for Gaussian "
+        "noise, 'exchange' for Laplace noise"
     )
 
 

@@ -16,7 +16,14 @@ from undertow.curves import Curve
 from undertow.errors import NotSupported
 from undertow.numerics import ROUNDOFF, down, up
 
-__all__ = ["Exchanged", "Rate", "closed_delta", "closed_epsilon", "largest_parameter", "pure_budget_delta"]
+__all__ = [
+    "Exchanged",
+    "Rate",
+    "closed_delta",
+    "closed_epsilon",
+    "largest_parameter",
+    "pure_budget_delta",
+]
 
 Rate = Callable[[float], float]
 """The upper end of what all algorithms of a DP level leak."""

@@ -21,7 +21,7 @@ from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, log_ratio, pad_log, up
 
-__all__ = ["CountWindows", "CountSide", "choose_reach", "count_windows", "fading"]
+__all__ = ["CountSide", "CountWindows", "choose_reach", "count_windows", "fading"]
 
 _LARGEST = 6e6
 """Entries of the table of all windows that are looked at (a cost limit)."""
@@ -168,7 +168,9 @@ def count_windows(chain: MarkovChain, counted: Bools, reach: int) -> CountWindow
     """Return all windows of a stationary chain with sides of at most ``reach`` records."""
     left, right = (_side(kernel, counted, reach) for kernel in _kernels(chain))
     value, other = ordered_pairs(chain.size)
-    first, second = np.meshgrid(np.arange(len(left.span)), np.arange(len(right.span)), indexing="ij")
+    first, second = np.meshgrid(
+        np.arange(len(left.span)), np.arange(len(right.span)), indexing="ij"
+    )
     options = np.stack([first.ravel(), second.ravel()], axis=1)  # (windows, 2)
     allowed = _fits(chain, left, right, options)
     options = options[allowed]

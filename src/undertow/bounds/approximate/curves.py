@@ -170,7 +170,9 @@ class Samples:
             share = np.where(right > left, (right - chord) / (right - left), 0.5)
         share = np.clip(share, 0.0, 1.0)
         # (places, options, intervals): where the tangents cross, and a few places between
-        share = np.concatenate([share[None], np.broadcast_to(BETWEEN, (len(BETWEEN), *g.shape))[..., 1:]])
+        share = np.concatenate(
+            [share[None], np.broadcast_to(BETWEEN, (len(BETWEEN), *g.shape))[..., 1:]]
+        )
         place = g[:, :-1] + share * width
         top = value[:, :-1] + share * width * chord
         floor = np.maximum(value[:, :-1] + share * width * left, 0.0)
@@ -263,7 +265,9 @@ def _changes(g: Array, value: Array, points: Array, option: Ints) -> Array:
         one, two = (np.interp(ends, g[row], value[row]) for row in option[place : place + 2])
         ahead = one - two  # positive, then negative
         if ahead[0] > ahead[1]:
-            found.append(ends[0] + np.clip(ahead[0] / (ahead[0] - ahead[1]), 0, 1) * np.diff(ends)[0])
+            found.append(
+                ends[0] + np.clip(ahead[0] / (ahead[0] - ahead[1]), 0, 1) * np.diff(ends)[0]
+            )
     return np.array(found)
 
 

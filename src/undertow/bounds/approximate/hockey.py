@@ -129,7 +129,7 @@ def _errors(weights: Array, sizes: Array, edges: Array, sigma: float) -> Array:
     places = np.arange(weights.shape[1])[:, None]
     left, right = (starts - places) / sigma, (starts + widths - places) / sigma
     mass = np.where(counted, sizes @ _normal(left, right), 0.0).sum(axis=1)
-    return _rounding(weights.shape[1], len(starts)) * mass + _TAIL * sizes.sum(axis=1)
+    return np.asarray(_rounding(weights.shape[1], len(starts)) * mass + _TAIL * sizes.sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,8 +103,8 @@ def _pure_level(mechanism: Mechanism, curve: Curve) -> float:
     level = curve.epsilon(0.0)
     if math.isinf(level):
         raise NotSupported(
-            f"{type(mechanism).__name__} is not purely private: its leakage is infinite at delta 0, "
-            "because rare outputs tell two values apart; say how rare may be ignored, "
+            f"{type(mechanism).__name__} is not purely private: its leakage is infinite at delta "
+            "0, because rare outputs tell two values apart; say how rare may be ignored, "
             "delta=1e-6 (far below 1 / number of records)"
         )
     return level
@@ -192,9 +192,7 @@ def sweep_leakage(curve: Curve, chain: MarkovChain, delta: float, against: Again
     from undertow.bounds.approximate.sweep import sweep_epsilon
 
     found = sweep_epsilon(sweep_shape(curve), chain, delta, against)
-    return _stated(
-        "sweep", 0.0, found, delta, against, f"Theorems 3 to 5 ({_THEORY})"
-    )
+    return _stated("sweep", 0.0, found, delta, against, f"Theorems 3 to 5 ({_THEORY})")
 
 
 def exact_windows(noise: Noise, chain: MarkovChain, epsilon: float) -> CountWindows:
@@ -230,9 +228,13 @@ def count_leakage(
 
 
 def least(
-    windows: CountWindows, delta: float, place: Callable[[float], tuple[float, float]], start: float,
-    *, close: bool = False,
-) -> tuple[float, float]:  # fmt: skip
+    windows: CountWindows,
+    delta: float,
+    place: Callable[[float], tuple[float, float]],
+    start: float,
+    *,
+    close: bool = False,
+) -> tuple[float, float]:
     """Return two numbers around the least one whose divergence is at most ``delta``.
 
     ``place`` turns a number into (sigma, epsilon), both of which lower the divergence. At the

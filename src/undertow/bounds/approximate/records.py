@@ -8,7 +8,7 @@ noise has too.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
@@ -20,7 +20,7 @@ from undertow.certificate import Leakage, Witness
 from undertow.curves import GaussianCurve
 from undertow.mechanisms import Gaussian
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.numerics import divide_up, down, up
+from undertow.numerics import Array, divide_up, down, up
 from undertow.queries import Linear
 
 __all__ = ["record_leakage", "record_mu"]
@@ -58,14 +58,11 @@ def record_leakage(mechanism: Gaussian, model: object, against: Against, delta: 
     move = record_mu(question, mechanism, model, against)
     upper = GaussianCurve(move.upper).epsilon(delta)
     lower, witness = 0.0, None
-    if move.lower > 0:
+    if move.lower > 0 and isinstance(model, MultivariateGaussian):
         lower = min(_least(move.lower, delta), upper)
-        mean = model.mean if isinstance(model, MultivariateGaussian) else np.zeros(len(move.known) + 1)
-        centre, half = float(mean[move.target]), question.spread / 2
-        witness = Witness(
-            move.target, getattr(model, "length", 0), tuple((k, float(mean[k])) for k in move.known),
-            centre + half, centre - half,
-        )  # fmt: skip
+        mean, half = [float(m) for m in model.mean], question.spread / 2
+        centre, known = mean[move.target], tuple((k, mean[k]) for k in move.known)
+        witness = Witness(move.target, model.length, known, centre + half, centre - half)
     return Leakage(
         lower, upper, "exact" if move.lower else "closed", against, witness,
         (*question.assumptions, f"the answer is {up(move.upper):.6g}-GDP about the target"),
@@ -112,7 +109,7 @@ def _adversaries(records: int, against: Against) -> list[tuple[int, tuple[int, .
 
 
 def _mu(
-    model: MultivariateGaussian, weights: np.ndarray, target: int, known: tuple[int, ...],
+    model: MultivariateGaussian, weights: Array, target: int, known: tuple[int, ...],
     sigma: float, moved: float,
 ) -> float:  # fmt: skip
     """Return M |c| / sqrt(sigma^2 + v), to nearest."""
@@ -125,4 +122,4 @@ def _mu(
     coefficient = weights[target] + float(weights[unknown] @ regression[:, -1])
     rest = covariance[np.ix_(unknown, unknown)] - regression @ across.T
     variance = float(weights[unknown] @ rest @ weights[unknown])
-    return moved * abs(coefficient) / math.sqrt(sigma**2 + max(variance, 0.0))
+    return moved * abs(float(coefficient)) / math.sqrt(sigma**2 + max(variance, 0.0))

@@ -204,4 +204,3 @@ def _sweep_options(
         if not alive:
             return
         phi = _carried(side.kernels[step], np.ascontiguousarray(psi[:, :alive]))
-

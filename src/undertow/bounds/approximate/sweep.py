@@ -58,9 +58,7 @@ class SweepBound:
     eta: float
 
 
-def one_sided_value(
-    curve: Curve, kernels: Sequence[Array], a: int, b: int, g: float
-) -> float:
+def one_sided_value(curve: Curve, kernels: Sequence[Array], a: int, b: int, g: float) -> float:
     """Return max of E[f | a] - g E[f | b] over all tests f with a curve, one side, rounded up.
 
     Target first, then one unknown record per kernel. Exact up to rounding (Theorem 3). Cost

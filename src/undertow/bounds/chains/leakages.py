@@ -14,7 +14,7 @@ from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.metric import by_spread, spread_level
 from undertow.bounds.series.mechanisms import chain_leakage as local
 from undertow.certificate import Leakage, Witness, meet
-from undertow.mechanisms import Levelled, MetricDP, Scaled, PureDP
+from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
 from undertow.models.markov import MarkovChain
 from undertow.numerics import down
 

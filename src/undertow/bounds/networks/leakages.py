@@ -17,7 +17,7 @@ from undertow.bounds.networks.levels import level_leakage
 from undertow.bounds.networks.tally import Tally, count_tally, histogram_tally
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
-from undertow.mechanisms import Levelled, MetricDP, Scaled, PureDP
+from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram

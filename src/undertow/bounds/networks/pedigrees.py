@@ -15,7 +15,7 @@ from undertow.bounds.networks.leakages import lifted, tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
-from undertow.mechanisms import Levelled, MetricDP, Scaled, PureDP
+from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import GENOTYPES, Family, Pedigree
 from undertow.numerics import divide_up, down, up

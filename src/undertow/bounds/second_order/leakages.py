@@ -18,9 +18,9 @@ from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.second_order.attacks import AttackScenario, FoundAttack, Symbol, search_attack
 from undertow.bounds.second_order.spreads import Own, PairSide, joined_upper
 from undertow.certificate import Leakage, Witness
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, Mechanism, MetricDP, PureDP
+from undertow.mechanisms import Levelled, MetricDP, PureDP
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array, check_count, down, log_error, log_ratio, up
 from undertow.queries import State
@@ -56,7 +56,10 @@ class _View:
 
 
 def second_order_leakage(
-    mechanism: Mechanism, chain: SecondOrderChain, against: Against = "any", reach: int = REACH
+    mechanism: Levelled | MetricDP | LocalMechanism,
+    chain: SecondOrderChain,
+    against: Against = "any",
+    reach: int = REACH,
 ) -> Leakage:
     """Return what a mechanism leaks on a chain of order two, between an attack and a bound.
 
