@@ -1,7 +1,7 @@
 """What all algorithms with a given curve leak on a Markov chain: delta at epsilon, and back.
 
-Certified upper bounds of delta(epsilon) = sup over algorithms, targets, values and what is known, of
-Pr[S | x_i = a, x_K] - e^epsilon Pr[S | x_i = b, x_K]. One side is exact (Theorem 3); the two sides
+Certified upper bounds of delta(epsilon) = sup over algorithms, targets, values and what is known,
+of Pr[S | x_i = a, x_K] - e^epsilon Pr[S | x_i = b, x_K]. One side is exact (Theorem 3); the two sides
 of a target meet in an upper bound (Theorem 4); any length costs an additive eta (Theorem 5).
 """
 
@@ -58,9 +58,7 @@ class SweepBound:
     eta: float
 
 
-def one_sided_value(
-    curve: Curve, kernels: Sequence[Array], a: int, b: int, g: float
-) -> float:
+def one_sided_value(curve: Curve, kernels: Sequence[Array], a: int, b: int, g: float) -> float:
     """Return max of E[f | a] - g E[f | b] over all tests f with a curve, one side, rounded up.
 
     Target first, then one unknown record per kernel. Exact up to rounding (Theorem 3). Cost
