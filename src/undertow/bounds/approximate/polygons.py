@@ -123,7 +123,7 @@ def _envelope(edges: list[tuple[float, float]]) -> tuple[list[float], list[float
             hull.pop()
             starts.pop()
         if start >= 1.0:
-            break
+            continue  # never the lowest on [0, 1]
         hull.append((slope, value))
         starts.append(start if hull[1:] else 0.0)
     values = [slope * u + value for (slope, value), u in zip(hull, starts, strict=True)]
