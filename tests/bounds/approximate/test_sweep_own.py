@@ -162,7 +162,7 @@ def judge_chain(seed, against):
     assert value >= exact - 1e-8, (seed, value, exact)
     assert value <= (1.5 if length > 2 else 1.0) * exact + 1e-6, (seed, value, exact)
     # any length is worse than this one
-    if (np.linalg.matrix_power(chain.transition, 40) > 1e-6).all():
+    if np.ptp(np.linalg.matrix_power(chain.transition, 16), axis=0).max() < 1e-6:
         endless = sweep_delta(curve, chain.endless(), epsilon, against)
         assert endless >= exact - 1e-8
 
@@ -240,7 +240,7 @@ def test_tangents_of_a_profile_are_close_to_its_curve(mu):
     u = ndtr(np.linspace(-6, 6, 2001))
     exact = ndtr(ndtri(u) + mu)
     assert (polygon(u) >= exact * (1 - 1e-12)).all()
-    assert (polygon(u) <= exact * 1.002).all()
+    assert (polygon(u) <= exact * 1.01).all()
 
 
 # --- one side -------------------------------------------------------------------------------------
@@ -524,4 +524,8 @@ def test_thousands_of_programs(lines):
     for seed in range(1000, 1300):
         judge_chain(seed, "any")
         judge_chain(seed, "ignorant")
-    lines += ["## Sweeps against linear programs", "", "3,000 one-sided, 1,000 two-sided, 600 chains"]
+    lines += [
+        "## Sweeps against linear programs",
+        "",
+        "3,000 one-sided, 1,000 two-sided, 600 chains",
+    ]

@@ -29,6 +29,9 @@ BETWEEN = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.95])[:, None, None]
 FEW_NODES = 512
 """Nodes at which one option in an interval of slopes is refined at a time; with fewer, more."""
 
+MAX_CHORDS = 1_000_000
+"""Chords evaluated for one curve; beyond, close slopes are joined (a cost limit, upper side)."""
+
 LEADERS = 600
 """Slopes at which the leading option is followed (either side: it only steers the search)."""
 
@@ -51,6 +54,11 @@ class Lines:
         line = self.line(u)
         value = self.intercept[line] + self.slope[line] * u
         return np.asarray(np.minimum(value * (1.0 + 8.0 * ROUNDOFF), 1.0))
+
+    def simplified(self, tolerance: float) -> "Lines":
+        """Return fewer lines, whose envelope is at most (1 + tolerance) times as high."""
+        keep = _simplified(self.slope, self.intercept, tolerance)
+        return Lines(self.slope[keep], self.intercept[keep], self.option[keep])
 
     def line(self, u: Array | float) -> Ints:
         """Return which line is the lowest at u."""
@@ -209,7 +217,7 @@ class Samples:
         more = more[np.diff(more, append=np.inf) > 1e-9 * more]
         return np.asarray(more), np.flatnonzero(tops.max(axis=1) > tolerance)
 
-    def lines(self, pair: int, options: Options, tolerance: float) -> Lines:
+    def lines(self, pair: int, options: Options) -> Lines:
         """Return the curve of the target with this side, whatever of ``options`` is the case.
 
         At the sampled slopes of the leading options, and where leaders change, the largest chord is
@@ -219,7 +227,12 @@ class Samples:
         leaders = _Leaders.over(g)
         leaders.learn(g, value)
         points = np.unique(g[(value >= 0.98 * leaders(g) - NEGLIGIBLE) & (g > 0)])
-        points = points[np.diff(points, append=np.inf) > 1e-12 * points]
+        apart = 1e-12
+        while apart < 1e-3:
+            points = points[np.diff(points, append=np.inf) > apart * points]
+            if len(points) * len(g) < MAX_CHORDS:
+                break
+            apart *= 10.0
         tops, option = _tops(g, value, points)
         for _ in range(4):  # a third option may lead between two leaders
             changes = _changes(g, value, points, option)
@@ -234,7 +247,7 @@ class Samples:
         # the line of slope 0 is 1: no probability is more
         points, tops = np.append(points[::-1], 0.0), np.append(tops[::-1], 1.0)
         option = np.append(option[::-1], 0)
-        keep = _simplified(points, tops, tolerance)
+        keep = _hull(points, tops)
         return Lines(points[keep], tops[keep], option[keep])
 
 
@@ -303,8 +316,8 @@ def _hull(slope: Array, intercept: Array) -> list[int]:
 
 
 def _simplified(slope: Array, intercept: Array, tolerance: float) -> list[int]:
-    """Return lines whose envelope is at most (1 + tolerance) times that of all."""
-    hull = _hull(slope, intercept)
+    """Return lines of an envelope whose own is at most (1 + tolerance) times as high."""
+    hull = list(range(len(slope)))
     kept, place = [hull[0]], 0
     while place < len(hull) - 1:
         reach = place + 1

@@ -26,7 +26,7 @@ BLOCK = 1 << 14
 """Numbers swept at once, so that they stay in the cache (memory)."""
 
 
-def rounding(steps: Ints | int, states: int) -> Array:
+def rounding(steps: Ints, states: int) -> Array:
     """Return the relative error of a sweep over so many records, in E_a f and in g E_b f apart.
 
     A value is E_a f - g E_b f for some test f, computed by sums of products of nonnegative kernels
@@ -35,7 +35,7 @@ def rounding(steps: Ints | int, states: int) -> Array:
     at g (1 - 2r), raised by 1 + 2r, is certified; no absolute error is left. Each record costs
     k + 4 roundings for its sums, the rest is for nodes and their merging.
     """
-    return np.asarray((np.asarray(steps) + 3.0) * (states + 40.0) * 2.0 * ROUNDOFF)
+    return np.asarray((steps + 3.0) * (states + 40.0) * 2.0 * ROUNDOFF)
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def _composed(
         curve.nodes(len(inner)), first, [(a, b)], curve.steepest, free=True
     )  # fmt: skip
     samples.refine(open_[:1], curve.tolerance)
-    lines = samples.lines(0, open_[0], curve.tolerance)
+    lines = samples.lines(0, open_[0]).simplified(0.02 * curve.tolerance)
     nodes = curve.nodes(len(outer), lines.kinks)
     value, _ = option_values(nodes, lifted(nodes, lines), second, (a, b), open_[1], g)
     return min(up(float(value[0]) + nodes.slack * (1.0 + g)), 1.0)
