@@ -205,7 +205,7 @@ class Samples:
         # the crossing is the place to try, if it is one; then (options, intervals)
         spot = np.where(score[0] > tolerance, 0, score.argmax(axis=0))
         tops = score.max(axis=0)
-        # per interval the options with most room, as many as sweeps are cheap (options share slopes)
+        # per interval the options with most room, more where sweeps are cheap (they share slopes)
         most = min(max(1, FEW_NODES // len(self.nodes.u)), len(tops))
         ranked = np.argsort(-tops, axis=0)[:most]
         rank, columns = np.nonzero(np.take_along_axis(tops, ranked, axis=0) > tolerance)

@@ -196,7 +196,7 @@ class GaussianGrid:
 
     >>> grid = GaussianGrid(1.0, 64, 7.0)
     >>> 1 < grid.inflated < 1.0001, len(grid.u)
-    (True, 961)
+    (True, 897)
     """
 
     mu: float
