@@ -39,6 +39,9 @@ __all__ = [
     "two_sided_delta",
 ]
 
+_FARTHEST = 700.0
+"""A level beyond which e^epsilon is no float: the search for one ends there."""
+
 CLOSE = 1e-7
 """Relative width of the last bracket of a least epsilon (upper side: its upper end is returned)."""
 
@@ -222,19 +225,21 @@ def sweep_epsilon(curve: Curve, chain: MarkovChain, delta: float, against: Again
     if reduced is None:
         return 0.0
     low = _plain_epsilon(curve, delta)
+    if low > _FARTHEST:
+        return math.inf
     windows = choose_windows(reduced, max(low, 1e-3), against, None)
     search = _Search.over(curve, reduced, windows, against)
     value, _ = search.at(_slope(low), delta)
     if value <= delta:
         return up(low + windows.eta)
-    high, top = max(2.0 * low, 1e-3), 1.0
+    high, top = min(max(2.0 * low, 1e-3), _FARTHEST), 1.0
     while True:
         top, _ = search.at(_slope(high), delta)
         if top <= delta:
             break
-        low, value, high = high, top, 2.0 * high
-        if low > 700:
+        if high == _FARTHEST:
             return math.inf
+        low, value, high = high, top, min(2.0 * high, _FARTHEST)
     return up(_closed(search, delta, (low, value), (high, top)) + windows.eta)
 
 
