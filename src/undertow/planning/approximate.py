@@ -130,6 +130,11 @@ def prove_sweep(question: Question, noise: Normal) -> Leakage:
 
 def _chains(question: Question) -> list[MarkovChain]:
     chains = question.chains("sweep")
+    if question.shape == "discrete-gaussian":
+        raise MethodRefused(
+            "'sweep' is for Gaussian noise; discrete Gaussian noise has a curve of its own: use "
+            "method='closed', or noise='gaussian', which is rounded to whole numbers"
+        )
     if not all(sweepable(chain, question.against) for chain in chains):
         raise MethodRefused(
             "'sweep' knows chains with one transition matrix and a stationary start, against 'any' "
