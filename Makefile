@@ -12,7 +12,7 @@ DEV := $(VENV)/.installed-dev
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test check format lint types imports docs coverage bench soak clean
+.PHONY: demo test check format lint types imports docs coverage bench soak mutants clean
 
 demo: $(PLOT)  ## install what the demonstration needs and run it
 	$(BIN)/undertow demo
@@ -56,6 +56,9 @@ bench: $(DEV)  ## time the main calls
 
 soak: $(DEV)  ## the runs that take minutes or hours; pytest's 5 means that none is written yet
 	$(BIN)/python -m pytest -m soak || test $$? -eq 5
+
+mutants: $(DEV)  ## one small defect at a time in a copy of the sources: which does no test notice?
+	$(BIN)/python soak/mutants.py --control --wide
 
 clean:  ## remove what was built, and the environment
 	rm -rf $(VENV) build dist docs/_build demo-output .coverage htmlcov

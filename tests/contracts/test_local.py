@@ -16,7 +16,7 @@ import undertow as ut
 from tests.contracts import local_oracles as judge
 from tests.contracts.chains import FAMILIES, POSITIVE, adversary, example
 from tests.contracts.local_verdicts import attained, closed, encloses, judged
-from tests.grids import pairwise, thinned
+from tests.grids import each, pairwise, thinned
 from undertow.certificate import Witness
 from undertow.errors import UndertowError
 
@@ -46,7 +46,10 @@ def random_erasures(rng, n, size, protect):
 # --- the judges agree -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize(
+    "family",
+    thinned(sorted(FAMILIES), keep=["absorbing", "generic", "point-mass", "varying-zeros"]),
+)
 def test_the_judges_agree(family):
     rng = np.random.default_rng(list(family.encode()))
     for k, n, zeros in ((2, 3, 0.0), (2, 4, 0.3), (3, 3, 0.2)):
@@ -99,8 +102,7 @@ def test_the_judge_replays_the_witness_that_refutes_theorem_2():
 # --- enclosure ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("k", "n"), SIZES)
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@each(("family", ("k", "n")), sorted(FAMILIES), SIZES)
 def test_flips_are_enclosed(family, k, n):
     rng = np.random.default_rng([k, n, *family.encode()])
     chain = example(family, k, n)
@@ -111,8 +113,7 @@ def test_flips_are_enclosed(family, k, n):
             judged(flips, chain.model(), against)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 6])
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@each(("family", "n"), sorted(FAMILIES), [2, 3, 4, 6])
 def test_xor_noise_is_enclosed(family, n):
     rng = np.random.default_rng([n, *family.encode()])
     chain = example(family, 2, n)
@@ -124,8 +125,7 @@ def test_xor_noise_is_enclosed(family, n):
             attained(leak, noise, chain.model(), against)
 
 
-@pytest.mark.parametrize(("k", "n"), [*SIZES, (3, 5)])
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@each(("family", ("k", "n")), sorted(FAMILIES), [*SIZES, (3, 5)])
 def test_redactions_are_enclosed(family, k, n):
     rng = np.random.default_rng([k, n, *family.encode(), 1])
     chain = example(family, k, n)
@@ -159,7 +159,7 @@ def test_the_ends_are_on_the_right_side_of_the_exact_value(family, k, n, seed):
         assert Decimal(leak.lower) <= exact + Decimal("1e-13") * max(Decimal(1), exact)
 
 
-@pytest.mark.parametrize("cases", thinned([8, 24], keep=1))
+@pytest.mark.parametrize("cases", thinned([4, 24], keep=1))
 @pytest.mark.parametrize("family", ["generic", "stationary", "varying-zeros"])
 def test_tiny_leakages_are_on_the_right_side_of_the_exact_value(family, cases):
     """Logs of nearly equal numbers lose digits: the upper end must make up for that too."""
@@ -207,9 +207,10 @@ def test_a_copy_of_the_protected_record_gives_it_away():
 # --- long series ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("n", [17, 60, 400])
-@pytest.mark.parametrize(("q", "r"), [(0.1, 0.1), (0.02, 0.3), (0.8, 0.7), (0.5, 0.95)])
+@pairwise(
+    (("q", "r"), "n", "against"),
+    [(0.1, 0.1), (0.02, 0.3), (0.8, 0.7), (0.5, 0.95)], [17, 60, 400], ["any", "ignorant"],
+)  # fmt: skip
 def test_long_binary_series_are_exact(q, r, n, against):
     rows = [[1 - q, q], [r, 1 - r]]
     for rates in ((0.3, 0.2), (0.45, 0.05)):

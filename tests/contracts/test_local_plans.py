@@ -23,7 +23,7 @@ from tests.contracts.local_search import (
     information,
     redaction_leakage,
 )
-from tests.grids import pairwise
+from tests.grids import each, pairwise
 from undertow.errors import InvalidInput, MethodRefused, UndertowError
 
 PROMISE = 1e-12  # rounding of the judge, relative to max(1, epsilon)
@@ -79,9 +79,10 @@ def travels(plan):
 # --- flips ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("name", sorted(RATES))
+@pairwise(
+    ("name", "epsilon", "against"),
+    sorted(RATES), [0.1, 1.0, 4.0], ["any", "ignorant", "informed"],
+)  # fmt: skip
 def test_flips_keep_their_promise(name, epsilon, against):
     chain = binary(name, 5)
     plan = calibrate(ut.Series(), chain, epsilon, against)
@@ -108,7 +109,7 @@ def test_the_measures_of_flips_are_what_they_say(name):
 
 
 @pytest.mark.slow
-@pairwise(
+@each(
     ("against", ("name", "epsilon"), "n"),
     ["ignorant", "any"],
     [("sticky", 2.0), ("uneven", 0.5), ("rare", 2.0), ("negative", 0.5), ("wild", 2.0)],
@@ -292,7 +293,7 @@ def test_redactions_keep_their_promise(name, method, against, target, epsilon):
     is_sound(plan, chain, [target], epsilon, against)
 
 
-@pairwise(("name", "against", "epsilon"), sorted(RATES), ["any", "ignorant"], [0.4, 1.0, 2.0])
+@each(("name", "against", "epsilon"), sorted(RATES), ["any", "ignorant"], [0.4, 1.0, 2.0])
 def test_no_search_shows_more_on_one_side(name, against, epsilon):
     chain = binary(name, 4)
     plan = calibrate(ut.Redacted(0), chain, epsilon, against, method="optimal")
@@ -328,7 +329,7 @@ def test_no_search_shows_more_of_lopsided_chains(alpha, beta, n, target, epsilon
 
 
 @pytest.mark.slow
-@pairwise(
+@each(
     ("name", "against", ("n", "target", "epsilon")),
     sorted(RATES), ["any", "ignorant"], [(4, 1, 0.4), (4, 2, 2.0), (5, 2, 1.0)],
 )  # fmt: skip

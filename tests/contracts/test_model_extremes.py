@@ -16,6 +16,7 @@ import pytest
 
 import undertow as ut
 from tests.contracts import gaussian_oracles, model_oracles
+from tests.grids import each, pairwise
 from undertow.data.genotypes import read_genotypes
 from undertow.errors import (
     DisclosureWarning,
@@ -66,9 +67,10 @@ def judged(model: Any, against: Any) -> None:
 # --- rare values ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("against", WHO, ids=str)
-@pytest.mark.parametrize("q", [1e-3, 1e-15, 1e-60, 1e-100])
-@pytest.mark.parametrize("model", [rare_and, rare_path, rare_chain])
+@pairwise(
+    ("model", "q", "against"),
+    [rare_and, rare_path, rare_chain], [1e-3, 1e-15, 1e-60, 1e-100], WHO,
+)  # fmt: skip
 def test_rare_values(model: Callable[[float], Any], q: float, against: Any) -> None:
     judged(model(q), against)
 
@@ -194,8 +196,10 @@ def test_levels_of_any_size(model: Any, level: float) -> None:
     assert leak.lower <= leak.upper
 
 
-@pytest.mark.parametrize("level", [1e-30, 1e-17, 1e-14, 1e-9, 200.0])
-@pytest.mark.parametrize("name", ["tree, three states", "collider", "trio", "chain"])
+@each(
+    ("name", "level"),
+    ["tree, three states", "collider", "trio", "chain"], [1e-30, 1e-17, 1e-14, 1e-9, 200.0],
+)  # fmt: skip
 def test_noise_of_any_size(name: str, level: float) -> None:
     """A record that is counted alone moves the answer by one: at least the level leaks."""
     model = LEVELS[name]

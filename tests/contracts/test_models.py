@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
 from tests.contracts import model_oracles
 from tests.contracts.model_cases import CASES, Case, network_case
 from tests.contracts.network_oracles import networks
-from tests.grids import thinned
+from tests.grids import law, thinned
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.methods import METHODS, methods_for
 from undertow.models.sets import model_from_dict
@@ -39,6 +39,9 @@ ALIKE = {  # a model, and where the gate sees its kind
     "set of networks": "chain or tree",
     "set of chains": "chain or tree",
     "twins": "twins binned",
+    "set of pedigrees": "unsure frequency",
+    "gaussian or class": "set of gaussians",
+    "clipped, three": "clipped",
 }
 every = pytest.mark.parametrize("case", LISTED)
 of_every_kind = pytest.mark.parametrize("case", thinned(LISTED, keep=CASES.keys() - ALIKE))
@@ -76,7 +79,7 @@ def test_the_interval_holds_the_truth_for_little_and_much_noise(case: Case, scal
     held(ut.leakage(mechanism, case.model), case.judge(mechanism, "any"))
 
 
-@every
+@of_every_kind
 def test_all_algorithms_of_a_level(case: Case) -> None:
     for against in case.adversaries():
         leak = ut.leakage(ut.PureDP(LEVEL), case.model, against)
@@ -97,7 +100,7 @@ def test_a_level_holds_for_its_mechanism(case: Case) -> None:
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@every
+@of_every_kind
 def test_nobody_learns_more_than_the_worst(case: Case) -> None:
     for mechanism in (case.mechanism(), ut.PureDP(LEVEL)):
         worst = ut.leakage(mechanism, case.model)
@@ -291,8 +294,7 @@ def test_people_may_be_protected_as_a_whole(case: Case) -> None:
 # --- random networks, with zeros and rare values --------------------------------------------------
 
 
-@RARE
-@given(network=networks(most=3, zeros=True), data=st.data())
+@law(RARE, 12, network=networks(most=3, zeros=True), data=st.data())
 def test_networks_of_every_kind(network: ut.BayesianNetwork, data: Any) -> None:
     case = network_case(network, ut.Count(network.states[-1]))
     against = data.draw(st.sampled_from(case.adversaries()))
@@ -305,8 +307,7 @@ def test_networks_of_every_kind(network: ut.BayesianNetwork, data: Any) -> None:
              ut.leakage(again, twin.model, twin.against(against)))  # fmt: skip
 
 
-@LAWS
-@given(network=networks(most=3, latent=True), epsilon=st.floats(0.05, 6))
+@law(LAWS, 6, network=networks(most=3, latent=True), epsilon=st.floats(0.05, 6))
 def test_plans_on_networks_of_every_kind(network: ut.BayesianNetwork, epsilon: float) -> None:
     case = network_case(network, ut.Count(network.states[0]))
     for method in [*methods_for(network), "best"]:
