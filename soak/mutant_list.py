@@ -99,8 +99,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      "upper = max(upper, *_spread(both[0], both[0], MARGIN))", WASSERSTEIN),
     ("bounds/chains/lipschitz.py", "worst = max(worst, abs(a - b))", "worst = max(worst, a - b)",
      "tests/bounds tests/planning/test_search.py"),
-    ("bounds/chains/boxes.py", ("least, most = _range(least - share, most + share, low, high, left, "
-     "right)"), "least, most = _range(least, most, low, high, left, right)", BOXES),
+    ("bounds/chains/boxes.py", "_range(least - share, most + share, low, high, left, right)",
+     "_range(least, most, low, high, left, right)", BOXES),
     ("bounds/chains/boxes.py", "longer = np.minimum(length - 1 - shorter, room + 1)",
      "longer = np.minimum(length - 2 - shorter, room + 1)", BOXES),
     # --- networks, pedigrees, trees --------------------------------------------------------------

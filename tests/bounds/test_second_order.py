@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import each
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
@@ -91,8 +92,7 @@ def test_the_limit_is_left_unchanged_or_lowered_by_a_step():
 # --- against enumeration --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("seed", range(6))
+@each(("seed", "against"), range(6), ["any", "ignorant"])
 def test_flips_lie_between_an_attack_and_the_bound(seed, against):
     chain, flips = random_chain(seed), random_channel(seed)
     likelihood = product_channel_likelihood([flips.matrix] * 6)
@@ -117,8 +117,7 @@ def test_three_states(seed):
     assert exact <= leak.upper
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("seed", range(4))
+@each(("seed", "against"), range(4), ["any", "ignorant"])
 def test_counts_lie_between_far_answers_and_the_bound(seed, against):
     chain = random_chain(seed, length=7)
     scale = [0.5, 1.0, 2.0, 4.0][seed]

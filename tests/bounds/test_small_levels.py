@@ -16,6 +16,7 @@ import pytest
 
 import undertow as ut
 from tests.decimal_judge import judge
+from tests.grids import each
 from undertow.bounds.chains.replay import replay_count, replay_pure_dp
 from undertow.bounds.second_order.leakages import second_order_leakage
 from undertow.certificate import Witness
@@ -100,8 +101,7 @@ def test_dp_algorithms(level, against):
         assert leak.lower >= 0.99 * leak.upper - 1e-12
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
+@each(("against", "level"), ["any", "ignorant", "informed"], LEVELS)
 def test_counts_and_histograms(level, against):
     rng = np.random.default_rng(round(-math.log10(level)))
     width = Decimal(1 / level)

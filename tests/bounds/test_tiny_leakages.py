@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import pairwise
+from tests.grids import each
 
 LEVELS = [1e-6, 1e-8, 1e-9, 1e-10, 1e-12]
 
@@ -102,7 +102,7 @@ RARELY = {
 }
 
 
-@pairwise(
+@each(
     ("rare", "method", "rows", "against"),
     [1e-15, 1e-18, 1e-40, 1e-300], ["best", "optimal", "mq", "3r-constant"], RARELY,
     ["any", "ignorant"],
