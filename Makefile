@@ -5,6 +5,8 @@ VENV ?= .venv
 WORKERS ?= 2
 
 BIN := $(VENV)/bin
+# The many processes of one run share what the first has compiled.
+export PYTHONDONTWRITEBYTECODE :=
 DEPS := pyproject.toml constraints.txt
 # A stamp says which extras stand in $(VENV); installs repeat only when $(DEPS) change.
 PLOT := $(VENV)/.installed-plot
@@ -18,10 +20,10 @@ demo: $(PLOT)  ## install what the demonstration needs and run it
 	$(BIN)/undertow demo
 
 test: lint types imports docs  ## the gate: everything that must hold, pytest's summary last
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: lint types imports  ## the inner loop: the same without the documentation and the slow tests
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not statistical and not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not statistical and not soak"
 
 format: $(DEV)  ## rewrite the sources in the house format
 	$(BIN)/ruff format

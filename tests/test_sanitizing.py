@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import undertow as ut
+from tests.oracles.samples import chi_square
 from tests.series_plans import (
     CHAIN,
     CURATOR,
@@ -26,7 +27,6 @@ from tests.series_plans import (
     P,
     plan_for,
 )
-from tests.statistical.judge import chi_square
 from undertow import sanitizing
 from undertow.channels import RandomizedResponse, Redaction
 from undertow.errors import (

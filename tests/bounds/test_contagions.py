@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.contracts import network_oracles as oracle
 from tests.grids import each
+from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.networks import contagions
 from undertow.bounds.networks.contagions import leakage as contagion_leakage

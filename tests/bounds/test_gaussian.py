@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.gaussian_oracles import apart_factor, linear_factor
 from tests.grids import each
+from tests.oracles.gaussian import apart_factor, linear_factor
 from undertow.adversaries import Adversary
 from undertow.bounds.gaussian import branch_and_bound as searching
 from undertow.bounds.gaussian import search as gaussian_search

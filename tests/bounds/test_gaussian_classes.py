@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.bounds.test_gaussian import LAWS, forms, truth
-from tests.contracts.gaussian_oracles import linear_factor
+from tests.oracles.gaussian import linear_factor
 from undertow.adversaries import Adversary
 from undertow.bounds.gaussian.classes import class_factor
 from undertow.bounds.gaussian.numbers import Form

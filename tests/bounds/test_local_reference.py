@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
 from tests.facts import half_unit
 from tests.grids import thinned
+from tests.oracles import series as oracle
 from undertow.bounds.published import series as published_local
 
 OPTIMUM = 1e-6
@@ -80,7 +80,7 @@ def test_the_attack_that_refutes_theorem_2():
     assert (witness.target, witness.other) == (2, other)
     assert witness.known == ((0, other), (4, other))
     assert {output for _, output in witness.outputs} == {witness.value}
-    assert judge.replay(witness, flips, chain) == pytest.approx(9.407941541, abs=1e-9)
+    assert oracle.replay(witness, flips, chain) == pytest.approx(9.407941541, abs=1e-9)
 
 
 @pytest.mark.parametrize(("rho", "value"), [(0.2, "6.707247184"), (0.4, "3.976119108"),
@@ -217,7 +217,7 @@ def test_a_constant_output_would_flip_less():
     """N5 at epsilon 1: .3894 of the records are flipped, a constant would be wrong on .3836."""
     plan = calibrate(ut.Series(), heart("N5"), 1, "ignorant", method="chakrabarti")
     assert plan.expected_flips == pytest.approx(0.3894, abs=5e-5)
-    assert float(judge.stationary(heart("N5").transition)[1]) == pytest.approx(0.3836, abs=5e-5)
+    assert float(oracle.stationary(heart("N5").transition)[1]) == pytest.approx(0.3836, abs=5e-5)
 
 
 # --- XOR noise ------------------------------------------------------------------------------------

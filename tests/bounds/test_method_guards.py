@@ -16,7 +16,7 @@ import pytest
 from scipy.optimize import linprog
 
 import undertow as ut
-from tests.contracts import oracles
+from tests.oracles import chains as oracles
 from undertow.bounds.chains import wasserstein
 from undertow.bounds.chains.lipschitz import query_distance
 from undertow.bounds.chains.quilt import (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, settings
 from hypothesis import strategies as st
 
-from tests.contracts import network_oracles as oracle
 from tests.grids import law
+from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary
 from undertow.bounds.chains.quilt import Bound, Scale
 from undertow.bounds.graphs import dependent, moral_neighbours, reachable

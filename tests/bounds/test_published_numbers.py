@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts import oracles
 from tests.contracts.chains import FAMILIES, example, stationary
 from tests.facts import ACTIVITY, half_unit
 from tests.grids import thinned
+from tests.oracles import chains as oracles
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     chain_joint,

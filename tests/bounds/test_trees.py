@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, settings
 from hypothesis import strategies as st
 
-from tests.contracts import network_oracles as oracle
 from tests.grids import each, law, thinned
+from tests.oracles import networks as oracle
 from tests.work import calls
 from undertow.adversaries import Adversary
 from undertow.bounds.chains.exchange import exchange_leakage

@@ -23,7 +23,7 @@ import polars as pl
 import undertow as ut
 from tests.contracts import joint_histories as parts
 from tests.contracts.joint_histories import Ask, Promise, Table, View, World
-from tests.contracts.joint_oracle import ERROR, Answer
+from tests.oracles.joint import ERROR, Answer
 from undertow.errors import UndertowError
 
 SMALL = {2: 6, 3: 4}  # most records of a series, by the number of states

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from tests.contracts.local_oracles import long_leakage, stationary
+from tests.oracles.series import long_leakage, stationary
 
 Floats = npt.NDArray[Any]
 minimize: Any = optimize.minimize

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from tests.contracts import gaussian_oracles, model_oracles, network_oracles
+from tests.oracles import gaussian as gaussian_oracles
+from tests.oracles import models as model_oracles
+from tests.oracles import networks as network_oracles
+from tests.oracles.enumeration import adversaries, law_leakage
 
 Bracket = tuple[float, float]
 Judge = Callable[[Any, Any], Bracket]
@@ -181,7 +184,7 @@ def groups_case(size: int, query: Any) -> Case:
 
     def judge(mechanism: Any, against: Any) -> Bracket:
         score = model_oracles.noisy(model_oracles.counted([1]), size, mechanism.scale)
-        many = model_oracles.leakage(copies, score, "ignorant")
+        many = law_leakage(copies, score, "ignorant")
         one = 1 / mechanism.scale
         return (one, one) if against == "informed" else (many, size * one)
 
@@ -235,7 +238,7 @@ def clipped_case(covariance: Any, low: float, high: float) -> Case:
                 matrix, mean, np.ones(size), (low, high), mechanism.scale, who,
                 clip=(low, high), known=((low + high) / 2,), points=41,
             )
-            for who in gaussian_oracles.adversaries(size, against)
+            for who in adversaries(size, against)
         )  # fmt: skip
         return attained * (1 - 1e-3), float(factor) * wide / mechanism.scale * (1 + 1e-6)
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts.gaussian_oracles import (
-    adversaries,
+from tests.oracles.enumeration import adversaries
+from tests.oracles.gaussian import (
     apart_factor,
     linear_factor,
     quadrature_leakage,

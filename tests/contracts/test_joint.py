@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.contracts import joint_histories as parts
-from tests.contracts import joint_oracle as oracle
 from tests.contracts import joint_runs as runs
 from tests.contracts.joint_histories import TWO, Ask, Person, Promise, Table, View, World
-from tests.contracts.joint_oracle import ERROR, Noisy, chain_law, joint_leakage
 from tests.grids import law, thinned
+from tests.oracles import joint as oracle
+from tests.oracles.joint import ERROR, Noisy, chain_law, joint_leakage
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 ROUND, PAIR = parts.THREE["round"], parts.THREE["pair"]

@@ -13,9 +13,9 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
 from tests.contracts.local_verdicts import attained, encloses, judged, slack
 from tests.grids import law
+from tests.oracles import series as oracle
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 NAMED: tuple[Any, ...] = ("any", "ignorant", "informed")
@@ -92,7 +92,7 @@ def test_random_xor_noise_is_enclosed(chain, rho0, rho1, against):
     assume(rho1 == 0 or rho1 > 1e-6)
     noise = ut.XorNoise(rho0, rho1)
     leak = ut.leakage(noise, chain, against)
-    encloses(leak, judge.truth(noise, chain, against))
+    encloses(leak, oracle.truth(noise, chain, against))
     attained(leak, noise, chain, against)
 
 
@@ -198,10 +198,10 @@ def test_longer_stationary_series_leak_no_less(data, chain, against):
 def test_series_of_any_length_leak_no_less(data, chain, against):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     leak = ut.leakage(flips, ut.MarkovChain(chain.transition), against)
-    truth = judge.truth(flips, chain, against)
+    truth = oracle.truth(flips, chain, against)
     assert truth <= leak.upper + slack(truth)
     if leak.witness is not None and math.isfinite(leak.lower):
-        reached = judge.replay(leak.witness, flips, chain if chain.length is None else
+        reached = oracle.replay(leak.witness, flips, chain if chain.length is None else
                                ut.MarkovChain(chain.transition))  # fmt: skip
         assert reached >= leak.lower - slack(leak.lower)
 
@@ -244,7 +244,7 @@ def test_what_can_be_shown_bounds_the_leakage_below(data, chain):
     table = np.array([[data.draw(chances) for _ in (0, 1)] for _ in range(n)])
     table[0] = 1.0
     leak = ut.leakage(ut.Redaction(table, protect=0), chain, "ignorant")
-    joint = judge.joint_of(chain, n)
+    joint = oracle.joint_of(chain, n)
     for record, v in itertools.product(range(1, n), (0, 1)):
         if table[record, v] < 1:
             pair = joint.sum(axis=tuple(r for r in range(1, n) if r != record))

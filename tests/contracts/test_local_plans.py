@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
 from tests.contracts.chains import example
 from tests.contracts.local_search import (
     best_flips,
@@ -24,6 +23,7 @@ from tests.contracts.local_search import (
     redaction_leakage,
 )
 from tests.grids import each, pairwise
+from tests.oracles import series as oracle
 from undertow.errors import InvalidInput, MethodRefused, UndertowError
 
 PROMISE = 1e-12  # rounding of the judge, relative to max(1, epsilon)
@@ -52,7 +52,7 @@ def keeps_its_promise(plan, chain, epsilon, against):
     assert plan.limit == epsilon
     assert plan.against == against
     assert plan.leakage.upper <= epsilon
-    truth = judge.truth(plan.mechanism, chain, against)
+    truth = oracle.truth(plan.mechanism, chain, against)
     assert truth <= plan.leakage.upper * (1 + PROMISE)
     assert truth >= plan.leakage.lower - PROMISE * max(1.0, truth)
     return truth
@@ -99,7 +99,7 @@ def test_flips_keep_their_promise(name, epsilon, against):
 def test_the_measures_of_flips_are_what_they_say(name):
     chain = binary(name, 6)
     plan = calibrate(ut.Series(), chain, 2.0)
-    law = np.array([float(mass) for mass in judge.stationary(chain.transition)])
+    law = np.array([float(mass) for mass in oracle.stationary(chain.transition)])
     matrix = plan.mechanism.matrix
     flips = float(law @ (1 - np.diag(matrix)))
     assert plan.expected_flips == pytest.approx(flips, rel=1e-12)
@@ -145,7 +145,7 @@ def test_no_search_finds_more_information(name):
 
 def test_three_states_are_told_no_less_than_by_equal_flips():
     chain = ut.MarkovChain(THREE, length=4)
-    law = [float(mass) for mass in judge.stationary(chain.transition)]
+    law = [float(mass) for mass in oracle.stationary(chain.transition)]
     plan = calibrate(ut.Series(), chain, 2.0, objective="information")
     keeps_its_promise(plan, chain, 2.0, "any")
     equal = ut.RandomizedResponse.symmetric(3, least_rate(THREE, 4, 2.0)).matrix
@@ -158,7 +158,7 @@ def test_series_of_any_length_are_protected():
         plan = calibrate(ut.Series(), chain, epsilon)
         assert plan.leakage.upper <= epsilon
         for n in (2, 5, 17, 60, 300):
-            reached = judge.long_leakage(chain.transition, plan.mechanism.matrix, n)
+            reached = oracle.long_leakage(chain.transition, plan.mechanism.matrix, n)
             assert reached <= epsilon * (1 + 1e-10)
         assert reached >= epsilon - 1e-6
         travels(plan)
@@ -181,7 +181,7 @@ def least_rate(rows, n, epsilon):
     while high - low > 1e-9:
         rate = (low + high) / 2
         channel = ut.RandomizedResponse.symmetric(3, rate).matrix
-        fine = judge.long_leakage(rows, channel, n) <= epsilon
+        fine = oracle.long_leakage(rows, channel, n) <= epsilon
         low, high = (low, rate) if fine else (rate, high)
     return high
 
@@ -204,7 +204,7 @@ def test_flips_protect_every_model_of_a_set():
     plan = calibrate(ut.Series(), theta, 1.0)
     assert plan.leakage.upper <= 1.0
     for model in models:
-        assert judge.truth(plan.mechanism, model) <= 1.0 + PROMISE
+        assert oracle.truth(plan.mechanism, model) <= 1.0 + PROMISE
     travels(plan)
 
 
@@ -213,9 +213,9 @@ def test_the_published_flips_protect_the_ignorant_only():
     chain = binary("sticky", 20)
     plan = calibrate(ut.Series(), chain, 4.0, against="ignorant", method="chakrabarti")
     assert plan.method == "chakrabarti"
-    ignorant = judge.long_leakage(chain.transition, plan.mechanism.matrix, 20, "ignorant")
+    ignorant = oracle.long_leakage(chain.transition, plan.mechanism.matrix, 20, "ignorant")
     assert ignorant <= 4.0 * (1 + 1e-9)
-    assert judge.long_leakage(chain.transition, plan.mechanism.matrix, 20) > 4.5
+    assert oracle.long_leakage(chain.transition, plan.mechanism.matrix, 20) > 4.5
     assert ut.leakage(plan.mechanism, chain).lower > 4.5
     assert "no other record" in plan.guarantee()
     best = calibrate(ut.Series(), chain, 4.0)
@@ -352,7 +352,7 @@ def test_long_redactions_keep_their_promise(name, against):
         assert reached <= plan.leakage.upper + 1e-11
         assert plan.leakage.upper <= epsilon
         if n == 6:  # the judge of long series agrees with enumeration
-            assert reached == pytest.approx(judge.truth(plan.mechanism, chain, against), rel=1e-9)
+            assert reached == pytest.approx(oracle.truth(plan.mechanism, chain, against), rel=1e-9)
 
 
 @pairwise(
@@ -366,7 +366,7 @@ def test_the_window_is_the_best_window(name, against, target, epsilon):
     for left, right in itertools.product(range(target + 1), range(n - target)):
         table = np.zeros((n, 2))
         table[target - left : target + right + 1] = 1.0
-        if judge.truth(ut.Redaction(table, target), chain, against) <= epsilon:
+        if oracle.truth(ut.Redaction(table, target), chain, against) <= epsilon:
             best = max(best, n - 1 - left - right)
     assert plan.utility == pytest.approx(best / n)
 
@@ -398,7 +398,7 @@ def test_a_query_brings_its_length():
     chain = binary("uneven")
     plan = calibrate(ut.Redacted(2, length=6), chain, 1.0)
     assert plan.mechanism.length == 6
-    assert judge.truth(plan.mechanism, chain) <= 1.0 + PROMISE
+    assert oracle.truth(plan.mechanism, chain) <= 1.0 + PROMISE
     with pytest.raises(InvalidInput):
         calibrate(ut.Redacted(2), chain, 1.0)
     with pytest.raises(UndertowError):

@@ -14,9 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts import oracles
 from tests.contracts.chains import FAMILIES, Example, example
 from tests.grids import each, law
+from tests.oracles import chains as oracles
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.errors import (
     InvalidInput,

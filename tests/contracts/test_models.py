@@ -15,10 +15,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts import model_oracles
 from tests.contracts.model_cases import CASES, Case, network_case
-from tests.contracts.network_oracles import networks
 from tests.grids import law, thinned
+from tests.oracles import models as model_oracles
+from tests.oracles.networks import networks
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.methods import METHODS, methods_for
 from undertow.models.sets import model_from_dict

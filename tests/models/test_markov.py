@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.statistical.judge import chi_square, transition_counts
+from tests.oracles.samples import chi_square, transition_counts
 from tests.strategies import chains, joint, laws, marginal
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.base import Model

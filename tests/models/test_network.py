@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.network_oracles import joint_of, networks
+from tests.oracles.networks import joint_of, networks
 from undertow.errors import InvalidInput, InvalidModel, NotSupported, UnknownState
 from undertow.models.elimination import eliminate
 from undertow.models.network import BayesianNetwork

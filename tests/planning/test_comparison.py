@@ -10,8 +10,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts.oracles import counted, leakage, noisy_answer
 from tests.facts import ACTIVITY
+from tests.oracles.chains import counted, leakage, noisy_answer
 from undertow.bounds.enumeration import chain_joint
 from undertow.errors import Infeasible, InvalidInput, MethodRefused, NotSupported, UnknownState
 from undertow.methods import METHODS, methods_for

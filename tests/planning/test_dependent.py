@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts import oracles
-from tests.decimal_judge import ACTIVITY, ACTIVITY_START, chain_law, judge, noisy
+from tests.oracles import chains as oracles
+from tests.oracles.exact import ACTIVITY, ACTIVITY_START, chain_law, noisy
+from tests.oracles.exact import leakage as oracle
 from tests.strategies import chains, joint
 from undertow.adversaries import EVERYTHING
 from undertow.bounds.dependence import totals as total_dependence
@@ -113,11 +114,11 @@ def test_five_records_by_decimals():
     chain = ut.MarkovChain(ROWS, length=5)
     refused = fixed_point_scale(chain_total(chain, ut.Count(1)), 1.0, 1.0)
     assert refused == pytest.approx(2.879939720690, abs=1e-10)
-    leak = judge(law, noisy(sum, refused), range(6), "ignorant")
+    leak = oracle(law, noisy(sum, refused), range(6), "ignorant")
     assert float(leak) == pytest.approx(1.008504864233, abs=1e-10)
     for epsilon in (1.0, 4.0):
         taken, _ = solve(ut.Count(1), chain, epsilon)
-        assert judge(law, noisy(sum, taken.scale), range(6)) <= Decimal(epsilon)
+        assert oracle(law, noisy(sum, taken.scale), range(6)) <= Decimal(epsilon)
 
 
 @pytest.mark.parametrize(

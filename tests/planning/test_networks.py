@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts import network_oracles as oracle
+from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary, Secrets
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage

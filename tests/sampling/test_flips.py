@@ -2,7 +2,7 @@
 
 Statistical tests. Null hypothesis throughout: outputs are independent with exactly the planned
 probabilities. Chi-square at 1e-9, with expectations of at least 50 in every bin, so a false alarm
-has a chance of about 1e-9 (see `tests.statistical.judge`). Sample sizes are such that flips with
+has a chance of about 1e-9 (see `tests.oracles.samples`). Sample sizes are such that flips with
 0.7 or 1.3 times the probability are rejected: each test is run on those twins too.
 """
 
@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracles.samples import chi_square
 from tests.sampling import port
-from tests.statistical.judge import chi_square
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, InvalidPlan
 from undertow.sampling import flips, streams

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
 from tests.contracts.chains import Example, adversary, example
 from tests.contracts.local_search import best_flips, best_redaction
+from tests.oracles import series as oracle
+from tests.oracles.exact import logarithm as exact_log
 from tests.soak.plans import Claim, Trials
 from tests.soak.work import DUST, FAULTS, NAMES, ROUNDING, Tally
 from undertow.errors import UndertowError
@@ -90,9 +91,9 @@ def local_case(number: int) -> tuple[str, ut.Leakage, float, bool]:
     """Return the name of a random case, its certified leakage, the enumerated one, if closed."""
     name, mechanism, chain, against = _question(number, 5, SIZES)
     leak = ut.leakage(mechanism, chain, against)
-    truth = judge.truth(mechanism, chain, against)
+    truth = oracle.truth(mechanism, chain, against)
     if leak.witness is not None:
-        reached = judge.replay(leak.witness, mechanism, chain)
+        reached = oracle.replay(leak.witness, mechanism, chain)
         if reached < leak.lower - ROUNDING * max(1.0, truth):
             raise ArithmeticError(f"the witness attains {reached!r} only, not {leak.lower!r}")
     return name, leak, truth, leak.method == "exact"
@@ -101,7 +102,7 @@ def local_case(number: int) -> tuple[str, ut.Leakage, float, bool]:
 def local_exact_case(number: int) -> tuple[str, ut.Leakage, Decimal]:
     """Return the same with the leakage in 50 digits, for shorter series."""
     name, mechanism, chain, against = _question(number, 6, [(2, 2), (2, 3), (2, 4), (3, 2), (3, 3)])
-    truth = judge.exact_log(judge.exact_ratio(mechanism, chain, against))
+    truth = exact_log(oracle.exact_ratio(mechanism, chain, against))
     return name, ut.leakage(mechanism, chain, against), truth
 
 
@@ -129,7 +130,7 @@ def local_plan_case(number: int) -> list[Claim] | None:
         if method == "best":
             raise
         return None  # a method that does not apply says so
-    truth = judge.truth(plan.mechanism, model, against)
+    truth = oracle.truth(plan.mechanism, model, against)
     table = plan.mechanism.matrix if flips else plan.mechanism.probabilities
     off = sum(Fraction(float(entry)) % GRAIN != 0 for entry in np.ravel(table))
     claims = [

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from tests.contracts import oracles
 from tests.contracts.chains import Example, adversary, example
+from tests.oracles import chains as oracles
 from tests.soak.work import FAULTS, NAMES, ROUNDING
 from undertow.bounds.chains import wasserstein
 from undertow.bounds.chains.exchange import exchange_leakage

@@ -15,7 +15,7 @@ import numpy as np
 
 import undertow as ut
 from tests.contracts.chains import FAMILIES, Example, adversary, example
-from tests.statistical.judge import chi_square, laplace_cdf, limit
+from tests.oracles.samples import chi_square, laplace_cdf, limit
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     adversaries,

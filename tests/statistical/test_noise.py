@@ -15,7 +15,7 @@ import pytest
 
 import undertow as ut
 from tests.grids import thinned
-from tests.statistical.judge import (
+from tests.oracles.samples import (
     chi_square,
     distance,
     excess,

@@ -6,7 +6,7 @@ joint laws are sums over all nodes' values written out, genotypes are counted al
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -14,14 +14,13 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from tests.oracles.enumeration import adversaries, grouped, law_leakage
 from tests.strategies import laws
-from undertow.adversaries import Adversary
 from undertow.models.network import BayesianNetwork
 
 TIGHT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 Joint = dict[tuple[int, ...], float]
-Case = tuple[int, tuple[int, ...]]
 
 
 # --- joint laws -----------------------------------------------------------------------------------
@@ -91,52 +90,15 @@ def _downwards(parents: Mapping[str, tuple[str | None, str | None]], below: set[
 # --- adversaries ----------------------------------------------------------------------------------
 
 
-def adversaries(length: int, against: Any) -> Iterator[Case]:
-    """All targets with all sets of known records that an adversary stands for."""
-    if isinstance(against, Adversary):
-        yield against.target, against.known
-        return
-    for target in range(length):
-        others = [record for record in range(length) if record != target]
-        sizes = {"any": range(length), "ignorant": [0], "informed": [length - 1]}[against]
-        for size in sizes:
-            for known in itertools.combinations(others, size):
-                yield target, known
-
-
 def conditionals(joint: Joint, target: int, known: Sequence[int]) -> dict[Any, dict[int, Joint]]:
     """The records' law given each value of the target, for all values of the known records."""
-    found: dict[Any, dict[int, Joint]] = {}
-    for values, chance in joint.items():
-        facts = tuple(values[record] for record in known)
-        found.setdefault(facts, {}).setdefault(values[target], {})[values] = chance
-    return found
+    return {
+        facts: {value: {v: joint[v] for v in members} for value, members in by_value.items()}
+        for facts, by_value in grouped(joint, target, known).items()
+    }
 
 
 # --- leakages -------------------------------------------------------------------------------------
-
-
-def likelihood_leakage(
-    joint: Joint, outputs: Sequence[Any], likelihood: Callable[[Any, tuple[int, ...]], float],
-    against: Any,
-) -> float:  # fmt: skip
-    """The largest log-ratio of the chance of an output under two values of a target."""
-    length = len(next(iter(joint)))
-    table = {values: [likelihood(s, values) for s in outputs] for values in joint}
-    worst = 0.0
-    for target, known in adversaries(length, against):
-        for by_value in conditionals(joint, target, known).values():
-            scores = []
-            for law in by_value.values():
-                total = math.fsum(law.values())
-                scores.append([
-                    math.log(math.fsum(c * table[v][s] for v, c in law.items()) / total)
-                    for s in range(len(outputs))
-                ])  # fmt: skip
-            for s in range(len(outputs)):
-                column = [row[s] for row in scores]
-                worst = max(worst, max(column) - min(column))
-    return worst
 
 
 def count_leakage(
@@ -145,23 +107,21 @@ def count_leakage(
     """What a noisy count leaks; ``fine`` also looks between and beyond the integers."""
     length = len(next(iter(joint)))
     step = 4 if fine else 1
-    outputs = [s / step for s in range(-3 * step, (length + 3) * step + 1)]
-    return likelihood_leakage(
-        joint, outputs,
-        lambda s, values: math.exp(-rate * abs(s - sum(v in counted for v in values))),
-        against,
-    )  # fmt: skip
+    outputs = np.arange(-3 * step, (length + 3) * step + 1) / step
+    return law_leakage(
+        joint, lambda values: -rate * np.abs(outputs - sum(v in counted for v in values)), against
+    )
 
 
 def histogram_leakage(joint: Joint, states: int, rate: float, against: Any) -> float:
     """What a noisy histogram leaks."""
     length = len(next(iter(joint)))
-    outputs = list(itertools.product(range(-1, length + 2), repeat=states))
+    outputs = np.array(list(itertools.product(range(-1, length + 2), repeat=states)))
 
-    def likelihood(s: tuple[int, ...], values: tuple[int, ...]) -> float:
-        return math.exp(-rate * sum(abs(s[k] - values.count(k)) for k in range(states)))
+    def score(values: tuple[int, ...]) -> Any:
+        return -rate * np.abs(outputs - [values.count(k) for k in range(states)]).sum(axis=1)
 
-    return likelihood_leakage(joint, outputs, likelihood, against)
+    return law_leakage(joint, score, against)
 
 
 def level_leakage(joint: Joint, states: int, epsilon: float, against: Any) -> float:

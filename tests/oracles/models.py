@@ -1,4 +1,4 @@
-"""Judges of every model with states: joint laws as exact fractions, and all adversaries.
+"""Oracles of every model with states: joint laws as exact fractions, and all adversaries.
 
 Nothing here uses the package beyond reading a model's own numbers. Joint laws are products of
 fractions summed over hidden values; conditional laws are divided exactly and only then turned
@@ -6,7 +6,6 @@ into logarithms, so that chances far below the least float stay what they are.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -15,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 import undertow as ut
-from tests.contracts.network_oracles import adversaries
-from tests.contracts.oracles import exact_joint
+from tests.oracles.chains import exact_joint
+from tests.oracles.enumeration import law_leakage
 
 Floats = npt.NDArray[np.float64]
 Exact = dict[tuple[int, ...], Fraction]
@@ -115,42 +114,6 @@ def _families(pedigree: ut.Pedigree, p: Fraction) -> Exact:
 # --- leakages -------------------------------------------------------------------------------------
 
 
-def log(chance: Fraction) -> float:
-    """The logarithm of a fraction of any size."""
-    return math.log(chance.numerator) - math.log(chance.denominator)
-
-
-def leakage(table: Exact, score: Callable[[tuple[int, ...]], Floats], against: Any) -> float:
-    """The largest log-ratio over adversaries, their facts, two values of a target, and outputs.
-
-    ``score`` gives the log-likelihoods of all outputs for one data set.
-    """
-    length = len(next(iter(table)))
-    scores = {values: score(values) for values in table}
-    worst = 0.0
-    for target, known in adversaries(length, against):
-        cases: dict[Any, dict[int, list[tuple[int, ...]]]] = {}
-        for values in table:
-            facts = tuple(values[record] for record in known)
-            cases.setdefault(facts, {}).setdefault(values[target], []).append(values)
-        for by_value in cases.values():
-            if len(by_value) < 2:
-                continue
-            seen = []
-            for members in by_value.values():
-                total = sum((table[v] for v in members), Fraction(0))
-                logs = np.array([log(table[v] / total) for v in members])
-                seen.append(_log_sum(logs[:, None] + np.array([scores[v] for v in members])))
-            stack = np.array(seen)
-            worst = max(worst, float((stack.max(axis=0) - stack.min(axis=0)).max()))
-    return worst
-
-
-def _log_sum(rows: Floats) -> Floats:
-    top = rows.max(axis=0)
-    return np.asarray(np.log(np.exp(rows - top).sum(axis=0)) + top)
-
-
 def noisy(answer: Answer, most: int, scale: float) -> Callable[[tuple[int, ...]], Floats]:
     """Log-likelihoods of integer answers with Laplace noise, at every integer and far beyond."""
     numbers = len(answer((0,) * most))
@@ -191,7 +154,7 @@ def truth(model: Any, mechanism: Any, against: Any) -> float:
             else binned(len(states))
         )
         score = noisy(answer, length, mechanism.scale)
-        worst = max(worst, leakage(table, score, against))
+        worst = max(worst, law_leakage(table, score, against))
     return worst
 
 
@@ -211,7 +174,7 @@ def product_leakage(table: Exact, size: int, epsilon: float, against: Any) -> fl
             for sets in every
         ])  # fmt: skip
 
-    return leakage(table, score, against)
+    return law_leakage(table, score, against)
 
 
 def _states(model: Any) -> Sequence[Any]:
