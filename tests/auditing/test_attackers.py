@@ -56,7 +56,7 @@ def test_from_some_theta_on_the_other_bits_do_not_matter():
 
 
 def exhausted(channel, chain, target, length):
-    """The chance to guess right, over every series and every output."""
+    """The probability to guess right, over every series and every output."""
     codes = list(range(chain.size))
     outputs = [*codes, None] if isinstance(channel, ut.Redaction) else codes
     if isinstance(channel, ut.RandomizedResponse):
@@ -64,8 +64,8 @@ def exhausted(channel, chain, target, length):
     total = 0.0
     for seen in itertools.product(outputs, repeat=length):
         mass = np.zeros(chain.size)
-        for series, chance in oracle.joint(seen, channel, chain):
-            mass[series[target]] += chance
+        for series, probability in oracle.joint(seen, channel, chain):
+            mass[series[target]] += probability
         total += mass.max()
     return total
 

@@ -30,7 +30,7 @@ def flips(epsilon, against="any"):
 
 
 def plain(level=1.0, chain=CHAIN):
-    """Flips of a DP level: promised to those who know all others, and to nobody else."""
+    """Flips of a DP level: guaranteed to those who know all others, and to nobody else."""
     rho = 1 / (1 + math.exp(level))
     mechanism = ut.RandomizedResponse.binary(rho, rho)
     return Plan(mechanism, chain, level, Leakage(level, level, "exact", "informed"), "chakrabarti")
@@ -58,7 +58,7 @@ def test_every_attacker_is_scored_on_every_record():
 
 
 def test_plain_dp_does_not_protect_records_that_depend_on_each_other():
-    """Section 4.1 of [chakrabarti2022]: the promise holds for some and not for others."""
+    """Section 4.1 of [chakrabarti2022]: the guarantee holds for some and not for others."""
     chain = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]], states=NAMES)
     plan, truth = plain(chain=chain), chain.simulate(20_000, seed=3)
     found = attack(ut.sanitize(plan, truth, insecure_seed=4), plan, truth, attackers=ALL)
@@ -79,7 +79,7 @@ def test_plain_dp_does_not_protect_records_that_depend_on_each_other():
     assert "not against this attacker" in str(aware)
 
 
-def test_a_broken_promise_is_noticed():
+def test_a_broken_guarantee_is_noticed():
     """Flips of DP level 1 sold as a leakage of 1 against anyone."""
     chain = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]], states=NAMES)
     sold = plain(chain=chain)
@@ -91,7 +91,7 @@ def test_a_broken_promise_is_noticed():
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 5.0])
 @pytest.mark.parametrize("known", [(), (0, 4, 5, 200, 399)])
-def test_a_kept_promise_is_not_broken(epsilon, known):
+def test_a_kept_guarantee_is_not_broken(epsilon, known):
     plan = flips(epsilon)
     outputs = ut.sanitize(plan, SERIES, insecure_seed=int(epsilon))
     found = attack(outputs, plan, SERIES, ALL, known)
@@ -245,7 +245,7 @@ def test_sums_and_histograms():
 # --- what is covered ------------------------------------------------------------------------------
 
 
-def test_whom_a_promise_covers():
+def test_whom_a_guarantee_covers():
     single = ut.MarkovChain(CHAIN.transition, NAMES, length=9)
     flip = ut.RandomizedResponse.binary(0.3, 0.3)
 
@@ -293,7 +293,7 @@ def test_models_that_are_not_one_chain():
     assert not attack(FLIPPED, both, SERIES, model=foreign).verdict("viterbi").covers
 
 
-def test_some_pairs_of_states_are_promised_nothing_about_guesses():
+def test_some_pairs_of_states_are_guaranteed_nothing_about_guesses():
     from undertow.adversaries import Secrets
 
     chain = ut.MarkovChain(oracle.THREE)

@@ -1,4 +1,4 @@
-"""Audits refute broken promises, spare kept ones, and stay within what was promised."""
+"""Audits refute broken guarantees, spare kept ones, and stay within what was guaranteed."""
 
 import dataclasses
 import json
@@ -53,9 +53,9 @@ def flips(rate, epsilon, **more):
 VISITS = ut.MarkovChain([[0.99, 0.01], [0.8, 0.2]], length=11)
 
 
-def erased(chance=1.0):
+def erased(probability=1.0):
     table = np.full((11, 2), 0.0)
-    table[2:7] = chance
+    table[2:7] = probability
     table[4] = 1.0
     return promised(ut.Redaction(table, 4), VISITS, 0.5, against="ignorant")
 
@@ -77,8 +77,8 @@ def erased(chance=1.0):
     ids=["count 30% low", "flips 30% low", "plain DP", "histogram", "xor", "redaction"],
 )
 @pytest.mark.parametrize("audits", thinned([4, 10], keep=1))
-def test_broken_promises_are_caught(plan, draws, audits):
-    """Null: the promise is kept. Seeded audits; all but one must refute it."""
+def test_broken_guarantees_are_caught(plan, draws, audits):
+    """Null: the guarantee is kept. Seeded audits; all but one must refute it."""
     assert sum(audit(plan, draws, seed=seed).refuted for seed in range(audits)) >= audits - 1
 
 
@@ -94,11 +94,11 @@ def test_broken_promises_are_caught(plan, draws, audits):
     ids=["count", "flips", "informed", "groups"],
 )
 @AUDITS
-def test_kept_promises_are_spared(plan, audits, alarms):
-    """Null: the promise is kept (leakage at most epsilon, see SCALE and FLIPS).
+def test_kept_guarantees_are_spared(plan, audits, alarms):
+    """Null: the guarantee is kept (leakage at most epsilon, see SCALE and FLIPS).
 
     Seeded audits at 95% confidence, a false alarm in 5% of them at most: more than 5 of 20, and
-    more than 7 of 40, have a chance below 1e-3.
+    more than 7 of 40, have a probability below 1e-3.
     """
     found = [audit(plan, 2000, seed=seed) for seed in range(audits)]
     assert sum(one.refuted for one in found) <= alarms
@@ -255,7 +255,7 @@ def test_noise_is_the_code_of_a_release(monkeypatch):
     assert blackbox.release_code(plan, plan.states)(series)[0, 0] == wanted
 
 
-# --- attacks stay within the promise --------------------------------------------------------------
+# --- attacks stay within the guarantee ------------------------------------------------------------
 
 
 def known_sets(plan, scenario=None):

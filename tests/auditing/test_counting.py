@@ -90,8 +90,8 @@ def test_series_that_are_added_up_are_independent():
     mass = np.zeros((6, 2))
     for series in itertools.product((0, 1), repeat=6):
         parts = series[:2], series[2:3], series[3:]
-        chance = np.prod([oracle.prior(chain, part) for part in parts])
-        mass[range(6), series] += chance * np.exp(-abs(5 - sum(series)))
+        probability = np.prod([oracle.prior(chain, part) for part in parts])
+        mass[range(6), series] += probability * np.exp(-abs(5 - sum(series)))
     wanted = mass / mass.sum(axis=1, keepdims=True)
     assert np.abs(answer_posteriors(5, noise, chain, lengths)[0] - wanted).max() < 1e-12
 

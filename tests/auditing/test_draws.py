@@ -27,12 +27,12 @@ def conditional(chain, length, first, fixed):
     """The joint law of the records given the fixed ones, by enumeration."""
     law = {}
     for path in itertools.product(range(chain.size), repeat=length):
-        chance = chain.law(first)[path[0]]
+        probability = chain.law(first)[path[0]]
         for t in range(length - 1):
-            chance *= chain.step(first + t)[path[t], path[t + 1]]
-        law[path] = chance * all(path[r] == v for r, v in fixed.items())
+            probability *= chain.step(first + t)[path[t], path[t + 1]]
+        law[path] = probability * all(path[r] == v for r, v in fixed.items())
     total = sum(law.values())
-    return {path: chance / total for path, chance in law.items()}
+    return {path: probability / total for path, probability in law.items()}
 
 
 def p_value(series, law):
@@ -45,11 +45,11 @@ def p_value(series, law):
 @pytest.mark.parametrize(("chain", "length", "first", "fixed"), CASES)
 def test_laws_of_chains_are_exact(chain, length, first, fixed):
     start, steps = ChainSource(chain, length, first).laws(fixed)
-    for path, chance in conditional(chain, length, first, fixed).items():
+    for path, probability in conditional(chain, length, first, fixed).items():
         found = start[path[0]]
         for t, step in enumerate(steps):
             found *= step[path[t], path[t + 1]]
-        assert found == pytest.approx(chance, abs=1e-14)
+        assert found == pytest.approx(probability, abs=1e-14)
 
 
 @pytest.mark.statistical
@@ -67,7 +67,7 @@ def test_draws_follow_the_law(chain, length, first, fixed):
     twin = np.array(source.given({})(40_000, generator))
     for record, state in fixed.items():
         twin[:, record] = state
-    impossible = {path for path, chance in law.items() if not chance}
+    impossible = {path for path, probability in law.items() if not probability}
     known = {tuple(map(int, path)) for path in np.unique(twin, axis=0)}
     assert known & impossible or p_value(twin, law) < 1e-8
 
@@ -121,7 +121,7 @@ def test_network_draws():
     for path in itertools.product(range(2), repeat=4):
         law[path] = float(joint[path]) * all(path[r] == v for r, v in fixed.items())
     total = sum(law.values())
-    law = {path: chance / total for path, chance in law.items()}
+    law = {path: probability / total for path, probability in law.items()}
     source = NetworkSource(network)
     assert p_value(source.given(fixed)(40_000, np.random.default_rng(1)), law) > 1e-8
     with pytest.raises(InvalidInput, match="cannot occur together"):

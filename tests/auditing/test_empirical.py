@@ -28,17 +28,17 @@ def exact(fixed, scale=1.0, length=10):
     laws = []
     for value in (1, 0):
         start, steps = ChainSource(CHAIN, length).laws({**fixed, 5: value})
-        law = {(state, state): chance for state, chance in enumerate(start.tolist())}
+        law = {(state, state): probability for state, probability in enumerate(start.tolist())}
         for step in steps:
             new: dict[tuple[int, int], float] = {}
-            for (state, total), chance in law.items():
+            for (state, total), probability in law.items():
                 for after in (0, 1):
                     key = (after, total + after)
-                    new[key] = new.get(key, 0.0) + chance * float(step[state, after])
+                    new[key] = new.get(key, 0.0) + probability * float(step[state, after])
             law = new
         counts = np.zeros(length + 1)
-        for (_, total), chance in law.items():
-            counts[total] += chance
+        for (_, total), probability in law.items():
+            counts[total] += probability
         grid = np.arange(length + 1)
         laws.append(np.exp(-np.abs(grid[:, None] - grid) / scale) @ counts)
     return float(np.abs(np.log(laws[0] / laws[1])).max())

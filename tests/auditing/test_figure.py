@@ -12,7 +12,7 @@ from undertow.figures.canvas import figure_bytes
 
 pytest.importorskip("matplotlib")
 LEVELS = np.linspace(0, 3, 31)
-PROMISE = Promise(LEVELS, np.array([average_bound([0.6, 0.4], x) for x in LEVELS]), 0.6)
+GUARANTEE = Promise(LEVELS, np.array([average_bound([0.6, 0.4], x) for x in LEVELS]), 0.6)
 HITS = [
     Hit("viterbi", 2.0, 0.72, 0.70, 0.75),
     Hit("viterbi", 1.0, 0.65, 0.62, 0.70),
@@ -24,7 +24,7 @@ HITS = [
 
 @pytest.fixture(scope="module")
 def axes():
-    figure = draw_attacks(HITS, PROMISE, "Attacks")
+    figure = draw_attacks(HITS, GUARANTEE, "Attacks")
     figure.canvas.draw()
     return figure.axes[0]
 
@@ -47,17 +47,17 @@ def test_points_of_an_attacker_are_joined_in_order(axes):
 
 
 def test_the_bound_stands_beside_them(axes):
-    assert line(axes, "bound").get_ydata() == pytest.approx(PROMISE.bounds)
+    assert line(axes, "bound").get_ydata() == pytest.approx(GUARANTEE.bounds)
     assert line(axes, "by the prior").get_ydata() == pytest.approx([0.6, 0.6])
     assert line(axes, "informed, at most").get_ydata() == pytest.approx([0.9])
 
 
-def test_attackers_whom_the_promise_leaves_out_are_hollow(axes):
+def test_attackers_whom_the_guarantee_leaves_out_are_hollow(axes):
     assert line(axes, "correlation-aware").get_markerfacecolor() == "white"
     assert line(axes, "viterbi").get_markerfacecolor() != "white"
     words = [text.get_text() for text in axes.texts]
     assert any("does not cover" in text for text in words)
-    covered = draw_attacks(HITS[:2], PROMISE).axes[0]
+    covered = draw_attacks(HITS[:2], GUARANTEE).axes[0]
     assert not any("does not cover" in text.get_text() for text in covered.texts)
 
 
@@ -69,10 +69,10 @@ def test_labels_do_not_overlap(axes):
 
 
 def test_files_are_the_same_every_time():
-    drawn = [figure_bytes(draw_attacks(HITS, PROMISE), "svg") for _ in range(2)]
+    drawn = [figure_bytes(draw_attacks(HITS, GUARANTEE), "svg") for _ in range(2)]
     assert drawn[0] == drawn[1]
 
 
 def test_nothing_to_draw():
     with pytest.raises(InvalidInput, match="no attack"):
-        draw_attacks([], PROMISE)
+        draw_attacks([], GUARANTEE)

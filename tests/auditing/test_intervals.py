@@ -7,7 +7,7 @@ from undertow.auditing.intervals import share_interval
 
 
 def sticky(rng, records, stay):
-    """Outcomes, 70% of them right, that stay as they were with some chance."""
+    """Outcomes, 70% of them right, that stay as they were with some probability."""
     kept, fresh = rng.random(records) < stay, rng.random(records) < 0.7
     last = np.maximum.accumulate(np.where(kept, 0, np.arange(records)))
     return fresh[last]
@@ -27,7 +27,7 @@ def misses(stay, runs, records, series=1, *, naive=False):
 @pytest.mark.parametrize(("stay", "records", "series"), [(0.0, 400, 1), (0.9, 4000, 1),
                                                          (0.8, 40, 60), (0.9, 900, 4)])  # fmt: skip
 def test_intervals_hold(stay, records, series):
-    """Null: at most 5% of intervals miss. 400 runs; 38 misses have chance 0.0001 by chance."""
+    """Null: at most 5% of intervals miss. 400 runs; 38 misses have probability 0.0001 by chance."""
     assert misses(stay, 400, records, series) <= 37
 
 

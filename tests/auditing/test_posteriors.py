@@ -107,13 +107,13 @@ def test_absent_steps_are_records_of_which_nothing_is_seen():
     for a in (0, 1):
         for b in (0, 1):
             z = [0, 0, a, b, 1, 1]
-            chance = sum(p for _, p in oracle.joint(z, whole, blind))
-            total += chance * oracle.posteriors(z, whole, blind)
+            probability = sum(p for _, p in oracle.joint(z, whole, blind))
+            total += probability * oracle.posteriors(z, whole, blind)
     wanted = total / total.sum(axis=1, keepdims=True)
     close(posteriors(data, FLIPS, PAIR), wanted[times])
 
 
-def test_chances_beyond_floats():
+def test_probabilities_beyond_floats():
     """A state that was ruled out by 10^-900 comes back: the chain never moves."""
     still = ut.MarkovChain([[1.0, 0], [0, 1]], start=[0.5, 0.5])
     channel = ut.RandomizedResponse.binary(0.25, 0.25)

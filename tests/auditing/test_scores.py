@@ -29,19 +29,19 @@ def likelihood(mechanism, chain, first, path_values, outputs):
     for path in itertools.product(range(chain.size), repeat=length):
         if any(path[r] != v for r, v in path_values.items()):
             continue
-        chance = chain.law(first)[path[0]]
+        probability = chain.law(first)[path[0]]
         for t in range(length - 1):
-            chance *= chain.step(first + t)[path[t], path[t + 1]]
+            probability *= chain.step(first + t)[path[t], path[t + 1]]
         if isinstance(mechanism, ut.XorNoise):
             z = [x ^ y for x, y in zip(path, outputs, strict=True)]
             rho = mechanism.rho0, mechanism.rho1
-            chance *= (mechanism.flip_rate, 1 - mechanism.flip_rate)[1 - z[0]]
+            probability *= (mechanism.flip_rate, 1 - mechanism.flip_rate)[1 - z[0]]
             for a, b in itertools.pairwise(z):
-                chance *= rho[a] if a != b else 1 - rho[a]
+                probability *= rho[a] if a != b else 1 - rho[a]
         else:
             for t, output in enumerate(outputs):
-                chance *= shown(mechanism, path, t)[output]
-        total += chance
+                probability *= shown(mechanism, path, t)[output]
+        total += probability
     return total
 
 
@@ -95,19 +95,19 @@ def test_count_scores_equal_enumeration(scale):
     bins = np.array([[0, 1, 1]])
     score = count_score(source, pair, bins, scale)
     for answer in (-7, -1, 0, 1, 2, 4, 9):
-        chances = []
+        probabilities = []
         for fixed in pair:
             total = 0.0
             for path in itertools.product(range(3), repeat=4):
                 if all(path[r] == v for r, v in fixed.items()):
-                    chance = P3.law(0)[path[0]]
+                    probability = P3.law(0)[path[0]]
                     for t in range(3):
-                        chance *= P3.step(t)[path[t], path[t + 1]]
+                        probability *= P3.step(t)[path[t], path[t + 1]]
                     count = sum(x > 0 for x in path)
-                    total += chance * math.exp(-abs(answer - count) / scale)
-            chances.append(total)
+                    total += probability * math.exp(-abs(answer - count) / scale)
+            probabilities.append(total)
         prior = [np.linalg.matrix_power(P3.transition, 2)[v, 0] * P3.law(1)[v] for v in (2, 0)]
-        wanted = math.log(chances[0] / prior[0]) - math.log(chances[1] / prior[1])
+        wanted = math.log(probabilities[0] / prior[0]) - math.log(probabilities[1] / prior[1])
         found = score(np.array([[float(answer)]]))[0, 0]
         assert found == pytest.approx(wanted, abs=1e-5)
 

@@ -28,7 +28,7 @@ def test_the_bound_is_where_the_tail_has_the_error(hits, more, error):
 
 
 def chance_of_error(p, q, draws, error):
-    """The exact chance that the bound lies above ln(p / q), a fair coin choosing the value."""
+    """The exact probability that the bound lies above ln(p / q), a fair coin choosing the value."""
     total = 0.0
     for hits, against in itertools.product(range(draws + 1), repeat=2):
         rest = draws - hits - against

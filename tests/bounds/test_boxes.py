@@ -1,6 +1,6 @@
 """Boxes of two-state chains: no chain inside leaks more than the upper end, one attains the lower.
 
-The judge of a box is the exact leakage of the chains inside it, which enumeration judges in turn.
+The oracle of a box is the exact leakage of the chains inside it, which enumeration oracles in turn.
 """
 
 import itertools
@@ -63,7 +63,7 @@ KINDS = {
 SLOW = [kind if kind != "sticky" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
 
 
-def judge(kind, who, epsilon, length, chains):
+def oracle(kind, who, epsilon, length, chains):
     q, r = KINDS[kind]
     leak = box_leakage(epsilon, box(q, r, length), who)
     assert 0 < leak.lower <= leak.upper
@@ -79,13 +79,13 @@ def judge(kind, who, epsilon, length, chains):
     [(2.0, 6), (1.0, 40), (0.3, None)], ["any", "ignorant"], SLOW,
 )  # fmt: skip
 def test_chains_inside_leak_no_more(kind, who, epsilon, length):
-    judge(kind, who, epsilon, length, 12)
+    oracle(kind, who, epsilon, length, 12)
 
 
 @pytest.mark.parametrize("chains", thinned([40, 200], keep=1))
 @pytest.mark.parametrize("kind", ["positive", "negative"])
 def test_many_chains_inside_leak_no_more(kind, chains):
-    judge(kind, "any", 1.0, None, chains)
+    oracle(kind, "any", 1.0, None, chains)
 
 
 rates = st.floats(0.01, 0.99)

@@ -29,8 +29,8 @@ def decimals(rows):
 
 def yes_or_no(rows):
     """Output 0 with the given probability for each data set, else 1."""
-    chances = decimals(rows)
-    return lambda point, output: chances[point] if output == 0 else 1 - chances[point]
+    probabilities = decimals(rows)
+    return lambda point, output: probabilities[point] if output == 0 else 1 - probabilities[point]
 
 
 def likelihood(rows):

@@ -1,4 +1,4 @@
-"""Dependence coefficients, what they promise for two records, and what they miss for more."""
+"""Dependence coefficients, what they guarantee for two records, and what they miss for more."""
 
 import itertools
 import math
@@ -54,8 +54,8 @@ def laws(seed, rows=3, columns=4, zeros=0.2):
 def table(law, size=2):
     records = len(next(iter(law)))
     found = np.zeros((size,) * records)
-    for point, chance in law.items():
-        found[point] = float(chance)
+    for point, probability in law.items():
+        found[point] = float(probability)
     return found
 
 

@@ -104,7 +104,7 @@ def test_between_the_limits_the_bound_is_an_interval():
     assert found.upper == pytest.approx(1 + 0.4 / 0.2)
 
 
-# --- several sums on other models ----------------------------------------------------------------
+# --- several sums on other models -----------------------------------------------------------------
 
 
 def test_several_sums_have_a_level_on_chains_and_no_distance():

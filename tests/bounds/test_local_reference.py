@@ -250,7 +250,7 @@ def redacted(method, epsilon, against="ignorant", n=10, p=1, alpha=0.01, beta=0.
 
 
 def test_example_1():
-    """alpha = .25, beta = .5, n = 2, epsilon .5: the least chance of erasing a 0 is .119232586."""
+    """alpha = .25, beta = .5, n = 2, epsilon .5: a 0 is erased with probability .119232586."""
     words: dict[str, Any] = {"n": 2, "p": 1, "alpha": 0.25, "beta": 0.5}
     for method in ("optimal", "3r-constant", "3r-individual"):
         plan = redacted(method, 0.5, **words)
@@ -292,18 +292,18 @@ def test_figure_3_of_redactions(epsilon, bound, relaxed, constant, rate, individ
 
 
 def test_figure_4_of_redactions():
-    """Chances of erasing a 0 at epsilon 1; those of the optimum are flat to about 1e-5."""
+    """Probabilities of erasing a 0 at epsilon 1; those of the optimum are flat to about 1e-5."""
     wanted = {
         "3r-relaxed": ([0.757415, 0.757415], 2e-6),
         "3r-constant": ([0.546926, 0.546926], OPTIMUM),
         "3r-individual": ([0.669087, 0.393221], 2e-5),
         "optimal": ([0.549186, 0.346510, 0.122534], 2e-5),
     }
-    for method, (chances, near) in wanted.items():
+    for method, (probabilities, near) in wanted.items():
         table = redacted(method, 1).mechanism.probabilities
-        assert table[1 : 1 + len(chances), 0] == pytest.approx(chances, abs=near)
-        assert (table[1 : 1 + len(chances), 1] == 1).all()
-        assert (table[1 + len(chances) :] == 0).all()
+        assert table[1 : 1 + len(probabilities), 0] == pytest.approx(probabilities, abs=near)
+        assert (table[1 : 1 + len(probabilities), 1] == 1).all()
+        assert (table[1 + len(probabilities) :] == 0).all()
 
 
 TWO_SIDED = [

@@ -199,8 +199,8 @@ def test_other_parts_blur_what_lies_between():
         others = np.convolve(others, [0.0, 0.25, 0.5, 0.25])
     answers = np.arange(-5, 3 * parts + 6)[:, None]
     laws: dict[int, Any] = {}
-    for values, chance in oracle.joint_of(one).items():
-        laws.setdefault(values[0], np.zeros(4))[sum(values)] += 2 * chance
+    for values, probability in oracle.joint_of(one).items():
+        laws.setdefault(values[0], np.zeros(4))[sum(values)] += 2 * probability
     noise = np.exp(-np.abs(answers - np.arange(len(others) + 3)))
     seen = [noise @ np.convolve(law, others) for law in laws.values()]
     truth = float(np.abs(np.log(seen[0] / seen[1])).max())
@@ -373,7 +373,7 @@ def test_quilts_bound_what_levels_leak(network, tau):
         found = network_quilt(network, against, Bound(tau))
         assert truth <= found.value + 1e-7
         assert found.value <= tau * network.length * (1 + 1e-12)
-        # the noise that the quilts ask for keeps their own promise
+        # the noise that the quilts ask for keeps their own guarantee
         if found.value:
             scale = network_quilt(network, against, Scale(1.0)).value
             assert oracle.count_leakage(joint, [0], 1 / scale, against) <= 1 + 1e-9
@@ -433,12 +433,12 @@ def test_quilts_with_secrets_and_limits():
 
 @law(QUIET, 30, network=oracle.networks(most=4), data=st.data())
 def test_wasserstein_distance(network, data):
-    # the judge forgives 1e-12 for ties, and so overlooks values that are rarer than that
+    # the oracle forgives 1e-12 for ties, and so overlooks values that are rarer than that
     assume(all(table[table > 0].min() > 1e-3 for table in network.tables))
     counted = data.draw(st.sets(st.integers(0, network.size - 1), min_size=1))
     found = network_distance(network, Count(sorted(counted)))
     assert found == oracle.distance(oracle.joint_of(network), counted)
-    # the mechanism of wang2016 keeps its promise
+    # the mechanism of wang2016 keeps its guarantee
     if found:
         leak = network_leakage(Laplace(Count(sorted(counted)), float(found)), network, "ignorant")
         assert leak.lower <= 1.0 + 1e-12

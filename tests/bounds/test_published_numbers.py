@@ -1,6 +1,6 @@
 """The numbers of the papers: first from brute force written down again here, then from `calibrate`.
 
-A judge that cannot reproduce the references is no judge, so the oracles come first.
+An oracle that cannot reproduce the references is no oracle, so the oracles come first.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """What mechanisms leak on chains of order two: attacks are real, bounds are not exceeded.
 
-The judge is enumeration of all series, known sets and outputs of short series. Attacks in longer
+The oracle is enumeration of all series, known sets and outputs of short series. Attacks in longer
 series may attain more, so its values lie between the two ends only where the lengths agree.
 """
 
@@ -232,7 +232,7 @@ def test_more_noise_leaks_less_and_knowing_helps():
     assert informed.lower <= informed.upper
 
 
-def test_the_heart_record_breaks_a_promise_of_order_one():
+def test_the_heart_record_breaks_a_guarantee_of_order_one():
     """Counts of runs of three beats of record N10, as published; flips planned for epsilon 4."""
     counts = np.array([[[12373, 1105], [381, 942]], [[1106, 218], [943, 9853]]], dtype=float)
     chain = SecondOrderChain(counts / counts.sum(axis=2, keepdims=True))

@@ -2,7 +2,7 @@
 
 The log of a ratio near 1 is tiny, its rounding error is not: a lower end that is rounded down by a
 relative amount can lie above the truth. Chains have whole multiples of 1/64 as entries, so that
-the model is the same in floats and in the oracle, and the judge's law is exact.
+the model is the same in floats and in the oracle, and the oracle's law is exact.
 """
 
 import math

@@ -108,7 +108,7 @@ RARELY = {
     ["any", "ignorant"],
 )  # fmt: skip
 def test_redactions_on_chains_that_hardly_ever_step(rare, method, rows, against):
-    """A plan that keeps its promise, or a reason; such chains used to divide by zero."""
+    """A plan that keeps its guarantee, or a reason; such chains used to divide by zero."""
     chain = ut.MarkovChain(RARELY[rows](rare))
     try:
         plan = ut.calibrate(ut.Redacted(protect=2, length=6), chain, 1.0, against, method)

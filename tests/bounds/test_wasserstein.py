@@ -41,7 +41,7 @@ def test_counts_equal_enumeration(chain, data):
     )
     found = count_distance(chain, np.array(counted))
     assert found.lower <= truth <= found.upper
-    assert found.upper - found.lower <= 1  # one more where two chances tie exactly
+    assert found.upper - found.lower <= 1  # one more where two probabilities tie exactly
 
 
 @law(LAWS, 12, chain=chains(st.integers(2, 3), st.integers(40, 90)))

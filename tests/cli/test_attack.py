@@ -7,11 +7,11 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from tests.cli.local_scene import LOCAL, refused, run, scene, studio, truth
-from tests.cli.scene import ACTIVE, HOURS, SERIES, release
+from tests.cli.local_scenario import LOCAL, refused, run, scenario, studio, truth
+from tests.cli.scenario import ACTIVE, HOURS, SERIES, release
 from undertow.auditing.attacking import attack as compute
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 pytestmark = pytest.mark.usefixtures("studio")
 WHO = ("--person", "id", "--time", "ts")
@@ -73,7 +73,7 @@ def test_what_is_known_and_wanted_and_by_whom():
     assert "not against this attacker" in ask("--model", "other.json").stdout
 
 
-def test_a_broken_promise_is_said_aloud():
+def test_a_broken_guarantee_is_said_aloud():
     """A file that was flipped far less than the plan says."""
     assert run("sanitize", "--output", "out.csv", plan="few.plan").exit_code == 0
     lines = Path("out.csv").read_text().splitlines()

@@ -29,7 +29,7 @@ def broken(tmp_path):
     return written(tmp_path / "broken.json", 1.0)
 
 
-def test_a_kept_promise(kept):
+def test_a_kept_guarantee(kept):
     result = call("audit", kept, "--draws", 2000, "--seed", 1)
     assert result.exit_code == 0
     assert not result.stderr
@@ -42,7 +42,7 @@ def test_a_kept_promise(kept):
     assert said["randomness"].strip() == "insecure, seed 1"
 
 
-def test_a_broken_promise_exits_with_one(broken):
+def test_a_broken_guarantee_exits_with_one(broken):
     result = call("audit", broken, "--draws", 2000, "--seed", 1)
     assert result.exit_code == 1
     assert not result.stderr
@@ -65,7 +65,7 @@ def test_json(kept, broken):
         assert set(found["attack"]) >= {"target", "known", "value", "other"}
 
 
-def test_another_promise_and_confidence(broken):
+def test_another_guarantee_and_confidence(broken):
     found = strict(
         call(
             "audit", broken, "--draws", 2000, "--seed", 1, "--promise", 9, "--confidence", 0.99,

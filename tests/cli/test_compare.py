@@ -1,4 +1,4 @@
-"""`undertow compare`: one row per method, the promise kept or not, and the figure."""
+"""`undertow compare`: one row per method, the guarantee kept or not, and the figure."""
 
 import json
 
@@ -109,7 +109,7 @@ def test_queries(arguments):
     assert "exchange" in sections(result.stdout)[SECTIONS[0]]
 
 
-def test_no_method_may_keep_the_promise():
+def test_no_method_may_keep_the_guarantee():
     copies = ("--transition", "0,1;1,0", "--count", 1, "--limit", 1)
     result = call("compare", *copies)
     assert result.exit_code == 0

@@ -112,7 +112,7 @@ def test_one_attacker():
     assert "wants record 5 and knows 2, 9" in words["promise"]
 
 
-def test_the_promise_of_a_person_is_about_histories():
+def test_the_guarantee_of_a_person_is_about_histories():
     asked = ("plan", *NAMED, "--length", 20, "--count", "active", "--limit", 1)
     plan = ut.calibrate(ut.Count("active"), SHORT, 1.0, unit="person")
     assert ut.Plan.from_json(call(*asked, "--unit", "person", "--json").stdout) == plan
@@ -147,7 +147,7 @@ def test_a_series_has_neither_shape_nor_unit(option):
     assert f"{option[0]} goes with a curator's question" in result.output
 
 
-def test_large_promises_do_not_overflow_the_words():
+def test_large_guarantees_do_not_overflow_the_words():
     asked = ("plan", *CHAIN, "--length", 5, "--count", "1", "--limit", 800)
     said = rows(call(*asked, "--method", "group"))
     assert "factor 10^348" in said["promise"]

@@ -8,22 +8,22 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import rows, strict
-from tests.cli.local_scene import (
+from tests.cli.local_scenario import (
     ACCOUNT,
     LOCAL,
     WIDE,
     names,
     refused,
     run,
-    scene,
+    scenario,
     studio,
     table,
     truth,
 )
-from tests.cli.scene import ACTIVE, CHAIN, HOURS, STEPS, ledger
+from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, ledger
 from undertow.sanitizing import fingerprint
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 pytestmark = pytest.mark.usefixtures("studio")
 OUT = ("--output", "out.csv")
@@ -58,10 +58,12 @@ def test_a_table_keeps_its_columns_and_shows_states():
 
 
 def test_flips_are_those_of_the_plan():
-    """192 flips of known chances: outside 6 deviations with probability below 1e-8."""
+    """192 flips of known probabilities: outside 6 deviations with probability below 1e-8."""
     done(sanitize(*OUT, plan="few.plan"))
-    chances = dict(zip(CHAIN.states, 1 - LOCAL["few"].mechanism.matrix.diagonal(), strict=True))
-    expected = [chances[state] for state in truth()]
+    probabilities = dict(
+        zip(CHAIN.states, 1 - LOCAL["few"].mechanism.matrix.diagonal(), strict=True)
+    )
+    expected = [probabilities[state] for state in truth()]
     shown = [row["steps"] for row in table("out.csv")]
     flipped = sum(output != state for output, state in zip(shown, truth(), strict=True))
     spread = sum(p * (1 - p) for p in expected) ** 0.5

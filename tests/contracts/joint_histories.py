@@ -1,7 +1,7 @@
 """What random histories are made of: worlds, plans, small tables, and views of them.
 
 What a granted release answered is read off the table that was built here, never asked of the
-package. `joint_runs` puts histories together and compares them with their promises.
+package. `joint_runs` puts histories together and compares them with their guarantees.
 """
 
 import dataclasses

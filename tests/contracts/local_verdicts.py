@@ -1,6 +1,6 @@
 """Verdicts on certified leakages of local mechanisms, for the tests that compare with the oracle.
 
-The judge's sums of positive long doubles are right to ROUNDING.
+The oracle's sums of positive long doubles are right to ROUNDING.
 """
 
 import math
@@ -8,7 +8,7 @@ import math
 import undertow as ut
 from tests.oracles import series as oracle
 
-ROUNDING = 1e-12  # relative to max(1, value): of the judge, and of the package's lower end
+ROUNDING = 1e-12  # relative to max(1, value): of the oracle, and of the package's lower end
 CLOSED = 1e-9  # how far apart the ends may be where the leakage is exact
 
 
@@ -50,7 +50,7 @@ def attained(leak, mechanism, chain, against):
 
 
 def judged(mechanism, chain, against="any", exact=None):
-    """Compare one leakage with the judge; return it."""
+    """Compare one leakage with the oracle; return it."""
     leak = ut.leakage(mechanism, chain, against)
     encloses(leak, oracle.truth(mechanism, chain, against))
     assert leak.against == against

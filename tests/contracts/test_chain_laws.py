@@ -176,7 +176,7 @@ METHODS = ("exact", "exchange", "group")
         ("absorbing", 2, 5, (1,)),
     ],
 )
-def test_plans_keep_their_promise(family, k, n, states, epsilon):
+def test_plans_keep_their_guarantee(family, k, n, states, epsilon):
     chain = example(family, k, n, seed=90)
     model, query = chain.model(), ut.Count(states)
     for who in ("any", "ignorant"):
@@ -204,7 +204,7 @@ def test_plans_keep_their_promise(family, k, n, states, epsilon):
 
 
 @pytest.mark.parametrize("family", ["generic", "negative", "sticky", "zeros"])
-def test_exchange_plans_keep_their_promise_for_any_algorithm(family):
+def test_exchange_plans_keep_their_guarantee_for_any_algorithm(family):
     """A plan of method `exchange` uses nothing of the query but its DP level."""
     chain = example(family, 2, 4, seed=91)
     plan = ut.calibrate(ut.Count(1), chain.model(), limit=1.5, method="exchange")
@@ -230,7 +230,7 @@ def test_expected_error_is_that_of_the_noise():
     [("generic", 2, 4), ("negative", 2, 4), ("zeros", 3, 3), ("sticky", 3, 3)],
     [0.2, 1.0, 5.0], ["any", "ignorant"],
 )  # fmt: skip
-def test_budget_is_the_inverse_judged_by_the_program(family, k, n, epsilon, who):
+def test_budget_is_the_inverse_checked_by_the_program(family, k, n, epsilon, who):
     chain = example(family, k, n, seed=100)
     budget = ut.dp_budget(chain.model(), limit=epsilon, against=who)
     assert epsilon / n - slack(epsilon) <= budget <= epsilon

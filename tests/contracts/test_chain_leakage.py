@@ -1,6 +1,6 @@
 """Leakage, budgets and plans on Markov chains, judged through the public API by the oracle.
 
-The oracle enumerates; it shares no code with what it judges. Enumerated counts are right to
+The oracle enumerates; it shares no code with what it oracles. Enumerated counts are right to
 ROUNDING. Each linear program returns a value attained by an actual epsilon-DP likelihood, so it
 must not exceed `upper` by more than ROUNDING, and is within PROGRAM of its optimum.
 """

@@ -1,7 +1,7 @@
-"""What was released together never leaks more than was promised, by enumeration.
+"""What was released together never leaks more than was guaranteed, by enumeration.
 
 The oracle of `joint_oracle` is first held against numbers that were found without it. Then
-releases that were once granted against their promise: each must be refused, or keep it. Then
+releases that were once granted against their guarantee: each must be refused, or keep it. Then
 random histories; the long form of these runs in the soak.
 """
 
@@ -63,7 +63,7 @@ def test_the_oracle_composes(windows, leakage):
     ],
 )
 def test_the_oracle_finds_what_was_found_before(world, answers, leakage):
-    """Scales of plans that promised 2, 5, 3, 4, 1 and 1; six records."""
+    """Scales of plans that guaranteed 2, 5, 3, 4, 1 and 1; six records."""
     assert joint_leakage(world, answers) == pytest.approx(leakage, abs=5e-5)
 
 
@@ -120,7 +120,7 @@ def test_outputs_beyond_the_answers_add_nothing():
             )
 
 
-# --- releases that were granted against their promise ---------------------------------------------
+# --- releases that were granted against their guarantee -------------------------------------------
 
 
 def one_person(groups, *, first=0, every=False, present=None):
@@ -216,7 +216,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_release_is_refused_or_keeps_its_promise(case):
+def test_a_release_is_refused_or_keeps_its_guarantee(case):
     ask, table, view = BROKEN[case]
     outcome = runs.release_of(case, ask, table, view, np.random.default_rng(1))
     assert outcome.kinds, "there is no such plan any more: the case tests nothing"
@@ -298,7 +298,7 @@ def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
 
 
 @pytest.mark.parametrize("first", thinned(range(0, 120, 30), keep=[60]))
-def test_random_releases_keep_their_promise(first):
+def test_random_releases_keep_their_guarantee(first):
     tally = runs.run(runs.single, range(first, first + 30), seconds=3600)
     assert not tally.failures
     assert tally.histories == 30
@@ -314,7 +314,7 @@ def test_random_accounts_keep_their_limit(tmp_path, first):
 
 
 @law(LAWS, 10, data=st.data())
-def test_any_grouping_of_any_window_keeps_the_promise(data):
+def test_any_grouping_of_any_window_keeps_the_guarantee(data):
     name = data.draw(st.sampled_from(sorted(parts.STEADY & set(TWO))), "chain")
     n = data.draw(st.integers(2, 6), "records")
     groups = data.draw(st.lists(st.sampled_from([0, 1, None]), min_size=n, max_size=n), "groups")
@@ -331,8 +331,8 @@ def test_any_grouping_of_any_window_keeps_the_promise(data):
     assert outcome.failure is None
 
 
-def test_a_broken_promise_would_be_noticed(monkeypatch, tmp_path):
-    """With a tenth less noise than was drawn, some histories leak more than was promised."""
+def test_a_broken_guarantee_would_be_noticed(monkeypatch, tmp_path):
+    """With a tenth less noise than was drawn, some histories leak more than was guaranteed."""
     honest = parts.joint
 
     def quieter(where: World, promise: Promise, n, granted, public=None):

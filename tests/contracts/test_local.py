@@ -1,7 +1,7 @@
-"""The leakage of flipped and redacted series, judged through the public API by enumeration.
+"""The leakage of flipped and redacted series, through the public API, against enumeration.
 
-`local_oracles` is the judge; it shares no code with the package. Where the tests compare with
-fractions, upper ends have no tolerance at all. `test_local_laws` holds the laws.
+`tests.oracles.series` is the oracle; it shares no code with the package. Where the tests compare
+with fractions, upper ends have no tolerance at all. `test_local_laws` holds the laws.
 """
 
 import itertools
@@ -36,7 +36,7 @@ def random_channel(rng, rows, columns, zeros=0.0):
 
 
 def random_erasures(rng, n, size, protect):
-    """Chances of erasure of every kind: never, always, seldom, mostly."""
+    """Probabilities of erasure of every kind: never, always, seldom, mostly."""
     table = rng.random((n, size))
     kind = rng.integers(6, size=table.shape)
     table[kind == 0], table[kind == 1] = 0.0, 1.0
@@ -45,14 +45,14 @@ def random_erasures(rng, n, size, protect):
     return ut.Redaction(table, protect=protect)
 
 
-# --- the judges agree -----------------------------------------------------------------------------
+# --- the oracles agree ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "family",
     thinned(sorted(FAMILIES), keep=["absorbing", "generic", "point-mass", "varying-zeros"]),
 )
-def test_the_judges_agree(family):
+def test_the_oracles_agree(family):
     rng = np.random.default_rng(list(family.encode()))
     for k, n, zeros in ((2, 3, 0.0), (2, 4, 0.3), (3, 3, 0.2)):
         chain = example(family, k, n).model()
@@ -73,7 +73,7 @@ def test_the_judges_agree(family):
 
 
 @pytest.mark.parametrize("family", ["stationary", "sticky", "negative", "wavering"])
-def test_the_judges_of_long_series_agree_with_enumeration(family):
+def test_the_oracles_of_long_series_agree_with_enumeration(family):
     rng = np.random.default_rng(list(family.encode()))
     for k, n in ((2, 5), (2, 6), (3, 4)):
         chain = example(family, k, n)
@@ -89,7 +89,7 @@ def test_the_judges_of_long_series_agree_with_enumeration(family):
                 assert long == pytest.approx(short, rel=1e-10)
 
 
-def test_the_judge_replays_the_witness_that_refutes_theorem_2():
+def test_the_oracle_replays_the_witness_that_refutes_theorem_2():
     """Both ends known to have the other value: worse than knowing nothing [chakrabarti2022]."""
     chain = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=5)
     flips = ut.RandomizedResponse.binary(0.02, 0.02)

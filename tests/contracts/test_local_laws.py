@@ -1,6 +1,6 @@
 """Laws that the leakage of flipped and redacted series must obey, on random small chains.
 
-`local_oracles` is the judge; it shares no code with the package.
+`tests.oracles.series` is the oracle; it shares no code with the package.
 """
 
 import itertools
@@ -77,8 +77,8 @@ def test_random_flips_are_enclosed(data, chain, against):
 @law(LAWS, 10, data=st.data(), chain=small_chains(), against=named)
 def test_random_redactions_are_enclosed(data, chain, against):
     n, size = chain.length, chain.size
-    chances = st.one_of(st.sampled_from([0.0, 1.0, 1e-9]), st.floats(1e-6, 1))
-    table = np.array([[data.draw(chances) for _ in range(size)] for _ in range(n)])
+    probabilities = st.one_of(st.sampled_from([0.0, 1.0, 1e-9]), st.floats(1e-6, 1))
+    table = np.array([[data.draw(probabilities) for _ in range(size)] for _ in range(n)])
     protect = data.draw(st.integers(0, n - 1))
     table[protect] = 1.0
     judged(ut.Redaction(table, protect=protect), chain, against)
@@ -240,8 +240,8 @@ def test_a_window_leaks_the_influence_of_what_is_next_to_it(alpha, beta):
 def test_what_can_be_shown_bounds_the_leakage_below(data, chain):
     """Lemma 1 of [massny2025]: a value that may be shown leaks at least its influence."""
     n = chain.length
-    chances = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.01, 1))
-    table = np.array([[data.draw(chances) for _ in (0, 1)] for _ in range(n)])
+    probabilities = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.01, 1))
+    table = np.array([[data.draw(probabilities) for _ in (0, 1)] for _ in range(n)])
     table[0] = 1.0
     leak = ut.leakage(ut.Redaction(table, protect=0), chain, "ignorant")
     joint = oracle.joint_of(chain, n)

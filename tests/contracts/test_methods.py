@@ -1,8 +1,8 @@
 """Every method of `calibrate` on small chains, judged through the public API by brute force.
 
-A plan promises that nobody in `against` gains more than epsilon about a protected record, for the
-secret pairs. The judge enumerates all series, adversaries and answers, so a promise is either
-kept or not; scales are compared with searches written from the papers in `oracles`.
+A plan guarantees that nobody in `against` gains more than epsilon about a protected record, for the
+secret pairs. The oracle enumerates all series, adversaries and answers, so a guarantee is either
+kept or not; scales are compared with searches written from the papers in `chains`.
 """
 
 import math
@@ -64,7 +64,7 @@ def mixes(chain: Example):
 
 
 def kept(plan, chain: Example, likelihood, who, **some):
-    """The promise, and the certificate that comes with it."""
+    """The guarantee, and the certificate that comes with it."""
     truth = oracles.leakage(chain.joint, likelihood, who, **some)
     assert truth <= plan.limit + slack(plan.limit)
     assert truth <= plan.leakage.upper + slack(truth)
@@ -98,12 +98,12 @@ def test_the_list_of_methods():
         assert "any" in METHODS[name].protects
 
 
-# --- promises -------------------------------------------------------------------------------------
+# --- guarantees -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", CERTIFIED)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_plans_keep_their_promise(family, method):
+def test_plans_keep_their_guarantee(family, method):
     for k, n, counted, epsilon in SMALL:
         chain = example(family, k, n)
         for who in ("ignorant",) if method in IGNORANT else WHO:
@@ -146,7 +146,7 @@ def test_published_plans_carry_what_they_really_leak(family, who):
 
 
 @pytest.mark.parametrize("method", [m for m in ON_CHAINS if m not in ("exact", *IGNORANT)])
-def test_histograms_keep_their_promise(method):
+def test_histograms_keep_their_guarantee(method):
     chain = example("sticky", 3, 4, seed=2)
     epsilon = 60.0 if method in PUBLISHED else 1.0
     for who in WHO:
@@ -496,7 +496,7 @@ def test_independent_records_need_plain_noise(matrix, n, epsilon):
 
 
 @law(LAWS, 6, matrix=matrices(), n=st.integers(2, 5), epsilon=st.floats(0.2, 6.0))
-def test_promises_on_random_chains(matrix, n, epsilon):
+def test_guarantees_on_random_chains(matrix, n, epsilon):
     chain = Example("random", matrix, "stationary", n)
     for method, who in APPLICABLE:
         plan = calibrate(chain, (1,), epsilon, who, method)

@@ -213,8 +213,8 @@ def test_noise_of_any_size(name: str, level: float) -> None:
     assert plan.mechanism.scale * level >= 1 - 1e-9
 
 
-def test_budgets_grow_with_the_promise() -> None:
-    """Leakage grows with the level, so budgets grow with what is promised."""
+def test_budgets_grow_with_the_guarantee() -> None:
+    """Leakage grows with the level, so budgets grow with what is guaranteed."""
     network = ut.BayesianNetwork(
         [(0, 1), (2, 1)],
         {0: [1, 1e-40], 2: [0.5, 0.5], 1: [[[1 - 1e-9, 1e-9]] * 2, [[1, 1e-40]] * 2]},

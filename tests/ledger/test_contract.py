@@ -1,4 +1,4 @@
-"""What a ledger promises, on SQLite and on PostgreSQL alike."""
+"""What a ledger guarantees, on SQLite and on PostgreSQL alike."""
 
 import math
 import re

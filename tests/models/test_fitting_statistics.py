@@ -35,11 +35,11 @@ def test_intervals_cover(fits):
     most = stats.binom.isf(1e-6, RUNS, 0.05)
 
     def inside(confidence, x, y):
-        def judge(chain):
+        def oracle(chain):
             low, high = chain.intervals(confidence)[x, y]
             return low <= TRUE.transition[x, y] <= high
 
-        return judge
+        return oracle
 
     for x, y in ((0, 1), (1, 0)):
         assert misses(fits, inside(0.95, x, y)) <= most
@@ -52,11 +52,11 @@ def test_boxes_cover_both_rows(fits):
     most = stats.binom.isf(1e-6, RUNS, 0.1)
 
     def inside(confidence):
-        def judge(chain):
+        def oracle(chain):
             box = chain.region(confidence)
             return (box.lower <= TRUE.transition).all() and (TRUE.transition <= box.upper).all()
 
-        return judge
+        return oracle
 
     assert misses(fits, inside(0.9)) <= most
     assert misses(fits, inside(0.4)) > most

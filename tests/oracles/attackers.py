@@ -34,10 +34,10 @@ def random_erasures(rng, states, length):
 
 def prior(chain, series):
     """Pr[x], a product along the chain."""
-    chance = chain.initial[series[0]]
+    probability = chain.initial[series[0]]
     for record, (before, after) in enumerate(itertools.pairwise(series)):
-        chance *= chain.step(record)[before, after]
-    return chance
+        probability *= chain.step(record)[before, after]
+    return probability
 
 
 def likelihood(channel, series, outputs):
@@ -46,16 +46,16 @@ def likelihood(channel, series, outputs):
         flips = [x ^ z for x, z in zip(series, outputs, strict=True)]
         a, b = channel.rho0, channel.rho1
         rows = [[1 - a, a], [b, 1 - b]]
-        chance = b / (a + b) if flips[0] == 0 else a / (a + b)
-        return chance * math.prod(rows[x][y] for x, y in itertools.pairwise(flips))
-    chance = 1.0
+        probability = b / (a + b) if flips[0] == 0 else a / (a + b)
+        return probability * math.prod(rows[x][y] for x, y in itertools.pairwise(flips))
+    probability = 1.0
     for record, (x, z) in enumerate(zip(series, outputs, strict=True)):
         if isinstance(channel, ut.Redaction):
             gone = channel.probabilities[record, x]
-            chance *= gone if z is None else (1 - gone) * (z == x)
+            probability *= gone if z is None else (1 - gone) * (z == x)
         else:
-            chance *= channel.matrix[x, z]
-    return chance
+            probability *= channel.matrix[x, z]
+    return probability
 
 
 def joint(outputs, channel, chain, known=None):
@@ -68,6 +68,6 @@ def joint(outputs, channel, chain, known=None):
 
 def posteriors(outputs, channel, chain, known=None):
     found = np.zeros((len(outputs), chain.size))
-    for series, chance in joint(outputs, channel, chain, known):
-        found[range(len(outputs)), series] += chance
+    for series, probability in joint(outputs, channel, chain, known):
+        found[range(len(outputs)), series] += probability
     return found / found.sum(axis=1, keepdims=True)

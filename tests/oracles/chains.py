@@ -271,10 +271,10 @@ def answer_laws(
 ) -> dict[int, dict[int, Fraction]]:
     """The law of a scalar integer answer given each possible value of the target."""
     laws: dict[int, dict[int, Fraction]] = {}
-    for series, chance in exact_joint(model).items():
+    for series, probability in exact_joint(model).items():
         (value,) = answer(series)
         law = laws.setdefault(series[target], {})
-        law[value] = law.get(value, Fraction(0)) + chance
+        law[value] = law.get(value, Fraction(0)) + probability
     return {x: {m: mass / sum(law.values()) for m, mass in law.items()} for x, law in laws.items()}
 
 
@@ -284,7 +284,7 @@ def count_laws(
     """The same for a count, by adding record after record on both sides: any length."""
     start, steps = exact_chain(model)
     k = model.size
-    left = {(x, int(x in states)): chance for x, chance in enumerate(start)}
+    left = {(x, int(x in states)): probability for x, probability in enumerate(start)}
     for step in steps[:target]:
         left = _collect(
             ((y, m + (y in states)), mass * step[x][y])
@@ -347,16 +347,16 @@ def exact_chain(model: ut.MarkovChain) -> tuple[list[Fraction], list[list[list[F
 
 
 def exact_joint(model: ut.MarkovChain) -> dict[tuple[int, ...], Fraction]:
-    """The chance of every possible series."""
+    """The probability of every possible series."""
     start, steps = exact_chain(model)
-    chances: dict[tuple[int, ...], Fraction] = {}
+    probabilities: dict[tuple[int, ...], Fraction] = {}
     for series in product(range(model.size), repeat=len(steps) + 1):
-        chance = start[series[0]]
+        probability = start[series[0]]
         for step, (x, y) in zip(steps, pairwise(series), strict=True):
-            chance *= step[x][y]
-        if chance:
-            chances[series] = chance
-    return chances
+            probability *= step[x][y]
+        if probability:
+            probabilities[series] = probability
+    return probabilities
 
 
 def _collect(parts: Iterable[tuple[Any, Fraction]]) -> dict[Any, Fraction]:

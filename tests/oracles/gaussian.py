@@ -78,30 +78,30 @@ def unknown_law(covariance, mean, fixed, points):
     weight = np.exp(-(line**2) / 2)
     grids = np.meshgrid(*[line] * len(outside), indexing="ij")
     standard = np.stack([grid.ravel() for grid in grids], axis=1)
-    chances = np.ones(len(standard))
+    probabilities = np.ones(len(standard))
     for column in np.meshgrid(*[weight] * len(outside), indexing="ij"):
-        chances = chances * column.ravel()
+        probabilities = probabilities * column.ravel()
     values = centre + standard @ np.linalg.cholesky(left).T
-    return outside, values, chances / chances.sum()
+    return outside, values, probabilities / probabilities.sum()
 
 
 def answer_law(covariance, mean, fixed, weights, clip, points):
     """The statistic's values and probabilities given the fixed records."""
-    outside, values, chances = unknown_law(covariance, mean, fixed, points)
+    outside, values, probabilities = unknown_law(covariance, mean, fixed, points)
     low, high = clip if clip is not None else (-math.inf, math.inf)
     total = np.clip(values, low, high) @ np.asarray(weights, float)[outside]
     sure = sum(weights[k] * min(max(v, low), high) for k, v in fixed.items())
-    return total + sure, chances
+    return total + sure, probabilities
 
 
 def loss(first, second, scale, answers):
     """The largest |ln ratio| of two noisy answers' densities, at answers and far out."""
     logs = []
-    for values, chances in (first, second):
+    for values, probabilities in (first, second):
         table = -np.abs(np.asarray(answers)[:, None] - values) / scale
         peak = table.max(axis=1)
-        inner = np.log(np.exp(table - peak[:, None]) @ chances) + peak
-        tails = [np.log(np.exp(sign * (values - values.max()) / scale) @ chances)
+        inner = np.log(np.exp(table - peak[:, None]) @ probabilities) + peak
+        tails = [np.log(np.exp(sign * (values - values.max()) / scale) @ probabilities)
                  + sign * values.max() / scale for sign in (1, -1)]  # fmt: skip
         logs.append(np.concatenate([inner, tails]))
     return float(np.abs(logs[0] - logs[1]).max())

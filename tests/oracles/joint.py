@@ -147,7 +147,7 @@ def flipped(positions: Iterable[int], channel: Any) -> Shown:
 
 
 def erased(positions: Sequence[int], probabilities: Any, protect: Iterable[int]) -> Shown:
-    """Record number j of the positions is erased with chance probabilities[j, x], else shown."""
+    """Record number j of the positions is erased as probabilities[j, x] says, or else shown."""
     rates = np.array(probabilities, dtype=float)
     rates[list(protect)] = 1.0
     channels = tuple(

@@ -2,7 +2,7 @@
 
 Nothing here uses the package beyond reading a model's own numbers. Joint laws are products of
 fractions summed over hidden values; conditional laws are divided exactly and only then turned
-into logarithms, so that chances far below the least float stay what they are.
+into logarithms, so that probabilities far below the least float stay what they are.
 """
 
 import itertools
@@ -28,7 +28,7 @@ FOREVER = 10_000  # noise this far out stands for "beyond all answers"
 
 
 def table_of(model: Any) -> Exact:
-    """The chance of every combination of the records' values."""
+    """The probability of every combination of the records' values."""
     if isinstance(model, ut.MarkovChain):
         return exact_joint(model)
     if isinstance(model, ut.BayesianNetwork):
@@ -58,14 +58,14 @@ def _network(network: ut.BayesianNetwork) -> Exact:
     found: Exact = {}
     for values in itertools.product(*map(range, sizes)):
         here = dict(zip(nodes, values, strict=True))
-        chance = Fraction(1)
+        probability = Fraction(1)
         for node in nodes:
-            chance *= rows[node][(*(here[p] for p in above[node]), here[node])]
-            if not chance:
+            probability *= rows[node][(*(here[p] for p in above[node]), here[node])]
+            if not probability:
                 break
-        if chance:
+        if probability:
             key = tuple(here[node] for node in network.records)
-            found[key] = found.get(key, Fraction(0)) + chance
+            found[key] = found.get(key, Fraction(0)) + probability
     return found
 
 
@@ -95,17 +95,17 @@ def _families(pedigree: ut.Pedigree, p: Fraction) -> Exact:
     def passed(parent: Any, here: Mapping[Any, int]) -> Fraction:
         return p if parent is None else Fraction(2 - here[parent], 2)
 
-    def grow(place: int, here: dict[Any, int], chance: Fraction) -> None:
+    def grow(place: int, here: dict[Any, int], probability: Fraction) -> None:
         if place == len(order):
             key = tuple(here[person] for person in pedigree.people)
-            found[key] = found.get(key, Fraction(0)) + chance
+            found[key] = found.get(key, Fraction(0)) + probability
             return
         person = order[place]
         one, two = (passed(parent, here) for parent in parents.get(person, (None, None)))
         both, none = one * two, (1 - one) * (1 - two)
         for genotype, share in enumerate((both, 1 - both - none, none)):
             if share:
-                grow(place + 1, {**here, person: genotype}, chance * share)
+                grow(place + 1, {**here, person: genotype}, probability * share)
 
     grow(0, {}, Fraction(1))
     return found

@@ -174,10 +174,10 @@ def _exact_outputs(mechanism: Any, records: tuple[int, ...]) -> dict[tuple[int, 
         step, start = ((1 - up, up), (down, 1 - down)), (down / (up + down), up / (up + down))
         found = {}
         for noise in itertools.product(range(2), repeat=n):
-            chance = start[noise[0]]
+            probability = start[noise[0]]
             for a, b in itertools.pairwise(noise):
-                chance *= step[a][b]
-            found[tuple(x ^ y for x, y in zip(records, noise, strict=True))] = chance
+                probability *= step[a][b]
+            found[tuple(x ^ y for x, y in zip(records, noise, strict=True))] = probability
         return found
     if isinstance(mechanism, ut.Redaction):
         rows = []

@@ -153,11 +153,11 @@ def test_figure_3_has_the_reference_rates(epsilon, zhao, simple, exact, anyone):
     assert drawn[:4] == pytest.approx([zhao, simple, exact, anyone], abs=6e-9)
 
 
-def test_figure_2_has_the_reference_chances():
-    for theta, chance in {0.02: 0.831215390, 0.068: 0.729930063, 0.116: 0.683418546,
+def test_figure_2_has_the_reference_probabilities():
+    for theta, probability in {0.02: 0.831215390, 0.068: 0.729930063, 0.116: 0.683418546,
                           0.212: 0.639988381, 0.308: 0.623126314}.items():  # fmt: skip
         found = finding("fig2a", f"correlation-aware, theta {theta:g}")
-        assert found.ours == pytest.approx(chance, abs=1e-9)
+        assert found.ours == pytest.approx(probability, abs=1e-9)
         assert 0.001 < found.tolerance < 0.15
     assert finding("sec4.1", "charged").ours == pytest.approx(1.594266, abs=1e-6)
 
@@ -197,9 +197,9 @@ def test_ratios_are_those_of_enumeration():
     weight, prior = np.zeros(2), np.zeros(2)
     for x in range(2):
         for y in range(2):
-            chance = (r, q)[x] / (q + r) * rows[x, y] * rows[y, last]
-            prior[x] += chance
-            weight[x] += chance * shown[x, seen[0]] * shown[y, seen[1]] * shown[last, seen[2]]
+            probability = (r, q)[x] / (q + r) * rows[x, y] * rows[y, last]
+            prior[x] += probability
+            weight[x] += probability * shown[x, seen[0]] * shown[y, seen[1]] * shown[last, seen[2]]
     wanted = np.log(weight[0] / weight[1]) - np.log(prior[0] / prior[1])
     found = ratios(list(seen), flips, binary(q, r, 3), {2: last})
     assert found[0] == pytest.approx(wanted, abs=1e-12)

@@ -93,7 +93,7 @@ def test_results_are_deterministic(item):
 
 # --- figures --------------------------------------------------------------------------------------
 
-FIGURE_3 = [  # reference: epsilon, bound, relaxed, one chance, optimum
+FIGURE_3 = [  # reference: epsilon, bound, relaxed, one probability, optimum
     (0.25, 0.6, 0.614406, 0.667795, 0.689060),
     (0.5, 0.7, 0.705424, 0.713422, 0.738369),
     (1, 0.7, 0.747918, 0.789496, 0.795730),
@@ -192,7 +192,7 @@ def test_corollary_1_by_enumeration():
 
 
 def test_what_leaks_to_any():
-    """Reference: 1.6078 where .25 is promised; X_3 = 1 known, X_2 = 0 shown."""
+    """Reference: 1.6078 where .25 is guaranteed; X_3 = 1 known, X_2 = 0 shown."""
     rows = [f for f in outcome("def1").findings if "n = 8" in f.name]
     assert [row.ours for row in rows] == pytest.approx([1.6078, 1.6078], abs=5e-5)
     assert all("X_3 = 1 known" in row.why for row in rows)
@@ -221,11 +221,11 @@ def test_the_grid_search_is_private_and_tight(case):
     """Eqs. 5 and 6, written out, agree with the exact leakage of the mechanism of Eq. 1."""
     one = replace(case, p=1, n=min(case.n, 7))
     medium, _ = formulas.regions(one, True)
-    chance = formulas.constant_by_grid(one)
-    made = guarantees._three_regions(one, (1.0, chance))
+    probability = formulas.constant_by_grid(one)
+    made = guarantees._three_regions(one, (1.0, probability))
     assert oracle.truth(made, chain_of(one), "ignorant") <= one.epsilon + 1e-9
-    if medium and chance > 2 * formulas.GRID:
-        less = guarantees._three_regions(one, (1.0, chance - 2 * formulas.GRID))
+    if medium and probability > 2 * formulas.GRID:
+        less = guarantees._three_regions(one, (1.0, probability - 2 * formulas.GRID))
         assert leak_of(one, less) > one.epsilon
 
 

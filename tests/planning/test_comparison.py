@@ -132,7 +132,7 @@ def test_the_table_in_plain_text(observed):
     assert "\x1b" not in text
 
 
-def test_an_ignorant_row_is_not_the_promise_that_was_asked_for():
+def test_an_ignorant_row_is_not_the_guarantee_that_was_asked_for():
     table = compare(ACTIVE, OBSERVED, 1.0, methods=["quilt", "wasserstein", "quilt-approx"])
     for method in IGNORANT:
         row = table[method]

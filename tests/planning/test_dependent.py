@@ -176,7 +176,7 @@ def test_an_interval_that_does_not_decide_is_no_confirmation(monkeypatch):
 
 
 def test_rounding_alone_does_not_cost_a_plan(monkeypatch):
-    """A leakage that exceeds the promise by its last digits is met by a little more noise."""
+    """A leakage that exceeds the guarantee by its last digits is met by a little more noise."""
     chain = ut.MarkovChain(EVEN, length=9)
     asked = fixed_point_scale(chain_total(chain, ut.Count(1)), 1.0, 1.0, 4e-11)
 
@@ -231,7 +231,7 @@ def test_a_certain_member_of_a_set_needs_no_noise():
     st.sampled_from([0.3, 1.0, 5.0]),
     st.sampled_from(["any", "ignorant"]),
 )
-def test_every_plan_keeps_its_promise(chain, epsilon, against):
+def test_every_plan_keeps_its_guarantee(chain, epsilon, against):
     """Whatever branch was taken: the noise, enumerated, leaks at most epsilon."""
     records = min(chain.length or 4, 6)
     if chain.homogeneous:

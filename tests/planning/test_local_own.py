@@ -321,7 +321,7 @@ def test_the_closed_form_inverts_theorem_one(q, r, epsilon):
         assert theorem_one(r, q, rho1, rho0) == pytest.approx(epsilon, rel=1e-7)
 
 
-# --- two states: the promise, and nothing better --------------------------------------------------
+# --- two states: the guarantee, and nothing better ------------------------------------------------
 
 STAY = st.floats(0.02, 0.98)
 
@@ -332,7 +332,7 @@ STAY = st.floats(0.02, 0.98)
     objective=st.sampled_from(["flips", "information", (1.0, 3.0)]),
 )  # fmt: skip
 @LAWS
-def test_promises_against_enumeration(q, r, epsilon, against, objective):
+def test_guarantees_against_enumeration(q, r, epsilon, against, objective):
     chain = two(q, r, 4)
     plan = calibrate_series(chain, epsilon, against, objective=objective)
     found = truth(plan.mechanism.matrix, chain, against)
@@ -545,7 +545,7 @@ def test_where_nothing_may_be_said(chain, method):
     assert dict(plan.measures)["information"] == 0.0
 
 
-def test_copies_of_one_record_share_the_promise():
+def test_copies_of_one_record_share_the_guarantee():
     plan = calibrate_series(two(0.0, 0.0, 4, start=[0.5, 0.5]), 1.0)
     assert rates(plan) == pytest.approx((plain_flips(0.25),) * 2, abs=1e-10)
     turned = calibrate_series(two(1.0, 1.0, 5), 1.0)
@@ -563,7 +563,7 @@ def test_nothing_to_protect():
     ("epsilon", "against"),
     [1e-15, 1e-12, 1e-9, 1e-4, 45.0, 300.0, 1e4], ["any", "ignorant", "informed"],
 )  # fmt: skip
-def test_extreme_promises(epsilon, against):
+def test_extreme_guarantees(epsilon, against):
     plan = calibrate_series(two(0.1, 0.3), epsilon, against)
     assert plan.leakage.proves(epsilon)
     assert GRAIN <= min(rates(plan)) <= max(rates(plan)) <= 0.5
@@ -636,7 +636,7 @@ def test_a_cut_is_the_witness_as_a_function_of_the_channel(length):
 
 
 def test_the_search_copes_with_an_open_interval():
-    """A judge whose upper end stays a little above what its attacks explain."""
+    """An oracle whose upper end stays a little above what its attacks explain."""
     chain, aim = MarkovChain(THREE, length=4), Aim(MarkovChain(THREE).initial[None], np.ones(3))
 
     def vague(channel):

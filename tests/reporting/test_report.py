@@ -1,4 +1,4 @@
-"""A report says what was released and promised, to people and programs."""
+"""A report says what was released and guaranteed, to people and programs."""
 
 import dataclasses
 import json
@@ -38,7 +38,7 @@ from undertow.reporting.report import Report
 # --- what it says ---------------------------------------------------------------------------------
 
 
-def test_the_answer_its_error_bar_and_its_promise():
+def test_the_answer_its_error_bar_and_its_guarantee():
     out = ut.release(COUNT, RECORDS, source="a public diary study")
     text = " ".join(out.report().text().split())
     for said in (
@@ -216,7 +216,7 @@ def test_groups_and_states_have_their_own_rows():
 # --- comparison -----------------------------------------------------------------------------------
 
 
-def test_other_methods_are_calibrated_for_the_same_promise():
+def test_other_methods_are_calibrated_for_the_same_guarantee():
     rows = {row.method: row for row in told(MEAN).facts.alternatives}
     assert set(rows) == {MEAN.method, "group", "quilt", "lange", "zhao"}
     assert (

@@ -3,8 +3,8 @@
 Every case is determined by its number, so a failure is repeated with `local_case(number)`,
 `local_exact_case(number)` or `local_plan_case(number)`. Leakages are compared with enumeration (the
 first in long doubles, the second in fractions, where no rounding excuses an end on the wrong side).
-Plans must leak no more than they promise, and no search may find fewer flips or more shown records
-by more than SEARCH.
+Plans must leak no more than they guarantee, and no search may find fewer flips or more shown
+records by more than SEARCH.
 """
 
 import math
@@ -25,7 +25,7 @@ from tests.soak.work import DUST, FAULTS, NAMES, ROUNDING, Tally
 from undertow.errors import UndertowError
 
 SIZES = [(2, 2), (2, 3), (2, 4), (2, 5), (2, 6), (2, 7), (3, 2), (3, 3), (3, 4), (3, 5)]
-SEARCH = 1e-6  # how much better than an optimal plan the judge's search may be
+SEARCH = 1e-6  # how much better than an optimal plan the oracle's search may be
 FAIR = 1e-13  # lower ends may exceed the fractions by this, relative: they are not rounded down
 GRAIN = Fraction(1, 2**53)
 METHODS = ("best", "optimal", "mq", "mq-printed", "3r-relaxed", "3r-constant", "3r-individual")
@@ -33,7 +33,7 @@ SEARCHED = ("stationary", "sticky", "negative", "wavering")  # families without 
 
 
 def _chain(rng: np.random.Generator, number: int, sizes: list[tuple[int, int]]) -> Example:
-    """Return a chain of the next family, at times with chances down to about 1e-13."""
+    """Return a chain of the next family, at times with probabilities down to about 1e-13."""
     k, n = sizes[rng.integers(len(sizes))]
     chain = example(NAMES[number % len(NAMES)], k, n, seed=int(rng.integers(2**31)))
     power = int(rng.choice([1, 1, 1, 2, 6]))
@@ -107,7 +107,7 @@ def local_exact_case(number: int) -> tuple[str, ut.Leakage, Decimal]:
 
 
 def local_plan_case(number: int) -> list[Claim] | None:
-    """Return what a random plan claims and what the judges found; None if it was refused."""
+    """Return what a random plan claims and what the oracles found; None if it was refused."""
     rng = np.random.default_rng([7, number])
     searched = rng.random() < 0.25
     if searched:
@@ -185,7 +185,7 @@ def run_local_exact(seconds: float, first: int, most: int) -> tuple[int, list[st
 
 
 def run_local_plans(seconds: float, most: int) -> Trials:
-    """Judge plans of flips and erasures until the time or the cases run out."""
+    """Oracle plans of flips and erasures until the time or the cases run out."""
     trials, end = Trials(), time.monotonic() + seconds
     for number in range(most):
         if time.monotonic() > end:

@@ -2,7 +2,7 @@
 
 Every case is determined by its number, so a failure is repeated with `plan_case(number)`,
 `distance_case(number)` or `box_case(number)`. Each returns claims: what was certified, and what a
-judge found on the same model, which must not be more.
+oracle found on the same model, which must not be more.
 """
 
 import math
@@ -32,7 +32,7 @@ CERTIFIED = [method for method in METHODS["answer"].values() if method.certified
 
 @dataclass(frozen=True)
 class Claim:
-    """An upper end, and what a judge found beneath it, up to the rounding of the judge."""
+    """An upper end, and what an oracle found beneath it, up to the rounding of the oracle."""
 
     name: str
     upper: float
@@ -60,7 +60,7 @@ class Trials:
     failures: list[str] = field(default_factory=list)
 
     def add(self, claims: list[Claim]) -> None:
-        """Judge the claims of one case."""
+        """Oracle the claims of one case."""
         self.cases += 1
         for claim in claims:
             self.claims += 1
@@ -96,7 +96,7 @@ class Task:
 
 
 def task(number: int) -> Task:
-    """Return a random question; short series are sharpened, down to chances of 1e-10."""
+    """Return a random question; short series are sharpened, down to probabilities of 1e-10."""
     rng = np.random.default_rng([2, number])
     k = int(rng.integers(2, 5))
     n = int(rng.integers(2, 7) if rng.random() < 0.5 else rng.integers(7, 41))
@@ -164,7 +164,7 @@ def plan_case(number: int) -> tuple[list[Claim], int, int]:
 
 
 def judged(asked: Task, name: str, scale: float, upper: float, number: int) -> list[Claim]:
-    """Return the claim that noise of this scale leaks at most ``upper``, before every judge."""
+    """Return the claim that noise of this scale leaks at most ``upper``, before every check."""
     claims = []
     secrets: dict[str, Any] = {"pairs": asked.pairs, "protect": asked.protect}
     rng = np.random.default_rng([3, number])
@@ -205,8 +205,8 @@ def attacker(
         return asked.who[0], {record: series[record] for record in asked.who[1]}
     target = int(rng.choice(n if asked.protect is None else asked.protect))
     others = [record for record in range(n) if record != target]
-    chance = {"any": rng.choice([0.05, 0.2, 0.6]), "ignorant": 0.0, "informed": 1.0}[asked.who]
-    return target, {record: series[record] for record in others if rng.random() < chance}
+    probability = {"any": rng.choice([0.05, 0.2, 0.6]), "ignorant": 0.0, "informed": 1.0}[asked.who]
+    return target, {record: series[record] for record in others if rng.random() < probability}
 
 
 def attack(
@@ -252,7 +252,7 @@ def attack(
 
 
 def distance_case(number: int) -> list[Claim]:
-    """Return what cutting long series proves about the distance of a count, before two judges.
+    """Return what cutting long series proves about the distance of a count, before two oracles.
 
     On 100 to 128 records every window is compared outright; moments hold for any length.
     """
@@ -354,7 +354,7 @@ def box_case(number: int) -> list[Claim]:
 
 
 def run_plans(seconds: float, most: int) -> Trials:
-    """Judge random plans until the time or the cases run out."""
+    """Oracle random plans until the time or the cases run out."""
     trials = Trials()
 
     def case(number: int) -> list[Claim]:
@@ -367,12 +367,12 @@ def run_plans(seconds: float, most: int) -> Trials:
 
 
 def run_distances(seconds: float, most: int) -> Trials:
-    """Judge random distances of counts until the time or the cases run out."""
+    """Oracle random distances of counts until the time or the cases run out."""
     return _run(Trials(), "distance", distance_case, seconds, most)
 
 
 def run_boxes(seconds: float, most: int) -> Trials:
-    """Judge random boxes until the time or the cases run out."""
+    """Oracle random boxes until the time or the cases run out."""
     return _run(Trials(), "box", box_case, seconds, most)
 
 
