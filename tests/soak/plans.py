@@ -16,6 +16,7 @@ import numpy as np
 import undertow as ut
 from tests.contracts.chains import Example, adversary, example
 from tests.oracles import chains as oracles
+from tests.oracles.enumeration import ordered
 from tests.soak.work import FAULTS, NAMES, ROUNDING
 from undertow.bounds.chains import wasserstein
 from undertow.bounds.chains.exchange import exchange_leakage
@@ -239,7 +240,7 @@ def attack(
         counts = law.sum(axis=0)[:-1]
         if counts.sum() > 0:
             likelihoods[x] = noise @ (counts / counts.sum())
-    wanted = oracles.ordered(k, pairs)
+    wanted = ordered(k, pairs)
     ratios = [
         float(np.log(likelihoods[x] / likelihoods[y]).max())
         for x, y in wanted
