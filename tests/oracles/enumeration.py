@@ -51,7 +51,8 @@ def largest(seen: Floats, prior: Floats, pairs: Pairs = None) -> float:
         fine = (prior[x] > 0) & (prior[other] > 0) & (seen[x] > 0)
         if not fine.any():
             continue
-        top, bottom = (seen[x] * prior[other])[fine], (seen[other] * prior[x])[fine]
+        # conditional probabilities first: products of rare ones would vanish
+        top, bottom = seen[x][fine] / prior[x][fine], seen[other][fine] / prior[other][fine]
         if (bottom == 0).any():
             return math.inf
         worst = max(worst, float(np.log(top / bottom).max()))
