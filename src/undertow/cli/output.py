@@ -102,7 +102,7 @@ def level_words(level: float, budget: float = 1.0) -> str:
     >>> level_words(0.25), level_words(2e-16)
     ('a DP level of 0.25', 'nothing')
     """
-    from undertow.ledger.rules import nothing
+    from undertow.ledger.rooms import nothing
 
     return "nothing" if nothing(level, budget) else f"a DP level of {below(level)}"
 

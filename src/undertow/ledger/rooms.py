@@ -1,0 +1,223 @@
+"""What still fits beside what is spent: the one test of a grant, pure, rounded to the safe side.
+
+A limit (epsilon, delta) became a budget beta and a small delta d0 once: all that is (beta, d0)-DP
+leaks at most (epsilon, delta) (Theorem 1 of the theory of approximate guarantees). A record has
+spent DP levels that sum to e, GDP of squares that sum to q, zCDP of r, and deltas that sum to s.
+Together these are (beta, s + d(beta - e))-DP, where d is the curve of sqrt(q)-GDP if r is 0, and of
+(r + q/2)-zCDP always: pure algorithms shift a curve, a point guarantee adds its delta. So a record
+is within the limit if e <= beta and s + d(beta - e) <= d0; what spent levels alone may reach beta.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+from undertow.curves import ConcentratedCurve, Curve, GaussianCurve
+from undertow.errors import BudgetExceeded, LedgerConflict
+from undertow.ledger.amounts import NOTHING, Spend, highest, root_up, round_down, round_up
+from undertow.ledger.rules import Entry, Terms
+from undertow.numerics import up
+from undertow.rounding import above, below
+
+__all__ = ["Room", "SpendCurve", "nothing", "spend_words"]
+
+_NOTHING = 1e-9
+"""The part of a budget below which people are told that nothing is left."""
+
+_AGAIN = Fraction(1, 2**20)
+"""Share of the small delta by which a grant of another machine may seem to exceed it when its event
+is replayed (upper side): logarithms differ there in the last digits. Nothing is granted by it."""
+
+_MOST = 1e6
+"""A mu or rho beyond which nobody asks what is left."""
+
+_FINE = 1e-15
+"""Relative width at which the search for what is left ends (lower side)."""
+
+
+@lru_cache(maxsize=4096)
+def _noise_delta(squares: Fraction, rho: Fraction, left: float) -> float:
+    """Return the delta at a level of GDP and zCDP together, by the better of two true curves."""
+    if not squares and not rho:
+        return 0.0
+    both = round_up(rho + squares / 2)
+    if not math.isfinite(both):
+        return 1.0
+    found = ConcentratedCurve(both).delta(left)
+    return found if rho else min(found, GaussianCurve(root_up(squares)).delta(left))
+
+
+@dataclass(frozen=True, slots=True)
+class SpendCurve(Curve):
+    """All that was released of a record, as one guarantee: delta for each epsilon, rounded up.
+
+    >>> SpendCurve(Spend(Fraction(1, 4), delta=Fraction(1, 8))).delta(.25)
+    0.125
+    """
+
+    spend: Spend
+
+    def delta(self, epsilon: float) -> float:
+        """Return the sum of deltas, and that of the noise at what the levels leave of epsilon."""
+        return min(1.0, round_up(self.exact(Fraction(epsilon))))
+
+    def exact(self, epsilon: Fraction) -> Fraction:
+        """Return the delta at an exact epsilon; only the curve of the noise is rounded."""
+        spend, left = self.spend, epsilon - self.spend.level
+        if left < 0:
+            return Fraction(1)
+        return spend.delta + Fraction(_noise_delta(spend.squares, spend.rho, round_down(left)))
+
+    def corners(self) -> tuple[float, ...]:
+        """Return the level of a spend without noise, which is the one where it says something."""
+        noisy = self.spend.squares or self.spend.rho
+        return () if noisy else (round_up(self.spend.level),)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The terms of an account, and what the most used of some records have spent under them.
+
+    ``spent``: spends of which none covers another (`undertow.ledger.amounts.worst`).
+
+    >>> terms = Terms({}, 1.0, 0.25, "any", "record", delta=1e-6, small=1.65e-7)
+    >>> room = Room(terms, (Spend(Fraction(1, 8)),))
+    >>> room.left(), round(1 / room.left_mu(), 2)
+    (0.125, 34.13)
+    """
+
+    terms: Terms
+    spent: tuple[Spend, ...] = ()
+
+    def fits(self, more: Spend = NOTHING, *, again: bool = False) -> bool:
+        """Return whether all these records may spend more: levels exactly, without slack.
+
+        ``again``: where an event is replayed that was granted once, see `_AGAIN`.
+        """
+        return all(self._fits(spend + more, again) for spend in self.spent or (NOTHING,))
+
+    def _fits(self, spend: Spend, again: bool) -> bool:
+        budget = Fraction(self.terms.budget)
+        if spend.pure or spend.level > budget:
+            return spend.level <= budget
+        small = Fraction(self.terms.small) * (1 + (_AGAIN if again else 0))
+        return bool(self.terms.delta) and SpendCurve(spend).exact(budget) <= small
+
+    def after(self, more: Spend) -> "Room":
+        """Return the room when more is spent on all these records."""
+        return replace(self, spent=tuple(spend + more for spend in self.spent or (NOTHING,)))
+
+    def left(self) -> float:
+        """Return a DP level that fits all these records, rounded down."""
+        most = max((spend.level for spend in self.spent), default=Fraction(0))
+        top = round_down(Fraction(self.terms.budget) - most)
+        return self._largest(lambda level: Spend(Fraction(level)), top)
+
+    def left_mu(self) -> float:
+        """Return a mu of GDP that fits all these records, rounded down: 1 / sigma of noise."""
+        return self._largest(lambda mu: Spend(squares=Fraction(mu) ** 2), _MOST)
+
+    def left_rho(self) -> float:
+        """Return a rho of zCDP that fits all these records, rounded down."""
+        return self._largest(lambda rho: Spend(rho=Fraction(rho)), _MOST)
+
+    def _largest(self, spend: Callable[[float], Spend], top: float) -> float:
+        """Return the largest number up to ``top`` whose spend fits, by bisection; 0 for none."""
+        if not top or self.fits(spend(top)):
+            return top
+        low, high = 0.0, min(top, self.terms.budget)
+        while self.fits(spend(high)):
+            low, high = high, 2 * high
+        while high - low > _FINE * high and high > _NOTHING * _FINE * self.terms.budget:
+            middle = (low + high) / 2
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if self.fits(spend(middle)) else (low, middle)
+        return low
+
+    def check(self, entry: Entry, *, again: bool = False) -> None:
+        """Refuse an entry that would bring a record beyond the budget, and say what would not.
+
+        For a redaction, which is the only entry there is, its own leakage must keep the limit.
+        """
+        wanted = entry.spend
+        if wanted is None:
+            self._check_redaction(entry)
+        elif not wanted.pure and not self.terms.delta:
+            raise LedgerConflict(
+                f"the release spends {spend_words(wanted)}, which is no DP level: rare outputs of "
+                "it tell two values apart, and this account is kept without a delta, which says "
+                "how rare may be ignored; give it one with set_limit(limit, delta=1e-6), open an "
+                "account with a delta, or release with Laplace noise"
+            )
+        elif not self.fits(wanted, again=again):
+            left = self.left()
+            raise BudgetExceeded(self._refusal(entry, wanted, left), left=left)
+
+    def _check_redaction(self, entry: Entry) -> None:
+        if entry.leakage is not None and entry.leakage > self.terms.limit:
+            raise BudgetExceeded(
+                f"the redaction leaks up to {_brief(entry.leakage, above)}, the limit is "
+                f"{_brief(self.terms.limit, below)}; plan it for the limit or less, or raise the "
+                "limit with set_limit",
+                left=0.0,
+            )
+
+    def _refusal(self, entry: Entry, wanted: Spend, left: float) -> str:
+        terms, spent = self.terms, highest(self.spent)
+        limit = _brief(terms.limit, below)
+        allows = f"a level of {_brief(terms.budget, below)}"
+        used = _brief(round_up(spent.level), above)
+        if terms.delta:
+            limit += f" at delta {_brief(terms.delta, below)}"
+            allows += f" and a delta of {_brief(terms.small, below)} beside it"
+            used = spend_words(spent)
+        return (
+            f"the release needs {spend_words(wanted)} on {entry.scope.words()}, but "
+            f"{self._said(left)}: the limit {limit} allows {allows}, of which {used} is spent; "
+            "release with more noise (a plan with method='exchange', or 'group' for Gaussian "
+            "records, and no larger limit fits a fresh account), release other records, or raise "
+            "the limit with set_limit"
+        )
+
+    def _said(self, left: float) -> str:
+        """Return in words what fits."""
+        fits = []
+        if not nothing(left, self.terms.budget):
+            fits.append(f"a level of at most {_brief(left, below)}")
+        mu = self.left_mu() if self.terms.delta else 0.0
+        if not nothing(mu, self.terms.budget):
+            sigma = above(up(1 / mu))
+            fits.append(f"Gaussian noise of sigma {sigma} or more per unit that a record moves it")
+        return f"{', or '.join(fits)} fits" if fits else "nothing is left"
+
+
+def spend_words(spend: Spend) -> str:
+    """Return a spend for people, every number rounded up.
+
+    >>> spend_words(Spend(Fraction(1, 4))), spend_words(Spend(squares=Fraction(1, 4)))
+    ('a DP level of 0.25', 'mu 0.5')
+    """
+    said = [("mu", spend.mu), ("rho", round_up(spend.rho)), ("delta", round_up(spend.delta))]
+    parts = [f"{name} {_brief(number, above)}" for name, number in said if number]
+    if spend.level or not parts:
+        parts = [f"a DP level of {_brief(round_up(spend.level), above)}", *parts]
+    return " and ".join(parts)
+
+
+def nothing(left: float, budget: float) -> bool:
+    """Return whether what is left is, in words, nothing: what rounding leaves over of a budget.
+
+    For words only: whether a release fits is compared exactly.
+
+    >>> nothing(3.6e-16, 0.25), nothing(1e-4, 0.25)
+    (True, False)
+    """
+    return left < _NOTHING * budget
+
+
+def _brief(value: float, rounded: Callable[[float], str]) -> str:
+    """Return a number as it is if that is short, else with few digits, rounded to a side."""
+    return repr(value) if len(repr(value)) <= 8 else rounded(value)
