@@ -13,6 +13,7 @@ import typer
 from undertow import errors
 from undertow.cli.tables import show_table
 from undertow.cli.wording import in_cli_words
+from undertow.numerics import up
 from undertow.reporting.files import strict_json
 from undertow.rounding import above, below, odds, visible
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from undertow.accounting import Foretold
     from undertow.adversaries import Against
     from undertow.certificate import Leakage
+    from undertow.ledger.amounts import Spend
+    from undertow.ledger.rooms import Room
 
 __all__ = [
     "UNACCOUNTED",
@@ -34,9 +37,11 @@ __all__ = [
     "meaning",
     "odds",
     "refusals",
+    "room_words",
     "say",
     "show",
     "spend_rows",
+    "spent_words",
     "strict_json",
     "ticking",
     "waiting",
@@ -107,6 +112,31 @@ def level_words(level: float, budget: float = 1.0) -> str:
     return "nothing" if nothing(level, budget) else f"a DP level of {below(level)}"
 
 
+def room_words(room: "Room", budget: float = 1.0) -> str:
+    """Return what is left to some records, in words: a level, with a delta also Gaussian noise.
+
+    >>> from undertow.ledger.rooms import Room, Terms
+    >>> room_words(Room(Terms({}, 1.0, 0.25, "any", "record", 1e-6, 1e-7)))
+    'a DP level of 0.25, or Gaussian noise of sigma 17.34333 per unit'
+    """
+    from undertow.ledger.rooms import nothing
+
+    level = level_words(room.left(), budget)
+    left_mu = room.left_mu() if room.terms.delta else 0.0
+    if nothing(left_mu, budget):
+        return level
+    noise = f"Gaussian noise of sigma {above(up(1 / left_mu))} per unit"
+    return noise if level == "nothing" else f"{level}, or {noise}"
+
+
+def spent_words(spend: "Spend") -> str:
+    """Return what a release spends for the column of a table: a level by its number alone."""
+    from undertow.ledger.amounts import round_up
+    from undertow.ledger.rooms import spend_words
+
+    return above(round_up(spend.level)) if spend.pure else spend_words(spend)
+
+
 def spend_rows(asked: "Foretold", recorded: str) -> list[tuple[str, str]]:
     """Return what a ledger would do with a release; ``recorded`` are the words for an old one."""
     spends = "the whole account: a redaction stands in a ledger alone"
@@ -114,13 +144,14 @@ def spend_rows(asked: "Foretold", recorded: str) -> list[tuple[str, str]]:
         spends = recorded
     elif asked.found is not None:
         spends = "nothing more: it was reserved by a run that did not end"
-    elif asked.entry.level is not None:
-        spends = f"a DP level of {above(asked.entry.level)}"
+    elif asked.entry.spend is not None:
+        spend = asked.entry.spend
+        spends = f"a DP level of {above(asked.spends)}" if spend.pure else spent_words(spend)
     rows = [("release", asked.entry.release_id), ("spends", spends)]
-    if asked.left is None:
+    if asked.room is None or asked.after is None:
         return rows
-    after = level_words(asked.left_after or 0.0)
-    return [*rows, ("left", f"{level_words(asked.left)} for these records, then {after}")]
+    now, then = room_words(asked.room), room_words(asked.after)
+    return [*rows, ("left", f"{now} for these records, then {then}")]
 
 
 def answer(fields: Mapping[str, Any], tell: Callable[[], object], *, as_json: bool) -> None:

@@ -20,16 +20,27 @@ class Spend:
     """What one record has spent: exact sums over all entries that touch it.
 
     ``level`` of DP levels, ``squares`` of mu^2 (GDP: Gaussian noise), ``rho`` of what is only zCDP,
-    ``delta`` of point guarantees.
+    ``delta`` of point guarantees. ``held`` and ``rare`` are the level and the delta that were spent
+    when noise without a level began, ``dense`` whether zCDP was among it: what comes after it is
+    granted beside these (`undertow.ledger.rooms`), also if they are given back.
 
-    >>> Spend(Fraction(1, 4)) + Spend(squares=Fraction(1, 289))
-    Spend(level=Fraction(1, 4), squares=Fraction(1, 289), rho=Fraction(0, 1), delta=Fraction(0, 1))
+    >>> both = Spend(Fraction(1, 4)) + Spend(squares=Fraction(1, 289))
+    >>> str(both), str(both + Spend(Fraction(1, 4)))
+    ('1/4;1/289;0;0;1/4;0;0', '1/2;1/289;0;0;1/4;0;0')
     """
 
     level: Fraction = _ZERO
     squares: Fraction = _ZERO
     rho: Fraction = _ZERO
     delta: Fraction = _ZERO
+    held: Fraction = _ZERO
+    rare: Fraction = _ZERO
+    dense: bool = False
+
+    @property
+    def noisy(self) -> bool:
+        """Whether there is noise in it that has no DP level."""
+        return bool(self.squares or self.rho)
 
     @property
     def pure(self) -> bool:
@@ -41,36 +52,49 @@ class Spend:
         """The mu of all that is GDP together, rounded up."""
         return root_up(self.squares)
 
-    def __add__(self, other: "Spend") -> "Spend":
-        """Return what both have spent together."""
-        if self.pure and other.pure:
-            return Spend(self.level + other.level)
-        return Spend(*(a + b for a, b in zip(self.parts(), other.parts(), strict=True)))
+    def __add__(self, more: "Spend") -> "Spend":
+        """Return what is spent when more is spent after this, or given back."""
+        if self.pure and more.pure:
+            return Spend(self.level + more.level)
+        level, squares, rho, delta = (
+            a + b for a, b in zip(self.parts(), more.parts(), strict=True)
+        )
+        begun = (level, delta, bool(rho))
+        if self.noisy:
+            begun = self.begun()
+        if not squares and not rho:
+            begun = (_ZERO, _ZERO, False)
+        return Spend(level, squares, rho, delta, *begun)
 
     def __neg__(self) -> "Spend":
         """Return what gives this back."""
-        return Spend(*(-part for part in self.parts()))
+        return Spend(-self.level, -self.squares, -self.rho, -self.delta)
 
     def __bool__(self) -> bool:
         """Return whether anything is spent."""
         return any(self.parts())
 
     def __str__(self) -> str:
-        """Return the one text of it: of a DP level just that, else all four parts.
+        """Return the one text of it: of a DP level just that, else all parts.
 
         >>> str(Spend(Fraction(1, 4))), str(Spend(rho=Fraction(1, 8)))
-        ('1/4', '0;0;1/8;0')
+        ('1/4', '0;0;1/8;0;0;0;0')
         """
-        return str(self.level) if self.pure else ";".join(map(str, self.parts()))
+        all_parts = (*self.parts(), self.held, self.rare, int(self.dense))
+        return str(self.level) if self.pure else ";".join(map(str, all_parts))
 
     @classmethod
     def read(cls, text: str) -> "Spend":
         """Return what a text says, or raise ValueError where it is not the one text of anything.
 
-        >>> Spend.read("1/4").level, Spend.read("0;0;1/8;0").rho
+        >>> Spend.read("1/4").level, Spend.read("0;0;1/8;0;0;0;1").rho
         (Fraction(1, 4), Fraction(1, 8))
         """
-        made = cls(*map(Fraction, text.split(";")))
+        level, *others = text.split(";")
+        made = cls(Fraction(level))
+        if others:
+            squares, rho, delta, held, rare, dense = map(Fraction, others)
+            made = cls(made.level, squares, rho, delta, held, rare, bool(dense))
         if str(made) != text or made.negative:
             raise ValueError("no spend")
         return made
@@ -84,9 +108,14 @@ class Spend:
         """Return level, squares, rho and delta."""
         return self.level, self.squares, self.rho, self.delta
 
+    def begun(self) -> tuple[Fraction, Fraction, bool]:
+        """Return what was fixed when noise without a level began."""
+        return self.held, self.rare, self.dense
+
     def covers(self, other: "Spend") -> bool:
-        """Return whether nothing of the other is more than here."""
-        return all(a >= b for a, b in zip(self.parts(), other.parts(), strict=True))
+        """Return whether what fits beside this fits beside the other: alike, and not more of it."""
+        alike = self.noisy == other.noisy and self.begun() == other.begun()
+        return alike and all(a >= b for a, b in zip(self.parts(), other.parts(), strict=True))
 
 
 NOTHING = Spend()
@@ -100,7 +129,7 @@ def worst(spends: Iterable[Spend]) -> tuple[Spend, ...]:
 
     >>> half, noisy = Spend(Fraction(1, 2)), Spend(squares=Fraction(1, 4))
     >>> [str(one) for one in worst([half, noisy, Spend(Fraction(1, 3))])]
-    ['1/2', '0;1/4;0;0']
+    ['1/2', '0;1/4;0;0;0;0;0']
     """
     found = set(spends)
     if all(spend.pure for spend in found):
@@ -116,7 +145,7 @@ def highest(spends: Iterable[Spend]) -> Spend:
     """Return the largest of each part, whichever record has it.
 
     >>> str(highest([Spend(Fraction(1, 2)), Spend(Fraction(1, 3), Fraction(1, 4))]))
-    '1/2;1/4;0;0'
+    '1/2;1/4;0;0;0;0;0'
     """
     parts = [spend.parts() for spend in (NOTHING, *spends)]
     return Spend(*map(max, zip(*parts, strict=True)))

@@ -81,7 +81,7 @@ class Balance:
         fits. 0 for an account without a delta.
         """
         room = self.room(scope)
-        return room.left_mu() if room.terms.delta else 0.0
+        return room.left_mu() if room.terms.delta and math.isfinite(self.level()) else 0.0
 
     def room(self, scope: Scope | None = None) -> Room:
         """Return what the records in a scope have spent, and what fits beside it."""

@@ -71,6 +71,9 @@ class Ledger(Balance):
         reach. Required for a new data set; an existing one keeps its own, and refuses others.
     delta
         How rare outputs may be that break the limit; by default 0, which admits DP levels only.
+    pure
+        With a delta: the DP level that is set aside for releases that have one, by default 0.
+        Levels spent *before* noise without a level begins need no such share.
     against, unit
         The adversary covered, by default ``"any"``, and whether one record or all records of one
         person are hidden, by default ``"record"``.
@@ -105,6 +108,7 @@ class Ledger(Balance):
         limit: float | None = None,
         *,
         delta: float | None = None,
+        pure: float | None = None,
         against: Named | None = None,
         unit: Unit | None = None,
         create: bool = True,
@@ -113,7 +117,7 @@ class Ledger(Balance):
     ) -> None:
         """Open the account, or start it; a refusal leaves everything as it was."""
         self.dataset = check_name(dataset, "the name of the data set")
-        wanted = wanted_terms(model, limit, against, unit, delta)
+        wanted = wanted_terms(model, limit, against, unit, delta, pure)
         self._store = Store(where, read_key(key))
         self._checks = Checks(self._store, memory_at(memory))
         present = self._store.prepare(needed=not create)
@@ -146,7 +150,8 @@ class Ledger(Balance):
         rare = old.delta if delta is None else check_delta(delta)
         wanted = check_positive(limit, "the limit")
         budget, small = allowance(wanted, rare, self.model, old.against, old.unit)
-        new = replace(old, limit=wanted, budget=budget, delta=rare, small=small)
+        pure = min(old.pure, budget) if rare else 0.0
+        new = replace(old, limit=wanted, budget=budget, delta=rare, small=small, pure=pure)
         with self._checks.writing("limit") as granting:
             account = granting.account(self.dataset)
             layout, spent = account.layout, account.room(account.region(Scope())).spent
@@ -158,8 +163,8 @@ class Ledger(Balance):
                     "taken back"
                 )
             changed = {"limit": new.limit, "budget": new.budget}
-            beside = {"delta": new.delta, "small": new.small} if new.delta else {}
-            self._append(granting, "limit", **changed, **beside)
+            beside = {"delta": new.delta, "small": new.small, "pure": new.pure}
+            self._append(granting, "limit", **changed, **(beside if new.delta else {}))
             granting.transaction.put_dataset(self.dataset, new, layout)
 
     def reserve(
@@ -339,7 +344,8 @@ class Ledger(Balance):
         described = model_from_dict(wanted["model"])
         limit, delta = wanted["limit"], wanted["delta"] or 0.0
         budget, small = allowance(limit, delta, described, against, unit)
-        terms = Terms(wanted["model"], limit, budget, against, unit, delta, small)
+        pure = _share(wanted["pure"] or 0.0, budget, delta)
+        terms = Terms(wanted["model"], limit, budget, against, unit, delta, small, pure)
         if not present:
             self._store.create()
             self._stored(created=True)
@@ -375,6 +381,17 @@ def forget(
     store = Store(where, read_key(key))
     store.prepare(needed=True)
     return Checks(store, memory_at(memory)).forget(_now())
+
+
+def _share(pure: float, budget: float, delta: float) -> float:
+    """Return the level that is set aside, if there is something to set it aside from."""
+    if pure and not delta:
+        raise InvalidInput("without a delta all of the budget is for DP levels; leave pure out")
+    if pure > budget:
+        raise InvalidInput(
+            f"a level of {pure:.7g} is to be set aside, and the limit allows {below(budget)}"
+        )
+    return pure
 
 
 def _spent_words(spent: Spend) -> str:

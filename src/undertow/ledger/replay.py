@@ -192,7 +192,7 @@ def _apply(accounts: Accounts, event: Event, body: dict[str, Any]) -> None:
     account = accounts[event.dataset]
     if kind == "limit":
         changed = {name: body[name] for name in ("limit", "budget")}
-        beside = {name: body.get(name, 0.0) for name in ("delta", "small")}
+        beside = {name: body.get(name, 0.0) for name in ("delta", "small", "pure")}
         account.terms = replace(account.terms, **changed, **beside)
     elif kind == "reserve" and key not in account.lines:
         account.reserve(_entry(event, body))

@@ -17,7 +17,7 @@ __all__ = ["amounts_of", "check_terms", "request", "wanted_terms"]
 
 
 def wanted_terms(
-    model: Any, limit: Any, against: Any, unit: Any, delta: Any = None
+    model: Any, limit: Any, against: Any, unit: Any, delta: Any = None, pure: Any = None
 ) -> dict[str, Any]:
     """Return the terms that were passed, checked; None where nothing was."""
     if against not in (None, "any", "ignorant", "informed"):
@@ -33,6 +33,7 @@ def wanted_terms(
     rare = None if delta is None else check_delta(delta)
     return {
         "model": description, "limit": checked, "against": against, "unit": unit, "delta": rare,
+        "pure": pure if pure is None or pure == 0 else check_positive(pure, "the pure level"),
     }  # fmt: skip
 
 
@@ -42,6 +43,7 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
         "model": "another model: levels are exchanged once, under one model. Open it without one",
         "limit": f"the limit {terms.limit:.7g}. Open it without one, then use set_limit",
         "delta": f"the delta {terms.delta:.7g}. Open it without one, then use set_limit",
+        "pure": f"a level of {terms.pure:.7g} set aside; open it without naming one",
         "against": f"the adversary {terms.against!r}; open it without naming one",
         "unit": f"the unit {terms.unit!r}; open it without naming one",
     }

@@ -3,12 +3,26 @@
 A limit (epsilon, delta) became a budget beta and a small delta d0 once: all that is (beta, d0)-DP
 leaks at most (epsilon, delta) (Theorem 1 of the theory of approximate guarantees). A record has
 spent DP levels that sum to e, GDP of squares that sum to q, zCDP of r, and deltas that sum to s.
-Together these are (beta, s + d(beta - e))-DP, where d is the curve of sqrt(q)-GDP if r is 0, and of
-(r + q/2)-zCDP always: pure algorithms shift a curve, a point guarantee adds its delta. So a record
-is within the limit if e <= beta and s + d(beta - e) <= d0; what spent levels alone may reach beta.
+Levels alone may reach beta. With noise, let c be the level that levels may reach in all; the record
+is within the limit if s + d(beta - c) <= d0, where d is the curve of sqrt(q)-GDP if r is 0, and of
+(r + q/2)-zCDP always.
+
+Whoever asks has seen the answers so far. *Proposition.* Let c, s and the kind of curve be fixed
+when the first noise without a level is reserved. Then all releases together are (beta, d0)-DP,
+however later amounts depend on answers. *Proof.* Before the first noise the loss is at most e <= c,
+but for a probability of s. From then on let L be the loss, e and q what is spent, Q the sum that d
+allows, D(m, x) the delta of m-GDP at x. At m^2 = Q - q and x = beta - L - (c - e) it never grows in
+expectation: a level e_i lowers c - e by e_i and raises L by at most e_i, and a step of mu-GDP
+before m'-GDP is (mu^2 + m'^2)^(1/2)-GDP. It starts at D(Q^(1/2), beta - c) <= d0 - s at most. For
+zCDP take the exponential of (a - 1)(L + c - e + a (R - r - q/2)), a the best order, for D. QED
+
+If c were chosen later, between levels and noise by what was seen, it would be false: on the
+activity chain at (1, 1e-6), Gaussian noise of mu .01, then a level where the loss came out high and
+more noise where not, reaches 1.55 times d0. So c is the level spent when noise began, or what the
+terms set aside (``pure``) if that is more; a delta, or zCDP after GDP, is refused from then on, and
+giving something back does not change what was fixed.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -30,7 +44,10 @@ _AGAIN = Fraction(1, 2**20)
 """Share of the small delta by which a grant of another machine may seem to exceed it when its event
 is replayed (upper side): logarithms differ there in the last digits. Nothing is granted by it."""
 
-_MOST = 1e6
+_LOUD = 30.0
+"""A rho beyond which a delta is taken to be 1 (upper side)."""
+
+_MOST = 10.0
 """A mu or rho beyond which nobody asks what is left."""
 
 _FINE = 1e-15
@@ -38,15 +55,21 @@ _FINE = 1e-15
 
 
 @lru_cache(maxsize=4096)
-def _noise_delta(squares: Fraction, rho: Fraction, left: float) -> float:
+def _noise_delta(squares: Fraction, rho: Fraction, dense: bool, left: float) -> float:
     """Return the delta at a level of GDP and zCDP together, by the better of two true curves."""
     if not squares and not rho:
         return 0.0
     both = round_up(rho + squares / 2)
-    if not math.isfinite(both):
+    if both > _LOUD:
         return 1.0
     found = ConcentratedCurve(both).delta(left)
-    return found if rho else min(found, GaussianCurve(root_up(squares)).delta(left))
+    return found if rho or dense else min(found, GaussianCurve(root_up(squares)).delta(left))
+
+
+def _delta(spend: Spend, left: Fraction) -> Fraction:
+    """Return the deltas of a spend, and that of its noise at a level; only the curve is rounded."""
+    noise = _noise_delta(spend.squares, spend.rho, spend.dense, round_down(left))
+    return max(spend.delta, spend.rare) + Fraction(noise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +84,12 @@ class SpendCurve(Curve):
 
     def delta(self, epsilon: float) -> float:
         """Return the sum of deltas, and that of the noise at what the levels leave of epsilon."""
-        return min(1.0, round_up(self.exact(Fraction(epsilon))))
-
-    def exact(self, epsilon: Fraction) -> Fraction:
-        """Return the delta at an exact epsilon; only the curve of the noise is rounded."""
-        spend, left = self.spend, epsilon - self.spend.level
-        if left < 0:
-            return Fraction(1)
-        return spend.delta + Fraction(_noise_delta(spend.squares, spend.rho, round_down(left)))
+        left = Fraction(epsilon) - self.spend.level
+        return 1.0 if left < 0 else min(1.0, round_up(_delta(self.spend, left)))
 
     def corners(self) -> tuple[float, ...]:
         """Return the level of a spend without noise, which is the one where it says something."""
-        noisy = self.spend.squares or self.spend.rho
-        return () if noisy else (round_up(self.spend.level),)
+        return () if self.spend.noisy else (round_up(self.spend.level),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +101,7 @@ class Room:
     >>> terms = Terms({}, 1.0, 0.25, "any", "record", delta=1e-6, small=1.65e-7)
     >>> room = Room(terms, (Spend(Fraction(1, 8)),))
     >>> room.left(), round(1 / room.left_mu(), 2)
-    (0.125, 34.13)
+    (0.125, 32.62)
     """
 
     terms: Terms
@@ -96,14 +112,26 @@ class Room:
 
         ``again``: where an event is replayed that was granted once, see `_AGAIN`.
         """
-        return all(self._fits(spend + more, again) for spend in self.spent or (NOTHING,))
+        return all(self._fits(spend, more, again) for spend in self.spent or (NOTHING,))
 
-    def _fits(self, spend: Spend, again: bool) -> bool:
-        budget = Fraction(self.terms.budget)
-        if spend.pure or spend.level > budget:
-            return spend.level <= budget
+    def _fits(self, spent: Spend, more: Spend, again: bool) -> bool:
+        total, budget = spent + more, Fraction(self.terms.budget)
+        if total.pure or total.level > budget:
+            return total.level <= budget
+        if not self.terms.delta or self._too_late(spent, more):
+            return False
+        most = self._most(total)
         small = Fraction(self.terms.small) * (1 + (_AGAIN if again else 0))
-        return bool(self.terms.delta) and SpendCurve(spend).exact(budget) <= small
+        return total.level <= most and _delta(total, budget - most) <= small
+
+    def _most(self, spend: Spend) -> Fraction:
+        """Return the level that levels may reach in all: c, where there is noise."""
+        return max(spend.held, Fraction(self.terms.pure if spend.noisy else self.terms.budget))
+
+    @staticmethod
+    def _too_late(spent: Spend, more: Spend) -> bool:
+        """Return whether what was fixed when noise began leaves no place for more of a kind."""
+        return spent.noisy and bool(more.delta or (more.rho and not spent.dense))
 
     def after(self, more: Spend) -> "Room":
         """Return the room when more is spent on all these records."""
@@ -111,8 +139,7 @@ class Room:
 
     def left(self) -> float:
         """Return a DP level that fits all these records, rounded down."""
-        most = max((spend.level for spend in self.spent), default=Fraction(0))
-        top = round_down(Fraction(self.terms.budget) - most)
+        top = round_down(min(self._most(spend) - spend.level for spend in self.spent or (NOTHING,)))
         return self._largest(lambda level: Spend(Fraction(level)), top)
 
     def left_mu(self) -> float:
@@ -176,11 +203,28 @@ class Room:
             used = spend_words(spent)
         return (
             f"the release needs {spend_words(wanted)} on {entry.scope.words()}, but "
-            f"{self._said(left)}: the limit {limit} allows {allows}, of which {used} is spent; "
-            "release with more noise (a plan with method='exchange', or 'group' for Gaussian "
-            "records, and no larger limit fits a fresh account), release other records, or raise "
-            "the limit with set_limit"
+            f"{self._said(left)}: the limit {limit} allows {allows}, of which {used} is spent"
+            f"{self._why(wanted)}; release with more noise (a plan with method='exchange', or "
+            "'group' for Gaussian records, and no larger limit fits a fresh account), release "
+            "other records, or raise the limit with set_limit"
         )
+
+    def _why(self, wanted: Spend) -> str:
+        """Return what was fixed when noise began and stands against a spend, in words."""
+        begun = [spend for spend in self.spent if spend.noisy]
+        if any(self._too_late(spend, wanted) for spend in begun):
+            return (
+                "; Gaussian noise was accounted there as GDP, and what is fixed by that may not "
+                "depend on its answers: enter zCDP and point guarantees before it"
+            )
+        if wanted.level and any(spend.level + wanted.level > self._most(spend) for spend in begun):
+            held = max(round_up(self._most(spend)) for spend in begun)
+            return (
+                f"; a level of {_brief(held, above)} was set aside when noise without a level "
+                "began, and that may not depend on its answers: open an account with pure=LEVEL "
+                "to set more aside"
+            )
+        return ""
 
     def _said(self, left: float) -> str:
         """Return in words what fits."""

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from undertow.data.scopes import HIGH, LOW, Scope
 from undertow.errors import InvalidInput, LedgerConflict
-from undertow.ledger.amounts import Spend, round_up
+from undertow.ledger.amounts import NOTHING, Spend, round_up
 from undertow.mechanisms import Unit
 from undertow.numerics import check_positive
 
@@ -52,7 +52,8 @@ class Terms:
     """What a data set is accounted under; ``budget`` is the DP level for the leakage ``limit``.
 
     Where the limit is kept up to a ``delta``, ``small`` is the delta that goes with the budget:
-    all that is (budget, small)-DP leaks at most (limit, delta).
+    all that is (budget, small)-DP leaks at most (limit, delta). ``pure`` is the level that is set
+    aside for releases that have one, also after noise without one has begun.
     """
 
     model: dict[str, Any]
@@ -62,11 +63,12 @@ class Terms:
     unit: Unit
     delta: float = 0.0
     small: float = 0.0
+    pure: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description; one without a delta does not mention it."""
         told = {name: getattr(self, name) for name in self.__slots__}
-        return told if self.delta else without(told, "delta", "small")
+        return told if self.delta else without(told, "delta", "small", "pure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,20 +226,21 @@ def overlay(segments: Sequence[Segment], start: int, end: int, spend: Spend) -> 
     []
     """
     pieces: list[Segment] = []
+    first = NOTHING + spend  # where nothing was spent yet
     at = start  # the window is done up to here
     for old in segments:
         low, high = max(old.start, start), min(old.end, end)
         if old.start < start:  # what lies before the window stays
             pieces.append(Segment(old.start, min(old.end, start), old.spend))
         if low < high:  # where nothing was spent yet, and where something was
-            pieces += [Segment(at, low, spend)] if at < low else []
+            pieces += [Segment(at, low, first)] if at < low else []
             pieces.append(Segment(low, high, old.spend + spend))
             at = high
         if old.end > end:  # what lies after it stays
-            pieces += [Segment(at, end, spend)] if at < end else []
+            pieces += [Segment(at, end, first)] if at < end else []
             pieces.append(Segment(max(old.start, end), old.end, old.spend))
             at = end
-    pieces += [Segment(at, end, spend)] if at < end else []
+    pieces += [Segment(at, end, first)] if at < end else []
     merged: list[Segment] = []
     for piece in pieces:
         if not piece.spend:
