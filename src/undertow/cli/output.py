@@ -13,7 +13,6 @@ import typer
 from undertow import errors
 from undertow.cli.tables import show_table
 from undertow.cli.wording import in_cli_words
-from undertow.numerics import up
 from undertow.reporting.files import strict_json
 from undertow.rounding import above, below, odds, visible
 
@@ -119,13 +118,10 @@ def room_words(room: "Room", budget: float = 1.0) -> str:
     >>> room_words(Room(Terms({}, 1.0, 0.25, "any", "record", 1e-6, 1e-7)))
     'a DP level of 0.25, or Gaussian noise of sigma 17.34333 per unit'
     """
-    from undertow.ledger.rooms import nothing
-
-    level = level_words(room.left(), budget)
-    left_mu = room.left_mu() if room.terms.delta else 0.0
-    if nothing(left_mu, budget):
+    level, sigma = level_words(room.left(), budget), room.least_sigma()
+    if sigma is None:
         return level
-    noise = f"Gaussian noise of sigma {above(up(1 / left_mu))} per unit"
+    noise = f"Gaussian noise of sigma {above(sigma)} per unit"
     return noise if level == "nothing" else f"{level}, or {noise}"
 
 

@@ -40,6 +40,9 @@ __all__ = ["Room", "SpendCurve", "nothing", "spend_words"]
 _NOTHING = 1e-9
 """The part of a budget below which people are told that nothing is left."""
 
+_FAINT = 1e-5
+"""The part of a budget below which people are told that no mu is left: nobody wants that noise."""
+
 _AGAIN = Fraction(1, 2**20)
 """Share of the small delta by which a grant of another machine may seem to exceed it when its event
 is replayed (upper side): logarithms differ there in the last digits. Nothing is granted by it."""
@@ -146,6 +149,11 @@ class Room:
         """Return a mu of GDP that fits all these records, rounded down: 1 / sigma of noise."""
         return self._largest(lambda mu: Spend(squares=Fraction(mu) ** 2), _MOST)
 
+    def least_sigma(self) -> float | None:
+        """Return the sigma of Gaussian noise, per unit of sensitivity, that fits; None for none."""
+        mu = self.left_mu() if self.terms.delta else 0.0
+        return up(1 / mu) if mu > _FAINT * self.terms.budget else None
+
     def left_rho(self) -> float:
         """Return a rho of zCDP that fits all these records, rounded down."""
         return self._largest(lambda rho: Spend(rho=Fraction(rho)), _MOST)
@@ -201,12 +209,14 @@ class Room:
             limit += f" at delta {_brief(terms.delta, below)}"
             allows += f" and a delta of {_brief(terms.small, below)} beside it"
             used = spend_words(spent)
+        plan = "method='exchange', or 'group' for Gaussian records, and no larger limit"
+        if not wanted.pure:
+            plan = "method='closed' and no larger limit, for all such releases together,"
         return (
             f"the release needs {spend_words(wanted)} on {entry.scope.words()}, but "
             f"{self._said(left)}: the limit {limit} allows {allows}, of which {used} is spent"
-            f"{self._why(wanted)}; release with more noise (a plan with method='exchange', or "
-            "'group' for Gaussian records, and no larger limit fits a fresh account), release "
-            "other records, or raise the limit with set_limit"
+            f"{self._why(wanted)}; release with more noise (a plan with {plan} fits a fresh "
+            "account), release other records, or raise the limit with set_limit"
         )
 
     def _why(self, wanted: Spend) -> str:
@@ -231,10 +241,11 @@ class Room:
         fits = []
         if not nothing(left, self.terms.budget):
             fits.append(f"a level of at most {_brief(left, below)}")
-        mu = self.left_mu() if self.terms.delta else 0.0
-        if not nothing(mu, self.terms.budget):
-            sigma = above(up(1 / mu))
-            fits.append(f"Gaussian noise of sigma {sigma} or more per unit that a record moves it")
+        sigma = self.least_sigma()
+        if sigma is not None:
+            fits.append(
+                f"Gaussian noise of sigma {above(sigma)} or more per unit that a record moves it"
+            )
         return f"{', or '.join(fits)} fits" if fits else "nothing is left"
 
 
