@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -19,6 +20,7 @@ from undertow.errors import (
 )
 from undertow.ledger import book
 from undertow.ledger.amounts import Spend, highest, root_up, worst
+from undertow.ledger.rooms import Room
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ASKED = ut.dp_budget(CHAIN, 1.0, delta=1e-6)
@@ -187,6 +189,19 @@ def test_groups_have_their_own_sums(place):
     assert ledger.spent(Scope("cohort", many)).squares == exact[0] + Fraction(0.02) ** 2
     assert ledger.spent().squares == exact[0] + exact[1]
     assert ledger.verify() == 5
+
+
+def test_another_machine_does_not_refuse_what_was_granted(sqlite_place):
+    """Logarithms differ in their last digits: a replay has a slack that a grant has not."""
+    terms = opened(sqlite_place).room().terms
+    mu = Room(terms).left_mu()
+    lower = Room(replace(terms, small=terms.small * (1 - 5e-7)))
+    granted = Spend(squares=Fraction(mu) ** 2)
+    assert not lower.fits(granted)
+    assert lower.fits(granted, again=True)
+    assert not Room(replace(terms, small=terms.small * (1 - 5e-6))).fits(granted, again=True)
+    level = Spend(Fraction(math.nextafter(terms.budget, 1)))
+    assert not Room(terms).fits(level, again=True)  # levels are compared exactly, everywhere
 
 
 # --- what is fixed when noise begins --------------------------------------------------------------

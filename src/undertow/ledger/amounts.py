@@ -45,6 +45,8 @@ class Spend:
     @property
     def pure(self) -> bool:
         """Whether it is a DP level and nothing else."""
+        if self.squares is _ZERO and self.rho is _ZERO and self.delta is _ZERO:
+            return True  # as most are: looked at first, because a ledger adds up many
         return not (self.squares or self.rho or self.delta)
 
     @property
@@ -68,11 +70,13 @@ class Spend:
 
     def __neg__(self) -> "Spend":
         """Return what gives this back."""
+        if self.pure:
+            return Spend(-self.level)
         return Spend(-self.level, -self.squares, -self.rho, -self.delta)
 
     def __bool__(self) -> bool:
         """Return whether anything is spent."""
-        return any(self.parts())
+        return bool(self.level) or not self.pure
 
     def __str__(self) -> str:
         """Return the one text of it: of a DP level just that, else all parts.
@@ -102,7 +106,7 @@ class Spend:
     @property
     def negative(self) -> bool:
         """Whether more was given back than was spent of anything."""
-        return any(part < 0 for part in self.parts())
+        return self.level < 0 or not (self.pure or min(self.parts()) >= 0)
 
     def parts(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """Return level, squares, rho and delta."""
@@ -131,11 +135,18 @@ def worst(spends: Iterable[Spend]) -> tuple[Spend, ...]:
     >>> [str(one) for one in worst([half, noisy, Spend(Fraction(1, 3))])]
     ['1/2', '0;1/4;0;0;0;0;0']
     """
-    found = set(spends)
-    if all(spend.pure for spend in found):
-        return (max(found, key=lambda spend: spend.level),) if found else ()
+    largest: Spend | None = None  # of the levels alone, which are most, and which have an order
+    mixed: set[Spend] = set()
+    for spend in spends:
+        if not spend.pure:
+            mixed.add(spend)
+        elif largest is None or spend.level > largest.level:
+            largest = spend
+    found = [] if largest is None else [largest]
+    if not mixed:
+        return tuple(found)
     kept: list[Spend] = []  # whatever covers a spend comes before it in this order
-    for spend in sorted(found, key=Spend.parts, reverse=True):
+    for spend in sorted([*found, *mixed], key=Spend.parts, reverse=True):
         if not any(before.covers(spend) for before in kept):
             kept.append(spend)
     return tuple(kept)

@@ -4,8 +4,8 @@ A limit (epsilon, delta) became a budget beta and a small delta d0 once: all tha
 leaks at most (epsilon, delta) (Theorem 1 of the theory of approximate guarantees). A record has
 spent DP levels that sum to e, GDP of squares that sum to q, zCDP of r, and deltas that sum to s.
 Levels alone may reach beta. With noise, let c be the level that levels may reach in all; the record
-is within the limit if s + d(beta - c) <= d0, where d is the curve of sqrt(q)-GDP if r is 0, and of
-(r + q/2)-zCDP always.
+is within the limit if s + d(beta - c) <= d0, where d is the curve of sqrt(q)-GDP if r is 0, else
+that of (r + q/2)-zCDP: mu-GDP is mu^2/2-zCDP.
 
 Whoever asks has seen the answers so far. *Proposition.* Let c, s and the kind of curve be fixed
 when the first noise without a level is reserved. Then all releases together are (beta, d0)-DP,
@@ -59,14 +59,15 @@ _FINE = 1e-15
 
 @lru_cache(maxsize=4096)
 def _noise_delta(squares: Fraction, rho: Fraction, dense: bool, left: float) -> float:
-    """Return the delta at a level of GDP and zCDP together, by the better of two true curves."""
+    """Return the delta at a level of GDP alone, or of zCDP and GDP together, rounded up."""
     if not squares and not rho:
         return 0.0
     both = round_up(rho + squares / 2)
     if both > _LOUD:
         return 1.0
-    found = ConcentratedCurve(both).delta(left)
-    return found if rho or dense else min(found, GaussianCurve(root_up(squares)).delta(left))
+    if rho or dense:
+        return ConcentratedCurve(both).delta(left)
+    return GaussianCurve(root_up(squares)).delta(left)
 
 
 def _delta(spend: Spend, left: Fraction) -> Fraction:

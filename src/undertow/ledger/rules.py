@@ -104,9 +104,10 @@ class Entry:
         """What it adds to the records it touches, None for a redaction."""
         if self.kind == "redaction":
             return None
-        level, mu, rho, delta = (
-            Fraction(part or 0) for part in (self.level, self.mu, self.rho, self.delta)
-        )
+        level = Fraction(self.level or 0)
+        if not self.parts:
+            return Spend(level)
+        mu, rho, delta = (Fraction(part or 0) for part in (self.mu, self.rho, self.delta))
         return Spend(level, mu * mu, rho, delta)
 
     @property
