@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from undertow.accounting import asking, check_ledger, level_of, reserve
+from undertow.accounting import asking, check_ledger, level_of, noise_terms, reserve, spend_terms
 from undertow.accuracy import accuracy
 from undertow.certificate import Leakage
 from undertow.data.evaluation import Answers, weighted
@@ -104,8 +104,13 @@ class Prepared:
 
     @property
     def level(self) -> float:
-        """The level that a ledger is asked for."""
+        """The level that a ledger is asked for; inf for noise that has none."""
         return level_of(self.plan, self.proof)
+
+    @property
+    def spends(self) -> dict[str, Any]:
+        """What it spends: a level, or the mu or rho of noise that has none."""
+        return noise_terms(self.plan, self.proof)
 
 
 def prepare(
@@ -137,7 +142,7 @@ def prepare(
     if ledger is None:
         return Prepared(plan, table, shape, proof, None)
     check_ledger(plan, ledger, shape.series)
-    entry = asking(plan, table, shape, release_id, level=level_of(plan, proof))
+    entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
     return Prepared(plan, table, shape, proof, entry)
 
 

@@ -5,10 +5,10 @@ import re
 __all__ = ["in_cli_words"]
 
 _OPTIONS = (
-    "against", "attackers", "by", "confidence", "covers", "dataset", "effort", "every", "foreign",
-    "gaps", "groups", "known", "length", "limit", "method", "model", "objective", "pairs", "person",
-    "prior", "protect", "scale", "source", "start", "state", "states", "target", "targets", "time",
-    "unit", "value", "window",
+    "against", "attackers", "by", "confidence", "covers", "dataset", "delta", "effort", "every",
+    "foreign", "gaps", "groups", "known", "length", "limit", "method", "model", "objective",
+    "pairs", "person", "prior", "protect", "pure", "scale", "source", "start", "state", "states",
+    "target", "targets", "time", "unit", "value", "window",
 )  # fmt: skip
 """Arguments that are options of the same name."""
 
@@ -35,6 +35,7 @@ _PHRASES = (
     (r"Redacted\(protect=\d+\)", "--redacted --protect {}"),
     (r"Redacted\(protect=\.\.\.\)", "--redacted with --protect"),
     (r"a model such as MarkovChain\(\.\.\.\)", "a model"),
+    (r"\bset_limit\(limit, delta=1e-6\)", "'undertow ledger limit --delta 1e-6'"),
     (r"\bset_limit\b(?:\([^()]*\))?", "'undertow ledger limit'"),
     (r"\brelease_id\b(?!=)", "--id"),
     (r"\bverify\(\)", "'undertow ledger verify'"),
