@@ -92,13 +92,7 @@ class Audit:
     def words(self) -> str:
         """Return the verdict in one sentence."""
         sure = f"with {100 * self.confidence:g}% confidence"
-        at, said = "", above(self.promise)
-        if self.delta:
-            at = f" at delta {above(self.delta)}"
-            said += (
-                f" (odds that move by more than a factor {odds(self.promise + math.log(2))} with "
-                f"probability at most {above(2 * self.delta)})"
-            )
+        at, said = self.at_delta(), self.promise_words()
         if self.refuted:
             factor = f" (a factor {below(math.exp(self.lower), 3)} in the odds)"
             return (
@@ -108,6 +102,19 @@ class Audit:
         return (
             f"consistent with the guarantee of {said}: the best of {self.attacks} "
             f"attacks shows, {sure}, a leakage{at} of at least {below(self.lower, 4)}"
+        )
+
+    def at_delta(self) -> str:
+        """Return at which delta leakages are meant, nothing where there is none."""
+        return f" at delta {self.delta}" if self.delta else ""
+
+    def promise_words(self) -> str:
+        """Return the leakage that was guaranteed; with a delta, what that means for odds."""
+        if not self.delta:
+            return above(self.promise)
+        return (
+            f"{above(self.promise)} (odds that move by more than a factor "
+            f"{odds(self.promise + math.log(2))} with probability at most {2 * self.delta})"
         )
 
     def attack_words(self) -> str:
@@ -321,7 +328,7 @@ class _Halves:
             series = trial.draws[value](size, self._generator)  # (draws, records)
             answers = checked(trial.mechanism(series), series, trial.outputs)
             seen.scores[value].append(trial.score(answers))  # (draws, scores)
-            seen.labels[value].append(trial.labelled[0](answers))  # (draws, labels)
+            seen.labels[value].append(trial.labelled.label(answers))  # (draws, labels)
             self.done += size
             if self._progress is not None:
                 self._progress(self.done, max(self._total, self.done))

@@ -7,6 +7,8 @@ order, and an audit learns from one half of its draws which of them speak for a 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -15,8 +17,26 @@ from undertow.auditing.statistical import Labels
 
 __all__ = ["MODULI", "Labelled", "number_labels", "pair_labels"]
 
-Labelled = tuple[Callable[[Batch], Labels], tuple[str, ...]]
-"""Answers in, a row for each and a column for each way to sort them out; and the columns' names."""
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A way to label answers: a row for each of them out, a column for each way to sort them.
+
+    ``columns`` has the name of each column, and the names of its labels.
+
+    >>> parity = Labelled(lambda answers: answers % 2, (("parity", ("even", "odd")),))
+    >>> parity.words(0, (1,))
+    'parity odd'
+    """
+
+    label: Callable[[Batch], Labels]
+    columns: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def words(self, column: int, labels: tuple[int, ...]) -> str:
+        """Return some labels of a column for people."""
+        name, named = self.columns[column]
+        return f"{name} {' or '.join(named[label] for label in labels)}"
+
 
 MODULI = (2, 3, 5, 7)
 """Divisors whose remainders are looked at: noise that is a multiple of one of them shows there."""
@@ -38,30 +58,32 @@ def number_labels(base: float, step: float, middles: tuple[int, ...]) -> Labelle
     An answer is base + k step, and k is what is labelled. ``middles`` has a k for each released
     number; single values up to 16 around it have a label each.
 
-    >>> label, names = number_labels(0.0, 1.0, (3,))
-    >>> names
-    ('released number modulo 2', ... 'released number around 3, from -16 to 16')
-    >>> label(np.array([[4.0], [5.0], [-90.0]])).tolist()
+    >>> found = number_labels(0.0, 1.0, (3,))
+    >>> found.label(np.array([[4.0], [5.0], [-90.0]])).tolist()
     [[0, 1, 4, 4, 17], [1, 2, 0, 5, 18], [0, 0, 0, 1, 0]]
+    >>> found.words(1, (0, 2)), found.words(4, (0, 17))
+    ('the released number modulo 3 is 0 or 2', 'the released number is -13 or less or 4')
     """
     shown = middles[:_NUMBERS]
-    names: list[str] = []
+    columns: list[tuple[str, tuple[str, ...]]] = []
     for place, middle in enumerate(shown):
-        name = "released number" if len(middles) == 1 else f"released number {place}"
-        names += [f"{name} modulo {modulus}" for modulus in MODULI]
-        names += [f"{name} around {middle}, from {-NEAR} to {NEAR}"]
+        name = "the released number" if len(middles) == 1 else f"released number {place}"
+        columns += [(f"{name} modulo {m} is", tuple(map(str, range(m)))) for m in MODULI]
+        near = [str(middle + offset) for offset in range(-NEAR, NEAR + 1)]
+        near[0], near[-1] = f"{near[0]} or less", f"{near[-1]} or more"
+        columns.append((f"{name}{', in steps,' * (step != 1)} is", tuple(near)))
 
     def label(answers: Batch) -> Labels:
         steps = np.rint((answers[:, : len(shown)] - base) / step)  # (draws, numbers)
-        columns: list[Batch] = []
+        made: list[Batch] = []
         for place, middle in enumerate(shown):
             lone = min(place, steps.shape[1] - 1)  # code may answer with fewer numbers
             found = np.clip(steps[:, lone], -_LARGEST, _LARGEST).astype(np.int64)  # (draws,)
-            columns += [found % modulus for modulus in MODULI]
-            columns += [np.clip(found - middle, -NEAR, NEAR) + NEAR]
-        return np.stack(columns, axis=1).astype(np.uint8)  # (draws, labels)
+            made += [found % modulus for modulus in MODULI]
+            made += [np.clip(found - middle, -NEAR, NEAR) + NEAR]
+        return np.stack(made, axis=1).astype(np.uint8)  # (draws, labels)
 
-    return label, tuple(names)
+    return Labelled(label, tuple(columns))
 
 
 def pair_labels(target: int, length: int, outputs: int) -> Labelled:
@@ -70,19 +92,23 @@ def pair_labels(target: int, length: int, outputs: int) -> Labelled:
     ``target`` is the place of the target among ``length`` shown records; a record has one of so
     many ``outputs``. With too many outputs to tell all pairs apart there are no labels.
 
-    >>> label, names = pair_labels(1, 3, 2)
-    >>> names[0]
-    'outputs of records 0 and 1 of 3'
-    >>> label(np.array([[1, 0, 1]], dtype=np.uint8)).tolist()
+    >>> found = pair_labels(1, 3, 2)
+    >>> found.label(np.array([[1, 0, 1]], dtype=np.uint8)).tolist()
     [[2, 1, 5]]
+    >>> found.words(0, (0, 3))
+    'the outputs of records 0, 1 of the 3 looked at are (0, 0) or (1, 1)'
     """
     near = range(max(target - _NEIGHBOURS, 0), min(target + _NEIGHBOURS + 1, length))
     groups = [tuple(sorted((target, other))) for other in near if other != target]
     if 0 < target < length - 1:
         groups.append((target - 1, target, target + 1))
     groups = [group for group in groups if outputs ** len(group) <= _MOST]
-    names = tuple(
-        f"outputs of records {' and '.join(map(str, group))} of {length}" for group in groups
+    columns = tuple(
+        (
+            f"the outputs of records {', '.join(map(str, group))} of the {length} looked at are",
+            tuple(map(str, product(range(outputs), repeat=len(group)))),
+        )
+        for group in groups
     )
 
     def label(shown: Batch) -> Labels:
@@ -92,4 +118,4 @@ def pair_labels(target: int, length: int, outputs: int) -> Labelled:
                 made[:, column] = made[:, column] * outputs + shown[:, record].astype(np.uint8)
         return made  # (draws, labels)
 
-    return label, names
+    return Labelled(label, columns)

@@ -49,7 +49,7 @@ class Trial:
     def describe(self, event: Event) -> str:
         """Return an event in words."""
         if isinstance(event, LabelEvent):
-            return f"{self.labelled[1][event.score]}: {', '.join(map(str, event.labels))}"
+            return self.labelled.words(event.score, event.labels)
         name = self.scored if event.score == 0 else "the released number"
         if event.score > 1:
             name = f"score {event.score} of the released numbers"
@@ -141,15 +141,15 @@ def _local(
         return ratio(outputs[:, first - begin : last - begin + 1])
 
     outputs = len(mechanism.names(chain.states))
-    paired, names = pair_labels(attack.target - first, len(window), outputs + redacted)
+    paired = pair_labels(attack.target - first, len(window), outputs + redacted)
 
     def label(shown: Any) -> Any:
-        return paired(shown[:, first - begin : last - begin + 1])
+        return paired.label(shown[:, first - begin : last - begin + 1])
 
     return Trial(
         attack, length, (source.given(inside[0]), source.given(inside[1])), box,
         outputs + redacted, score, "the log-likelihood ratio of the series",
-        (label, names),
+        Labelled(label, paired.columns),
     )  # fmt: skip
 
 
