@@ -204,8 +204,8 @@ def test_delta_is_stated():
     described = json.loads(json.dumps(found.to_dict()))
     assert {"delta", "blanks", "releases"} <= set(described)
     assert found.words().startswith(
-        "consistent with the guarantee of 1 (odds that move by more than a factor 5.44 with "
-        "probability at most 0.02): the best of "
+        "consistent with the guarantee of 1 at delta 0.01 (odds that move by more than a "
+        "factor 5.44 with probability at most 0.02): the best of "
     )
     assert "a leakage at delta 0.01 of at least" in found.words()
     assert "blank draws, for delta" in str(found)

@@ -113,7 +113,7 @@ class Audit:
         if not self.delta:
             return above(self.promise)
         return (
-            f"{above(self.promise)} (odds that move by more than a factor "
+            f"{above(self.promise)}{self.at_delta()} (odds that move by more than a factor "
             f"{odds(self.promise + math.log(2))} with probability at most {2 * self.delta})"
         )
 

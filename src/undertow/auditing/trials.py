@@ -45,12 +45,13 @@ class Trial:
     score: Score
     scored: str
     labelled: Labelled
+    number: str = "the released number"
 
     def describe(self, event: Event) -> str:
         """Return an event in words."""
         if isinstance(event, LabelEvent):
             return self.labelled.words(event.score, event.labels)
-        name = self.scored if event.score == 0 else "the released number"
+        name = self.scored if event.score == 0 else self.number
         if event.score > 1:
             name = f"score {event.score} of the released numbers"
         return f"{name} at {'least' if event.above else 'most'} {event.threshold:.6g}"
@@ -66,24 +67,22 @@ def prepare(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: Bl
         return _local(plan, drawn, attack, mechanism, fixed)
     source, query = _source(drawn), plan.noise.query
     score: Score = answer_score
-    scored = f"the released number{_MEAN * (plan.releases > 1)}"
+    several = plan.releases > 1
+    scored = number = "the mean of all releases" if several else "the released number"
     middles = (0,) * query.numbers(drawn.model.states)
     if query.integral and isinstance(source, ChainSource):
         states = source.chain.states
         # (counts, states)
         bins = np.array([[state in some for state in states] for some in query.bins(states)])
         score = count_score(source, fixed, bins, *_blur(plan))
-        scored = f"the log-likelihood ratio of the answer{_MEAN * (plan.releases > 1)}"
+        scored = f"the log-likelihood ratio of {number if several else 'the answer'}"
         middles = tuple(count_middle(source, fixed[0], row) for row in bins)
     draws = source.given(fixed[0]), source.given(fixed[1])
     return Trial(
         attack, source.length, draws, together(mechanism, plan.releases), None,
         of_mean(score, plan.releases), scored,
-        number_labels(*_lattice(query, source.length), middles),
+        number_labels(*_lattice(query, source.length), middles), number,
     )  # fmt: skip
-
-
-_MEAN = ", mean of all releases"
 
 
 def _lattice(query: AnyQuery, length: int) -> tuple[float, float]:

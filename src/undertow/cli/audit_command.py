@@ -80,9 +80,7 @@ def _tell(plan: "Plan", found: "Audit") -> None:
         f"{found.draws:,} tested"
         f"{f'; in {found.blanks:,} blank draws, for delta' if found.delta else ''}"
     )
-    said = (
-        f"a leakage of at most {found.promise_words()}{found.at_delta()} to {words(plan.against)}"
-    )
+    said = f"a leakage of at most {found.promise_words()} to {words(plan.against)}"
     sure = f"with {100 * found.confidence:g}% confidence"
     show(
         f"The guarantee is {'REFUTED' if found.refuted else 'consistent with the audit'}",
