@@ -178,7 +178,7 @@ NOT_PURE = {
 
 
 @pytest.mark.parametrize("reason", NOT_PURE)
-def test_weaker_promises_are_refused(reason):
+def test_weaker_guarantees_are_refused(reason):
     with pytest.raises(NotSupported, match=reason):
         ut.PureDP.from_opendp(NOT_PURE[reason]())
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.auditing import oracle
+from tests.oracles import attackers as oracle
 from undertow.auditing import attacking
 from undertow.auditing.attackers import Guess, best
 from undertow.auditing.counting import totals

@@ -76,9 +76,10 @@ def erased(probability=1.0):
     ],
     ids=["count 30% low", "flips 30% low", "plain DP", "histogram", "xor", "redaction"],
 )
-def test_broken_guarantees_are_caught(plan, draws):
-    """Null: the guarantee is kept. Ten seeded audits; at least nine must refute it."""
-    assert sum(audit(plan, draws, seed=seed).refuted for seed in range(10)) >= 9
+@pytest.mark.parametrize("audits", thinned([4, 10], keep=1))
+def test_broken_guarantees_are_caught(plan, draws, audits):
+    """Null: the guarantee is kept. Seeded audits; all but one must refute it."""
+    assert sum(audit(plan, draws, seed=seed).refuted for seed in range(audits)) >= audits - 1
 
 
 @pytest.mark.statistical

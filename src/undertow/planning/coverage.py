@@ -6,7 +6,7 @@ may know records outside the window, and several groups of one series are severa
 all algorithms of a DP level leak on the series of the model covers all of these.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from undertow.bounds.engine import leakage
 from undertow.certificate import Covers, Leakage
@@ -17,6 +17,7 @@ from undertow.plan import Plan
 from undertow.planning.groups import contribution
 from undertow.planning.proofs import check_proof
 from undertow.planning.questions import Remembered
+from undertow.planning.search import check_question
 from undertow.rounding import above
 
 __all__ = ["Shaped", "covering", "needs"]
@@ -118,11 +119,17 @@ def _proof(plan: Plan, covers: Covers, longer: bool) -> Leakage | None:
     model = plan.model.endless() if longer else plan.model
     if model is None:
         return None
+    question = check_question(
+        plan.query, model, plan.limit, plan.against, delta=plan.delta, noise=plan.noise.shape,
+        releases=plan.releases,
+    )  # fmt: skip
+    noise: Any = question.together(plan.noise)
+    if covers == "any" and plan.noise.shape == "laplace":
+        noise = PureDP(noise.level_upper(plan.length))
+    elif covers != "any" and plan.releases > 1:
+        return None  # several answers: what all algorithms of the guarantee leak, or nothing
     try:
-        if covers == "any":
-            level = PureDP(plan.noise.level_upper(plan.length))
-            return leakage(level, model, plan.against)
-        found = leakage(plan.noise, model, plan.against, covers=covers)
+        found = leakage(noise, model, plan.against, delta=plan.delta, covers=covers)
     except NotSupported:
         return None
     return found if found.covers == covers else None
