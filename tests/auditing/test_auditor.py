@@ -110,7 +110,7 @@ def test_kept_guarantees_are_spared(plan, audits, alarms):
 def test_a_wrong_interval_would_raise_false_alarms(monkeypatch, audits, alarms):
     """The broken twin: point estimates instead of bounds refute what is kept, often."""
     monkeypatch.setattr(
-        auditor, "try_event", lambda event, scores, others, error: _point(event, scores, others)
+        auditor, "try_event", lambda event, scores, others, *rest: _point(event, scores, others)
     )
     plan = claimed(ut.DiscreteLaplace(ut.Count("a"), 3.0), Groups(3), 1.0)
     assert sum(audit(plan, 2000, seed=seed).refuted for seed in range(audits)) > alarms
