@@ -42,6 +42,9 @@ __all__ = [
 CLOSE = 1e-7
 """Relative width of the last bracket of a least epsilon (upper side: its upper end is returned)."""
 
+_FARTHEST = 700.0
+"""An epsilon beyond which nobody looks: its exponential is no float any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class SweepBound:
@@ -227,14 +230,14 @@ def sweep_epsilon(curve: Curve, chain: MarkovChain, delta: float, against: Again
     value, _ = search.at(_slope(low), delta)
     if value <= delta:
         return up(low + windows.eta)
-    high, top = max(2.0 * low, 1e-3), 1.0
+    high, top = min(max(2.0 * low, 1e-3), _FARTHEST), 1.0
     while True:
         top, _ = search.at(_slope(high), delta)
         if top <= delta:
             break
-        low, value, high = high, top, 2.0 * high
-        if low > 700:
+        if high >= _FARTHEST:
             return math.inf
+        low, value, high = high, top, min(2.0 * high, _FARTHEST)
     return up(_closed(search, delta, (low, value), (high, top)) + windows.eta)
 
 
@@ -265,7 +268,7 @@ def _closed(
 def _plain_epsilon(curve: Curve, delta: float) -> float:
     """Return an epsilon (rounded down) at which the target's own output alone has this delta."""
     nodes = curve.nodes(0)
-    low, high = 0.0, 700.0
+    low, high = 0.0, _FARTHEST
     for _ in range(60):
         middle = (low + high) / 2.0
         value = float((nodes.g - math.exp(middle) * nodes.u).max())
