@@ -5,10 +5,10 @@ import re
 __all__ = ["in_cli_words"]
 
 _OPTIONS = (
-    "against", "attackers", "by", "confidence", "covers", "dataset", "effort", "every", "foreign",
-    "gaps", "groups", "known", "length", "limit", "method", "model", "objective", "pairs", "person",
-    "prior", "protect", "scale", "source", "start", "state", "states", "target", "targets", "time",
-    "unit", "value", "window",
+    "against", "attackers", "by", "confidence", "covers", "dataset", "delta", "effort", "every",
+    "foreign", "gaps", "groups", "known", "length", "limit", "method", "model", "neighbours",
+    "noise", "objective", "pairs", "person", "prior", "protect", "releases", "scale", "sigma",
+    "source", "start", "state", "states", "target", "targets", "time", "unit", "value", "window",
 )  # fmt: skip
 """Arguments that are options of the same name."""
 

@@ -304,9 +304,7 @@ def error_curves(
         raise InvalidInput("curves need limits in increasing order")
     if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
-    asked = check_question(
-        query, model, float(levels[0]), against, delta=delta, releases=releases
-    )
+    asked = check_question(query, model, float(levels[0]), against, delta=delta, releases=releases)
     found = _methods(asked, methods)
     if asked.delta:
         normal = _methods(asked, methods, "gaussian")

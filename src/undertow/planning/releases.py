@@ -162,7 +162,11 @@ def noise_by_releases(
         plan = calibrate(query, model, limit, against, "sweep", delta=delta, noise="gaussian")
         swept = plan.noise.amount
     single = ReleaseNoise(
-        1, up(math.sqrt(2) / found.epsilon, 2), found.sigma, up(math.sqrt(0.5 / found.rho), 4), swept
+        1,
+        up(math.sqrt(2) / found.epsilon, 2),
+        found.sigma,
+        up(math.sqrt(0.5 / found.rho), 4),
+        swept,
     )
     table = ReleaseTable(limit, delta, against, single, ())
     rows = tuple(table.at(number) for number in numbers)
