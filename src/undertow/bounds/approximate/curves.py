@@ -26,6 +26,12 @@ BETWEEN = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.95])[:, None, None]
 """Shares of an interval of slopes at which a chord is held against other options."""
 
 
+FEW_NODES = 512
+"""Nodes at which one option in an interval of slopes is refined at a time; with fewer, more."""
+
+MAX_CHORDS = 1_000_000
+"""Chords evaluated for one curve; beyond, close slopes are joined (a cost limit, upper side)."""
+
 LEADERS = 600
 """Slopes at which the leading option is followed (either side: it only steers the search)."""
 
@@ -49,6 +55,11 @@ class Lines:
         value = self.intercept[line] + self.slope[line] * u
         return np.asarray(np.minimum(value * (1.0 + 8.0 * ROUNDOFF), 1.0))
 
+    def simplified(self, tolerance: float) -> "Lines":
+        """Return fewer lines, whose envelope is at most (1 + tolerance) times as high."""
+        keep = _simplified(self.slope, self.intercept, tolerance)
+        return Lines(self.slope[keep], self.intercept[keep], self.option[keep])
+
     def line(self, u: Array | float) -> Ints:
         """Return which line is the lowest at u."""
         return np.asarray(np.searchsorted(self.kinks, u))
@@ -58,8 +69,8 @@ class Lines:
 class Samples:
     """Values of one side at sampled slopes, for some pairs of target values.
 
-    ``slopes[p]`` are those of pair p, increasing from 0; ``known[p]`` has axes (distance - 1, state,
-    slope) and ``opened[p]`` (distance, slope).
+    ``slopes[p]`` are those of pair p, increasing from 0; ``known[p]`` has axes (distance - 1,
+    state, slope) and ``opened[p]`` (distance, slope).
     """
 
     nodes: Nodes
@@ -134,7 +145,7 @@ class Samples:
         # a value that holds at g holds at any larger slope: slopes round up
         g = self.slopes[pair] / options.ratio[:, None] * options.pad[:, None]
         value = np.maximum(raw, 0.0) / options.mass[:, None] * options.pad[:, None]
-        return g, np.minimum(value + options.error[:, None] * (1.0 + g), 1.0)
+        return g, np.minimum(value, 1.0)
 
     def refine(self, options: list[Options], tolerance: float) -> None:
         """Add slopes until no chord of a leading option exceeds its tangents by more."""
@@ -194,13 +205,19 @@ class Samples:
         # the crossing is the place to try, if it is one; then (options, intervals)
         spot = np.where(score[0] > tolerance, 0, score.argmax(axis=0))
         tops = score.max(axis=0)
-        columns = np.flatnonzero(tops.max(axis=0) > tolerance)
-        rows = tops.argmax(axis=0)[columns]  # per interval: options share the sampled slopes
+        # per interval the options with most room, more where sweeps are cheap (they share slopes)
+        most = min(max(1, FEW_NODES // len(self.nodes.u)), len(tops))
+        ranked = np.argsort(-tops, axis=0)[:most]
+        rank, columns = np.nonzero(np.take_along_axis(tops, ranked, axis=0) > tolerance)
+        rows = ranked[rank, columns]
         g0, g1 = self.slopes[pair][columns], self.slopes[pair][columns + 1]
-        more = g0 + share[spot[rows, columns], rows, columns] * (g1 - g0)
+        # a crossing close to an end is approached from inside
+        more = g0 + np.clip(share[spot[rows, columns], rows, columns], 1e-3, 0.999) * (g1 - g0)
+        more = np.unique(more)
+        more = more[np.diff(more, append=np.inf) > 1e-9 * more]
         return np.asarray(more), np.flatnonzero(tops.max(axis=1) > tolerance)
 
-    def lines(self, pair: int, options: Options, tolerance: float) -> Lines:
+    def lines(self, pair: int, options: Options) -> Lines:
         """Return the curve of the target with this side, whatever of ``options`` is the case.
 
         At the sampled slopes of the leading options, and where leaders change, the largest chord is
@@ -210,17 +227,27 @@ class Samples:
         leaders = _Leaders.over(g)
         leaders.learn(g, value)
         points = np.unique(g[(value >= 0.98 * leaders(g) - NEGLIGIBLE) & (g > 0)])
-        points = points[np.append(np.diff(points) > 1e-12 * points[1:], True)]
-        points = np.union1d(points, _changes(g, value, points, _tops(g, value, points)[1]))
+        apart = 1e-12
+        while apart < 1e-3:
+            points = points[np.diff(points, append=np.inf) > apart * points]
+            if len(points) * len(g) < MAX_CHORDS:
+                break
+            apart *= 10.0
         tops, option = _tops(g, value, points)
+        for _ in range(4):  # a third option may lead between two leaders
+            changes = _changes(g, value, points, option)
+            points = np.union1d(points, changes)
+            tops, option = _tops(g, value, points)
         bends = np.diff(np.diff(tops) / np.diff(points)) > 1e-13  # else within a straight piece
         kept = np.concatenate([[True], bends, [True]])
         points, tops, option = points[kept], tops[kept], option[kept]
-        tops *= 1.0 + 8.0 * ROUNDOFF
+        # a chord is rounded in units of its higher end, the sample before
+        before = [np.searchsorted(g[row], x) - 1 for row, x in zip(option, points, strict=True)]
+        tops += 8.0 * ROUNDOFF * value[option, np.maximum(before, 0)]
         # the line of slope 0 is 1: no probability is more
         points, tops = np.append(points[::-1], 0.0), np.append(tops[::-1], 1.0)
         option = np.append(option[::-1], 0)
-        keep = _simplified(points, tops, tolerance)
+        keep = _hull(points, tops)
         return Lines(points[keep], tops[keep], option[keep])
 
 
@@ -289,8 +316,8 @@ def _hull(slope: Array, intercept: Array) -> list[int]:
 
 
 def _simplified(slope: Array, intercept: Array, tolerance: float) -> list[int]:
-    """Return lines whose envelope is at most (1 + tolerance) times that of all."""
-    hull = _hull(slope, intercept)
+    """Return lines of an envelope whose own is at most (1 + tolerance) times as high."""
+    hull = list(range(len(slope)))
     kept, place = [hull[0]], 0
     while place < len(hull) - 1:
         reach = place + 1

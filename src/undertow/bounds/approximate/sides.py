@@ -26,14 +26,16 @@ BLOCK = 1 << 14
 """Numbers swept at once, so that they stay in the cache (memory)."""
 
 
-def rounding(steps: Array | float, states: int) -> Array:
-    """Return the error of a value after so many records, per 1 + g (upper side).
+def rounding(steps: Ints, states: int) -> Array:
+    """Return the relative error of a sweep over so many records, in E_a f and in g E_b f apart.
 
-    A record multiplies nonnegative kernels with numbers of at most P^t(a, y) + g P^t(b, y), moves
-    nodes by a few roundings, and merges nodes closer than `MERGED`; slope times node never exceeds
-    the same bound, by concavity. Errors then travel with the kernels, like the values.
+    A value is E_a f - g E_b f for some test f, computed by sums of products of nonnegative kernels
+    with numbers no larger than these two; moving a node by a relative r costs at most r phi(u)
+    where phi rises (phi is concave, phi(0) >= 0) and r g E_b f where it falls (f >= u). So a sweep
+    at g (1 - 2r), raised by 1 + 2r, is certified; no absolute error is left. Each record costs
+    k + 4 roundings for its sums, the rest is for nodes and their merging.
     """
-    return np.asarray((np.asarray(steps) + 3.0) * (states + 40.0) * 2.0 * ROUNDOFF)
+    return np.asarray((steps + 3.0) * (states + 40.0) * 2.0 * ROUNDOFF)
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,10 @@ class Side:
         mass = np.where(known, self.products[distances, a, column], 1.0)
         other = np.where(known, self.products[distances, b, column], 1.0)
         possible = (mass > 0) & (other > 0)
-        pad = 1.0 + 4.0 * rounding(distances[possible], self.size)
+        pad = 1.0 + 8.0 * rounding(distances[possible], self.size)
         return Options(
             distances[possible], columns[possible], mass[possible],
-            mass[possible] / other[possible], pad, rounding(distances[possible], self.size),
+            mass[possible] / other[possible], pad,
         )  # fmt: skip
 
 
@@ -77,7 +79,7 @@ class Options:
     ``column`` v < k: value v at ``distance``, nothing nearer. Column k: nothing known, ``distance``
     records. Column k + 1: nothing known, at least that many records; the record at ``distance`` is
     revealed (upper bound). ``mass`` is the chance of the known value given a, ``ratio`` that over
-    the chance given b; ``pad`` covers their rounding, ``error`` that of values per 1 + g.
+    the chance given b; ``pad`` covers the rounding of both and of the sweep (`rounding`).
     """
 
     distance: Ints
@@ -85,7 +87,6 @@ class Options:
     mass: Array
     ratio: Array
     pad: Array
-    error: Array
 
     def __len__(self) -> int:
         return len(self.distance)
@@ -94,7 +95,7 @@ class Options:
         """Return some of the options."""
         return Options(
             self.distance[which], self.column[which], self.mass[which],
-            self.ratio[which], self.pad[which], self.error[which],
+            self.ratio[which], self.pad[which],
         )  # fmt: skip
 
 
@@ -123,8 +124,8 @@ def side_values(
     """Return max_u phi^(t)_v(u), (steps, k, problems), and open values, (steps + 1, problems).
 
     Problem p compares a[p] with b[p] at slope g[p], under the curve of the nodes. Open values are
-    left at 0 unless ``free``. Not rounded: `Options.error` times 1 + g covers it. Cost O(steps k^2)
-    per problem and node.
+    left at 0 unless ``free``. Not rounded: `Options.pad` covers it. Cost O(steps k^2) per problem
+    and node.
     """
     steps, states, count = len(side.kernels), side.size, len(g)
     known = np.zeros((steps, states, count))
@@ -159,8 +160,7 @@ def option_values(
     slopes = g * options.ratio / options.pad  # rounded down: V falls with g
     for part in _blocks(len(options), side.size, len(nodes.u)):
         _sweep_options(nodes, curve, side, pair, options, slopes, order[part], (values, places))
-    normed = np.maximum(values, 0.0) / options.mass * options.pad
-    return np.minimum(normed + options.error * (1.0 + g), 1.0), places
+    return np.minimum(np.maximum(values, 0.0) / options.mass * options.pad, 1.0), places
 
 
 def _sweep_options(

@@ -25,7 +25,7 @@ __all__ = ["Curve", "Order", "Window", "Windows", "choose_windows"]
 
 Curve = Polygon | GaussianGrid
 
-MAX_REACH = 256
+MAX_REACH = 128
 """Records swept on one side at most (a cost limit; a larger eta is charged instead)."""
 
 MAX_ROWS = 24
@@ -199,11 +199,11 @@ class Order:
             options = [side_options(self.inner, room, self.against, ends) for ends in self.pairs]
             self.samples.refine(options, tolerance)
             for at in range(len(self.pairs)):
-                size = SIMPLER * tolerance
-                lines = self.samples.lines(at, options[at], size)
+                size, exact = SIMPLER * tolerance, self.samples.lines(at, options[at])
+                lines = exact.simplified(size)
                 while len(lines.slope) * len(self.outer.kernels) > MAX_NODES and size < 1e-2:
-                    size *= 2.0
-                    lines = self.samples.lines(at, options[at], size)
+                    size *= 4.0
+                    lines = exact.simplified(size)
                 nodes = self.curve.nodes(len(self.outer.kernels), lines.kinks)
                 self.starts[room, at] = nodes, lifted(nodes, lines), lines, options[at]
         return self.starts[room, pair]
