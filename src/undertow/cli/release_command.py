@@ -74,7 +74,7 @@ def release(reading: DataText, places: AnswerFiles, told: ReleaseText) -> None:
 def _tell_intent(
     ready: "Prepared", asked: "Foretold | None", places: AnswerFiles, as_json: bool
 ) -> None:
-    from undertow.reporting import scope
+    from undertow.reporting import scope, words
 
     files = [str(path) for path in places.named()]
     question, shape, window = ready.plan.query.words(), ready.shape, ready.table.bounds()
@@ -97,7 +97,7 @@ def _tell_intent(
         return
     spending = [
         ("release", "not named: there is no ledger"),
-        ("spends", f"a DP level of {above(ready.level)}"),
+        ("spends", words.levels(ready.plan) or f"a DP level of {above(ready.level)}"),
         ("left", "there is no ledger: nothing is accounted"),
     ]
     if asked is not None:

@@ -6,6 +6,7 @@ may know records outside the window, and several groups of one series are severa
 all algorithms of a DP level leak on the series of the model covers all of these.
 """
 
+from dataclasses import replace
 from typing import Protocol
 
 from undertow.bounds.engine import leakage
@@ -13,9 +14,10 @@ from undertow.certificate import Covers, Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.sets import AnyModel
+from undertow.numerics import up
 from undertow.plan import Plan
 from undertow.planning.groups import contribution
-from undertow.planning.proofs import check_proof
+from undertow.planning.proofs import check_proof, prove
 from undertow.planning.questions import Remembered
 from undertow.rounding import above
 
@@ -119,9 +121,13 @@ def _proof(plan: Plan, covers: Covers, longer: bool) -> Leakage | None:
     if model is None:
         return None
     try:
+        if plan.delta and covers == "any":  # what all algorithms of the noise's curve leak
+            return prove(replace(plan, model=model, method="closed"))
+        if plan.delta or (plan.releases > 1 and covers != "any"):
+            return None
         if covers == "any":
-            level = PureDP(plan.noise.level_upper(plan.length))
-            return leakage(level, model, plan.against)
+            level = up(plan.noise.level_upper(plan.length) * plan.releases)
+            return leakage(PureDP(level), model, plan.against)
         found = leakage(plan.noise, model, plan.against, covers=covers)
     except NotSupported:
         return None
