@@ -34,7 +34,7 @@ _DRAWN = {
     "gaussian": ("Gaussian noise", ": a normal variable, drawn exactly, rounded to a whole number"),
     "discrete-gaussian": (
         "discrete Gaussian noise",
-        ": a whole number z with probability in proportion to exp(-z^2 / (2 sigma^2)), drawn exactly",
+        ": a whole number z with probability ~ exp(-z^2 / (2 sigma^2)), drawn exactly",
     ),
 }
 """What was really sampled, before and after its amount."""
