@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undertow.adversaries import Against
+from undertow.bounds.approximate.attained import attained
 from undertow.bounds.approximate.closed import Rate, closed_delta, closed_epsilon
 from undertow.bounds.approximate.counts import CountWindows, choose_reach, count_windows
 from undertow.certificate import Covers, Leakage, check_order
@@ -86,7 +87,11 @@ def at_delta(
     if isinstance(mechanism, PureDP | Scaled):
         found.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
     if isinstance(model, MarkovChain) and sweepable(model, against):
-        found.append(sweep_leakage(curve, model, delta, against))
+        swept = sweep_leakage(curve, model, delta, against)
+        if not isinstance(mechanism, Noise):  # what some algorithm of the class attains
+            lower, witness = attained(curve, model, delta)
+            swept = replace(swept, lower=min(lower, swept.upper), witness=witness)
+        found.append(swept)
     if isinstance(mechanism, Gaussian) and covers == "series":
         found += _exact(mechanism, model, against, delta)
     reached = max(found, key=lambda leak: leak.lower)

@@ -56,8 +56,9 @@ class Polygon:
             raise InvalidInput("the nodes of a curve must rise from 0 to 1")
         if not (nodes <= values).all() or values[-1] != 1 or not (np.diff(values) >= 0).all():
             raise InvalidInput("a curve must not fall, must not lie below G(u) = u, and end at 1")
-        slopes = np.diff(values) / np.diff(nodes)
-        if not (np.diff(slopes) <= 1e-9 * slopes[:-1]).all():
+        share = np.diff(nodes)[:-1] / (nodes[2:] - nodes[:-2])
+        chords = values[:-2] + share * (values[2:] - values[:-2])
+        if not (values[1:-1] >= chords * (1.0 - 1e-14)).all():
             raise InvalidInput("a curve must be concave; take its concave hull")
 
     def __call__(self, u: Array | float) -> Array:
@@ -101,7 +102,7 @@ def polygon_of_lines(lines: Lines) -> Polygon:
         # 1 - e^{-e}(1 - d), without cancellation for small e and d
         edges.append((math.exp(-level), -math.expm1(-level) + math.exp(-level) * delta))
     corners, values = _envelope(edges)
-    raised = np.minimum(np.asarray(values) * (1.0 + 16.0 * ROUNDOFF), 1.0)
+    raised = np.minimum(np.asarray(values) * (1.0 + 32.0 * ROUNDOFF), 1.0)
     raised[-1] = 1.0
     return Polygon(corners, np.maximum(raised, corners))
 
@@ -129,7 +130,7 @@ def _envelope(edges: list[tuple[float, float]]) -> tuple[list[float], list[float
     values = [slope * u + value for (slope, value), u in zip(hull, starts, strict=True)]
     corners, tops = [starts[0]], [values[0]]
     for u, top in zip(starts[1:], values[1:], strict=True):
-        if u > corners[-1] * (1.0 + 1e-14) and 1.0 - u > 1e-15:
+        if u > corners[-1] * (1.0 + 2e-15) and 1.0 - u > 1e-15:
             corners.append(u)
             tops.append(top)
     return [*corners, 1.0], [*tops, 1.0]

@@ -39,11 +39,11 @@ __all__ = [
     "two_sided_delta",
 ]
 
+_FARTHEST = 700.0
+"""A level beyond which e^epsilon is no float: the search for one ends there."""
+
 CLOSE = 1e-7
 """Relative width of the last bracket of a least epsilon (upper side: its upper end is returned)."""
-
-_FARTHEST = 700.0
-"""An epsilon beyond which nobody looks: its exponential is no float any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +225,8 @@ def sweep_epsilon(curve: Curve, chain: MarkovChain, delta: float, against: Again
     if reduced is None:
         return 0.0
     low = _plain_epsilon(curve, delta)
+    if low > _FARTHEST:
+        return math.inf
     windows = choose_windows(reduced, max(low, 1e-3), against, None)
     search = _Search.over(curve, reduced, windows, against)
     value, _ = search.at(_slope(low), delta)
@@ -235,7 +237,7 @@ def sweep_epsilon(curve: Curve, chain: MarkovChain, delta: float, against: Again
         top, _ = search.at(_slope(high), delta)
         if top <= delta:
             break
-        if high >= _FARTHEST:
+        if high == _FARTHEST:
             return math.inf
         low, value, high = high, top, min(2.0 * high, _FARTHEST)
     return up(_closed(search, delta, (low, value), (high, top)) + windows.eta)
@@ -268,7 +270,7 @@ def _closed(
 def _plain_epsilon(curve: Curve, delta: float) -> float:
     """Return an epsilon (rounded down) at which the target's own output alone has this delta."""
     nodes = curve.nodes(0)
-    low, high = 0.0, _FARTHEST
+    low, high = 0.0, 700.0
     for _ in range(60):
         middle = (low + high) / 2.0
         value = float((nodes.g - math.exp(middle) * nodes.u).max())
