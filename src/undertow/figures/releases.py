@@ -24,7 +24,7 @@ _LOOKS = {
     "laplace": (ORANGE, "-", "Laplace noise,\nlevels add up"),
     "zcdp": (PURPLE, (0, (5, 2)), "Gaussian noise,\nby zCDP"),
     "gaussian": (BLUE, "-", "Gaussian noise,\nby its curve"),
-    "sweep": (INK, (0, (1, 1.2)), "Gaussian noise,\nby the sweep"),
+    "swept": (INK, (0, (1, 1.2)), "Gaussian noise,\nby the sweep"),
 }
 """Colour, dashes and words of each way to account."""
 

@@ -33,15 +33,15 @@ _MOST = 10**9
 class ReleaseNoise:
     """The standard deviation of the noise on each of so many releases, by how they are accounted.
 
-    For answers that one replaced record moves by at most 1. ``sweep`` is None where it was not
-    asked for. All rounded up.
+    For answers that one replaced record moves by at most 1. ``swept``, by the sweep, is None where
+    it was not asked for. All rounded up.
     """
 
     releases: int
     laplace: float
     gaussian: float
     zcdp: float
-    sweep: float | None = None
+    swept: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -50,7 +50,7 @@ class ReleaseNoise:
             "laplace": self.laplace,
             "gaussian": self.gaussian,
             "zcdp": self.zcdp,
-            "sweep": self.sweep,
+            "swept": self.swept,
         }
 
 
@@ -87,17 +87,17 @@ class ReleaseTable:
             up(one.laplace * releases),
             up(one.gaussian * root, 2),
             up(one.zcdp * root, 2),
-            None if one.sweep is None else up(one.sweep * root, 2),
+            None if one.swept is None else up(one.swept * root, 2),
         )
 
     def wins(self, accounting: str = "gaussian") -> int:
         """Return the least number of releases at which this accounting needs less than Laplace.
 
-        ``accounting`` is ``"gaussian"``, ``"zcdp"`` or ``"sweep"``. Of the standard deviations:
+        ``accounting`` is ``"gaussian"``, ``"zcdp"`` or ``"swept"``. Of the standard deviations:
         an expected absolute error is 0.71 of that of Laplace noise, and 0.80 of Gaussian noise.
         """
         alone = getattr(self.single, accounting, None)
-        if accounting not in ("gaussian", "zcdp", "sweep") or alone is None:
+        if accounting not in ("gaussian", "zcdp", "swept") or alone is None:
             raise InvalidInput(f"no noise was computed by {accounting!r}")
         # T laplace > sqrt(T) alone
         first = math.floor((alone / self.single.laplace) ** 2)
@@ -116,11 +116,11 @@ class ReleaseTable:
 
     def __str__(self) -> str:
         """Return the table as plain text."""
-        swept = self.single.sweep is not None
-        lines = [("releases", "Laplace", "Gaussian", *["sweep"] * swept, "zCDP", "gain")]
+        swept = self.single.swept is not None
+        lines = [("releases", "Laplace", "Gaussian", *["swept"] * swept, "zCDP", "gain")]
         for row in self.rows:
-            least = min(found for found in (row.gaussian, row.sweep) if found is not None)
-            found = [row.laplace, row.gaussian, *([row.sweep] if swept else []), row.zcdp]
+            least = min(found for found in (row.gaussian, row.swept) if found is not None)
+            found = [row.laplace, row.gaussian, *([row.swept] if swept else []), row.zcdp]
             shown = [above(number, max(4, len(f"{number:.0f}"))) for number in found if number]
             lines.append((str(row.releases), *shown, f"{row.laplace / least:.2f}"))
         return "\n".join(columns(lines))
