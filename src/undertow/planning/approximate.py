@@ -130,6 +130,11 @@ def prove_sweep(question: Question, noise: Normal) -> Leakage:
 
 def _chains(question: Question) -> list[MarkovChain]:
     chains = question.chains("sweep")
+    if question.shape == "discrete-gaussian":
+        raise MethodRefused(
+            "'sweep' is for Gaussian noise; discrete Gaussian noise has a curve of its own: use "
+            "method='closed', or noise='gaussian', which is rounded to whole numbers"
+        )
     if not all(sweepable(chain, question.against) for chain in chains):
         raise MethodRefused(
             "'sweep' knows chains with one transition matrix and a stationary start, against 'any' "
@@ -173,15 +178,14 @@ def _solve_records(question: Question) -> Normal:
 def prove_exact(question: Question, noise: Normal) -> Leakage:
     """Return the exact leakage of Gaussian noise on a count, or on Gaussian records."""
     _check_exact(question)
-    if not isinstance(noise, Gaussian):
-        raise MethodRefused("'exact' knows Gaussian noise, rounded to whole numbers at most")
     against, delta = question.against, question.delta
+    plain = Gaussian(noise.query, noise.sigma)
     if question.families == {"gaussian"}:
         members = question.model.members()
-        found = [record_leakage(noise, member, against, delta) for member in members]
+        found = [record_leakage(plain, member, against, delta) for member in members]
     else:
         chains = question.chains("exact")
-        found = [count_leakage(noise, chain, delta, question.limit) for chain in chains]
+        found = [count_leakage(plain, chain, delta, question.limit) for chain in chains]
     return worst(found) if len(found) > 1 else found[0]
 
 
@@ -191,6 +195,11 @@ def _check_exact(question: Question) -> None:
         raise MethodRefused(
             "'exact' is about one answer; several are accounted by their guarantees: use "
             "method='sweep' or 'closed'"
+        )
+    if question.shape == "discrete-gaussian":
+        raise MethodRefused(
+            "'exact' knows Gaussian noise, rounded to whole numbers at most; use method='closed' "
+            "for discrete Gaussian noise"
         )
     if question.families == {"gaussian"}:
         return

@@ -43,7 +43,7 @@ __all__ = [
 Pure = Callable[[Mechanism], Leakage]
 """What proves the pure leakage of a mechanism on the model in question."""
 
-_TIGHT = 1e-9
+_TIGHT = 1e-10
 """Relative width at which the search for a level along exact counts ends (both sides)."""
 
 _ABSURD = 1e6
