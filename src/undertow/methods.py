@@ -146,7 +146,7 @@ _LISTED = (
             "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True),
     Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
            "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, covers="any",
-           normal="approximate.CLOSED", laplace=False, composes=True),
+           normal="approximate.CLOSED", laplace=False, composes=True, quick=True),
     Method("sweep", "answer", "what any algorithm of the same curve could leak on a chain",
            "docs, theory: approximate guarantees", "approximate.SWEEP", covers="any",
            normal="approximate.SWEEP", laplace=False, composes=True),

@@ -32,7 +32,7 @@ from undertow.plan_format import (
     parse,
 )
 from undertow.queries import AnyQuery, LocalQuery
-from undertow.rounding import above, odds
+from undertow.rounding import above, odds, stated
 from undertow.signatures import verified
 
 __all__ = ["Plan"]
@@ -164,8 +164,8 @@ class Plan(Generic[M]):
             )
         return (
             f"{several}{who} can raise the odds {what} by more than a factor "
-            f"{odds(upper + math.log(2))} with probability at most {above(2 * self.delta)} "
-            f"(leakage {above(upper)} at delta {above(self.delta)})"
+            f"{odds(upper + math.log(2))} with probability at most {stated(2 * self.delta)} "
+            f"(leakage {above(upper)} at delta {stated(self.delta)})"
         )
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["DIGITS", "above", "below", "columns", "odds", "visible"]
+__all__ = ["DIGITS", "above", "below", "columns", "odds", "stated", "visible"]
 
 DIGITS = 7
 """Digits shown to people; the last is rounded to the safe side."""
@@ -51,6 +51,15 @@ def below(value: float, digits: int = DIGITS) -> str:
     '3.474873'
     """
     return _rounded(value, digits, ROUND_FLOOR)
+
+
+def stated(value: float) -> str:
+    """Return a number that somebody typed as it was typed: not rounded, and no longer.
+
+    >>> stated(2e-5), stated(1e-6), stated(0.5)
+    ('2e-5', '1e-6', '0.5')
+    """
+    return re.sub(r"e([+-])0*", lambda found: f"e{found[1].strip('+')}", f"{value:.15g}")
 
 
 def odds(leakage: float) -> str:

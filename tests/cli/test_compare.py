@@ -146,7 +146,8 @@ def test_a_figure_is_not_replaced_unless_forced(tmp_path):
 def test_the_figure_spans_the_epsilon_asked_for(tmp_path, monkeypatch):
     grids = []
 
-    def fake(query, model, epsilons, against, tick):
+    def fake(query, model, epsilons, against, tick, **more):
+        assert more == {"delta": 0.0, "releases": 1}
         for _ in epsilons:
             tick()
         grids.append(np.array(epsilons))

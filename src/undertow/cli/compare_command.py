@@ -2,12 +2,13 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from undertow.cli.commands import command, option
 from undertow.cli.files import check_figure, write_bytes
+from undertow.cli.guarantee_options import NoiseText, several
 from undertow.cli.options import (
     AgainstText,
     ForceOption,
@@ -18,14 +19,14 @@ from undertow.cli.options import (
     figure_kind,
     misuse,
 )
-from undertow.cli.output import above, show, strict_json, ticking, waiting
+from undertow.cli.output import above, show, stated, strict_json, ticking, waiting
 from undertow.cli.tables import show_table
 from undertow.cli.wording import in_cli_words
 
 if TYPE_CHECKING:
     from undertow.adversaries import Against
     from undertow.certificate import Leakage
-    from undertow.models.sets import AnyModel
+    from undertow.plan import Plan
     from undertow.planning.comparison import Comparison, Row
     from undertow.queries import AnyQuery
 
@@ -46,6 +47,7 @@ def compare(
     model: ModelText,
     query: QueryText,
     who: AgainstText,
+    wanted: NoiseText,
     figure: Path | None = option("FILE", "Draw error against the limit (.png or .svg)."),
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -53,12 +55,14 @@ def compare(
     """What every method costs for a guarantee, whom it protects, and what it really leaks.
 
     Certified methods are proved here. Published ones are bounds as printed in papers: shown to
-    compare with, never chosen by 'undertow plan'.
+    compare with, never chosen by 'undertow plan'. With --delta, Gaussian noise stands beside
+    Laplace noise: errors can be compared, a scale and a sigma cannot.
 
     \b
     Examples:
       undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --limit 1
       undertow compare --model chain.json --histogram --limit 1 --against ignorant --json
+      undertow compare --model chain.json --count active --limit 1 --delta 1e-6 --releases 52
     """
     if query.asked != 1:
         raise misuse("ask for one of --count, --histogram, --sum and --mean")
@@ -68,9 +72,9 @@ def compare(
     with waiting("comparing the methods"):
         from undertow.planning import comparison
 
-        table = comparison.compare(asked, described, limit, against)
+        table = comparison.compare(asked, described, limit, against, **wanted.told())
     if figure is not None:
-        write_bytes(figure, _draw(asked, described, limit, against, figure), force=force)
+        write_bytes(figure, _draw(table, asked, figure), force=force)
     if as_json:
         drawn = {} if figure is None else {"figure": str(figure)}
         typer.echo(strict_json(table.to_dict() | drawn))
@@ -82,20 +86,22 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
     from undertow.adversaries import words
 
     best = table.best
+    at = f" at delta {stated(table.delta)}" if table.delta else ""
+    often = several(table.releases)
     facts = [
         ("question", table.query.words()),
         ("model", table.model.describe()),
-        ("guarantee", f"a leakage of at most {table.limit:g} to {words(table.against)}"),
-        ("least error", "no certified method gives it" if best is None else best.method),
+        ("guarantee", f"a leakage of at most {table.limit:g}{at} to {words(table.against)}{often}"),
+        ("least error", "no certified method gives it" if best is None else _named(table, best)),
     ]
     written = [] if figure is None else [("figure", str(figure))]
     show("What each method costs", [*facts, *written])
     for kept, title in ((True, _MADE), (False, _NOT_MADE)):
-        rows = [_cells(row) for row in table if row.plan and row.meets is kept]
+        rows = [_cells(row, table) for row in table if row.plan and row.meets is kept]
         if rows:
-            show_table(title, _HEADER, rows)
+            show_table(title, _header(table), rows)
     reasons = [
-        (row.method, in_cli_words(" ".join(str(row.reason).split())))
+        (_label(row, table), in_cli_words(" ".join(str(row.reason).split())))
         for row in table
         if row.plan is None
     ]
@@ -103,10 +109,34 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
         show_table(_OUT, ("method", "why"), reasons)
 
 
-def _cells(row: "Row") -> list[str]:
+def _named(table: "Comparison", best: "Plan[Any]") -> str:
+    """Return the method of the best plan, with its noise where there are several kinds."""
+    return f"{best.method}, {best.noise.words} noise" if table.delta else best.method
+
+
+def _label(row: "Row", table: "Comparison") -> str:
+    return f"{row.method}, {row.noise}" if table.delta else row.method
+
+
+def _header(table: "Comparison") -> tuple[str, ...]:
+    """Return the columns; where there are kinds of noise, an amount is a scale or a sigma."""
+    if not table.delta:
+        return _HEADER
+    return (_HEADER[0], "noise", *_HEADER[2:])
+
+
+def _amount(row: "Row", table: "Comparison") -> str:
+    if not table.delta:
+        return _number(row.scale)
+    if row.sigma is not None:
+        return f"{row.noise} sigma {_number(row.sigma)}"
+    return f"{row.noise} scale {_number(row.scale)}"
+
+
+def _cells(row: "Row", table: "Comparison") -> list[str]:
     return [
         row.method,
-        _number(row.scale),
+        _amount(row, table),
         _number(row.expected_error),
         _number(row.error_bar),
         _leaks(row.leakage),
@@ -133,16 +163,18 @@ def _protects(against: "Against") -> str:
     return f"{against} only" if isinstance(against, str) else "this attacker only"
 
 
-def _draw(query: "AnyQuery", model: "AnyModel", limit: float, who: "Against", path: Path) -> bytes:
+def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
     """Return the file of the figure: error against the limit, for every method."""
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_errors
     from undertow.planning.comparison import error_curves
 
-    ratio = _HIGHEST / _LOWEST
+    ratio, limit, who = _HIGHEST / _LOWEST, table.limit, table.against
     grid = [limit * _LOWEST * ratio ** (step / (_POINTS - 1)) for step in range(_POINTS)]
     with ticking("drawing", len(grid)) as tick:
-        curves = error_curves(query, model, grid, who, tick=tick)
+        curves = error_curves(
+            query, table.model, grid, who, tick=tick, delta=table.delta, releases=table.releases
+        )
     whom = f"the {who}" if who in ("ignorant", "informed") else "any" if who == "any" else "one"
     title = f"{query.words()}, protected from {whom} attacker"
     drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)

@@ -1,19 +1,43 @@
 """``undertow leakage``: what an algorithm or a noisy answer reveals about one record."""
 
-from typing import TYPE_CHECKING
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from undertow.cli.commands import command, option
+from undertow.cli.files import check_figure, write_bytes
+from undertow.cli.guarantee_options import AmountText, DeltaOption, GuaranteeText
 from undertow.cli.local_options import read_flips
-from undertow.cli.options import AgainstText, JsonOption, ModelText, QueryText, Unit, misuse
-from undertow.cli.output import answer, interval, leakage_fields, meaning, show, waiting
+from undertow.cli.options import (
+    AgainstText,
+    ForceOption,
+    JsonOption,
+    ModelText,
+    QueryText,
+    figure_kind,
+    misuse,
+)
+from undertow.cli.output import (
+    above,
+    adversary_fields,
+    answer,
+    below,
+    interval,
+    leakage_fields,
+    meaning,
+    show,
+    stated,
+    waiting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from undertow.adversaries import Against
     from undertow.certificate import Leakage
-    from undertow.channels import RandomizedResponse
-    from undertow.mechanisms import Levelled
+    from undertow.mechanisms import Mechanism
     from undertow.models.sets import AnyModel
+    from undertow.planning.budget import Budget
 
 __all__ = ["leakage"]
 
@@ -23,20 +47,26 @@ def leakage(
     model: ModelText,
     query: QueryText,
     who: AgainstText,
-    epsilon: float | None = option("E", "Any algorithm of this DP level ..."),
-    unit: Unit | None = option(None, "... for one record replaced (default), or a whole person."),
-    scale: float | None = option("B", "Laplace scale of a noisy answer."),
+    known: GuaranteeText,
+    amount: AmountText,
     flips: str | None = option(
         "RHO[,RHO]",
         "The series, each record flipped with this probability, or one for each of two states.",
     ),
+    limit: float | None = option("L", "What may be spent so that at most this much leaks?"),
+    delta: DeltaOption = None,
     effort: int | None = option("N", "For --flips of many states: more narrows the interval."),
+    figure: Path | None = option("FILE", "Draw the leakage against delta (.png or .svg)."),
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """What an algorithm reveals about one record, as a certified interval.
 
-    Ask about every algorithm of a DP level at once (--epsilon), about one noisy answer (--count,
-    --histogram, --sum or --mean, with --scale), or about a series of flipped records (--flips).
+    Ask about every algorithm with a guarantee at once (--epsilon, with --guarantee-delta, or --rho,
+    or --mu), about one noisy answer (--count, --histogram, --sum or --mean, with --scale or
+    --sigma), or about a series of flipped records (--flips). Guarantees that are not pure, and
+    Gaussian noise, need --delta. With --limit the question is turned round: what to ask of a DP
+    library so that no record leaks more.
 
     \b
     Examples:
@@ -46,61 +76,98 @@ def leakage(
       undertow leakage --model chain.json --epsilon 1 --target 50 --known 40,60 --json
       undertow leakage --model chain.json --flips 0.3,0.4
       undertow leakage --model family.ped --frequency 0.05,0.5 --count BB --scale 2
+      undertow leakage --model chain.json --rho 0.0015 --delta 1e-6 --figure curve.png
+      undertow leakage --model chain.json --count active --sigma 17 --delta 1e-6
+      undertow leakage --model chain.json --limit 1 --delta 1e-6
     """
     if effort is not None and flips is None:
         raise misuse("--effort goes with --flips")
-    question = _question(epsilon, unit, query, scale, flips)
+    question = _question(known, query, amount, flips, limit)
+    if figure is not None and (limit is not None or flips is not None or delta is None):
+        raise misuse("--figure draws a leakage against delta: it needs --delta, and no --flips")
+    check_figure(figure, force=force)
     against, described = who.read(), model.read()
+    if question is None:
+        _budget(described, limit or 0.0, against, delta or 0.0, as_json=as_json)
+        return
     mechanism = question(described)
     with waiting("computing the leakage"):
         from undertow.bounds.engine import EFFORT
         from undertow.bounds.engine import leakage as compute
 
-        leak = compute(mechanism, described, against, effort=EFFORT if effort is None else effort)
+        leak = compute(
+            mechanism, described, against, delta=delta or 0.0,
+            effort=EFFORT if effort is None else effort,
+        )  # fmt: skip
+    if figure is not None:
+        write_bytes(figure, _draw(mechanism, described, leak, figure), force=force)
+    drawn = {} if figure is None else {"figure": str(figure)}
     answer(
-        leakage_fields(leak) | {"any_length": described.length is None},
-        lambda: _tell(mechanism, described, leak),
+        leakage_fields(leak) | {"any_length": described.length is None} | drawn,
+        lambda: _tell(mechanism, described, leak, figure),
         as_json=as_json,
     )
 
 
 def _question(
-    epsilon: float | None, unit: Unit | None, query: QueryText, scale: float | None,
-    flips: str | None,
-) -> "Callable[[AnyModel], Levelled | RandomizedResponse]":  # fmt: skip
-    """Return how to build the mechanism asked about, once the model's states are known."""
-    if (epsilon is not None) + (flips is not None) + query.asked != 1:
-        raise misuse("ask one question: --epsilon, --count, --histogram, --sum, --mean or --flips")
-    from undertow.mechanisms import Laplace, PureDP
+    known: GuaranteeText, query: QueryText, amount: AmountText, flips: str | None,
+    limit: float | None,
+) -> "Callable[[AnyModel], Mechanism] | None":  # fmt: skip
+    """Return how to build the mechanism asked about, once the model's states are known.
 
-    other = "--flips" if flips is not None else "--epsilon" if epsilon is not None else None
-    if scale is not None and other is not None:
-        raise misuse(f"--scale goes with a noisy answer, not with {other}")
-    if unit is not None and epsilon is None:
-        raise misuse("--unit goes with --epsilon; noisy answers and flips protect records")
+    None where a budget is asked for, and no mechanism.
+    """
+    known.check()
+    named = (("--limit", limit), ("--flips", flips), (known.asked, known.asked))
+    others = [str(name) for name, value in named if value is not None]
+    if len(others) + query.asked != 1:
+        raise misuse(
+            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --sum, --mean, "
+            "--flips or --limit"
+        )
+    if amount.asked is not None and others:
+        raise misuse(f"{amount.asked} goes with a noisy answer, not with {others[0]}")
+    if limit is not None:
+        return None
     if flips is not None:
         return lambda model: read_flips(flips, model)
-    if epsilon is not None:
-        return lambda _: PureDP(epsilon, unit or "record")
-    if scale is None:
-        raise misuse("a noisy answer needs --scale, the scale of its Laplace noise")
-    return lambda model: Laplace(query.read(model), scale)
+    if others:
+        guarantee = known.read()
+        return lambda _: guarantee
+    amount.check()
+    return lambda model: amount.read(query.read(model))
 
 
-def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "Leakage") -> None:
-    from undertow.adversaries import words
+def _words(mechanism: "Mechanism") -> str:
+    """Return what is asked about."""
     from undertow.channels import RandomizedResponse
-    from undertow.mechanisms import PureDP
+    from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
 
-    if isinstance(mechanism, RandomizedResponse):
-        rates = dict.fromkeys(f"{1 - kept:g}" for kept in mechanism.matrix.diagonal())
-        asked = f"the whole series, each record flipped with probability {' or '.join(rates)}"
-    elif isinstance(mechanism, PureDP):
-        asked = f"any {mechanism.epsilon:g}-DP algorithm, one {mechanism.unit} replaced"
-    else:
-        asked = f"{mechanism.query.words()}, Laplace noise of scale {mechanism.scale:g}"
+    unit = getattr(mechanism, "unit", "record")
+    moved = f"one {unit} replaced"
+    if getattr(mechanism, "neighbours", "replace") != "replace":
+        moved = f"one {unit} added or removed, so twice for one replaced"
+    match mechanism:
+        case RandomizedResponse():
+            rates = dict.fromkeys(f"{1 - kept:g}" for kept in mechanism.matrix.diagonal())
+            return f"the whole series, each record flipped with probability {' or '.join(rates)}"
+        case PureDP():
+            return f"any {mechanism.epsilon:g}-DP algorithm, {moved}"
+        case ApproximateDP():
+            return f"any ({mechanism.epsilon:g}, {stated(mechanism.delta)})-DP algorithm, {moved}"
+        case ZCDP():
+            return f"any {mechanism.rho:g}-zCDP algorithm, {moved}"
+        case GDP():
+            return f"any {mechanism.mu:g}-GDP algorithm, {moved}"
+    noise: Any = mechanism
+    return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
+
+
+def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", figure: Path | None) -> None:
+    from undertow.adversaries import words
+
     rows = [
-        ("question", asked),
+        ("question", _words(mechanism)),
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", meaning(leak)),
@@ -111,4 +178,66 @@ def _tell(mechanism: "Levelled | RandomizedResponse", model: "AnyModel", leak: "
     ]
     if leak.citation:
         rows.append(("proved by", leak.citation))
+    if figure is not None:
+        rows.append(("figure", str(figure)))
     show("What it reveals about one record", rows)
+
+
+def _budget(
+    model: "AnyModel", limit: float, against: "Against", delta: float, *, as_json: bool
+) -> None:
+    """Answer the inverse question: what to ask of a DP library."""
+    from undertow.planning.budget import Budget, dp_budget
+
+    with waiting("searching for the budget"):
+        found: Any = dp_budget(model, limit, against, delta=delta)
+    spent = found.to_dict() if isinstance(found, Budget) else {"epsilon": found}
+    asked: dict[str, Any] = {"limit": limit, "against": adversary_fields(against)}
+    at = {"at_delta": delta} if delta else {}
+    answer(
+        asked | at | spent, lambda: _tell_budget(model, limit, against, delta, found),
+        as_json=as_json,
+    )  # fmt: skip
+
+
+_FOR_EACH = "for each unit by which one record moves the answer (in the Euclidean norm)"
+
+
+def _tell_budget(
+    model: "AnyModel", limit: float, against: "Against", delta: float, found: "float | Budget"
+) -> None:
+    from undertow.adversaries import words
+
+    level = found if isinstance(found, float) else found.epsilon
+    at = f" at delta {stated(delta)}" if delta else ""
+    rows = [
+        (
+            "question",
+            f"what to ask of a DP library so that no record leaks more than {limit:g}{at}",
+        ),
+        ("model", model.describe()),
+        ("attacker", words(against)),
+    ]
+    if math.isinf(level):
+        rows.append(("spend", "whatever you like: nothing can leak"))
+    elif isinstance(found, float):
+        rows.append(("ask for", f"a DP level of {below(level)}, one record replaced"))
+    else:
+        pair = f"({below(found.epsilon)}, {below(found.delta)})-DP, one record replaced"
+        rows += [
+            ("ask for", pair),
+            ("or for", f"zCDP with rho {below(found.rho)}"),
+            ("or for", f"GDP with mu {below(found.mu)}"),
+            ("or add", f"Gaussian noise of sigma {above(found.sigma)} {_FOR_EACH}"),
+        ]
+    show("What may be spent", rows)
+
+
+def _draw(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", path: Path) -> bytes:
+    """Return the file of the figure: the leakage against delta, beside the guarantee itself."""
+    from undertow.figures.canvas import figure_bytes
+    from undertow.figures.deltas import delta_curves, draw_deltas
+
+    words = _words(mechanism)
+    drawn = draw_deltas(delta_curves(mechanism, model, leak), words[:1].upper() + words[1:])
+    return figure_bytes(drawn, figure_kind(path))

@@ -14,7 +14,7 @@ from undertow import errors
 from undertow.cli.tables import show_table
 from undertow.cli.wording import in_cli_words
 from undertow.reporting.files import strict_json
-from undertow.rounding import above, below, odds, visible
+from undertow.rounding import above, below, odds, stated, visible
 
 if TYPE_CHECKING:
     from undertow.accounting import Foretold
@@ -41,6 +41,7 @@ __all__ = [
     "show",
     "spend_rows",
     "spent_words",
+    "stated",
     "strict_json",
     "ticking",
     "waiting",
@@ -58,13 +59,16 @@ _PATIENCE = 0.5
 
 def interval(leak: "Leakage") -> str:
     """Return both ends of a leakage, rounded outwards."""
+    at = f" at delta {stated(leak.delta)}" if leak.delta else ""
     if math.isinf(leak.lower):
         return "unbounded"
     if math.isinf(leak.upper):
-        return f"at least {below(leak.lower)}; nothing finite is proved"
+        return f"at least {below(leak.lower)}{at}; nothing finite is proved"
+    if leak.delta and not leak.lower:
+        return f"at most {above(leak.upper)}{at}"
     if leak.lower == leak.upper and below(leak.lower) == above(leak.upper):
-        return above(leak.upper)
-    return f"between {below(leak.lower)} and {above(leak.upper)}"
+        return above(leak.upper) + at
+    return f"between {below(leak.lower)} and {above(leak.upper)}{at}"
 
 
 def meaning(leak: "Leakage") -> str:
@@ -73,6 +77,11 @@ def meaning(leak: "Leakage") -> str:
         return "some answers rule a value of a record out, or come as near to that as one likes"
     if math.isinf(leak.upper):
         return "no limit is proved on how far an answer can move the odds between two values"
+    if leak.delta:
+        return (
+            "an answer moves the odds between two values of a record by more than a factor "
+            f"{odds(leak.upper + math.log(2))} with probability at most {stated(2 * leak.delta)}"
+        )
     return (
         "an answer moves the odds between two values of a record by at most a factor "
         f"{odds(leak.upper)}"
@@ -97,7 +106,7 @@ def leakage_fields(leak: "Leakage") -> dict[str, Any]:
         "assumptions": list(leak.assumptions),
         "citation": leak.citation,
         "covers": leak.covers,
-    }
+    } | ({"delta": leak.delta, "curve": [list(pair) for pair in leak.curve]} if leak.delta else {})
 
 
 def level_words(level: float, budget: float = 1.0) -> str:

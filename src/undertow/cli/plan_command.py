@@ -8,6 +8,7 @@ import typer
 
 from undertow.cli.commands import command, option
 from undertow.cli.files import check_written, write_text
+from undertow.cli.guarantee_options import NoiseText
 from undertow.cli.local_options import LocalText
 from undertow.cli.local_output import is_local, local_rows, show_probabilities, uncovered
 from undertow.cli.options import (
@@ -23,6 +24,7 @@ from undertow.cli.options import (
     read_records,
 )
 from undertow.cli.output import above, interval, show, waiting
+from undertow.mechanisms import DiscreteGaussian, Gaussian
 from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.queries import AnyQuery, LocalQuery, State
 
-__all__ = ["plan", "plan_rows"]
+__all__ = ["level_rows", "plan", "plan_rows"]
 
 
 Method = StrEnum("Method", {name: name for name in method_names()})  # type: ignore[misc]
@@ -45,6 +47,7 @@ def plan(
     asked: QueryText,
     local: LocalText,
     who: AgainstText,
+    wanted: NoiseText,
     method: Method = option(
         None, "How to calibrate; 'best' takes the least certified error.", _BEST
     ),
@@ -65,7 +68,9 @@ def plan(
     """The least noise that keeps what is revealed below a limit.
 
     A curator's answer gets noise (--count and the like). A series is randomised record by record:
-    flipped (--series), or erased around the records to hide (--redacted).
+    flipped (--series), or erased around the records to hide (--redacted). With --delta
+    the noise may be Gaussian: that pays where many answers are released on the same records
+    (--releases).
 
     \b
     Examples:
@@ -79,12 +84,16 @@ def plan(
       undertow plan --model chain.json --series --limit 2 --output flips.json
       undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
         --output erasures.json
+      undertow plan --model chain.json --count active --limit 1 --delta 1e-6 --releases 52 \\
+        --method closed --output weekly.json
     """
     if asked.asked + local.asked != 1:
         raise misuse("ask for one of --count, --histogram, --sum, --mean, --series and --redacted")
     if local.asked and pairs is not None:
         raise misuse("--pairs goes with a curator's question; a series hides all values")
-    shape = _shape(local, covers, unit)
+    if local.asked and wanted.told():
+        raise misuse(f"--{next(iter(wanted.told()))} goes with a curator's question, not a series")
+    shape = _shape(local, covers, unit) | wanted.told()
     check_written(output, force=force)
     limit, against, described = most.read(), who.read(), model.read()
     alike = None if pairs is None else _pairs(pairs, described)
@@ -141,12 +150,27 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
     return [
-        ("noise", f"{plan.mechanism.words}, scale {above(plan.mechanism.scale)}"),
-        ("DP level", above(plan.dp_epsilon)),
+        ("noise", plan.noise.said()),
+        *level_rows(plan),
         ("leakage", f"{interval(plan.leakage)}; {plan.limit:g} is allowed"),
+        *([("releases", _RELEASES.format(plan.releases))] if plan.releases > 1 else []),
         ("expected error", f"{plan.expected_error:.6g}"),
         ("error bar", f"within {plan.accuracy(0.05):.6g} with probability 95%"),
     ]
+
+
+_RELEASES = "{} on the same records keep the limit together, each with this noise"
+
+
+def level_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
+    """Return what one release costs: its DP level, or the mu and rho of Gaussian noise."""
+    noise = plan.noise
+    if isinstance(noise, DiscreteGaussian):
+        return [("zCDP", f"rho {above(noise.rho_upper(plan.length))}")]
+    if isinstance(noise, Gaussian):
+        mu, rho = noise.mu_upper(plan.length), noise.rho_upper(plan.length)
+        return [("GDP", f"mu {above(mu)}, which is rho {above(rho)} of zCDP")]
+    return [("DP level", above(plan.dp_epsilon))]
 
 
 def _shape(local: LocalText, covers: str, unit: str) -> dict[str, Any]:

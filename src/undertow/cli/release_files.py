@@ -76,6 +76,8 @@ def published(told: "Report") -> dict[str, Any]:
     """Return the answer and its guarantee, as a program wants them."""
     said = told.to_dict()
     guarantee = {"promise": said["promise"]["words"], "unit": said["promise"]["unit"]}
+    if "delta" in said["promise"]:
+        guarantee |= {name: said["promise"][name] for name in ("leakage", "delta")}
     chosen = {name: said[name] for name in _PUBLISHED}
     return {"format": "undertow-release", "version": 1} | chosen | guarantee
 

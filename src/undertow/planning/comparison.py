@@ -12,15 +12,22 @@ from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.deprecations import renamed
-from undertow.errors import InvalidInput, NotSupported
-from undertow.methods import METHODS, Method, find_method, methods_for
+from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.methods import METHODS, Method, find_method
 from undertow.models.sets import AnyModel
 from undertow.numerics import Array, check_epsilon, freeze
 from undertow.plan import Plan
 from undertow.planning.budget import Search
 from undertow.planning.methods import solve
-from undertow.planning.questions import Question
-from undertow.planning.search import check_question, least_error, plan_by
+from undertow.planning.questions import Question, Shape
+from undertow.planning.search import (
+    check_question,
+    least_error,
+    plan_by,
+    shaped,
+    shapes_of,
+    unknown,
+)
 from undertow.queries import AnyQuery, LocalQuery
 from undertow.rounding import above, columns
 
@@ -38,7 +45,8 @@ class Row:
     ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the guarantee
     that was asked for, which a published one must be found to do. ``leakage`` is what the plan
     leaks in truth against the adversary asked about, by the sharpest certified bound, and None
-    where none is known.
+    where none is known; of Gaussian noise, and of several releases, it is what the method proves.
+    ``noise`` is the kind of noise, None for a series.
     """
 
     method: str
@@ -49,11 +57,21 @@ class Row:
     reason: str | None
     leakage: Leakage | None
     seconds: float
+    noise: Shape | None = None
 
     @property
     def scale(self) -> float | None:
-        """The noise scale, of a curator's answer."""
-        return None if self._noisy is None else self._noisy.noise.scale
+        """The scale of Laplace noise on a curator's answer."""
+        return self._amount("scale")
+
+    @property
+    def sigma(self) -> float | None:
+        """The standard deviation of Gaussian noise on a curator's answer."""
+        return self._amount("sigma")
+
+    def _amount(self, measure: str) -> float | None:
+        found = None if self._noisy is None else self._noisy.noise
+        return found.amount if found is not None and found.measure == measure else None
 
     @property
     def expected_error(self) -> float | None:
@@ -83,7 +101,9 @@ class Row:
             "basis": "certified" if self.certified else "published",
             "protects": self.protects if isinstance(self.protects, str) else words(self.protects),
             "meets": self.meets,
+            "noise": self.noise,
             "scale": self.scale,
+            "sigma": self.sigma,
             "expected_error": self.expected_error,
             "error_bar": self.error_bar,
             "measures": self.measures,
@@ -96,7 +116,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One row per method, for one question.
+    """One row per method and kind of noise, for one question.
+
+    With a ``delta`` the limit is one at that delta; with several ``releases`` it is kept by all of
+    them together.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), limit=2.0)
@@ -109,15 +132,18 @@ class Comparison:
     model: AnyModel
     limit: float
     against: Against
+    delta: float = 0.0
+    releases: int = 1
 
     def __iter__(self) -> Iterator[Row]:
         """Iterate over the rows."""
         return iter(self.rows)
 
-    def __getitem__(self, method: str) -> Row:
-        """Return the row of a method."""
+    def __getitem__(self, method: str | tuple[str, str]) -> Row:
+        """Return the row of a method, or of a method and a kind of noise; the first there is."""
+        name, shape = (method, None) if isinstance(method, str) else method
         for row in self.rows:
-            if row.method == method:
+            if row.method == name and shape in (None, row.noise):
                 return row
         raise InvalidInput(
             f"no row for {method!r}; the rows are {', '.join(row.method for row in self.rows)}"
@@ -134,16 +160,21 @@ class Comparison:
         best = self.best
         return {
             "limit": self.limit,
+            **({"delta": self.delta} if self.delta else {}),
+            **({"releases": self.releases} if self.releases > 1 else {}),
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "model": self.model.describe(),
             "best": None if best is None else best.method,
+            "best_noise": None if best is None or best.task != "answer" else best.noise.shape,
             "rows": [row.to_dict() for row in self.rows],
         }
 
     def __str__(self) -> str:
         """Return the table as plain text."""
         local = self.query.task != "answer"
-        measured: tuple[str, ...] = ("scale", "error", "95% within")
+        measured: tuple[str, ...] = ("noise", "amount", "error", "95% within")
+        if not self.delta:
+            measured = ("scale", "error", "95% within")
         if local:
             measured = tuple(dict.fromkeys(name for row in self.rows for name in row.measures))
         lines: list[tuple[str, ...]] = [("method", *measured, "leaks", "protects", "basis")]
@@ -151,15 +182,21 @@ class Comparison:
         for row in self.rows:
             basis = "certified" if row.certified else "published"
             if row.plan is None:
-                lines.append((row.method, *("-" for _ in measured), "-", "-", basis))
+                blank = ["-" for _ in measured]
+                if self.delta:
+                    blank[0] = str(row.noise)
+                lines.append((row.method, *blank, "-", "-", basis))
                 notes.append(f"{row.method}: {row.reason}")
                 continue
             leaks = "?" if row.leakage is None else above(row.leakage.upper, 4)
             whom = row.protects if isinstance(row.protects, str) else "this attacker"
-            found = [row.scale, row.expected_error, row.error_bar]
+            amount = row.sigma if row.scale is None else row.scale
+            found = [amount, row.expected_error, row.error_bar]
             if local:
                 found = [row.measures.get(name) for name in measured]
             numbers = ["-" if number is None else f"{number:.5g}" for number in found]
+            if self.delta:
+                numbers = [str(row.noise), *numbers]
             mark = "" if row.meets else " only"
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
         return "\n".join([*columns(lines), *notes])
@@ -176,12 +213,17 @@ def compare(
     pairs: Any = None,
     protect: Any = None,
     tick: Callable[[], object] | None = None,
+    delta: float = 0.0,
+    noise: Shape | None = None,
+    releases: int = 1,
 ) -> Comparison:
     """Return one plan, or the reason why not, for each method.
 
     ``tick`` is called after each row. Takes as long as all methods together. `Series` and
     `Redacted` have methods of their own, and so have the kinds of models: by default those that
-    have something to say about this one.
+    have something to say about this one. With a ``delta`` there are rows for Laplace noise and for
+    Gaussian noise, or for one kind of ``noise``; their errors can be compared, a scale and a sigma
+    cannot. ``releases`` of the noise keep the limit together.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -189,22 +231,31 @@ def compare(
     >>> table.best.method, round(table["quilt"].scale, 3), table["wasserstein"].protects
     ('exchange', 15.939, 'ignorant')
     """
-    question = check_question(query, model, limit, against, pairs, protect)
+    question = check_question(
+        query, model, limit, against, pairs, protect, delta=delta, noise=noise, releases=releases
+    )
     rows = []
-    for method in _methods(question, methods):
-        rows.append(_row(method, question))
-        if tick is not None:
-            tick()
-    return Comparison(tuple(rows), query, model, question.limit, question.against)
+    for shape in shapes_of(question, noise):
+        for method in _methods(question, methods, shape):
+            rows.append(_row(method, shaped(question, shape)))
+            if tick is not None:
+                tick()
+    return Comparison(
+        tuple(rows), query, model, question.limit, question.against, question.delta,
+        question.releases,
+    )  # fmt: skip
 
 
 def _row(method: Method, question: Question[Any]) -> Row:
     """Return one method's row; one for the ignorant attacker only is shown for that one."""
     guards, against = method.guards(question.against), question.against
+    shape = question.shape if question.query.task == "answer" else None
     whom: Against = against if guards else "ignorant"
     began = time.perf_counter()
     plan, reason = None, None
     try:
+        if not method.knows(question.shape, question.releases):
+            raise MethodRefused(unknown(method, question, question.shape))
         plan = plan_by(method, replace(question, against=whom))
     except NotSupported as refusal:
         reason = str(refusal)
@@ -212,7 +263,7 @@ def _row(method: Method, question: Question[Any]) -> Row:
     leak = None if plan is None else _truth(plan, against)
     kept = method.certified or (leak is not None and leak.proves(question.limit))
     meets = guards and plan is not None and kept
-    return Row(method.name, method.certified, whom, meets, plan, reason, leak, seconds)
+    return Row(method.name, method.certified, whom, meets, plan, reason, leak, seconds, shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,11 +283,15 @@ def error_curves(
     against: Against = "any",
     methods: Sequence[str] | None = None,
     tick: Callable[[], object] | None = None,
+    *,
+    delta: float = 0.0,
+    releases: int = 1,
 ) -> ErrorCurves:
     """Return the expected error of each method at each limit, for a figure.
 
     Good to a thousandth; the noise is a proved one, but no leakage is computed for it.
-    ``tick`` is called after each limit.
+    ``tick`` is called after each limit. With a ``delta``, methods for Gaussian noise alone are
+    there too: by default the quick ones.
 
     >>> from undertow import Count, MarkovChain
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -249,8 +304,12 @@ def error_curves(
         raise InvalidInput("curves need limits in increasing order")
     if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
-    asked = check_question(query, model, float(levels[0]), against)
+    asked = check_question(query, model, float(levels[0]), against, delta=delta, releases=releases)
     found = _methods(asked, methods)
+    if asked.delta:
+        normal = _methods(asked, methods, "gaussian")
+        found += [m for m in normal if not m.laplace and (methods is not None or m.quick)]
+    found = [method for method in found if releases == 1 or method.composes]
     protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
     errors: dict[str, list[float]] = {method.name: [] for method in found}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
@@ -259,16 +318,18 @@ def error_curves(
             name = method.name
             guess = level * ratios[name] if name in ratios else None
             rough = replace(
-                asked, limit=check_epsilon(float(level), "limit"), against=protected[name],
+                shaped(asked, "laplace" if method.laplace else "gaussian"),
+                limit=check_epsilon(float(level), "limit"), against=protected[name],
                 search=Search(_DRAWN, guess),
             )  # fmt: skip
             try:
-                mechanism = solve(method, rough).mechanism
+                together = solve(method, rough).mechanism
             except NotSupported:
                 errors[name].append(math.nan)
                 continue
-            errors[name].append(mechanism.expected_error())
-            ratios[name] = mechanism.dp_epsilon(rough.length) / level
+            errors[name].append(rough.each(together).expected_error())
+            if method.laplace:
+                ratios[name] = together.dp_epsilon(rough.length) / level
         if tick is not None:
             tick()
     return ErrorCurves(
@@ -279,16 +340,25 @@ def error_curves(
     )
 
 
-def _methods(question: Question[Any], names: Sequence[str] | None) -> list[Method]:
-    """Return the methods of some names, by default those that suit the model."""
+def _methods(
+    question: Question[Any], names: Sequence[str] | None, shape: Shape = "laplace"
+) -> list[Method]:
+    """Return the methods of some names that know a kind of noise, by default all for the model."""
     task = question.query.task
-    return [find_method(task, name) for name in names or methods_for(question.model, task)]
+    if names is not None:
+        found = [find_method(task, name) for name in names]
+    else:
+        found = [method for method in METHODS[task].values() if method.suits(question.model)]
+    alone = names is not None and not question.delta  # then a refusal says why
+    return [method for method in found if alone or method.knows(shape, 1)]
 
 
 def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
     """Return the sharpest certified leakage of a plan's noise, where one is known."""
     if METHODS[plan.task][plan.method].tight and plan.against == against:
         return plan.leakage
+    if plan.delta or plan.releases > 1:  # anything sharper takes long, or is about one answer
+        return plan.leakage if plan.against == against else None
     try:
         found = leakage(plan.mechanism, plan.model, against)
     except NotSupported:

@@ -118,11 +118,11 @@ class Question(Generic[Q]):
         """Return the noise of one release, if all of them are as much as ``together``.
 
         Levels add up, and so do squares of mu: scales grow with the number of releases, sigmas
-        with its square root. Rounded up.
+        with its square root. Rounded up, by more than `together` rounds down.
         """
         if self.releases == 1:
             return together
-        return together.with_amount(up(together.amount * self._growth(together), 8))
+        return together.with_amount(up(together.amount * self._growth(together), 24))
 
     def together(self, each: Noise) -> Noise:
         """Return the noise of one release that leaks as much as all of them, rounded down."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from undertow._version import __version__
 from undertow.adversaries import words as attacker
-from undertow.errors import InvalidInput, NotSupported
+from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.mechanisms import Gaussian, Noise, Normal
 from undertow.methods import METHODS, Method
 from undertow.plan import Plan
 from undertow.planning.methods import named, solve
-from undertow.planning.search import check_question
+from undertow.planning.search import check_question, shaped, shapes_of, unknown
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import found_in, parameters
 
@@ -93,16 +94,21 @@ class Alternative:
 
     method: str
     certified: bool
-    scale: float | None
+    noise: Noise | None
     error: float | None
     reason: str | None
+
+    @property
+    def scale(self) -> float | None:
+        """The scale of Laplace noise, None where there is none."""
+        return amounts(self.noise)["scale"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "method": self.method,
             "basis": "certified" if self.certified else "published",
-            "scale": self.scale,
+            **amounts(self.noise),
             "expected_error": self.error,
             "reason": self.reason,
         }
@@ -151,7 +157,7 @@ class Facts:
             **occasion_fields(release),
             "noise": {
                 "words": words.noise(plan),
-                "scale": plan.noise.scale,
+                **amounts(plan.noise),
                 "expected_error": plan.expected_error,
                 "randomness": release.randomness,
                 "private": self.private,
@@ -160,6 +166,7 @@ class Facts:
             "promise": guarantee_fields(plan)
             | {
                 "dp_level": plan.dp_epsilon,
+                **_approximate(plan),
                 "covers": leak.covers,
                 "proved_for": scope.proved_for(leak, plan.length, release.window),
                 "method": proof_method(release),
@@ -171,6 +178,27 @@ class Facts:
             "ledger_entry": release.entry,
             "versions": self.versions,
         }
+
+
+def amounts(noise: Noise | None) -> dict[str, float | None]:
+    """Return how much noise there is for programs: its scale, for Gaussian noise its sigma."""
+    if noise is None or noise.measure == "scale":
+        return {"scale": None if noise is None else noise.amount}
+    return {"scale": None, "sigma": noise.amount}
+
+
+def _approximate(plan: Plan[Any]) -> dict[str, Any]:
+    """Return the fields of a guarantee at a delta, and of several releases; none otherwise."""
+    fields: dict[str, Any] = {}
+    if plan.releases > 1:
+        fields["releases"] = plan.releases
+    noise = plan.noise
+    if isinstance(noise, Gaussian):
+        fields["mu"] = noise.mu_upper(plan.length)
+    if isinstance(noise, Normal):
+        fields["rho"] = noise.rho_upper(plan.length)
+        fields["levels"] = words.levels(plan)
+    return fields
 
 
 def occasion_fields(told: Any) -> dict[str, Any]:
@@ -195,6 +223,7 @@ def guarantee_fields(plan: Plan[Any]) -> dict[str, Any]:
         "unit_words": words.unit(plan),
         "limit": plan.limit,
         "leakage": [leak.lower, leak.upper],
+        **({"delta": plan.delta, "odds": words.odds_sentence(plan)} if plan.delta else {}),
         "against": plan.against if isinstance(plan.against, str) else attacker(plan.against),
         "covered": words.covered(plan),
         "not_covered": words.not_covered(plan),
@@ -258,34 +287,41 @@ def numbers(release: "Release") -> Iterator[Number]:
             yield Number(group, state, value, bar)
 
 
-def _alternatives(plan: Plan) -> Iterator[Alternative]:
+def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
     """Yield the plan's own noise, and that of the cheap methods for the same guarantee."""
     known = METHODS["answer"]
     own = known[plan.method]
-    yield Alternative(own.name, own.certified, plan.noise.scale, plan.expected_error, None)
+    yield Alternative(own.name, own.certified, plan.noise, plan.expected_error, None)
     if plan.unit == "person":  # there is one method for persons
         return
     secrets = plan.leakage.secrets
     question = check_question(
-        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.records
-    )
+        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.records,
+        delta=plan.delta, releases=plan.releases,
+    )  # fmt: skip
     for method in known.values():
-        if method.quick and method is not own and method.suits(plan.model):
-            yield _alternative(method, plan, question)
+        if method is own or not method.quick or not method.suits(plan.model):
+            continue
+        for shape in shapes_of(question, None):
+            if method.knows(shape, 1):
+                yield _alternative(method, plan, shaped(question, shape))
 
 
-def _alternative(method: Method, plan: Plan, question: "Question") -> Alternative:
+def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> Alternative:
     """Return the noise of a method for the guarantee of a plan, or why it has none."""
     if method.effort is not None and named(method.effort)(plan.model) > _PATIENCE:
         return Alternative(method.name, method.certified, None, None, _SLOW)
     try:
+        if not method.knows(question.shape, question.releases):
+            raise MethodRefused(unknown(method, question, question.shape))
         method.admit(plan.against)
-        mechanism = solve(method, question).mechanism
+        mechanism = question.each(solve(method, question).mechanism)
     except NotSupported as reason:
-        why, _, _ = str(reason).partition("; use method=")  # advice to planners, not to readers
+        # advice is for planners, not for readers
+        why = str(reason).partition("; use method=")[0].partition(": use method=")[0]
         return Alternative(method.name, method.certified, None, None, why)
     made = replace(plan, mechanism=mechanism)
-    return Alternative(method.name, method.certified, mechanism.scale, made.expected_error, None)
+    return Alternative(method.name, method.certified, mechanism, made.expected_error, None)
 
 
 def _fingerprint(plan: Plan) -> str | None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from undertow.mechanisms import DiscreteLaplace
 from undertow.plan import Plan
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import Matrix, found_in, parameters
@@ -79,7 +78,7 @@ def notes(told: Any, drawn: str) -> list[Note]:
 
 def sections(facts: Facts) -> list[Section]:
     """Return all sections, in the order of reading."""
-    kind = "exact" if isinstance(facts.plan.noise, DiscreteLaplace) else "exact, on a lattice"
+    kind = "exact" if facts.plan.noise.query.integral else "exact, on a lattice"
     return [
         _answer(facts),
         _guarantee(facts),
@@ -157,7 +156,8 @@ def guarantee_section(
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     lines: list[tuple[str, tuple[str, ...]]] = [
         ("Guarantee", (sentence(plan.guarantee()),)),
-        ("That means", (_belief(leak.upper),)),
+        ("That means", (words.odds_sentence(plan) if plan.delta else _belief(leak.upper),)),
+        *_levels(plan),
         ("Unit of privacy", (words.unit(plan),)),
         ("Covered", (words.covered(plan),)),
         ("Not covered", tuple(words.not_covered(plan))),
@@ -170,6 +170,12 @@ def guarantee_section(
         attack = words.attack(leak.witness, longer=plan.length is None)
         lines.append(("Worst attack found", (f"{attack}: a gain of {below(leak.lower)}",)))
     return Section("guarantee", "What is guaranteed", tuple(lines))
+
+
+def _levels(plan: Plan[Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return what a release with Gaussian noise costs in the currencies of DP."""
+    said = words.levels(plan) if plan.task == "answer" else None
+    return [] if said is None else [("Each release is", (said,))]
 
 
 def _belief(leakage: float) -> str:
@@ -209,21 +215,22 @@ def _matrix(matrix: Matrix) -> ReportTable:
 
 def _comparison(facts: Facts) -> Section:
     own, *others = facts.alternatives
+    mixed = bool(facts.plan.delta)  # a scale and a sigma cannot be compared
     made = tuple(
         (
             row.method + (" (this release)" if row is own else ""),
-            above(row.scale, 5),
+            row.noise.said() if mixed else above(row.noise.amount, 5),
             f"{row.error:.4g}",
             f"{row.error / own.error:.3g}" if own.error else "-",
             "certified" if row.certified else "published",
         )
         for row in (own, *others)
-        if row.scale is not None and row.error is not None
+        if row.noise is not None and row.error is not None
     )
     whom = "any attacker" if facts.plan.against == "any" else "the attackers covered"
     table = ReportTable(
         f"Noise that other methods need for the same guarantee against {whom}",
-        ("method", "scale", "expected error", "times this one", "basis"),
+        ("method", "noise" if mixed else "scale", "expected error", "times this one", "basis"),
         made,
     )
     lines = [("Basis", _BASIS)]

@@ -8,28 +8,71 @@ from typing import Any
 from undertow.adversaries import Adversary, words
 from undertow.certificate import Witness
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
-from undertow.mechanisms import DiscreteLaplace
+from undertow.mechanisms import DiscreteGaussian, Gaussian
+from undertow.numerics import down
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Linear, Mean, Sum
-from undertow.rounding import above, below
+from undertow.rounding import above, below, odds, stated
 
 __all__ = [
     "attack",
     "covered",
+    "levels",
     "measure",
     "noise",
     "not_covered",
+    "odds_sentence",
     "record_ends",
     "rounding",
     "unit",
 ]
 
 
-def noise(plan: Plan) -> str:
-    """Return the noise in words."""
-    whole = isinstance(plan.noise, DiscreteLaplace)
-    kind = "discrete Laplace noise" if whole else "discrete Laplace noise on the lattice of steps"
-    return f"{kind}, scale {above(plan.noise.scale)}"
+_DRAWN = {
+    "laplace": ("discrete Laplace noise on the lattice of steps", ""),
+    "discrete-laplace": ("discrete Laplace noise", ""),
+    "gaussian": ("Gaussian noise", ": a normal variable, drawn exactly, rounded to a whole number"),
+    "discrete-gaussian": (
+        "discrete Gaussian noise",
+        ": a whole number z with probability ~ exp(-z^2 / (2 sigma^2)), drawn exactly",
+    ),
+}
+"""What was really sampled, before and after its amount."""
+
+
+def noise(plan: Plan[Any]) -> str:
+    """Return the noise in words: what was really sampled.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]])
+    >>> noise(calibrate(Count(1), chain, 1.0, delta=1e-6, noise="gaussian", method="closed"))
+    'Gaussian noise, sigma ...: a normal variable, drawn exactly, rounded to a whole number'
+    """
+    found = plan.noise
+    name, more = _DRAWN[found.kind]
+    steps = " of steps of the lattice" if more and not found.query.integral else ""
+    return f"{name}, {found.measure} {above(found.amount)}{more}{steps}"
+
+
+def odds_sentence(plan: Plan[Any]) -> str:
+    """Return what a leakage at a delta means: how far odds move, and how rarely farther."""
+    factor = odds(plan.leakage.upper + math.log(2))
+    return (
+        f"the odds between two values of a record move by more than a factor {factor} (that is "
+        f"2 e^{above(plan.leakage.upper, 4)}) with probability at most {stated(2 * plan.delta)}; "
+        "how much farther is what the rest of the curve says"
+    )
+
+
+def levels(plan: Plan[Any]) -> str | None:
+    """Return what one release of Gaussian noise is in the currencies of DP, None for Laplace."""
+    found = plan.noise
+    if isinstance(found, Gaussian):
+        mu, rho = found.mu_upper(plan.length), found.rho_upper(plan.length)
+        return f"mu {above(mu)} of Gaussian DP for one replaced record, rho {above(rho)} of zCDP"
+    if isinstance(found, DiscreteGaussian):
+        return f"rho {above(found.rho_upper(plan.length))} of zCDP for one replaced record"
+    return None
 
 
 def unit(plan: Plan[Any]) -> str:
@@ -94,8 +137,18 @@ def not_covered(plan: Plan[Any]) -> list[str]:
         *found,
         dependent,
         "which persons, times and groups have records, and how many: that is held to be public",
-        "other releases from the same data, unless the same ledger accounts for them",
+        _others(plan),
     ]
+
+
+def _others(plan: Plan[Any]) -> str:
+    """Return which other releases are not covered."""
+    if plan.releases > 1:
+        return (
+            f"more than {plan.releases} releases with this noise on the same records, and releases "
+            "of other plans, unless the same ledger accounts for them"
+        )
+    return "other releases from the same data, unless the same ledger accounts for them"
 
 
 def _unforeseen(plan: Plan[Any]) -> str:
@@ -106,9 +159,18 @@ def _unforeseen(plan: Plan[Any]) -> str:
     if dependent or (isinstance(mechanism, RandomizedResponse) and math.isinf(plan.dp_epsilon)):
         return who + "nothing is guaranteed"
     return who + (
-        f"whoever knows all of them gains at most {above(plan.dp_epsilon, 4)}, and for whoever "
-        "knows some nothing is guaranteed"
+        f"whoever knows all of them gains at most {_informed(plan)}, and for whoever knows some "
+        "nothing is guaranteed"
     )
+
+
+def _informed(plan: Plan[Any]) -> str:
+    """Return the gain of whoever knows all other records."""
+    if not plan.delta:
+        return above(plan.dp_epsilon * plan.releases, 4)
+    together = plan.noise.with_amount(down(plan.noise.amount / math.sqrt(plan.releases), 8))
+    gain = together.curve(plan.length).epsilon(plan.delta)
+    return f"{above(gain, 4)} at delta {stated(plan.delta)}"
 
 
 def measure(name: str, value: float) -> tuple[str, str]:

@@ -58,8 +58,8 @@ _DEEPEST = 1e-12
 _THEORY = "docs, theory: approximate guarantees"
 
 _FAMILY = (
+    "the records depend on each other as the model says",
     "the algorithm is what its guarantee says, for one replaced record",
-    "odds move by more than 2 e^epsilon with probability at most 2 delta",
 )
 
 

@@ -1,0 +1,85 @@
+"""The leakage against delta, and noise against releases: what is drawn is what is proved."""
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from undertow.errors import NotSupported
+from undertow.figures.canvas import figure_bytes
+from undertow.figures.deltas import DeltaCurves, delta_curves, draw_deltas
+from undertow.figures.releases import draw_releases
+from undertow.planning.releases import noise_by_releases
+
+COUPLES = ut.Groups(2)
+
+
+def drawn(axes, name):
+    (line,) = [line for line in axes.lines if line.get_label() == name]
+    return np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+
+
+def curves(mechanism, delta=1e-6, model=COUPLES):
+    return delta_curves(mechanism, model, ut.leakage(mechanism, model, delta=delta))
+
+
+def test_a_curve_is_the_certificate():
+    found = curves(ut.GDP(0.1))
+    leak = ut.leakage(ut.GDP(0.1), COUPLES, delta=1e-6)
+    assert {*found.proved, found.asked} == {*leak.curve}
+    assert found.asked == (leak.upper, 1e-6)
+    assert found.pure is None
+    own = ut.GDP(0.1).curve()
+    assert all(epsilon == own.epsilon(delta) for epsilon, delta in found.own)
+    (axes,) = draw_deltas(found, "A title").axes
+    x, y = drawn(axes, "asked")
+    assert (x[0], y[0]) == (1e-6, leak.upper)
+    x, y = drawn(axes, "pairs")
+    assert {*zip(y, x, strict=True)} == {*found.proved}
+    words = " ".join(text.get_text() for text in axes.texts)
+    assert "at δ = 1e-6" in words
+    assert "(dots: proved)" in words
+
+
+def test_a_single_pair_beside_the_pure_leakage():
+    found = curves(ut.ApproximateDP(1.0, 1e-6), 1e-5)
+    assert found.pure == 2.0
+    assert found.own == ((1.0, 1e-6),)
+    (axes,) = draw_deltas(found).axes
+    x, y = drawn(axes, "own")
+    assert list(y) == [1.0, 1.0]
+    assert x[0] == 1e-6
+    assert set(drawn(axes, "pure")[1]) == {2.0}
+
+
+def test_laplace_noise_has_its_pure_leakage():
+    noise = ut.Laplace(ut.Sum(0, 1), 2.0)
+    found = curves(noise)
+    assert found.pure == pytest.approx(1.0)
+    figure_bytes(draw_deltas(found), "svg")
+
+
+def test_the_same_figure_has_the_same_bytes():
+    found = curves(ut.ZCDP(0.01))
+    assert figure_bytes(draw_deltas(found), "svg") == figure_bytes(draw_deltas(found), "svg")
+
+
+def test_what_cannot_be_drawn():
+    with pytest.raises(NotSupported, match="a curve to draw"):
+        delta_curves(ut.PureDP(1.0), COUPLES, ut.leakage(ut.PureDP(1.0), COUPLES))
+    nothing = DeltaCurves((), ((1.0, 1e-6),), None, (float("inf"), 1e-6), "closed")
+    with pytest.raises(NotSupported, match="nothing finite"):
+        draw_deltas(nothing)
+
+
+def test_noise_against_releases():
+    table = noise_by_releases(COUPLES, 1.0, delta=1e-6)
+    (axes,) = draw_releases(table, "Couples").axes
+    x, y = drawn(axes, "laplace")
+    assert (x[0], x[-1]) == (1, pytest.approx(365))
+    assert y[-1] == pytest.approx(table.at(365).laplace)
+    assert drawn(axes, "gaussian")[1][-1] == pytest.approx(table.at(365).gaussian)
+    assert drawn(axes, "zcdp")[1][0] == pytest.approx(table.single.zcdp)
+    assert drawn(axes, "wins")[0][0] == table.wins()
+    few = noise_by_releases(COUPLES, 1.0, delta=1e-6, releases=(1, 2))
+    (small,) = draw_releases(few).axes
+    assert not [line for line in small.lines if line.get_label() == "wins"]
