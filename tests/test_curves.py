@@ -54,7 +54,7 @@ def test_gaussian_curve_is_the_divergence_rounded_up(mu, epsilon):
 
 
 def test_gaussian_curve_keeps_its_digits_far_out():
-    from mpmath import exp, mp, mpf, ncdf
+    from mpmath import exp, mp, mpf, ncdf  # type: ignore[import-untyped]
 
     mp.dps = 40
     for mu, epsilon in [(0.06, 0.25), (1.0, 8.0), (0.01, 0.2), (3.0, 30.0)]:

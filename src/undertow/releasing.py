@@ -114,7 +114,7 @@ class Prepared:
 
 
 def prepare(
-    plan: Plan,
+    plan: "Plan[Any]",
     data: "Data | Sequence[Any]",
     ledger: "Ledger | None" = None,
     *,
@@ -147,7 +147,7 @@ def prepare(
 
 
 def release(
-    plan: Plan,
+    plan: "Plan[Any]",
     data: "Data | Sequence[Any]",
     ledger: "Ledger | None" = None,
     *,
@@ -217,7 +217,7 @@ def _evaluated(ready: Prepared) -> Any:
     return ready.table.answers(ready.plan.noise.query, ready.plan.states)
 
 
-def _noisy(plan: Plan, found: Any, randomness: Randomness) -> dict[str, Any]:
+def _noisy(plan: "Plan[Any]", found: Any, randomness: Randomness) -> dict[str, Any]:
     """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
     flat = [number for numbers in found.numbers for number in numbers]
     noisy = randomise(plan.noise, flat, randomness, plan.length)
@@ -254,7 +254,7 @@ def _told(
     )  # fmt: skip
 
 
-def _value(plan: Plan, numbers: list[int], rows: int) -> Any:
+def _value(plan: "Plan[Any]", numbers: list[int], rows: int) -> Any:
     query: Any = plan.noise.query
     if isinstance(query, Histogram):
         return dict(zip(plan.states, numbers, strict=True))

@@ -107,9 +107,9 @@ def test_many_labels_without_difference_raise_no_alarms(audits, alarms):
             [draw.choice(64, (1000, 1), p=p / p.sum()).astype(np.uint8) for p in law]
             for _ in range(2)
         )
-        event = choose_labels(*first, 0.05).event
-        above += try_event(event, *second, 0.05).lower > np.log(2)
-        twin += try_event(event, *first, 0.05).lower > np.log(2)
+        event = choose_labels(first[0], first[1], 0.05).event
+        above += try_event(event, second[0], second[1], 0.05).lower > np.log(2)
+        twin += try_event(event, first[0], first[1], 0.05).lower > np.log(2)
     assert above <= alarms < twin
 
 
