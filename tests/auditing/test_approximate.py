@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -133,6 +134,19 @@ def test_the_truth_now_and_then_is_refuted():
     found = [audit(plan, 20_000, seed=seed, mechanism=slipping(seed)) for seed in range(6)]
     assert sum(one.refuted for one in found) >= 5
     assert any("the released number is" in one.event for one in found)
+
+
+@pytest.mark.statistical
+def test_queries_that_only_own_code_answers():
+    """A plan for two sums at once has no lattice; its code can be on trial all the same."""
+    query = ut.Linear(np.eye(2), 1.0)
+    model = ut.MarkovChain([[0.7, 0.3], [0.3, 0.7]], length=2)
+    plan = claimed(ut.Gaussian(query, 4.0), model)
+    draw = np.random.default_rng(1)
+    for sigma, wanted in ((8.0, False), (0.5, True)):
+        noise = partial(draw.normal, 0, sigma)
+        found = audit(plan, 2000, seed=1, mechanism=lambda x, z=noise: x + z(x.shape))
+        assert found.refuted == wanted
 
 
 # --- false alarms ---------------------------------------------------------------------------------
