@@ -21,7 +21,7 @@ from undertow.ledger.rules import (
     check_beside,
     check_same,
 )
-from undertow.mechanisms import DiscreteGaussian, Gaussian, Scaled
+from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Scaled
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import divide_up
@@ -179,7 +179,7 @@ def _described(shape: Any) -> dict[str, Any]:
     return {name: getattr(shape, name) for name in names} | {"groups": groups}
 
 
-def noise_terms(plan: "Plan[Any]", proof: "Leakage") -> dict[str, Any]:
+def noise_terms(plan: Plan[Noise], proof: "Leakage") -> dict[str, Any]:
     """Return what a curator's plan spends: its level, or the mu or rho of noise that has none.
 
     Gaussian noise is drawn as a normal variable rounded to a whole number, which is a function of
@@ -194,7 +194,7 @@ def noise_terms(plan: "Plan[Any]", proof: "Leakage") -> dict[str, Any]:
     return {"level": level_of(plan, proof)}
 
 
-def spend_terms(plan: "Plan[Any]", proof: "Leakage") -> dict[str, Any]:
+def spend_terms(plan: Plan[Noise], proof: "Leakage") -> dict[str, Any]:
     """Return what `asking` is told about a curator's plan, or refuse what does not compose."""
     found, words = noise_terms(plan, proof), plan.noise.words
     if "level" in found:
@@ -213,7 +213,7 @@ def spend_terms(plan: "Plan[Any]", proof: "Leakage") -> dict[str, Any]:
     return found
 
 
-def level_of(plan: "Plan[Any]", proof: "Leakage") -> float:
+def level_of(plan: Plan[Noise], proof: "Leakage") -> float:
     """Return the level of a curator's plan in the currency of its model, rounded up.
 
     The DP level of its noise, for persons what its ``proof`` says; for Gaussian records with a

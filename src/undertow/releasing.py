@@ -16,6 +16,7 @@ from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
 from undertow.errors import InvalidInput, NotSupported
 from undertow.ledger.rules import Entry
+from undertow.mechanisms import Noise
 from undertow.plan import Plan
 from undertow.planning.coverage import covering
 from undertow.queries import AnyQuery, Count, Histogram, Mean, State
@@ -50,7 +51,7 @@ class Release:
     """
 
     value: Any
-    plan: Plan
+    plan: Plan[Noise]
     randomness: str
     rows: int
     persons: int
@@ -96,7 +97,7 @@ class Release:
 class Prepared:
     """A release that nothing stands against: what will be asked, spent and proved."""
 
-    plan: Plan
+    plan: Plan[Noise]
     table: Any
     shape: Any
     proof: Leakage
@@ -114,7 +115,7 @@ class Prepared:
 
 
 def prepare(
-    plan: "Plan[Any]",
+    plan: Plan[Noise],
     data: "Data | Sequence[Any]",
     ledger: "Ledger | None" = None,
     *,
@@ -147,7 +148,7 @@ def prepare(
 
 
 def release(
-    plan: "Plan[Any]",
+    plan: Plan[Noise],
     data: "Data | Sequence[Any]",
     ledger: "Ledger | None" = None,
     *,
@@ -217,7 +218,7 @@ def _evaluated(ready: Prepared) -> Any:
     return ready.table.answers(ready.plan.noise.query, ready.plan.states)
 
 
-def _noisy(plan: "Plan[Any]", found: Any, randomness: Randomness) -> dict[str, Any]:
+def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, Any]:
     """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
     flat = [number for numbers in found.numbers for number in numbers]
     noisy = randomise(plan.noise, flat, randomness, plan.length)
@@ -254,7 +255,7 @@ def _told(
     )  # fmt: skip
 
 
-def _value(plan: "Plan[Any]", numbers: list[int], rows: int) -> Any:
+def _value(plan: Plan[Noise], numbers: list[int], rows: int) -> Any:
     query: Any = plan.noise.query
     if isinstance(query, Histogram):
         return dict(zip(plan.states, numbers, strict=True))

@@ -1,8 +1,8 @@
 """The audit's decision: exact bounds, events chosen on one half, tested on the other."""
 
 import itertools
-from typing import Any
 import math
+from typing import Any
 
 import numpy as np
 import pytest

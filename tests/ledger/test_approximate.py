@@ -316,7 +316,7 @@ def test_what_does_not_compose_is_refused(sqlite_place):
 
 def test_guarantees_for_adding_and_removing_count_twice(sqlite_place):
     ledger = opened(sqlite_place, limit=3.0)
-    twice: dict[str, Any] = {"neighbours": "add-remove"}
+    twice: Any = {"neighbours": "add-remove"}
     ledger.reserve("point", ut.ApproximateDP(0.01, 1e-9, **twice))
     ledger.reserve("rho", ut.ZCDP(1e-5, **twice))
     ledger.reserve("mu", ut.GDP(0.01, **twice))

@@ -57,7 +57,7 @@ class Shaped(Protocol):
         ...
 
 
-def covering(plan: Plan, shape: Shaped, *, persons: bool = True) -> Leakage:
+def covering(plan: Plan[Any], shape: Shaped, *, persons: bool = True) -> Leakage:
     """Return the certificate that covers a release of data of this shape, or refuse it.
 
     First the plan's own, proved again from its noise; then, for a window, the exact leakage of a
@@ -114,7 +114,7 @@ def _long(model: AnyModel, shape: Shaped) -> bool:
 
 
 @Remembered
-def _proof(plan: Plan, covers: Covers, longer: bool) -> Leakage | None:
+def _proof(plan: Plan[Any], covers: Covers, longer: bool) -> Leakage | None:
     """Return another proof for the noise of a plan, None if there is none of the kind."""
     model = plan.model.endless() if longer else plan.model
     if model is None:
@@ -135,7 +135,7 @@ def _proof(plan: Plan, covers: Covers, longer: bool) -> Leakage | None:
     return found if found.covers == covers else None
 
 
-def _check_contribution(plan: Plan, shape: Shaped) -> None:
+def _check_contribution(plan: Plan[Any], shape: Shaped) -> None:
     """Refuse persons with more records than a person's plan hides."""
     most = contribution(plan.model)
     if shape.longest > most:
@@ -160,7 +160,7 @@ def _check_groups(model: AnyModel, shape: Shaped) -> None:
         )
 
 
-def _refusal(plan: Plan, shape: Shaped, found: list[Leakage]) -> NotSupported:
+def _refusal(plan: Plan[Any], shape: Shaped, found: list[Leakage]) -> NotSupported:
     """Return the refusal of data that no proof covers, with the plan that would fit."""
     length = plan.model.length
     wanted, advice = needs(shape), ""
