@@ -137,6 +137,10 @@ def test_the_truth_now_and_then_is_refuted():
 
 
 @pytest.mark.statistical
+def added(noise, records):
+    return records + noise(records.shape)
+
+
 def test_queries_that_only_own_code_answers():
     """A plan for two sums at once has no lattice; its code can be on trial all the same."""
     query = ut.Linear(np.eye(2), 1.0)
@@ -145,7 +149,7 @@ def test_queries_that_only_own_code_answers():
     draw = np.random.default_rng(1)
     for sigma, wanted in ((8.0, False), (0.5, True)):
         noise = partial(draw.normal, 0, sigma)
-        found = audit(plan, 2000, seed=1, mechanism=lambda x, z=noise: x + z(x.shape))
+        found = audit(plan, 2000, seed=1, mechanism=partial(added, noise))
         assert found.refuted == wanted
 
 
