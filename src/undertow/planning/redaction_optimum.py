@@ -14,7 +14,7 @@ from undertow.adversaries import Against
 from undertow.bounds.chains.known import Ints
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
-from undertow.planning.redaction_sides import Curve, TwoStateSide, two_state_side
+from undertow.planning.redaction_sides import SideCurve, TwoStateSide, two_state_side
 
 __all__ = ["BothSides", "SideRedaction", "best_redactions", "erasure_table", "one_side"]
 
@@ -79,10 +79,10 @@ def best_redactions(
     steady = all(side.period == 1 for side in sides)
     floor, *windows = _windows(sides, limit)
     common = int(chain.initial[1] > chain.initial[0])
-    found: list[tuple[float, int, int, Curve, Curve]] = []
+    found: list[tuple[float, int, int, SideCurve, SideCurve]] = []
     for kind in (common,) if steady else (0, 1):  # the likelier value says less
         left, right = tables[0][kind], tables[1][kind]
-        joined: list[tuple[float, Curve, Curve]] = [(floor, windows[0], windows[1])]
+        joined: list[tuple[float, SideCurve, SideCurve]] = [(floor, windows[0], windows[1])]
         joined += _same(left, right, limit, floor)
         if max(left.stride, right.stride) > 1:
             for _, one, two in (joined[0], max(joined[1:] or joined, key=lambda pair: pair[0])):
@@ -168,11 +168,11 @@ def erasure_table(length: int, target: int, redactions: BothSides) -> Array:
     return table
 
 
-def _ends(curve: Curve, place: int) -> tuple[float, float]:
+def _ends(curve: SideCurve, place: int) -> tuple[float, float]:
     return float(curve.cost[place]), float(curve.shown[place])
 
 
-def _windows(sides: list[TwoStateSide], limit: float) -> tuple[float, Curve, Curve]:
+def _windows(sides: list[TwoStateSide], limit: float) -> tuple[float, SideCurve, SideCurve]:
     """Return how many records two windows can show, and the windows."""
     left, right = sides
     best, ends = -1, (left.room + 1, right.room + 1)
@@ -197,17 +197,17 @@ class _Frontiers:
 
     def __init__(self, side: TwoStateSide, limit: float) -> None:
         self.side, self.limit = side, limit
-        self.focus: Curve | None = None
+        self.focus: SideCurve | None = None
         self.theta = side.grid(limit) if side.room else np.empty(0)
         self.levels = np.linspace(0.0, limit, LEVELS + 1)  # (levels)
-        self.known: dict[int, tuple[list[Curve], Array, Ints]] = {}
+        self.known: dict[int, tuple[list[SideCurve], Array, Ints]] = {}
         fits = side.other <= limit
         self.safe = int(fits.argmax()) + 1 if fits.any() else side.room + 1
         # (distances + 1): most shown at times up to there
         self.sums = np.concatenate([[0.0], np.cumsum(side.weights)])
         self.stride = max(1, min(self.safe, side.room) // SCANNED)
 
-    def near(self, curve: Curve) -> "_Frontiers":
+    def near(self, curve: SideCurve) -> "_Frontiers":
         """Return the same, for a closer look around one curve."""
         closer = _Frontiers(self.side, self.limit)
         closer.focus, closer.stride = curve, self.stride
@@ -244,10 +244,10 @@ class _Frontiers:
         safe = max(self.safe, begin)
         return float(self.sums[safe - 1] - self.sums[begin - 1]) + self.side.room - safe + 1
 
-    def scan(self, begin: int) -> tuple[list[Curve], Array, Ints]:
+    def scan(self, begin: int) -> tuple[list[SideCurve], Array, Ints]:
         """Return curves that may be best for some loss, the most shown by level, and by which."""
         if begin not in self.known:
-            curves: list[Curve] = []
+            curves: list[SideCurve] = []
             best = np.full(LEVELS + 1, -np.inf)
             which = np.zeros(LEVELS + 1, dtype=np.int64)
             idle, room = 0, self.side.room
@@ -271,7 +271,7 @@ class _Frontiers:
         return np.asarray(np.max(found, axis=0)) if found else np.full(len(budgets), -np.inf)
 
 
-def _cut(curve: Curve, limit: float) -> Curve:
+def _cut(curve: SideCurve, limit: float) -> SideCurve:
     """Return the points of a curve that cost at most limit and show more than cheaper ones."""
     theta, cost, shown = curve.theta, curve.cost, curve.shown
     inside = cost <= limit
@@ -288,16 +288,16 @@ def _cut(curve: Curve, limit: float) -> Curve:
     before = np.maximum.accumulate(np.concatenate([[-np.inf], shown[order][:-1]]))
     # only what shows more than all cheaper points
     order = order[shown[order] > before[: len(order)]]
-    return Curve(
+    return SideCurve(
         curve.begin, curve.start, theta[order] if theta.size else theta, cost[order], shown[order]
     )
 
 
-def _at(curve: Curve, budgets: Array) -> Array:
+def _at(curve: SideCurve, budgets: Array) -> Array:
     return np.interp(budgets, curve.cost, curve.shown, left=-np.inf)
 
 
-Found = tuple[float, Curve, Curve]
+Found = tuple[float, SideCurve, SideCurve]
 
 
 def _same(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> list[Found]:
@@ -361,13 +361,17 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
 Pair = tuple[TwoStateSide, TwoStateSide]
 
 
-def _refine_mixed(sides: Pair, curves: tuple[Curve, Curve], limit: float) -> BothSides | None:
+def _refine_mixed(
+    sides: Pair, curves: tuple[SideCurve, SideCurve], limit: float
+) -> BothSides | None:
     """Return both sides at the losses that the first values of the other side leave them."""
     spent = [float(s.first[c.begin - 1]) for s, c in zip(sides, curves, strict=True)]
     return _both(sides, curves, (limit - spent[1], limit - spent[0]))
 
 
-def _both(sides: Pair, curves: tuple[Curve, Curve], budgets: Sequence[float]) -> BothSides | None:
+def _both(
+    sides: Pair, curves: tuple[SideCurve, SideCurve], budgets: Sequence[float]
+) -> BothSides | None:
     """Return both sides, each at a loss of its own; None where one of them cannot keep to it."""
     left, right = (
         one_side(side, curve.begin, curve.start, budget)
@@ -376,7 +380,9 @@ def _both(sides: Pair, curves: tuple[Curve, Curve], budgets: Sequence[float]) ->
     return None if left is None or right is None else (left, right)
 
 
-def _refine_same(sides: Pair, curves: tuple[Curve, Curve], limit: float) -> BothSides | None:
+def _refine_same(
+    sides: Pair, curves: tuple[SideCurve, SideCurve], limit: float
+) -> BothSides | None:
     """Return both sides at the best split of the loss between them."""
     left, right = curves
     if not left.theta.size or not right.theta.size:

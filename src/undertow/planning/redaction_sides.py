@@ -25,7 +25,7 @@ from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 
-__all__ = ["Curve", "TwoStateSide", "has_recursion", "two_state_side"]
+__all__ = ["SideCurve", "TwoStateSide", "has_recursion", "two_state_side"]
 
 DEEPEST = 36.0
 """Largest c on a curve: beyond, a probability of erasure is below `GRAIN`."""
@@ -39,7 +39,7 @@ FINE, COARSE = 140, 40
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class SideCurve:
     """Stationary points of one side: what they cost and show, along one parameter.
 
     ``start`` is the distance from which everything is shown (room + 1: nowhere). ``theta`` is
@@ -99,17 +99,17 @@ class TwoStateSide:
         )
         return _with_losses(swapped, against)
 
-    def curve(self, begin: int, start: int, theta: Array) -> Curve:
+    def curve(self, begin: int, start: int, theta: Array) -> SideCurve:
         """Return the stationary points between two distances, at given parameters."""
         rest = float(self.room - start + 1)
         if begin == start:
             cost = self.other[start - 1] if start <= self.room else 0.0
-            return Curve(begin, start, np.empty(0), np.array([cost]), np.array([rest]))
+            return SideCurve(begin, start, np.empty(0), np.array([cost]), np.array([rest]))
         budget, shown, _ = self.walk(start, theta)
         deep = min(start - 1 - begin, len(budget) - 1)
         losses = _inwards(self.reached[start - 2 - deep], budget[deep])  # (options, points)
         losses += self._offsets(start)[:, None]
-        return Curve(begin, start, theta, np.fmax.reduce(losses), rest + shown[deep])
+        return SideCurve(begin, start, theta, np.fmax.reduce(losses), rest + shown[deep])
 
     def _offsets(self, start: int) -> Array:
         """Return what the losses of the options at the outer end are raised by."""

@@ -1,4 +1,4 @@
-"""Classes of algorithms as curves: what one replaced record can do to the chance of an event.
+"""Classes of algorithms as curves: what one replaced record can do to the probability of an event.
 
 An algorithm has curve G if Pr[S | x] <= G(Pr[S | x']) for all events S and all x, x' that differ in
 one record. Curves are kept as polygons that lie above: a larger curve admits more algorithms, so

@@ -61,7 +61,7 @@ class Side:
         """Return the options that are possible with both values of the target."""
         known = columns < self.size
         column = np.where(known, columns, 0)
-        # (options,): chance of the known value given a and b; 1 where nothing is known
+        # (options,): probability of the known value given a and b; 1 where nothing is known
         mass = np.where(known, self.products[distances, a, column], 1.0)
         other = np.where(known, self.products[distances, b, column], 1.0)
         possible = (mass > 0) & (other > 0)
@@ -78,8 +78,8 @@ class Options:
 
     ``column`` v < k: value v at ``distance``, nothing nearer. Column k: nothing known, ``distance``
     records. Column k + 1: nothing known, at least that many records; the record at ``distance`` is
-    revealed (upper bound). ``mass`` is the chance of the known value given a, ``ratio`` that over
-    the chance given b; ``pad`` covers the rounding of both and of the sweep (`rounding`).
+    revealed (upper bound). ``mass`` is the probability of the known value given a, ``ratio`` that over
+    the probability given b; ``pad`` covers the rounding of both and of the sweep (`rounding`).
     """
 
     distance: Ints

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.approximate.curves import Samples, lifted
+from undertow.bounds.approximate.lines import Samples, lifted
 from undertow.bounds.approximate.sides import Ints, Options, Side, option_values
 from undertow.bounds.approximate.windows import (
     Curve,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.approximate.curves import Lines, Samples, lifted
+from undertow.bounds.approximate.lines import Lines, Samples, lifted
 from undertow.bounds.approximate.nodes import Nodes
 from undertow.bounds.approximate.polygons import GaussianGrid, Polygon
 from undertow.bounds.approximate.sides import Ints, Options, Side, option_values
