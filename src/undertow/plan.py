@@ -182,7 +182,7 @@ class Plan(Generic[M]):
         basis = "certified" if is_certified(self) else "as published"
         rows = [
             ("question", self.query.words()),
-            ("promise", self.guarantee()),
+            ("guarantee", self.guarantee()),
             *_randomisation(self),
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.covers]}"),
             ("protects", _UNITS[self.unit]),

@@ -131,7 +131,7 @@ class Robustness:
 
     def __str__(self) -> str:
         """Return the table as plain text."""
-        lines: list[tuple[str, ...]] = [("model", "leaks at least", "at most", "promise")]
+        lines: list[tuple[str, ...]] = [("model", "leaks at least", "at most", "guarantee")]
         notes = []
         for case in self.cases:
             ends = ("-", "-")
