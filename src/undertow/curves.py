@@ -20,6 +20,7 @@ __all__ = [
     "DiscreteGaussianCurve",
     "GaussianCurve",
     "GivenCurve",
+    "LargestCurve",
     "PointCurve",
     "ReplacedCurve",
     "ShiftedCurve",
@@ -339,6 +340,26 @@ class ReplacedCurve(Curve):
         """Return the sums of two levels of the guarantee."""
         own = self.curve.corners()
         return tuple(sorted({up(a + b) for a in own for b in own}))
+
+
+@dataclass(frozen=True, slots=True)
+class LargestCurve(Curve):
+    """A guarantee that differs from record to record: the largest delta of any at each epsilon.
+
+    >>> LargestCurve((PointCurve(((1.0, 0.0),)), PointCurve(((.5, 1e-6),)))).delta(1.0)
+    1e-06
+    """
+
+    curves: tuple[Curve, ...]
+
+    def delta(self, epsilon: float) -> float:
+        """Return the largest delta of the curves."""
+        return max(curve.delta(epsilon) for curve in self.curves)
+
+    def corners(self) -> tuple[float, ...]:
+        """Return the levels of all curves, if each says something at certain levels only."""
+        found = [curve.corners() for curve in self.curves]
+        return tuple(sorted({level for own in found for level in own})) if all(found) else ()
 
 
 def points(pairs: Sequence[tuple[float, float]]) -> PointCurve:

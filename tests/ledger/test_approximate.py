@@ -11,6 +11,8 @@ import pytest
 
 import undertow as ut
 from tests.ledger.places import Place
+from undertow.bounds.approximate.closed import closed_delta
+from undertow.curves import LargestCurve
 from undertow.data.scopes import Scope
 from undertow.errors import (
     BudgetExceeded,
@@ -21,7 +23,9 @@ from undertow.errors import (
 )
 from undertow.ledger import book
 from undertow.ledger.amounts import Spend, highest, root_up, worst
-from undertow.ledger.rooms import Room
+from undertow.ledger.currency import exchanged_at_delta
+from undertow.ledger.rooms import Room, SpendCurve
+from undertow.ledger.rules import Terms
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ASKED = ut.dp_budget(CHAIN, 1.0, delta=1e-6)
@@ -424,3 +428,21 @@ def test_accounts_without_a_delta_are_bit_by_bit_as_they_were(sqlite_place: Plac
         for row in sqlite_place.forge(f"SELECT * FROM undertow_{name} ORDER BY {order}")
     ]
     assert hashlib.sha256(json.dumps(rows).encode()).hexdigest() == TOTALS
+
+
+def test_records_with_different_spends_are_exchanged_together():
+    """Theorem 1 wants one level for all records: the best level of each alone says too little."""
+    model = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
+    terms = Terms(model.to_dict(), 1.0, 0.25, "any", "record", delta=1e-6, small=1.65e-7)
+    pure = Spend(Fraction(24, 100))
+    noisy = Spend(squares=Fraction(1, 20_000))
+    alone = [exchanged_at_delta([spend], model, terms).upper for spend in (pure, noisy)]
+    both = exchanged_at_delta([pure, noisy], model, terms).upper
+    assert both >= max(alone)
+    curve = LargestCurve((SpendCurve(pure), SpendCurve(noisy)))
+    rates = {level: ut.leakage(ut.PureDP(level), model).upper for level in (0.24, 0.245, 0.25)}
+    assert both <= min(
+        rate
+        for level, rate in rates.items()
+        if closed_delta(curve.delta(level), level, rate) <= 1e-6
+    )

@@ -11,12 +11,13 @@ once, by Theorem 1 of the theory of approximate guarantees.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from undertow.adversaries import Against
+from undertow.curves import LargestCurve
 from undertow.errors import NothingToProtect, NotSupported
 from undertow.ledger.amounts import Spend, round_up
 from undertow.ledger.rooms import SpendCurve
@@ -111,31 +112,36 @@ def allowance(
     return level, small
 
 
-def exchanged_at_delta(spent: Iterable[Spend], model: AnyModel, terms: Terms) -> "Leakage":
-    """Return what all releases together leak at the delta of an account, of the worst record.
+_CHOSEN = (
+    "how much each release was to spend did not depend on the answers of earlier ones; where it "
+    "did, the limit of the account holds"
+)
 
-    A pure level leaks what it leaks at any delta. The closed exchange searches the best level of a
-    curve; that of the budget, at which all grants were tested, is tried too.
+
+def exchanged_at_delta(spent: Sequence[Spend], model: AnyModel, terms: Terms) -> "Leakage":
+    """Return what all releases together leak at the delta of an account.
+
+    Records have spent different amounts, and Theorem 1 wants one level for all of them: their
+    curves are exchanged as one, the largest at each level, not one by one. A pure level leaks
+    what it leaks at any delta. The closed exchange searches the best level; that of the budget,
+    at which all grants were tested, is tried too.
     """
-    return max((_one(spend, model, terms) for spend in spent), key=lambda leak: leak.upper)
-
-
-def _one(spend: Spend, model: AnyModel, terms: Terms) -> "Leakage":
     from undertow.bounds.approximate.closed import closed_delta
     from undertow.bounds.approximate.leakages import closed_leakage
 
-    if spend.pure or terms.unit == "person":
-        level = round_up(spend.level) if spend.pure else 1.0
+    pure = all(spend.pure for spend in spent)
+    curve = LargestCurve(tuple(map(SpendCurve, spent)))
+    if pure or terms.unit == "person":
+        level = round_up(max(spend.level for spend in spent)) if pure else 1.0
         found = exchanged(level, model, terms.against, terms.unit)
-        upper = found.upper if spend.pure else SpendCurve(spend).epsilon(terms.delta)
+        upper = found.upper if pure else curve.epsilon(terms.delta)
         return replace(found, lower=0.0, upper=upper, witness=None, delta=terms.delta)
 
     @lru_cache(maxsize=256)
     def rate(level: float) -> float:
         return exchanged(level, model, terms.against).upper
 
-    curve, budget = SpendCurve(spend), terms.budget
-    found = closed_leakage(curve, rate, terms.delta, terms.against)
-    granted = rate(budget)
-    kept = closed_delta(curve.delta(budget), budget, granted) <= terms.delta
-    return replace(found, upper=granted) if kept and granted < found.upper else found
+    found, granted = closed_leakage(curve, rate, terms.delta, terms.against), rate(terms.budget)
+    kept = closed_delta(curve.delta(terms.budget), terms.budget, granted) <= terms.delta
+    upper = min(found.upper, granted) if kept else found.upper
+    return replace(found, upper=upper, assumptions=(*found.assumptions, _CHOSEN))

@@ -78,8 +78,8 @@ class Options:
 
     ``column`` v < k: value v at ``distance``, nothing nearer. Column k: nothing known, ``distance``
     records. Column k + 1: nothing known, at least that many records; the record at ``distance`` is
-    revealed (upper bound). ``mass`` is the probability of the known value given a, ``ratio`` that over
-    the probability given b; ``pad`` covers the rounding of both and of the sweep (`rounding`).
+    revealed (upper bound). ``mass`` is the probability of the known value given a, ``ratio`` that
+    over the probability given b; ``pad`` covers the rounding of both and of the sweep (`rounding`).
     """
 
     distance: Ints
