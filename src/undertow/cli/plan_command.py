@@ -24,7 +24,6 @@ from undertow.cli.options import (
     read_records,
 )
 from undertow.cli.output import above, interval, show, waiting
-from undertow.mechanisms import DiscreteGaussian, Gaussian
 from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def plan(
       undertow plan --model chain.json --series --limit 2 --output flips.json
       undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
         --output erasures.json
-      undertow plan --model chain.json --count active --limit 1 --delta 1e-6 --releases 52 \\
+      undertow plan --model chain.json --histogram --limit 1 --delta 1e-6 --releases 52 \\
         --method closed --output weekly.json
     """
     if asked.asked + local.asked != 1:
@@ -164,6 +163,8 @@ _RELEASES = "{} on the same records keep the limit together, each with this nois
 
 def level_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return what one release costs: its DP level, or the mu and rho of Gaussian noise."""
+    from undertow.mechanisms import DiscreteGaussian, Gaussian
+
     noise = plan.noise
     if isinstance(noise, DiscreteGaussian):
         return [("zCDP", f"rho {above(noise.rho_upper(plan.length))}")]
