@@ -5,6 +5,8 @@ VENV ?= .venv
 WORKERS ?= 2
 
 BIN := $(VENV)/bin
+# The many processes of one run share what the first has compiled.
+export PYTHONDONTWRITEBYTECODE :=
 DEPS := pyproject.toml constraints.txt
 # A stamp says which extras stand in $(VENV); installs repeat only when $(DEPS) change.
 PLOT := $(VENV)/.installed-plot
@@ -12,16 +14,16 @@ DEV := $(VENV)/.installed-dev
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test check format lint types imports docs coverage bench soak clean
+.PHONY: demo test check format lint types imports docs coverage bench soak mutants clean
 
 demo: $(PLOT)  ## install what the demonstration needs and run it
 	$(BIN)/undertow demo
 
 test: lint types imports docs  ## the gate: everything that must hold, pytest's summary last
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: lint types imports  ## the inner loop: the same without the documentation and the slow tests
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not statistical and not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not statistical and not soak"
 
 format: $(DEV)  ## rewrite the sources in the house format
 	$(BIN)/ruff format
@@ -56,6 +58,9 @@ bench: $(DEV)  ## time the main calls
 
 soak: $(DEV)  ## the runs that take minutes or hours; pytest's 5 means that none is written yet
 	$(BIN)/python -m pytest -m soak || test $$? -eq 5
+
+mutants: $(DEV)  ## one small defect at a time in a copy of the sources: which does no test notice?
+	$(BIN)/python soak/mutants.py --control --wide
 
 clean:  ## remove what was built, and the environment
 	rm -rf $(VENV) build dist docs/_build demo-output .coverage htmlcov

@@ -19,6 +19,7 @@ from pathlib import Path
 import undertow as ut
 from undertow.data.scopes import Scope
 from undertow.ledger import checks, tables
+from undertow.ledger.amounts import Spend
 from undertow.ledger.book import Ledger
 from undertow.ledger.events import Event
 from undertow.ledger.requests import request
@@ -79,11 +80,11 @@ def one_by_one(ledger: Ledger, groups: int) -> float:
         where = account.region(Scope("group", range(SINGLE)))
         for cell in where.cells:
             transaction.segments(ledger.dataset, [cell], where.start, where.end)
-        for cells, old, new in account.spends.changes(where, Fraction(1, 1024)):
+        for cells, old, new in account.spends.changes(where, Spend(Fraction(1, 1024))):
             for cell in cells:
                 transaction.write(ledger.dataset, [Change([cell], old, new)])
         seconds = time.perf_counter() - start
-        for cells, old, new in account.spends.changes(where, Fraction(1, 1024)):
+        for cells, old, new in account.spends.changes(where, Spend(Fraction(1, 1024))):
             transaction.write(ledger.dataset, [Change(cells, new, old)])
     return seconds * groups / SINGLE
 

@@ -1,7 +1,8 @@
 """Grids of cases of which the gate runs a part and `make soak` the rest.
 
 Most defects show with one value, or with two values that meet: the gate runs a subset in which any
-two values of any two axes meet, the soak every other combination.
+two values of any two axes meet, or each value once where axes hardly interact; the soak runs every
+other combination.
 """
 
 import inspect
@@ -25,8 +26,15 @@ def pairwise(
     >>> [case.id for case in mark.args[1] if not case.marks]
     ['a-c-e', 'a-d-f', 'b-c-f', 'b-d-e']
     """
+    return _grid(names, axes, indirect, _covering)
+
+
+def _grid(
+    names: Sequence[Name], axes: Sequence[Iterable[Any]], indirect: Sequence[str],
+    cover: Callable[[Sequence[int]], set[tuple[int, ...]]],
+) -> pytest.MarkDecorator:  # fmt: skip
     values = [_named(name, axis) for name, axis in zip(names, axes, strict=True)]
-    chosen = _covering([len(axis) for axis in values])
+    chosen = cover([len(axis) for axis in values])
     cases = []
     for place in itertools.product(*(range(len(axis)) for axis in values)):
         parts = [axis[i] for axis, i in zip(values, place, strict=True)]
@@ -36,6 +44,20 @@ def pairwise(
         cases.append(_soaked(pytest.param(*found, marks=marks, id=name), place in chosen))
     flat = [each for name in names for each in ((name,) if isinstance(name, str) else name)]
     return pytest.mark.parametrize(flat, cases, indirect=list(indirect))
+
+
+def each(
+    names: Sequence[Name], *axes: Iterable[Any], indirect: Sequence[str] = ()
+) -> pytest.MarkDecorator:
+    """All combinations; the gate sees every value of every axis once, and the soak all.
+
+    For axes that hardly interact, such as kinds of models and sizes.
+
+    >>> mark = each(("x", "y"), "abcd", "ef")
+    >>> [case.id for case in mark.args[1] if not case.marks]
+    ['a-e', 'b-f', 'c-e', 'd-f']
+    """
+    return _grid(names, axes, indirect, _once)
 
 
 def thinned(cases: Iterable[Any], keep: int | Collection[Any]) -> list[ParameterSet]:
@@ -99,6 +121,11 @@ def _only(values: Sequence[Any]) -> Any:
 def _soaked(case: ParameterSet, kept: bool) -> ParameterSet:
     marks = case.marks if kept else [*case.marks, pytest.mark.soak]
     return pytest.param(*case.values, marks=marks, id=case.id)
+
+
+def _once(sizes: Sequence[int]) -> set[tuple[int, ...]]:
+    """As many combinations as the longest axis has values; shorter axes start again."""
+    return {tuple(number % size for size in sizes) for number in range(max(sizes))}
 
 
 def _pairs(place: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src"
-HEAVY = ("auditing", "figures", "papers", "studio")  # few commands need what these load
+HEAVY = ("lstm", "kernels")  # few commands need what these load
 PRELOADED = [
     ".".join(path.relative_to(SOURCE).with_suffix("").parts)
     for path in sorted(SOURCE.rglob("*.py"))
-    if path.parent.name not in HEAVY and path.stem not in ("__init__", "__main__")
+    if path.stem not in ("__init__", "__main__", *HEAVY) and "papers" not in path.parts
 ]
 PATIENCE = 300.0
 CONTEXT: Any = multiprocessing.get_context("forkserver")

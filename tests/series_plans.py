@@ -17,7 +17,7 @@ SECRET = "s3cret"
 
 
 def plan_for(mechanism, model=CHAIN, against="any", **more):
-    """A plan for any mechanism: flips as published, which promise nothing, erasures as proved."""
+    """A plan for any mechanism: flips as published, which guarantee nothing, erasures as proved."""
     if isinstance(mechanism, Redaction):
         leak = ut.leakage(mechanism, model, against)
         return ut.Plan(mechanism, model, leak.upper, leak, "optimal", **more)

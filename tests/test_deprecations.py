@@ -31,7 +31,7 @@ def test_a_limit_may_be_called_epsilon_with_a_warning(ask):
 
 def test_a_limit_has_one_name_at_a_time():
     with pytest.raises(TypeError, match="epsilon"):
-        ut.dp_budget(CHAIN, limit=1.0, epsilon=1.0)  # type: ignore[call-arg]
+        ut.dp_budget(CHAIN, limit=1.0, epsilon=1.0)  # type: ignore[call-overload]
 
 
 def test_the_limit_of_a_plan():

@@ -1,6 +1,6 @@
 """Estimates from flipped and redacted series: unbiased, with variances that are exact or larger.
 
-Everything small is checked by enumeration: all outputs of a short series with their chances.
+Everything small is checked by enumeration: all outputs of a short series with their probabilities.
 """
 
 import itertools
@@ -34,7 +34,7 @@ GRAIN = 2.0**-53
 
 
 def plan_for(mechanism, states=2, length=None):
-    """A plan as published: it promises nothing, so that any mechanism will do."""
+    """A plan as published: it guarantees nothing, so that any mechanism will do."""
     model = ut.MarkovChain(np.full((states, states), 1 / states), length=length)
     if isinstance(mechanism, Redaction):
         leak = ut.leakage(mechanism, model)
@@ -42,8 +42,8 @@ def plan_for(mechanism, states=2, length=None):
     return ut.Plan(mechanism, model, 1.0, Leakage(1.0, 1.0, "exact", "any"), "chakrabarti")
 
 
-def grained(chance):
-    return float(np.round(chance / GRAIN) * GRAIN)
+def grained(probability):
+    return float(np.round(probability / GRAIN) * GRAIN)
 
 
 BINARY = RandomizedResponse.binary(grained(0.1), grained(0.35))
@@ -55,13 +55,13 @@ TOLD = [0, 1, 2, 4, 5, 6]
 
 
 def channel_outputs(mechanism, series):
-    """All outputs of a series with their chances; None is an erased record."""
+    """All outputs of a series with their probabilities; None is an erased record."""
     if isinstance(mechanism, XorNoise):
         steps = [[1 - mechanism.rho0, mechanism.rho0], [mechanism.rho1, 1 - mechanism.rho1]]
         for noise in itertools.product((0, 1), repeat=len(series)):
-            chance = mechanism.flip_rate if noise[0] else 1 - mechanism.flip_rate
-            chance *= math.prod(steps[a][b] for a, b in itertools.pairwise(noise))
-            yield chance, [x ^ e for x, e in zip(series, noise, strict=True)]
+            probability = mechanism.flip_rate if noise[0] else 1 - mechanism.flip_rate
+            probability *= math.prod(steps[a][b] for a, b in itertools.pairwise(noise))
+            yield probability, [x ^ e for x, e in zip(series, noise, strict=True)]
         return
     laws: list[list[tuple[float, Any]]] = []
     for place, x in enumerate(series):

@@ -1,8 +1,8 @@
 """Intervals of estimates cover the truth as often as they say.
 
 An interval misses the truth in at most a share 1 - confidence of the draws. Of `DRAWS` draws more
-than `MOST` misses have a chance below 1e-6 if each misses with chance 0.05; intervals that are 0.7
-times as wide miss more often, and fail.
+than `MOST` misses have a probability below 1e-6 if each misses with probability 0.05; intervals
+that are 0.7 times as wide miss more often, and fail.
 """
 
 import numpy as np

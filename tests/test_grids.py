@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tests.grids import law, pairwise, thinned
+from tests.grids import each, law, pairwise, thinned
 
 SHAPES = [(2, 2), (2, 2, 2), (13, 3, 3), (6, 2, 3), (4, 3, 2, 2), (2, 2, 2, 4, 3)]
 
@@ -42,6 +42,16 @@ def test_the_gate_is_small_and_always_the_same(shape, most):
     kept = gate(grid(shape)[1])
     assert len(kept) <= most
     assert kept == gate(grid(shape)[1])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_value_is_seen_in_the_gate(shape):
+    names = [f"x{axis}" for axis in range(len(shape))]
+    cases = each(names, *(range(size) for size in shape)).args[1]
+    kept = [case.values for case in gate(cases)]
+    assert [case.values for case in cases] == list(itertools.product(*map(range, shape)))
+    assert len(kept) == max(shape)
+    assert [set(axis) for axis in zip(*kept, strict=True)] == [set(range(size)) for size in shape]
 
 
 def test_ids_marks_and_tuples_are_kept():

@@ -1,4 +1,4 @@
-"""Plans: what they promise, and files that come back whole or not at all."""
+"""Plans: what they guarantee, and files that come back whole or not at all."""
 
 import copy
 import dataclasses

@@ -199,10 +199,10 @@ def test_an_older_file_claims_the_least():
 
 
 def examine(seed: int, count: int) -> tuple[int, int]:
-    """Return how many mutated files were refused and accepted; any crash or broken promise fails.
+    """Return how many mutated files were refused and accepted; any crash or broken guarantee fails.
 
     An accepted plan is judged by the leakage of its noise, computed apart from its method: the
-    attack that `leakage` finds must stay within the promise.
+    attack that `leakage` finds must stay within the guarantee.
     """
     draw, names, bodies = random.Random(seed), list(BODIES), list(BODIES.values())
     refusals, accepted = 0, 0
@@ -230,7 +230,7 @@ def examine(seed: int, count: int) -> tuple[int, int]:
     return refusals, accepted
 
 
-def test_mutated_files_are_refused_or_keep_their_promise():
+def test_mutated_files_are_refused_or_keep_their_guarantee():
     refusals, accepted = examine(seed=14, count=300)
     assert refusals > 200
     assert accepted > 20
@@ -238,7 +238,7 @@ def test_mutated_files_are_refused_or_keep_their_promise():
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
-def test_thousands_of_mutated_files_are_refused_or_keep_their_promise(seed):
+def test_thousands_of_mutated_files_are_refused_or_keep_their_guarantee(seed):
     refusals, accepted = examine(seed, 3000)
     assert refusals + accepted == 3000
     assert accepted > 200

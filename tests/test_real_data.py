@@ -42,7 +42,7 @@ def counted_chain(series):
     return ut.MarkovChain(rows, NAMES, length=len(series))
 
 
-def judge(series, scale, tolerance):
+def oracle(series, scale, tolerance):
     """Leakage, plan and release on a series, and how they hang together."""
     chain = counted_chain(series)
     budget = ut.dp_budget(chain, limit=1.0)
@@ -72,7 +72,7 @@ def test_activity_from_file_to_release():
     series = read_activity()
     assert len(series) == ACTIVITY["observed_length"]
     assert series.count("active") == ACTIVITY["observed_active"]
-    chain = judge(series, scale=3.99, tolerance=0.02)
+    chain = oracle(series, scale=3.99, tolerance=0.02)
     assert chain.transition[0, 1] == pytest.approx(0.1176, abs=5e-5)
     assert chain.transition[1, 0] == pytest.approx(0.3047, abs=5e-5)
     assert series.count("active") / len(series) == pytest.approx(chain.initial[1], abs=1e-3)
@@ -82,7 +82,7 @@ def test_activity_from_its_simulated_twin():
     """Always runs. 15,264 simulated records fix each row to about 0.01: a scale within 0.4."""
     model = ut.MarkovChain(ACTIVITY["transition"], NAMES)
     series = model.simulate(ACTIVITY["observed_length"], seed=17)
-    chain = judge(series, scale=3.99, tolerance=0.4)
+    chain = oracle(series, scale=3.99, tolerance=0.4)
     assert chain.transition == pytest.approx(model.transition, abs=0.04)
 
 

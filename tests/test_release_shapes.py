@@ -149,8 +149,8 @@ def test_the_noise_of_a_sticky_chain_suffices_for_windows():
     assert plan.mechanism.scale == pytest.approx(whole.mechanism.scale, rel=2e-9)
 
 
-def test_no_tolerance_on_a_promise():
-    """The exact scale leaks a hair more than the promise by the exchange rate: refused."""
+def test_no_tolerance_on_a_guarantee():
+    """The exact scale leaks a hair more than the guarantee by the exchange rate: refused."""
     chain = ut.MarkovChain(STICKY)
     level = ut.dp_budget(chain, limit=1.0)
     plan = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")

@@ -75,7 +75,7 @@ def test_noise_may_carry_an_answer_below_zero():
 def test_secure_releases_differ_and_seeded_ones_repeat():
     loud = dataclasses.replace(COUNT, mechanism=ut.DiscreteLaplace(COUNT.query, 1e12))  # type: ignore[arg-type]
     secure = {ut.release(loud, ["active"]).value for _ in range(8)}
-    assert len(secure) == 8  # two of them are equal with a chance below 10^-11
+    assert len(secure) == 8  # two of them are equal with a probability below 10^-11
     seeded = [ut.release(loud, ["active"], insecure_seed=7) for _ in range(3)]
     assert len({out.value for out in seeded}) == 1
     assert ut.release(loud, ["active"], insecure_seed=8).value != seeded[0].value

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import undertow as ut
+from tests.oracles.samples import chi_square
 from tests.series_plans import (
     CHAIN,
     CURATOR,
@@ -26,7 +27,6 @@ from tests.series_plans import (
     P,
     plan_for,
 )
-from tests.statistical.judge import chi_square
 from undertow import sanitizing
 from undertow.channels import RandomizedResponse, Redaction
 from undertow.errors import (
@@ -289,8 +289,8 @@ def twin(plan, factor):
     grain = 2.0**-53
     mechanism = plan.mechanism
     if isinstance(mechanism, Redaction):
-        chances = mechanism.probabilities
-        off = np.where(chances == 1, 1, np.round(factor * chances / grain) * grain)
+        probabilities = mechanism.probabilities
+        off = np.where(probabilities == 1, 1, np.round(factor * probabilities / grain) * grain)
         return replace(plan, mechanism=Redaction(off, mechanism.protect))
     off = np.round(factor * mechanism.matrix / grain) * grain
     np.fill_diagonal(off, 0.0)
@@ -302,7 +302,7 @@ def twin(plan, factor):
 def test_released_series_have_the_planned_flips():
     """Null: outputs follow the channel. 100,000 records of a planned channel, chi-square at 1e-9.
 
-    Flips of 0.7 and 1.3 times the chance are hundreds of standard deviations away.
+    Flips of 0.7 and 1.3 times the probability are hundreds of standard deviations away.
     """
     records = ["idle", "active", "active"] * 33_334
     states = np.array([STATES.index(x) for x in records])
@@ -319,15 +319,15 @@ def test_released_series_have_the_planned_flips():
 
 @pytest.mark.statistical
 def test_released_series_have_the_planned_erasures():
-    """Null: record 1 of 20,000 series is erased with its chance, by state; chi-square at 1e-9."""
+    """Null: record 1 of 20,000 series is erased as planned, by state; chi-square at 1e-9."""
     series = [["idle", state, "idle", "active"] for state in STATES] * 10_000
-    chances = ERASE.mechanism.probabilities
+    probabilities = ERASE.mechanism.probabilities
 
     def p_values(plan):
         made = redact(plan, series)
         for state in (0, 1):
             gone = sum(one[1] is None for one in made[state::2])
-            law = [chances[1, state], 1 - chances[1, state]]
+            law = [probabilities[1, state], 1 - probabilities[1, state]]
             yield chi_square([gone, 10_000 - gone], law)
         assert all(one[2] is None and one[0] == "idle" for one in made)
 

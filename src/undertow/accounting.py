@@ -13,15 +13,15 @@ from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.errors import AccountWarning, LedgerConflict, LedgerError, NotSupported
 from undertow.ledger.currency import gradual_spread
 from undertow.ledger.requests import request
+from undertow.ledger.rooms import Room
 from undertow.ledger.rules import (
     Entry,
     Kind,
     Layout,
-    Terms,
     check_beside,
-    check_fits,
     check_same,
 )
+from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Scaled
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import divide_up
@@ -39,8 +39,10 @@ __all__ = [
     "foretell",
     "level_of",
     "local_terms",
+    "noise_terms",
     "released",
     "reserve",
+    "spend_terms",
 ]
 
 
@@ -69,8 +71,9 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
 
 
 def asking(
-    plan: "Plan[Any]", table: Any, shape: Any, release_id: str | None, *, level: float | None,
-    kind: Kind = "release", leakage: float | None = None,
+    plan: "Plan[Any]", table: Any, shape: Any, release_id: str | None, *,
+    level: float | None = None, kind: Kind = "release", leakage: float | None = None,
+    mu: float | None = None, rho: float | None = None,
 ) -> Entry:  # fmt: skip
     """Return the entry that stands for a question; the same question has the same name.
 
@@ -80,7 +83,7 @@ def asking(
     about = {"plan": plan.fingerprint(), "asked": table.asked(), "shape": _described(shape)}
     text = json.dumps([about, table.touched()], default=str, sort_keys=True)
     named = release_id or hashlib.sha256(text.encode()).hexdigest()[:32]
-    return request(named, level, table.scope(), about, kind, leakage)
+    return request(named, level, table.scope(), about, kind, leakage, {"mu": mu, "rho": rho})
 
 
 def reserve(entry: Entry, table: Any, ledger: "Ledger") -> "Reservation":
@@ -93,7 +96,7 @@ def reserve(entry: Entry, table: Any, ledger: "Ledger") -> "Reservation":
         warnings.warn(said, AccountWarning, stacklevel=4)
     return ledger.reserve(
         entry.release_id, entry.level, entry.scope, entry.about, kind=entry.kind,
-        leakage=entry.leakage,
+        leakage=entry.leakage, mu=entry.mu, rho=entry.rho, delta=entry.delta,
     )  # fmt: skip
 
 
@@ -101,12 +104,12 @@ def reserve(entry: Entry, table: Any, ledger: "Ledger") -> "Reservation":
 class Foretold:
     """What a ledger would make of an entry: ``found`` is what it holds of it already.
 
-    ``left`` is the level that is left to the records now, None for a redaction, which has none.
+    ``room`` is what the records have spent now, None for a redaction, which stands alone.
     """
 
     entry: Entry
     found: Entry | None
-    left: float | None
+    room: Room | None
 
     @property
     def recorded(self) -> bool:
@@ -119,9 +122,22 @@ class Foretold:
         return self.entry.level or 0.0 if self.found is None else 0.0
 
     @property
+    def left(self) -> float | None:
+        """The level that is left to the records now."""
+        return None if self.room is None else self.room.left()
+
+    @property
+    def after(self) -> Room | None:
+        """What the records would have spent then."""
+        more = self.entry.spend
+        if self.room is None or more is None or self.found is not None:
+            return self.room
+        return self.room.after(more)
+
+    @property
     def left_after(self) -> float | None:
         """The level that would be left then."""
-        return None if self.left is None else max(self.left - self.spends, 0.0)
+        return None if self.after is None else self.after.left()
 
 
 def foretell(entry: Entry | None, ledger: "Ledger | None") -> Foretold | None:
@@ -131,7 +147,7 @@ def foretell(entry: Entry | None, ledger: "Ledger | None") -> Foretold | None:
     """
     if entry is None or ledger is None:
         return None
-    left = None if entry.level is None else ledger.left(entry.scope)
+    room = None if entry.kind == "redaction" else ledger.room(entry.scope)
     found = ledger.entry(entry.release_id)
     if found is None:
         try:
@@ -143,7 +159,7 @@ def foretell(entry: Entry | None, ledger: "Ledger | None") -> Foretold | None:
             # the same command in another process took the room between the two looks
     if found is not None:
         check_same(found, entry)
-    return Foretold(entry, found, left)
+    return Foretold(entry, found, room)
 
 
 def _check_room(ledger: "Ledger", wanted: Entry) -> None:
@@ -151,8 +167,7 @@ def _check_room(ledger: "Ledger", wanted: Entry) -> None:
     entries = [entry for entry in ledger.entries() if entry.status != "cancelled"]
     redacted = [entry.leakage for entry in entries if entry.kind == "redaction"]
     check_beside(Layout(used=bool(entries), redaction=next(iter(redacted), None)), wanted)
-    terms = Terms({}, ledger.limit, ledger.budget, ledger.against, ledger.unit)
-    check_fits(Fraction(ledger.level(wanted.scope)), wanted, terms)
+    ledger.room(wanted.scope).check(wanted)
 
 
 def _described(shape: Any) -> dict[str, Any]:
@@ -164,7 +179,41 @@ def _described(shape: Any) -> dict[str, Any]:
     return {name: getattr(shape, name) for name in names} | {"groups": groups}
 
 
-def level_of(plan: Plan, proof: "Leakage") -> float:
+def noise_terms(plan: Plan[Noise], proof: "Leakage") -> dict[str, Any]:
+    """Return what a curator's plan spends: its level, or the mu or rho of noise that has none.
+
+    Gaussian noise is drawn as a normal variable rounded to a whole number, which is a function of
+    the answer with the noise and so keeps its mu-GDP; discrete Gaussian noise is not GDP, it has
+    its zCDP parameter. All rounded up.
+    """
+    match plan.noise:
+        case Gaussian() as noise:
+            return {"mu": noise.mu_upper(plan.length)}
+        case DiscreteGaussian() as noise:
+            return {"rho": noise.rho_upper(plan.length)}
+    return {"level": level_of(plan, proof)}
+
+
+def spend_terms(plan: Plan[Noise], proof: "Leakage") -> dict[str, Any]:
+    """Return what `asking` is told about a curator's plan, or refuse what does not compose."""
+    found, words = noise_terms(plan, proof), plan.noise.words
+    if "level" in found:
+        return found
+    if plan.unit == "person":
+        raise NotSupported(
+            f"how much {words} noise spends on all records of a person is not known to a ledger; "
+            "plan with noise='laplace'"
+        )
+    if gradual_spread(plan.model) is not None:
+        raise NotSupported(
+            "levels under a model of Gaussian records with a spread are rates of d-privacy, and "
+            f"nothing is known of what they are worth together with {words} noise; plan with "
+            "noise='laplace', or keep the account under the model without its spread"
+        )
+    return found
+
+
+def level_of(plan: Plan[Noise], proof: "Leakage") -> float:
     """Return the level of a curator's plan in the currency of its model, rounded up.
 
     The DP level of its noise, for persons what its ``proof`` says; for Gaussian records with a
@@ -173,10 +222,10 @@ def level_of(plan: Plan, proof: "Leakage") -> float:
     """
     if plan.unit == "person":
         return proof.upper
-    spread = gradual_spread(plan.model)
-    if spread is None:
-        return plan.noise.level_upper(plan.length)
-    query, length = plan.noise.query, plan.length or 1
+    spread, noise = gradual_spread(plan.model), plan.noise
+    if spread is None or not isinstance(noise, Scaled):  # inf, where there is no level
+        return noise.level_upper(plan.length)
+    query, length = noise.query, plan.length or 1
     if not isinstance(query, Sum | Mean | Linear):
         raise NotSupported(f"{type(query).__name__} has no rate; ask for a Sum, Mean or Linear")
     moved = Fraction(query.sensitivity_upper(length))  # by a record that goes through its range
@@ -186,7 +235,7 @@ def level_of(plan: Plan, proof: "Leakage") -> float:
         wide, steps = Fraction(query.upper) - Fraction(query.lower), query.steps
     rate = moved / wide  # how far the answer moves for each unit of a record
     reach = rate * (Fraction(spread) + 2 * length * wide / steps)
-    return divide_up(reach, plan.noise.scale)  # exact up to here, rounded up once
+    return divide_up(reach, noise.scale)  # exact up to here, rounded up once
 
 
 def local_terms(plan: "Plan[Any]", ledger: "Ledger", proof: "Leakage") -> dict[str, Any]:

@@ -29,6 +29,9 @@ __all__ = [
 _TIGHT = 1e-13
 """Relative width at which the search for a level ends (upper side)."""
 
+_LEAST = 1e-300
+"""Least delta of a curve that is never 0: below it floats lose their digits (upper side)."""
+
 _BEYOND = 1e6
 """A level that nobody calls private: the search for one ends there."""
 
@@ -158,11 +161,11 @@ class GaussianCurve(Curve):
 def _difference(hit: float, alarm: float, epsilon: float, operations: float = 64) -> float:
     """Return e^hit - e^(epsilon + alarm), rounded up by the error of logarithms of that size."""
     if hit == -math.inf:
-        return math.ulp(0.0)
+        return _LEAST
     error = operations * ROUNDOFF * (1 + abs(hit) + (0 if math.isinf(alarm) else abs(alarm)))
     error += 4 * ROUNDOFF * abs(epsilon)
     share = -math.expm1(min(0.0, epsilon + alarm - hit - 2 * error))
-    return min(1.0, up(math.exp(min(0.0, hit + error)) * share + math.ulp(0.0), 8))
+    return min(1.0, max(_LEAST, up(math.exp(min(0.0, hit + error)) * share, 8)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,7 @@ class ConcentratedCurve(Curve):
         t = high
         parts = (t * (t + 1) * rho, -t * epsilon, (t + 1) * math.log1p(-1 / (t + 1)), -math.log(t))
         error = 16 * ROUNDOFF * (1 + sum(map(abs, parts)))
-        return min(1.0, up(math.exp(min(0.0, sum(parts) + error)), 8))
+        return min(1.0, max(_LEAST, up(math.exp(min(0.0, sum(parts) + error)), 8)))
 
 
 @dataclass(frozen=True, slots=True)

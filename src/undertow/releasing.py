@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from undertow.accounting import asking, check_ledger, level_of, reserve
+from undertow.accounting import asking, check_ledger, level_of, noise_terms, reserve, spend_terms
 from undertow.accuracy import accuracy
 from undertow.certificate import Leakage
 from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
 from undertow.errors import InvalidInput, NotSupported
 from undertow.ledger.rules import Entry
+from undertow.mechanisms import Noise
 from undertow.plan import Plan
 from undertow.planning.coverage import covering
 from undertow.queries import AnyQuery, Count, Histogram, Mean, State
@@ -50,7 +51,7 @@ class Release:
     """
 
     value: Any
-    plan: Plan
+    plan: Plan[Noise]
     randomness: str
     rows: int
     persons: int
@@ -96,7 +97,7 @@ class Release:
 class Prepared:
     """A release that nothing stands against: what will be asked, spent and proved."""
 
-    plan: Plan
+    plan: Plan[Noise]
     table: Any
     shape: Any
     proof: Leakage
@@ -104,12 +105,17 @@ class Prepared:
 
     @property
     def level(self) -> float:
-        """The level that a ledger is asked for."""
+        """The level that a ledger is asked for; inf for noise that has none."""
         return level_of(self.plan, self.proof)
+
+    @property
+    def spends(self) -> dict[str, Any]:
+        """What it spends: a level, or the mu or rho of noise that has none."""
+        return noise_terms(self.plan, self.proof)
 
 
 def prepare(
-    plan: Plan,
+    plan: Plan[Noise],
     data: "Data | Sequence[Any]",
     ledger: "Ledger | None" = None,
     *,
@@ -137,12 +143,12 @@ def prepare(
     if ledger is None:
         return Prepared(plan, table, shape, proof, None)
     check_ledger(plan, ledger, shape.series)
-    entry = asking(plan, table, shape, release_id, level=level_of(plan, proof))
+    entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
     return Prepared(plan, table, shape, proof, entry)
 
 
 def release(
-    plan: Plan,
+    plan: Plan[Noise],
     data: "Data | Sequence[Any]",
     ledger: "Ledger | None" = None,
     *,
@@ -212,7 +218,7 @@ def _evaluated(ready: Prepared) -> Any:
     return ready.table.answers(ready.plan.noise.query, ready.plan.states)
 
 
-def _noisy(plan: Plan, found: Any, randomness: Randomness) -> dict[str, Any]:
+def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, Any]:
     """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
     flat = [number for numbers in found.numbers for number in numbers]
     noisy = randomise(plan.noise, flat, randomness, plan.length)
@@ -249,7 +255,7 @@ def _told(
     )  # fmt: skip
 
 
-def _value(plan: Plan, numbers: list[int], rows: int) -> Any:
+def _value(plan: Plan[Noise], numbers: list[int], rows: int) -> Any:
     query: Any = plan.noise.query
     if isinstance(query, Histogram):
         return dict(zip(plan.states, numbers, strict=True))

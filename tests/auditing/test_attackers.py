@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.auditing import oracle
+from tests.oracles import attackers as oracle
 from undertow.auditing.attackers import ATTACKERS, Scenario, prior_law
 from undertow.auditing.guarantees import average_bound, odds_shift, pointwise_bound
 from undertow.auditing.hidden import observe, read_outputs

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.auditing import oracle
+from tests.oracles import attackers as oracle
 from undertow.auditing import attacking
 from undertow.auditing.attackers import Guess, best
+from undertow.auditing.counting import totals
 from undertow.auditing.guarantees import covers
 from undertow.auditing.posteriors import posteriors
 from undertow.auditing.verdicts import Attack, Verdict
@@ -447,3 +448,14 @@ def test_the_neural_attacker_has_a_name():
     found = ut.attack(shown, plan, truth=truth, attackers=["viterbi", "lstm"])
     assert [one.attacker for one in found.verdicts] == ["viterbi", "lstm"]
     assert found.verdict("lstm").accuracy > 0.5
+
+
+def test_plans_with_a_delta_are_for_audits():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=5)
+    claim = ut.Leakage(1.0, 1.0, "as sold", "any", delta=0.01)
+    noise = ut.Gaussian(ut.Count(1), 4.0)
+    plan = ut.Plan(noise, chain, 1.0, claim, "exact", delta=0.01)
+    with pytest.raises(NotSupported, match="audit"):
+        ut.attack([3], plan, [0, 1, 1, 0, 1])
+    with pytest.raises(NotSupported, match="Gaussian noise"):
+        totals(noise, (0, 1), 5)

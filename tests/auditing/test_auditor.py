@@ -76,9 +76,10 @@ def erased(probability=1.0):
     ],
     ids=["count 30% low", "flips 30% low", "plain DP", "histogram", "xor", "redaction"],
 )
-def test_broken_guarantees_are_caught(plan, draws):
-    """Null: the guarantee is kept. Ten seeded audits; at least nine must refute it."""
-    assert sum(audit(plan, draws, seed=seed).refuted for seed in range(10)) >= 9
+@pytest.mark.parametrize("audits", thinned([4, 10], keep=1))
+def test_broken_guarantees_are_caught(plan, draws, audits):
+    """Null: the guarantee is kept. Seeded audits; all but one must refute it."""
+    assert sum(audit(plan, draws, seed=seed).refuted for seed in range(audits)) >= audits - 1
 
 
 @pytest.mark.statistical
@@ -109,7 +110,7 @@ def test_kept_guarantees_are_spared(plan, audits, alarms):
 def test_a_wrong_interval_would_raise_false_alarms(monkeypatch, audits, alarms):
     """The broken twin: point estimates instead of bounds refute what is kept, often."""
     monkeypatch.setattr(
-        auditor, "try_event", lambda event, scores, others, error: _point(event, scores, others)
+        auditor, "try_event", lambda event, scores, others, *rest: _point(event, scores, others)
     )
     plan = claimed(ut.DiscreteLaplace(ut.Count("a"), 3.0), Groups(3), 1.0)
     assert sum(audit(plan, 2000, seed=seed).refuted for seed in range(audits)) > alarms

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.auditing import oracle
+from tests.oracles import attackers as oracle
 from undertow.auditing.counting import answer_posteriors, totals
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.statistical.judge import chi_square
+from tests.oracles.samples import chi_square
 from undertow.auditing.draws import ChainSource, GaussianSource, NetworkSource
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.gaussian import MultivariateGaussian

@@ -1,5 +1,6 @@
 """The neural attacker: it learns what there is to learn, and nothing that it must not see."""
 
+import importlib.util
 import subprocess
 import sys
 
@@ -20,7 +21,9 @@ from undertow.auditing.lstm import (
 from undertow.auditing.viterbi import viterbi
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 
-torch = pytest.importorskip("torch", reason="torch is not installed (extra 'neural')")
+pytestmark = pytest.mark.skipif(  # without loading it: that takes longer than most tests
+    importlib.util.find_spec("torch") is None, reason="torch is not installed (extra 'neural')"
+)
 
 QUICK = Training(window=21, hidden=16, folds=3, epochs=20, batch=128, device="cpu")
 TINY = Training(window=5, hidden=4, folds=2, epochs=3, batch=64, device="cpu")
@@ -122,6 +125,8 @@ def test_windows_end_with_their_series():
 
 def test_same_seed_same_guess_and_the_caller_keeps_his_random_numbers():
     truth = np.array(HIGH.simulate(300, seed=1))
+    import torch
+
     threads = torch.get_num_threads()
     torch.manual_seed(5)
     wanted = torch.rand(1)
@@ -185,8 +190,11 @@ def test_bad_settings_are_refused(setting, words):
         Training(**setting)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_no_gpu():
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
     truth = [0, 1] * 20
     with pytest.raises(NotSupported, match="no GPU"):
         lstm_probabilities(truth, truth, (0, 1), training=Training(folds=2, device="cuda"))

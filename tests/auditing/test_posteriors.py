@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.auditing import oracle
+from tests.oracles import attackers as oracle
 from undertow.auditing import kernels
 from undertow.auditing.posteriors import posteriors
 from undertow.errors import InvalidInput, NotSupported, UnknownState

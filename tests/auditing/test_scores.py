@@ -9,7 +9,13 @@ import pytest
 import undertow as ut
 from undertow.auditing.draws import ChainSource
 from undertow.auditing.hidden import hidden
-from undertow.auditing.scores import answer_score, count_score, series_score
+from undertow.auditing.scores import (
+    answer_score,
+    count_middle,
+    count_score,
+    of_mean,
+    series_score,
+)
 
 P3 = ut.MarkovChain([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]])
 P2 = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[0.2, 0.8])
@@ -90,11 +96,14 @@ def test_what_the_plan_rules_out_speaks_for_the_truth():
     assert leaked[1] < -5
 
 
-@pytest.mark.parametrize("scale", [0.4, 3.0])
-def test_count_scores_equal_enumeration(scale):
+@pytest.mark.parametrize(
+    ("scale", "shape", "power"), [(0.4, "laplace", 1), (3.0, "laplace", 1), (1.7, "normal", 2)]
+)
+def test_count_scores_equal_enumeration(scale, shape, power):
+    """Weights exp(-(|z| / scale)^power / power): Laplace or normal noise, far beyond all counts."""
     source, pair = ChainSource(P3, 4, 0), ({1: 2, 3: 0}, {1: 0, 3: 0})
     bins = np.array([[0, 1, 1]])
-    score = count_score(source, pair, bins, scale)
+    score = count_score(source, pair, bins, scale, shape)
     for answer in (-7, -1, 0, 1, 2, 4, 9):
         probabilities = []
         for fixed in pair:
@@ -105,7 +114,9 @@ def test_count_scores_equal_enumeration(scale):
                     for t in range(3):
                         probability *= P3.step(t)[path[t], path[t + 1]]
                     count = sum(x > 0 for x in path)
-                    total += probability * math.exp(-abs(answer - count) / scale)
+                    total += probability * math.exp(
+                        -((abs(answer - count) / scale) ** power) / power
+                    )
             probabilities.append(total)
         prior = [np.linalg.matrix_power(P3.transition, 2)[v, 0] * P3.law(1)[v] for v in (2, 0)]
         wanted = math.log(probabilities[0] / prior[0]) - math.log(probabilities[1] / prior[1])
@@ -124,3 +135,16 @@ def test_histograms_are_scored_bin_by_bin():
 def test_very_long_counts_are_their_own_score():
     source = ChainSource(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), 5000)
     assert count_score(source, ({0: 1}, {0: 0}), np.array([[0, 1]]), 2.0) is answer_score
+
+
+def test_several_releases_are_scored_by_their_mean():
+    source, bins = ChainSource(P2, 5), np.array([[0, 1]])
+    score = count_score(source, ({2: 1}, {2: 0}), bins, 2.0, "normal")
+    answers = np.array([[1.0, 4.0, 4.0]])
+    assert of_mean(score, 3)(answers).tolist() == score(np.array([[3.0]])).tolist()
+    assert of_mean(score, 1) is score
+
+
+def test_middles_are_means():
+    assert count_middle(ChainSource(P2, 4), {0: 1, 1: 1, 2: 1, 3: 1}, np.array([0, 1])) == 4
+    assert count_middle(ChainSource(P2, 5000), {0: 1}, np.array([0, 1])) == 0

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_a_chosen_event_was_seen_often_enough():
 def test_an_event_never_seen_under_the_other_value_counts():
     scores, others = np.zeros((2000, 1)), np.zeros((2000, 1))
     scores[:150] = 1.0
-    choice = choose_event(scores, others, 0.05)
+    choice: Any = choose_event(scores, others, 0.05)
     assert choice.event.happens(scores[:, 0]).sum() == 150
     assert not choice.event.happens(others[:, 0]).any()
     assert try_event(choice.event, scores, others, 0.05).lower > 3

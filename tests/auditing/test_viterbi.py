@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.auditing import oracle
+from tests.oracles import attackers as oracle
 from undertow.auditing import kernels
 from undertow.auditing.viterbi import viterbi
 from undertow.errors import InvalidInput

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.contracts.gaussian_oracles import quadrature_leakage, threshold_leakage
-from tests.contracts.model_oracles import Exact, counted, leakage, noisy, table_of
+from tests.oracles.enumeration import law_leakage as leakage
+from tests.oracles.gaussian import quadrature_leakage, threshold_leakage
+from tests.oracles.models import Exact, counted, noisy, table_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")

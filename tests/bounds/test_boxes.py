@@ -1,6 +1,6 @@
 """Boxes of two-state chains: no chain inside leaks more than the upper end, one attains the lower.
 
-The judge of a box is the exact leakage of the chains inside it, which enumeration judges in turn.
+The oracle of a box is the exact leakage of the chains inside it, which enumeration oracles in turn.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.facts import ACTIVITY
-from tests.grids import law, pairwise, thinned
+from tests.grids import each, law, pairwise, thinned
 from undertow.bounds.chains import boxes
 from undertow.bounds.chains.boxes import box_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
@@ -63,7 +63,7 @@ KINDS = {
 SLOW = [kind if kind != "sticky" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
 
 
-def judge(kind, who, epsilon, length, chains):
+def oracle(kind, who, epsilon, length, chains):
     q, r = KINDS[kind]
     leak = box_leakage(epsilon, box(q, r, length), who)
     assert 0 < leak.lower <= leak.upper
@@ -74,18 +74,18 @@ def judge(kind, who, epsilon, length, chains):
         assert exchange_leakage(epsilon, inside, who).lower <= leak.upper
 
 
-@pairwise(
+@each(
     (("epsilon", "length"), "who", "kind"),
     [(2.0, 6), (1.0, 40), (0.3, None)], ["any", "ignorant"], SLOW,
 )  # fmt: skip
 def test_chains_inside_leak_no_more(kind, who, epsilon, length):
-    judge(kind, who, epsilon, length, 12)
+    oracle(kind, who, epsilon, length, 12)
 
 
 @pytest.mark.parametrize("chains", thinned([40, 200], keep=1))
 @pytest.mark.parametrize("kind", ["positive", "negative"])
 def test_many_chains_inside_leak_no_more(kind, chains):
-    judge(kind, "any", 1.0, None, chains)
+    oracle(kind, "any", 1.0, None, chains)
 
 
 rates = st.floats(0.01, 0.99)
@@ -134,9 +134,12 @@ def test_the_lower_end_is_attained_inside_the_box():
 # --- agreement with the exact leakage of one chain ------------------------------------------------
 
 
-@pytest.mark.parametrize("who", ["any", "ignorant", "informed", ut.Adversary(2, known=[0, 3])])
-@pytest.mark.parametrize(("q", "r"), [(0.118, 0.305), (0.8, 0.7), (0.4, 0.6), (0.3, 1.0)])
-@pytest.mark.parametrize("length", [None, 5])
+@pairwise(
+    ("length", ("q", "r"), "who"),
+    [None, 5],
+    [(0.118, 0.305), (0.8, 0.7), (0.4, 0.6), (0.3, 1.0)],
+    ["any", "ignorant", "informed", ut.Adversary(2, known=[0, 3])],
+)
 def test_a_box_of_one_chain_is_that_chain(q, r, length, who):
     exact = exchange_leakage(1.3, chain(q, r, length), who)
     found = box_leakage(1.3, point(q, r, length), who)
@@ -269,10 +272,10 @@ def test_one_adversary_is_bounded_by_any(known):
 # --- zeros and other corners ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("q", "r"), [((0, 0.1), (0.2, 0.3)), ((0.1, 0.2), (0, 0.05)), ((0, 1), (0, 1))]
-)
-@pytest.mark.parametrize("who", ["any", "ignorant"])
+@each(
+    ("who", ("q", "r")),
+    ["any", "ignorant"], [((0, 0.1), (0.2, 0.3)), ((0.1, 0.2), (0, 0.05)), ((0, 1), (0, 1))],
+)  # fmt: skip
 def test_a_state_that_may_never_be_left_leaks_without_bound(q, r, who):
     leak = box_leakage(1.0, box(q, r), who)
     assert leak.upper == math.inf

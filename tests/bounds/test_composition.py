@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.decimal_judge import ACTIVITY, ACTIVITY_START, both, chain_law, judge, noisy
+from tests.oracles.exact import ACTIVITY, ACTIVITY_START, both, chain_law, noisy
+from tests.oracles.exact import leakage as oracle
 from undertow.bounds.enumeration import independent_releases, mechanism_leakage
 
 PAIRS = list(itertools.product((0, 1), repeat=2))
@@ -28,8 +29,8 @@ def decimals(rows):
 
 def yes_or_no(rows):
     """Output 0 with the given probability for each data set, else 1."""
-    chances = decimals(rows)
-    return lambda point, output: chances[point] if output == 0 else 1 - chances[point]
+    probabilities = decimals(rows)
+    return lambda point, output: probabilities[point] if output == 0 else 1 - probabilities[point]
 
 
 def likelihood(rows):
@@ -44,14 +45,14 @@ def summed(window):
 def test_theorem_3_fails_in_general():
     law = decimals(JOINT)
     assert sum(law.values()) == 1
-    first, second = (judge(law, yes_or_no(rows), (0, 1)) for rows in (ONE, TWO))
-    together = judge(law, both(yes_or_no(ONE), yes_or_no(TWO)), PAIRS)
+    first, second = (oracle(law, yes_or_no(rows), (0, 1)) for rows in (ONE, TWO))
+    together = oracle(law, both(yes_or_no(ONE), yes_or_no(TWO)), PAIRS)
     assert float(first) == pytest.approx(2.531426665422893, abs=1e-14)
     assert float(second) == pytest.approx(1.424668792735585, abs=1e-14)
     assert float(together) == pytest.approx(4.420249365404281, abs=1e-14)
     assert float(first + second) == pytest.approx(3.956095458158478, abs=1e-14)
     assert together > first + second
-    assert judge(law, both(yes_or_no(ONE), yes_or_no(TWO)), PAIRS, "ignorant") == together
+    assert oracle(law, both(yes_or_no(ONE), yes_or_no(TWO)), PAIRS, "ignorant") == together
     table = independent_releases(likelihood(ONE), likelihood(TWO))
     assert mechanism_leakage(JOINT, table).leakage == pytest.approx(float(together), abs=1e-12)
 
@@ -60,15 +61,15 @@ def test_theorem_3_fails_for_one_release_twice():
     """In whole numbers: 3, 0, 5, 1 ninths of the data sets 00, 01, 10, 11."""
     law = {(0, 0): Decimal(3) / 9, (1, 0): Decimal(5) / 9, (1, 1): Decimal(1) / 9}
     release = yes_or_no([[0.2, 0.5], [0.8, 0.9]])
-    once = judge(law, release, (0, 1))
-    twice = judge(law, both(release, release), PAIRS)
+    once = oracle(law, release, (0, 1))
+    twice = oracle(law, both(release, release), PAIRS)
     assert float(once) == pytest.approx(math.log(48 / 11), abs=1e-15)
     assert float(twice) == pytest.approx(math.log(53 / 2), abs=1e-15)
     assert float(once) == pytest.approx(1.473305738109520, abs=1e-14)
     assert float(twice) == pytest.approx(3.277144732992177, abs=1e-14)
     assert twice > 2 * once
-    assert judge(law, release, (0, 1), "ignorant") == once  # nothing need be known
-    assert judge(law, both(release, release), PAIRS, "ignorant") == twice
+    assert oracle(law, release, (0, 1), "ignorant") == once  # nothing need be known
+    assert oracle(law, both(release, release), PAIRS, "ignorant") == twice
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
@@ -77,8 +78,8 @@ def test_theorem_4_fails_for_copies(epsilon):
     law = {(0, 0): Decimal("0.5"), (1, 1): Decimal("0.5")}
     scale = 1 / Decimal(epsilon)
     about = [noisy(itemgetter(t), scale) for t in (0, 1)]
-    alone = [judge(law, release, (0, 1)) for release in about]
-    together = judge(law, both(*about), PAIRS)
+    alone = [oracle(law, release, (0, 1)) for release in about]
+    together = oracle(law, both(*about), PAIRS)
     assert [float(leak) for leak in alone] == pytest.approx([float(epsilon)] * 2, abs=1e-15)
     assert float(together) == pytest.approx(2 * float(epsilon), abs=1e-15)
     level = float(epsilon)
@@ -91,9 +92,9 @@ def test_levels_compose_and_are_exchanged_once():
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=4)
     windows = slice(0, 4), slice(0, 2), slice(2, 4)
     whole, first, last = (noisy(summed(window), 1) for window in windows)
-    one = judge(law, whole, range(5))
-    halves = judge(law, both(first, last), itertools.product(range(3), repeat=2))
-    twice = judge(law, both(whole, whole), itertools.product(range(5), repeat=2))
+    one = oracle(law, whole, range(5))
+    halves = oracle(law, both(first, last), itertools.product(range(3), repeat=2))
+    twice = oracle(law, both(whole, whole), itertools.product(range(5), repeat=2))
     assert float(one) == pytest.approx(2.540030440751795, abs=1e-14)
     assert float(halves) == pytest.approx(2.540030440751795, abs=1e-14)
     assert float(twice) == pytest.approx(4.641942428250928, abs=1e-14)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.contracts import network_oracles as oracle
+from tests.grids import each
+from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.networks import contagions
 from undertow.bounds.networks.contagions import leakage as contagion_leakage
@@ -15,8 +16,7 @@ from undertow.queries import Count, Histogram
 WHOM: list[Against] = ["any", "ignorant", "informed", Adversary(1, [0])]
 
 
-@pytest.mark.parametrize("against", WHOM, ids=str)
-@pytest.mark.parametrize("passed", [(0.1, 0.5), (0.0, 0.9), (0.35, 0.36)])
+@each(("passed", "against"), [(0.1, 0.5), (0.0, 0.9), (0.35, 0.36)], WHOM)
 def test_no_probability_leaks_more(passed, against):
     flu = Contagion(3, 0.1, passed)
     leak = contagion_leakage(Laplace(Count("ill"), 1.0), flu, against)

@@ -58,8 +58,8 @@ def by_loops(table, distance, reach=math.inf):
 
 def as_joint(law, k, n):
     joint = np.zeros((k,) * n)
-    for point, chance in law.items():
-        joint[point] = chance
+    for point, probability in law.items():
+        joint[point] = probability
     return joint
 
 
@@ -105,7 +105,7 @@ def test_a_noisy_sum_has_a_rate(scale):
     assert free_lunch_level(table) == pytest.approx(6 / scale)
 
 
-def test_a_rate_promises_a_level_but_not_the_reverse():
+def test_a_rate_guarantees_a_level_but_not_the_reverse():
     """A threshold is 1-DP, but values that differ by .1 are told apart as well as any."""
     values = np.array([0.0, 0.9, 1.0, 1.9])
     table = np.where(values < 0.95, 0.0, 1.0)[:, None] * [-1.0, 1.0] / 2
@@ -152,7 +152,7 @@ def test_the_bayesian_level_lies_between_dp_and_free_lunch(seed, k, n):
 @MANY
 @given(st.integers(0, 2**32 - 1))
 def test_no_law_leaks_more_than_free_lunch(seed):
-    """Laws with zeros as well, which may leak less than DP promises: nothing is left to hide."""
+    """Laws with zeros as well, which may leak less than DP guarantees: nothing is left to hide."""
     rng = np.random.default_rng(seed)
     law = rng.dirichlet(np.full(8, 0.2)) * (rng.random(8) < 0.7)
     law[0] += 1e-3

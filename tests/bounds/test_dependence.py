@@ -1,4 +1,4 @@
-"""Dependence coefficients, what they promise for two records, and what they miss for more."""
+"""Dependence coefficients, what they guarantee for two records, and what they miss for more."""
 
 import itertools
 import math
@@ -12,13 +12,15 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import undertow as ut
-from tests.decimal_judge import (
+from tests.oracles.exact import (
     ACTIVITY,
     ACTIVITY_START,
     chain_law,
-    judge,
     noisy,
     separation,
+)
+from tests.oracles.exact import (
+    leakage as oracle,
 )
 from undertow.bounds.dependence.coefficients import (
     baseline_scale,
@@ -52,8 +54,8 @@ def laws(seed, rows=3, columns=4, zeros=0.2):
 def table(law, size=2):
     records = len(next(iter(law)))
     found = np.zeros((size,) * records)
-    for point, chance in law.items():
-        found[point] = float(chance)
+    for point, probability in law.items():
+        found[point] = float(probability)
     return found
 
 
@@ -230,7 +232,7 @@ def test_for_two_records_the_scale_is_a_guarantee(seed, epsilon):
 def test_the_pair_leaks_what_it_may():
     scale = dependent_scale(PAIR, 1.0)
     law = {point: Decimal(repr(PAIR[point[0]][point[1]])) for point in np.ndindex(2, 2)}
-    leak = judge(law, noisy(sum, scale), range(3))
+    leak = oracle(law, noisy(sum, scale), range(3))
     assert leak <= 1
     assert float(leak) == pytest.approx(1.0, abs=3e-12)
 
@@ -244,9 +246,9 @@ def test_xor_leaks_though_all_coefficients_are_zero():
         assert (dependence_matrix(joint, scale) == np.eye(3)).all()
     scale = dependent_scale(joint, 1.0)
     assert scale == pytest.approx(1.0, abs=1e-11)  # as if the records were independent
-    ignorant = judge(XOR, noisy(sum, 1), range(4), "ignorant")
+    ignorant = oracle(XOR, noisy(sum, 1), range(4), "ignorant")
     assert float(ignorant) == pytest.approx(1.433780830483027, abs=1e-14)
-    assert judge(XOR, noisy(sum, 1), range(4)) == pytest.approx(2, abs=Decimal("1e-30"))
+    assert oracle(XOR, noisy(sum, 1), range(4)) == pytest.approx(2, abs=Decimal("1e-30"))
     count = additive_noise_likelihood([0, 1], scale, n=3)
     assert mechanism_leakage(joint, count, "ignorant").leakage == pytest.approx(1.433780830483027)
     assert mechanism_leakage(joint, count).leakage == pytest.approx(2.0)
@@ -261,10 +263,12 @@ def test_a_plain_chain_refutes_the_mechanism_too():
     scale = dependent_scale(joint, 1.0)
     assert scale == pytest.approx(2.879939720690, abs=1e-10)
     for against in ("ignorant", "any"):
-        leak = judge(law, noisy(sum, scale), range(6), against)
+        leak = oracle(law, noisy(sum, scale), range(6), against)
         assert float(leak) == pytest.approx(1.008504864233, abs=1e-10)
     scale = dependent_scale(joint, 4.0)
-    assert float(judge(law, noisy(sum, scale), range(6))) == pytest.approx(3.809554643797, abs=1e-9)
+    assert float(oracle(law, noisy(sum, scale), range(6))) == pytest.approx(
+        3.809554643797, abs=1e-9
+    )
 
 
 # --- groups: Theorem 4.3 of lange2024 -------------------------------------------------------------
@@ -287,12 +291,12 @@ def test_a_weak_correlation_leaks_nearly_everything(ratio, formula, exact):
     rare = Decimal(1) / ratio**2
     law = {(0, 0): rare, (1, 0): Decimal(1) / ratio - rare, (1, 1): 1 - Decimal(1) / ratio}
     assert joint == pytest.approx(table(law), abs=1e-16)
-    assert float(judge(law, noisy(sum, 1), range(3))) == pytest.approx(exact, abs=1e-14)
+    assert float(oracle(law, noisy(sum, 1), range(3))) == pytest.approx(exact, abs=1e-14)
     count = additive_noise_likelihood([0, 1], 1.0, n=2)
     assert mechanism_leakage(joint, count).leakage == pytest.approx(exact, abs=1e-12)
     printed = 2 + math.log((ratio**2 - 1) / (math.e * (ratio - 1) + ratio**2 - ratio))
     assert printed == pytest.approx(formula, abs=1e-14)
-    one_way = judge(law, lambda p, s: noisy(sum, 1)(p, 0), [0], "ignorant", targets=[0])
+    one_way = oracle(law, lambda p, s: noisy(sum, 1)(p, 0), [0], "ignorant", targets=[0])
     assert float(one_way) == pytest.approx(formula, abs=1e-14)  # the adversary of the proof
     bound = ut.leakage(ut.Laplace(ut.Count(1), 1.0), ut.Groups(2))
     assert formula < exact < bound.upper == 2.0
@@ -302,7 +306,7 @@ def test_a_weak_correlation_leaks_nearly_everything(ratio, formula, exact):
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_copies_attain_the_bound_of_a_group(size, level):
     law = {(0,) * size: Decimal("0.5"), (1,) * size: Decimal("0.5")}
-    leak = judge(law, noisy(sum, 1 / Decimal(repr(level))), range(size + 1), "ignorant")
+    leak = oracle(law, noisy(sum, 1 / Decimal(repr(level))), range(size + 1), "ignorant")
     bound = ut.leakage(ut.PureDP(level), ut.Groups(size))
     assert float(leak) == pytest.approx(size * level, abs=1e-12)
     assert bound.lower <= float(leak) <= bound.upper + 1e-15

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.gaussian_oracles import apart_factor, linear_factor
+from tests.grids import each
+from tests.oracles.gaussian import apart_factor, linear_factor
 from undertow.adversaries import Adversary
 from undertow.bounds.gaussian import branch_and_bound as searching
 from undertow.bounds.gaussian import search as gaussian_search
@@ -94,8 +95,7 @@ def nearly_singular(size, least):
 # --- all known sets, branch and bound, and the fractions agree ------------------------------------
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("kind", ["sum", "signed", "two", "apart", "clipped"])
+@each(("kind", "name"), ["sum", "signed", "two", "apart", "clipped"], FAMILIES)
 def test_searches_enclose_the_exact_value_and_close(name, kind):
     covariance = family(name, 5)
     form = forms(5)[kind]

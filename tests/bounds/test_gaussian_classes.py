@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.bounds.test_gaussian import LAWS, forms, truth
-from tests.contracts.gaussian_oracles import linear_factor
+from tests.oracles.gaussian import linear_factor
 from undertow.adversaries import Adversary
 from undertow.bounds.gaussian.classes import class_factor
 from undertow.bounds.gaussian.numbers import Form
@@ -104,7 +104,7 @@ def test_between_the_limits_the_bound_is_an_interval():
     assert found.upper == pytest.approx(1 + 0.4 / 0.2)
 
 
-# --- several sums on other models ----------------------------------------------------------------
+# --- several sums on other models -----------------------------------------------------------------
 
 
 def test_several_sums_have_a_level_on_chains_and_no_distance():

@@ -17,7 +17,8 @@ from tests.bounds.test_gaussian import (
     nearly_singular,
     truth,
 )
-from tests.contracts.gaussian_oracles import linear_factor, solve
+from tests.oracles.exact import solve
+from tests.oracles.gaussian import linear_factor
 from undertow.adversaries import Adversary
 from undertow.bounds.gaussian import laws as gaussian_laws
 from undertow.bounds.gaussian.laws import Law

@@ -102,8 +102,8 @@ def extremes(records):
     """The law of Corollary 4.8 for a count: no record or every record counts."""
     law, deciding = free_lunch_law((0,) * records, (1,) * records)
     joint = np.zeros((2,) * records)
-    for point, chance in law.items():
-        joint[point] = chance
+    for point, probability in law.items():
+        joint[point] = probability
     return joint, deciding
 
 

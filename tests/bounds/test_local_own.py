@@ -379,7 +379,7 @@ def test_targets_asked_for():
 
 
 def test_erased_records():
-    """Shown or erased with chance 1/2, the protected one always erased."""
+    """Shown or erased with probability 1/2, the protected one always erased."""
     chain = two(0.25, 0.25, 3)
     half, never = [[0.5, 0, 0.5], [0, 0.5, 0.5]], [[0, 0, 1], [0, 0, 1]]
     found = channel_leakage([half, never, half], chain, targets=[1], outputs=[0, 1, None])

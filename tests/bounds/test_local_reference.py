@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
 from tests.facts import half_unit
 from tests.grids import thinned
+from tests.oracles import series as oracle
 from undertow.bounds.published import series as published_local
 
 OPTIMUM = 1e-6
@@ -80,7 +80,7 @@ def test_the_attack_that_refutes_theorem_2():
     assert (witness.target, witness.other) == (2, other)
     assert witness.known == ((0, other), (4, other))
     assert {output for _, output in witness.outputs} == {witness.value}
-    assert judge.replay(witness, flips, chain) == pytest.approx(9.407941541, abs=1e-9)
+    assert oracle.replay(witness, flips, chain) == pytest.approx(9.407941541, abs=1e-9)
 
 
 @pytest.mark.parametrize(("rho", "value"), [(0.2, "6.707247184"), (0.4, "3.976119108"),
@@ -217,7 +217,7 @@ def test_a_constant_output_would_flip_less():
     """N5 at epsilon 1: .3894 of the records are flipped, a constant would be wrong on .3836."""
     plan = calibrate(ut.Series(), heart("N5"), 1, "ignorant", method="chakrabarti")
     assert plan.expected_flips == pytest.approx(0.3894, abs=5e-5)
-    assert float(judge.stationary(heart("N5").transition)[1]) == pytest.approx(0.3836, abs=5e-5)
+    assert float(oracle.stationary(heart("N5").transition)[1]) == pytest.approx(0.3836, abs=5e-5)
 
 
 # --- XOR noise ------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def redacted(method, epsilon, against="ignorant", n=10, p=1, alpha=0.01, beta=0.
 
 
 def test_example_1():
-    """alpha = .25, beta = .5, n = 2, epsilon .5: the least chance of erasing a 0 is .119232586."""
+    """alpha = .25, beta = .5, n = 2, epsilon .5: a 0 is erased with probability .119232586."""
     words: dict[str, Any] = {"n": 2, "p": 1, "alpha": 0.25, "beta": 0.5}
     for method in ("optimal", "3r-constant", "3r-individual"):
         plan = redacted(method, 0.5, **words)
@@ -292,18 +292,18 @@ def test_figure_3_of_redactions(epsilon, bound, relaxed, constant, rate, individ
 
 
 def test_figure_4_of_redactions():
-    """Chances of erasing a 0 at epsilon 1; those of the optimum are flat to about 1e-5."""
+    """Probabilities of erasing a 0 at epsilon 1; those of the optimum are flat to about 1e-5."""
     wanted = {
         "3r-relaxed": ([0.757415, 0.757415], 2e-6),
         "3r-constant": ([0.546926, 0.546926], OPTIMUM),
         "3r-individual": ([0.669087, 0.393221], 2e-5),
         "optimal": ([0.549186, 0.346510, 0.122534], 2e-5),
     }
-    for method, (chances, near) in wanted.items():
+    for method, (probabilities, near) in wanted.items():
         table = redacted(method, 1).mechanism.probabilities
-        assert table[1 : 1 + len(chances), 0] == pytest.approx(chances, abs=near)
-        assert (table[1 : 1 + len(chances), 1] == 1).all()
-        assert (table[1 + len(chances) :] == 0).all()
+        assert table[1 : 1 + len(probabilities), 0] == pytest.approx(probabilities, abs=near)
+        assert (table[1 : 1 + len(probabilities), 1] == 1).all()
+        assert (table[1 + len(probabilities) :] == 0).all()
 
 
 TWO_SIDED = [

@@ -16,7 +16,7 @@ import pytest
 from scipy.optimize import linprog
 
 import undertow as ut
-from tests.contracts import oracles
+from tests.oracles import chains as oracles
 from undertow.bounds.chains import wasserstein
 from undertow.bounds.chains.lipschitz import query_distance
 from undertow.bounds.chains.quilt import (
@@ -238,7 +238,7 @@ def test_a_difference_in_the_tenth_digit_is_a_difference():
 
 
 def test_the_farthest_tails_decide():
-    """Chances below 1e-13 make the difference between 4 and 5 here."""
+    """Probabilities below 1e-13 make the difference between 4 and 5 here."""
     rows = [[0.3, 0.05, 0.65], [0.15, 0.78, 0.07], [0.01, 0.002, 0.988]]
     chain = ut.MarkovChain(rows, length=60)
     found = wasserstein.count_distance(chain, np.array([False, True, True]), records=[30])

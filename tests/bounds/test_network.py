@@ -6,10 +6,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, settings
 from hypothesis import strategies as st
 
-from tests.contracts import network_oracles as oracle
+from tests.grids import law
+from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary
 from undertow.bounds.chains.quilt import Bound, Scale
 from undertow.bounds.graphs import dependent, moral_neighbours, reachable
@@ -46,8 +47,7 @@ def adversary(network):
 rates = st.sampled_from([0.1, 0.5, 1.0, 3.0])
 
 
-@QUIET
-@given(oracle.networks(), st.data(), rates)
+@law(QUIET, 30, network=oracle.networks(), data=st.data(), rate=rates)
 def test_counts_are_exact(network, data, rate):
     against = data.draw(adversary(network))
     counted = data.draw(st.sets(st.integers(0, network.size - 1), min_size=1))
@@ -59,8 +59,7 @@ def test_counts_are_exact(network, data, rate):
     assert leak.closed
 
 
-@FEW
-@given(oracle.networks(), st.data(), rates)
+@law(FEW, 30, network=oracle.networks(), data=st.data(), rate=rates)
 def test_the_witness_attains_the_lower_end(network, data, rate):
     against = data.draw(adversary(network))
     leak = network_leakage(DiscreteLaplace(Count(0), 1 / rate), network, against)
@@ -80,8 +79,7 @@ def test_the_witness_attains_the_lower_end(network, data, rate):
         assert {record for record, _ in leak.witness.known} == set(against.known)
 
 
-@FEW
-@given(oracle.networks(most=3), st.data(), rates)
+@law(FEW, 12, network=oracle.networks(most=3), data=st.data(), rate=rates)
 def test_histograms_are_exact(network, data, rate):
     against = data.draw(adversary(network))
     leak = network_leakage(Laplace(Histogram(), 1 / rate), network, against)
@@ -90,8 +88,13 @@ def test_histograms_are_exact(network, data, rate):
     assert leak.closed
 
 
-@FEW
-@given(oracle.networks(most=3, zeros=False), st.data(), st.sampled_from([0.3, 1.0]))
+@law(
+    FEW,
+    12,
+    network=oracle.networks(most=3, zeros=False),
+    data=st.data(),
+    epsilon=st.sampled_from([0.3, 1.0]),
+)
 def test_levels_are_bounded(network, data, epsilon):
     """All DP algorithms: m epsilon or the tree's bound above, a count's leakage below."""
     against = data.draw(adversary(network))
@@ -196,8 +199,8 @@ def test_other_parts_blur_what_lies_between():
         others = np.convolve(others, [0.0, 0.25, 0.5, 0.25])
     answers = np.arange(-5, 3 * parts + 6)[:, None]
     laws: dict[int, Any] = {}
-    for values, chance in oracle.joint_of(one).items():
-        laws.setdefault(values[0], np.zeros(4))[sum(values)] += 2 * chance
+    for values, probability in oracle.joint_of(one).items():
+        laws.setdefault(values[0], np.zeros(4))[sum(values)] += 2 * probability
     noise = np.exp(-np.abs(answers - np.arange(len(others) + 3)))
     seen = [noise @ np.convolve(law, others) for law in laws.values()]
     truth = float(np.abs(np.log(seen[0] / seen[1])).max())
@@ -242,8 +245,7 @@ def test_noise_so_small_that_likelihoods_underflow():
     assert histogram.upper == pytest.approx(400 + odds, abs=1e-6)
 
 
-@FEW
-@given(oracle.networks(most=4), st.permutations(range(3)), rates)
+@law(FEW, 30, network=oracle.networks(most=4), order=st.permutations(range(3)), rate=rates)
 def test_names_and_order_of_states_do_not_matter(network, order, rate):
     """Relabelling states relabels nothing else."""
     order = [state for state in order if state < network.size]
@@ -260,8 +262,7 @@ def test_names_and_order_of_states_do_not_matter(network, order, rate):
     assert one.upper == pytest.approx(two.upper, abs=1e-9)
 
 
-@FEW
-@given(oracle.networks(most=4), rates)
+@law(FEW, 30, network=oracle.networks(most=4), rate=rates)
 def test_laws_of_every_model(network, rate):
     """any is the worst adversary; more noise leaks less; the level's bound is above the count's."""
     count = Laplace(Count(0), 1 / rate)
@@ -312,8 +313,7 @@ def test_bad_questions():
 # --- separation, quilts, distances ----------------------------------------------------------------
 
 
-@QUIET
-@given(oracle.networks(most=5, states=2, latent=False, parents=3), st.data())
+@law(QUIET, 30, network=oracle.networks(most=5, states=2, latent=False, parents=3), data=st.data())
 def test_separated_records_are_independent(network, data):
     """d-separation never calls dependent records separated, colliders included."""
     joint = oracle.joint_of(network)
@@ -349,8 +349,7 @@ def test_colliders():
     assert not oracle.independent(joint, a, b, [d], 1e-6)
 
 
-@FEW
-@given(oracle.networks(most=4, latent=False), st.data())
+@law(FEW, 30, network=oracle.networks(most=4, latent=False), data=st.data())
 def test_influence(network, data):
     assume(network.length > 1)
     joint = oracle.joint_of(network)
@@ -362,8 +361,10 @@ def test_influence(network, data):
     assert found == pytest.approx(truth, abs=1e-9) if math.isfinite(truth) else found == math.inf
 
 
-@FEW
-@given(oracle.networks(most=4, states=2, zeros=False), st.sampled_from([0.2, 1.0, 2.0]))
+@law(
+    FEW, 12,
+    network=oracle.networks(most=4, states=2, zeros=False), tau=st.sampled_from([0.2, 1.0, 2.0]),
+)  # fmt: skip
 def test_quilts_bound_what_levels_leak(network, tau):
     joint = oracle.joint_of(network)
     assume(min(joint.values()) > 1e-4)
@@ -372,7 +373,7 @@ def test_quilts_bound_what_levels_leak(network, tau):
         found = network_quilt(network, against, Bound(tau))
         assert truth <= found.value + 1e-7
         assert found.value <= tau * network.length * (1 + 1e-12)
-        # the noise that the quilts ask for keeps their own promise
+        # the noise that the quilts ask for keeps their own guarantee
         if found.value:
             scale = network_quilt(network, against, Scale(1.0)).value
             assert oracle.count_leakage(joint, [0], 1 / scale, against) <= 1 + 1e-9
@@ -430,15 +431,14 @@ def test_quilts_with_secrets_and_limits():
         network_quilt(long.part(range(40)), "any", Bound(1.0))
 
 
-@QUIET
-@given(oracle.networks(most=4), st.data())
+@law(QUIET, 30, network=oracle.networks(most=4), data=st.data())
 def test_wasserstein_distance(network, data):
-    # the judge forgives 1e-12 for ties, and so overlooks values that are rarer than that
+    # the oracle forgives 1e-12 for ties, and so overlooks values that are rarer than that
     assume(all(table[table > 0].min() > 1e-3 for table in network.tables))
     counted = data.draw(st.sets(st.integers(0, network.size - 1), min_size=1))
     found = network_distance(network, Count(sorted(counted)))
     assert found == oracle.distance(oracle.joint_of(network), counted)
-    # the mechanism of wang2016 keeps its promise
+    # the mechanism of wang2016 keeps its guarantee
     if found:
         leak = network_leakage(Laplace(Count(sorted(counted)), float(found)), network, "ignorant")
         assert leak.lower <= 1.0 + 1e-12

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tests.contracts import network_oracles as oracle
 from tests.grids import law, pairwise
+from tests.oracles import networks as oracle
 from tests.work import calls
 from undertow.adversaries import Adversary
 from undertow.bounds.networks.intervals import WIDTH, _FrequencySearch

@@ -156,7 +156,7 @@ def lingering(stay, level, records):
 
 
 def test_the_closed_form_of_lingering_on_three_records():
-    """Series 0.., 01., 011 with chances s^2, s (1-s), 1-s, against 111."""
+    """Series 0.., 01., 011 with probabilities s^2, s (1-s), 1-s, against 111."""
     e, s = math.exp(0.7), 0.6
     direct = math.log(e * (s * s * e * e + s * (1 - s) * e + (1 - s)))
     assert lingering(s, 0.7, 3) == pytest.approx(direct, rel=1e-14)

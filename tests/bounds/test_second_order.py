@@ -1,6 +1,6 @@
 """What mechanisms leak on chains of order two: attacks are real, bounds are not exceeded.
 
-The judge is enumeration of all series, known sets and outputs of short series. Attacks in longer
+The oracle is enumeration of all series, known sets and outputs of short series. Attacks in longer
 series may attain more, so its values lie between the two ends only where the lengths agree.
 """
 
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import each
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
@@ -91,8 +92,7 @@ def test_the_limit_is_left_unchanged_or_lowered_by_a_step():
 # --- against enumeration --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("seed", range(6))
+@each(("seed", "against"), range(6), ["any", "ignorant"])
 def test_flips_lie_between_an_attack_and_the_bound(seed, against):
     chain, flips = random_chain(seed), random_channel(seed)
     likelihood = product_channel_likelihood([flips.matrix] * 6)
@@ -117,8 +117,7 @@ def test_three_states(seed):
     assert exact <= leak.upper
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("seed", range(4))
+@each(("seed", "against"), range(4), ["any", "ignorant"])
 def test_counts_lie_between_far_answers_and_the_bound(seed, against):
     chain = random_chain(seed, length=7)
     scale = [0.5, 1.0, 2.0, 4.0][seed]
@@ -233,7 +232,7 @@ def test_more_noise_leaks_less_and_knowing_helps():
     assert informed.lower <= informed.upper
 
 
-def test_the_heart_record_breaks_a_promise_of_order_one():
+def test_the_heart_record_breaks_a_guarantee_of_order_one():
     """Counts of runs of three beats of record N10, as published; flips planned for epsilon 4."""
     counts = np.array([[[12373, 1105], [381, 942]], [[1106, 218], [943, 9853]]], dtype=float)
     chain = SecondOrderChain(counts / counts.sum(axis=2, keepdims=True))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decimal_judge import separation
+from tests.oracles.exact import separation
 from undertow.bounds.dependence.separation import (
     level_separations,
     log_laws,

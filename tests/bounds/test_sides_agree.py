@@ -42,7 +42,7 @@ TABLES = ("drawn", "window", "one value")
 
 
 def erasures(kind: str, states: int) -> Array:
-    """Return chances of erasure of one kind; the protected record is always erased."""
+    """Return probabilities of erasure of one kind; the protected record is always erased."""
     table = np.random.default_rng(7).uniform(0.05, 0.95, size=(LENGTH, states))
     if kind == "window":
         table = np.zeros((LENGTH, states))

@@ -2,7 +2,7 @@
 
 The log of a ratio near 1 is tiny, its rounding error is not: a lower end that is rounded down by a
 relative amount can lie above the truth. Chains have whole multiples of 1/64 as entries, so that
-the model is the same in floats and in the judge, and the judge's law is exact.
+the model is the same in floats and in the oracle, and the oracle's law is exact.
 """
 
 import math
@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.decimal_judge import judge
+from tests.grids import each
+from tests.oracles.exact import leakage as oracle
 from undertow.bounds.chains.replay import replay_count, replay_pure_dp
 from undertow.bounds.second_order.leakages import second_order_leakage
 from undertow.certificate import Witness
@@ -100,8 +101,7 @@ def test_dp_algorithms(level, against):
         assert leak.lower >= 0.99 * leak.upper - 1e-12
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
+@each(("against", "level"), ["any", "ignorant", "informed"], LEVELS)
 def test_counts_and_histograms(level, against):
     rng = np.random.default_rng(round(-math.log10(level)))
     width = Decimal(1 / level)
@@ -116,11 +116,11 @@ def test_counts_and_histograms(level, against):
             off = sum(abs(Decimal(answer[state]) - series.count(state)) for state in (0, 1))
             return (-off / width).exp()
 
-        truth = judge(law, count, range(n + 1), against)
+        truth = oracle(law, count, range(n + 1), against)
         for noise in (ut.Laplace, ut.DiscreteLaplace):
             assert holds(ut.leakage(noise(ut.Count(0), scale=1 / level), chain, against), truth)
         answers = list(product(range(-1, n + 2), repeat=2))
-        truth = judge(law, histogram, answers, against)
+        truth = oracle(law, histogram, answers, against)
         assert holds(ut.leakage(ut.Laplace(ut.Histogram(), scale=1 / level), chain, against), truth)
 
 
@@ -138,7 +138,7 @@ def test_flips(level, against):
 
     for n in (2, 3):
         chain, law = chain_and_law(rng, n)
-        truth = judge(law, likelihood, list(product((0, 1), repeat=n)), against)
+        truth = oracle(law, likelihood, list(product((0, 1), repeat=n)), against)
         assert holds(ut.leakage(ut.RandomizedResponse(flips), chain, against), truth)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import pairwise
+from tests.grids import each
 
 LEVELS = [1e-6, 1e-8, 1e-9, 1e-10, 1e-12]
 
@@ -102,13 +102,13 @@ RARELY = {
 }
 
 
-@pairwise(
+@each(
     ("rare", "method", "rows", "against"),
     [1e-15, 1e-18, 1e-40, 1e-300], ["best", "optimal", "mq", "3r-constant"], RARELY,
     ["any", "ignorant"],
 )  # fmt: skip
 def test_redactions_on_chains_that_hardly_ever_step(rare, method, rows, against):
-    """A plan that keeps its promise, or a reason; such chains used to divide by zero."""
+    """A plan that keeps its guarantee, or a reason; such chains used to divide by zero."""
     chain = ut.MarkovChain(RARELY[rows](rare))
     try:
         plan = ut.calibrate(ut.Redacted(protect=2, length=6), chain, 1.0, against, method)

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, settings
 from hypothesis import strategies as st
 
-from tests.contracts import network_oracles as oracle
-from tests.grids import pairwise, thinned
+from tests.grids import each, law, thinned
+from tests.oracles import networks as oracle
 from tests.work import calls
 from undertow.adversaries import Adversary
 from undertow.bounds.chains.exchange import exchange_leakage
@@ -49,8 +49,7 @@ def random_tree(count, states, kind, seed=0):
     return BayesianNetwork(edges, cpds)
 
 
-@FEW
-@given(oracle.networks(most=5, states=2, parents=1), LEVELS, st.data())
+@law(FEW, 25, tree=oracle.networks(most=5, states=2, parents=1), epsilon=LEVELS, data=st.data())
 def test_two_states_are_exact(tree, epsilon, data):
     """With nothing known, everything known, or an explicit set, the program finds nothing more."""
     joint = oracle.joint_of(tree)
@@ -65,8 +64,7 @@ def test_two_states_are_exact(tree, epsilon, data):
             assert leak.upper - leak.lower <= 1e-9
 
 
-@FEW
-@given(oracle.networks(most=3, states=3, parents=1), LEVELS, st.data())
+@law(FEW, 10, tree=oracle.networks(most=3, states=3, parents=1), epsilon=LEVELS, data=st.data())
 def test_three_states_are_bounded(tree, epsilon, data):
     joint = oracle.joint_of(tree)
     assume(min(joint.values()) > 1e-3)
@@ -78,8 +76,7 @@ def test_three_states_are_bounded(tree, epsilon, data):
         assert leak.lower - 1e-7 <= truth <= leak.upper + 1e-7
 
 
-@FEW
-@given(oracle.networks(most=6, parents=1), LEVELS)
+@law(FEW, 25, tree=oracle.networks(most=6, parents=1), epsilon=LEVELS)
 def test_the_witness_attains_the_lower_end(tree, epsilon):
     joint = oracle.joint_of(tree)
     assume(min(joint.values()) > 1e-12)
@@ -127,8 +124,10 @@ def test_three_states_on_paths_are_within_a_few_percent():
         assert bound.lower <= exact + 1e-9
 
 
-@QUIET
-@given(oracle.networks(most=7, states=2, parents=1, zeros=False, latent=False), LEVELS)
+@law(
+    QUIET, 25,
+    tree=oracle.networks(most=7, states=2, parents=1, zeros=False, latent=False), epsilon=LEVELS,
+)  # fmt: skip
 def test_node_by_node_is_level_by_level(tree, epsilon):
     """Two ways through the same tree."""
     trunk = trees._trunk(epsilon, tree)
@@ -151,7 +150,7 @@ def test_thin_and_wide_trees_agree():
         assert quick.lower == pytest.approx(slow.lower, abs=1e-8)
 
 
-@pairwise(("kind", "epsilon", "seed"), ["random", "binary", "path", "star"], [0.5, 2.0], range(4))
+@each(("kind", "epsilon", "seed"), ["random", "binary", "path", "star"], [0.5, 2.0], range(4))
 def test_quick_ends_are_close_to_the_exact_value(kind, epsilon, seed, monkeypatch):
     """Against any: at most 15% above what going through all known sets finds, and attained."""
     tree = random_tree(7, 2, kind, seed)

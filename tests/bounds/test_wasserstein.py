@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
@@ -31,8 +31,7 @@ def chains(draw, sizes=SIZES, lengths=LENGTHS):
     return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), length=draw(lengths))
 
 
-@LAWS
-@given(chains(), st.data())
+@law(LAWS, 25, chain=chains(), data=st.data())
 def test_counts_equal_enumeration(chain, data):
     counted = data.draw(st.lists(st.booleans(), min_size=chain.size, max_size=chain.size))
     if not any(counted):
@@ -42,7 +41,7 @@ def test_counts_equal_enumeration(chain, data):
     )
     found = count_distance(chain, np.array(counted))
     assert found.lower <= truth <= found.upper
-    assert found.upper - found.lower <= 1  # one more where two chances tie exactly
+    assert found.upper - found.lower <= 1  # one more where two probabilities tie exactly
 
 
 @law(LAWS, 12, chain=chains(st.integers(2, 3), st.integers(40, 90)))

@@ -8,9 +8,9 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, rows, strict
-from tests.cli.scene import ACTIVE, release, scene
+from tests.cli.scenario import ACTIVE, release, scenario
 
-__all__ = ["scene"]
+__all__ = ["scenario"]
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 GAUSSIAN = ("--count", "active", "--limit", 1, "--delta", 1e-6, "--noise", "gaussian")
@@ -251,7 +251,7 @@ def test_a_comparison_names_the_noise():
 # --- from a plan to an answer ---------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("scene")
+@pytest.mark.usefixtures("scenario")
 @pytest.mark.parametrize("noise", ["gaussian", "discrete-gaussian"])
 def test_from_a_plan_to_an_answer(noise):
     made = call("plan", *NAMED, *GAUSSIAN[:-1], noise, *CLOSED, "--output", "normal.plan")

@@ -7,11 +7,11 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from tests.cli.local_scene import LOCAL, refused, run, scene, studio, truth
-from tests.cli.scene import ACTIVE, HOURS, SERIES, release
+from tests.cli.local_scenario import LOCAL, refused, run, scenario, studio, truth
+from tests.cli.scenario import ACTIVE, HOURS, SERIES, release
 from undertow.auditing.attacking import attack as compute
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 pytestmark = pytest.mark.usefixtures("studio")
 WHO = ("--person", "id", "--time", "ts")

@@ -65,6 +65,28 @@ def test_json(kept, broken):
         assert set(found["attack"]) >= {"target", "known", "value", "other"}
 
 
+def test_a_guarantee_with_a_delta(tmp_path):
+    for sigma, code in ((6.8649, 0), (2.0, 1)):
+        claim = ut.Leakage(1.0, 1.0, "as sold", "any", delta=0.01)
+        noise = ut.Gaussian(ut.Count("active"), sigma)
+        plan = ut.Plan(noise, CHAIN, 1.0, claim, "exact", delta=0.01, releases=2 - code)
+        path = tmp_path / f"{code}.json"
+        path.write_text(plan.to_json())
+        result = call("audit", path, "--draws", 2000, "--seed", 1)
+        assert result.exit_code == code
+        said = rows(result)
+        assert said["guarantee"].strip() == (
+            "a leakage of at most 1 at delta 0.01 (odds that move by more than a factor 5.44 with "
+            "probability at most 0.02) to an attacker who knows any other records"
+        )
+        assert "at delta 0.01, with 95% confidence" in said["found"]
+        assert ("2 releases together, target" in said["attack"]) == (not code)
+        found = strict(call("audit", path, "--draws", 2000, "--seed", 1, "--json").stdout)
+        assert (found["delta"], found["releases"]) == (0.01, 2 - code)
+    found = strict(call("audit", path, "--draws", 2000, "--delta", 0.9, "--json").stdout)
+    assert (found["delta"], found["verdict"]) == (0.9, "consistent")
+
+
 def test_another_guarantee_and_confidence(broken):
     found = strict(
         call(
@@ -115,6 +137,7 @@ def test_a_damaged_plan_is_refused(kept):
         ("--draws", "many"),
         ("--confidence", "1"),
         ("--promise", "0"),
+        ("--delta", "1"),
         ("--seed", "-1"),
         ("--attackers", "all"),
     ],

@@ -6,11 +6,11 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, rows, strict
-from tests.cli.local_scene import LOCAL, refused, run, scene, studio, truth
-from tests.cli.scene import CHAIN, HOURS
+from tests.cli.local_scenario import LOCAL, refused, run, scenario, studio, truth
+from tests.cli.scenario import CHAIN, HOURS
 from undertow.estimation import estimate as compute
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 pytestmark = pytest.mark.usefixtures("studio")
 WHO = ("--person", "id", "--time", "ts")

@@ -9,12 +9,21 @@ import pytest
 
 from tests.cli.calls import CHAIN as ROWS
 from tests.cli.calls import call, call_json, rows, strict
-from tests.cli.scene import ACTIVE, CHAIN, PLANS, exact_level, ledger, release, scene, ut_ledger
+from tests.cli.scenario import (
+    ACTIVE,
+    CHAIN,
+    PLANS,
+    exact_level,
+    ledger,
+    release,
+    scenario,
+    ut_ledger,
+)
 from undertow.planning.budget import dp_budget
 
-__all__ = ["scene"]
+__all__ = ["scenario"]
 
-pytestmark = pytest.mark.usefixtures("scene")
+pytestmark = pytest.mark.usefixtures("scenario")
 CREATE = ("ledger", "create", "new.db", "--dataset", "w25", "--model", "chain.json", "--limit", 1)
 
 

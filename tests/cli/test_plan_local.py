@@ -165,10 +165,10 @@ REDACTED = (
 def erasing(records, length=60, against="any"):
     """A plan by hand: some records are erased at times."""
     table = np.zeros((length, 2))
-    for record, chances in records.items():
-        table[record] = chances
+    for record, probabilities in records.items():
+        table[record] = probabilities
     chain = ut.MarkovChain(ACTIVITY.transition, ACTIVITY.states, length=length)
-    mechanism = Redaction(table, [r for r, chance in records.items() if chance == 1])
+    mechanism = Redaction(table, [r for r, probability in records.items() if probability == 1])
     measures = (
         ("utility", 0.9), ("window bound printed", 0.7), ("window bound", 0.8), ("optimum", 0.95),
     )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, rows, strict
-from tests.cli.local_scene import (
+from tests.cli.local_scenario import (
     IDS,
     LOCAL,
     SECRET,
@@ -19,15 +19,15 @@ from tests.cli.local_scene import (
     names,
     refused,
     run,
-    scene,
+    scenario,
     studio,
     table,
     truth,
 )
-from tests.cli.scene import ACTIVE, HOURS, TABLES, ledger, release, ut_ledger
+from tests.cli.scenario import ACTIVE, HOURS, TABLES, ledger, release, ut_ledger
 from undertow.sanitizing import fingerprint
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 pytestmark = pytest.mark.usefixtures("studio")
 OUT = ("--output", "out.csv")

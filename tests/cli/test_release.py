@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.calls import rows, strict
-from tests.cli.scene import (
+from tests.cli.scenario import (
     ACTIVE,
     HOURS,
     PLANS,
@@ -18,14 +18,14 @@ from tests.cli.scene import (
     exact_level,
     ledger,
     release,
-    scene,
+    scenario,
 )
 from undertow.errors import InvalidInput
 
-__all__ = ["scene"]
+__all__ = ["scenario"]
 
 FILES = ("--output", "answer.json", "--report", "report.html")
-pytestmark = pytest.mark.usefixtures("scene")
+pytestmark = pytest.mark.usefixtures("scenario")
 
 
 def released(result):

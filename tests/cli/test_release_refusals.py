@@ -10,23 +10,23 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import apart, call, strict
-from tests.cli.scene import (
+from tests.cli.scenario import (
     ACTIVE,
     LEDGER,
     STEPS,
     TABLES,
     ledger,
     release,
-    scene,
+    scenario,
     ut_ledger,
 )
 from tests.cli.test_release import FILES
 from tests.processes import die_in
 from undertow import accounting
 
-__all__ = ["scene"]
+__all__ = ["scenario"]
 
-pytestmark = pytest.mark.usefixtures("scene")
+pytestmark = pytest.mark.usefixtures("scenario")
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -8,22 +8,22 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import rows, strict
-from tests.cli.local_scene import (
+from tests.cli.local_scenario import (
     ACCOUNT,
     LOCAL,
     WIDE,
     names,
     refused,
     run,
-    scene,
+    scenario,
     studio,
     table,
     truth,
 )
-from tests.cli.scene import ACTIVE, CHAIN, HOURS, STEPS, ledger
+from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, ledger
 from undertow.sanitizing import fingerprint
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 pytestmark = pytest.mark.usefixtures("studio")
 OUT = ("--output", "out.csv")

@@ -8,12 +8,12 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import rows
-from tests.cli.local_scene import ACCOUNT, LOCAL, names, refused, scene, studio
-from tests.cli.scene import ledger
+from tests.cli.local_scenario import ACCOUNT, LOCAL, names, refused, scenario, studio
+from tests.cli.scenario import ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from undertow.sanitizing import fingerprint
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 pytestmark = pytest.mark.usefixtures("studio")
 

@@ -14,14 +14,14 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import apart, rows, strict
-from tests.cli.local_scene import ACCOUNT, LOCAL, WIDE, names, refused, run, scene, studio
-from tests.cli.scene import ACTIVE, ledger
+from tests.cli.local_scenario import ACCOUNT, LOCAL, WIDE, names, refused, run, scenario, studio
+from tests.cli.scenario import ACTIVE, ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from tests.processes import die_at_checkpoint
 from undertow.cli.local_drafts import FOLDER
 from undertow.sanitizing import fingerprint
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 pytestmark = [
     pytest.mark.usefixtures("studio"),

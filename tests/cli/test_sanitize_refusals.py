@@ -11,22 +11,22 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import apart, call, strict
-from tests.cli.local_scene import (
+from tests.cli.local_scenario import (
     ACCOUNT,
     LOCAL,
     names,
     refused,
-    scene,
+    scenario,
     studio,
     table,
     truth,
 )
-from tests.cli.scene import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
+from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from tests.processes import die_in
 from undertow.sanitizing import fingerprint
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 pytestmark = pytest.mark.usefixtures("studio")
 

@@ -6,12 +6,12 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, call_json, rows, strict
-from tests.cli.scene import ACTIVE, HOURS, STEPS, WHO, scene
+from tests.cli.scenario import ACTIVE, HOURS, STEPS, WHO, scenario
 from tests.data.test_files import VCF
 
-__all__ = ["scene"]
+__all__ = ["scenario"]
 
-pytestmark = pytest.mark.usefixtures("scene")
+pytestmark = pytest.mark.usefixtures("scenario")
 
 
 def test_a_clean_table():

@@ -10,8 +10,8 @@ import pytest
 
 import undertow
 from tests.cli.calls import CHAIN, NAMED, call
-from tests.cli.scene import ACTIVE, LEDGER, STEPS, scene  # noqa: F401  (a fixture)
-from tests.cli.scene import CHAIN as ACTIVITY
+from tests.cli.scenario import ACTIVE, LEDGER, STEPS, scenario  # noqa: F401  (a fixture)
+from tests.cli.scenario import CHAIN as ACTIVITY
 from undertow.cli import output
 from undertow.cli.wording import in_cli_words
 from undertow.errors import DisclosureWarning
@@ -121,7 +121,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("arguments", MISTAKES, ids=lambda a: " ".join(a)[:60])
-def test_mistakes_are_told_in_options(scene, arguments):  # noqa: F811
+def test_mistakes_are_told_in_options(scenario, arguments):  # noqa: F811
     flips = undertow.calibrate(undertow.Series(), ACTIVITY, limit=2.0)
     Path("flips.plan").write_text(flips.to_json())
     result = call(*arguments)

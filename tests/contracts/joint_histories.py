@@ -1,7 +1,7 @@
 """What random histories are made of: worlds, plans, small tables, and views of them.
 
 What a granted release answered is read off the table that was built here, never asked of the
-package. `joint_runs` puts histories together and compares them with their promises.
+package. `joint_runs` puts histories together and compares them with their guarantees.
 """
 
 import dataclasses
@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 import undertow as ut
-from tests.contracts import joint_oracle as oracle
-from tests.contracts.joint_oracle import Answer, Noisy
+from tests.oracles import joint as oracle
+from tests.oracles.joint import Answer, Noisy
 from undertow.errors import UndertowError
 
 ROOM = 60_000  # most output vectors of a history that are enumerated; else so many at random

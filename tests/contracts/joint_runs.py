@@ -1,9 +1,9 @@
-"""Random histories of releases through the public API, compared with what was promised.
+"""Random histories of releases through the public API, compared with what was guaranteed.
 
 Every history is determined by its number: `single(number)` is one release without a ledger,
 `account(number, folder)` a sequence of releases from one ledger, whose noise is fresh. A release is
 granted if it returns, and refused if it raises an `UndertowError`. The joint leakage of everything
-granted about a person must not exceed what was promised: ``plan.limit`` of the one release, the
+granted about a person must not exceed what was guaranteed: ``plan.limit`` of the one release, the
 limit of the ledger. No tolerance but the oracle's own error.
 """
 
@@ -23,7 +23,7 @@ import polars as pl
 import undertow as ut
 from tests.contracts import joint_histories as parts
 from tests.contracts.joint_histories import Ask, Promise, Table, View, World
-from tests.contracts.joint_oracle import ERROR, Answer
+from tests.oracles.joint import ERROR, Answer
 from undertow.errors import UndertowError
 
 SMALL = {2: 6, 3: 4}  # most records of a series, by the number of states
@@ -32,7 +32,7 @@ LARGE = {2: 6, 3: 6}
 
 @dataclass
 class Outcome:
-    """A history: what was granted, what that promised, and what it leaks."""
+    """A history: what was granted, what that guaranteed, and what it leaks."""
 
     name: str
     kinds: list[tuple[str, str, bool]] = field(default_factory=list)  # view, method, granted
@@ -63,7 +63,7 @@ class Tally:
     histories: int = 0
     grants: Counter = field(default_factory=Counter)  # by (view, method)
     asked: Counter = field(default_factory=Counter)
-    tight: int = 0  # granted histories that leak more than nine tenths of what was promised
+    tight: int = 0  # granted histories that leak more than nine tenths of what was guaranteed
     excess: float = -math.inf
     failures: list[str] = field(default_factory=list)
 
@@ -86,7 +86,7 @@ class Tally:
 
 
 def run(case: Callable[[int], Outcome], numbers: Iterable[int], seconds: float) -> Tally:
-    """Compare histories with their promises until numbers or time run out."""
+    """Compare histories with their guarantees until numbers or time run out."""
     tally, end = Tally(), time.monotonic() + seconds
     for number in numbers:
         tally.add(case(number))
@@ -116,7 +116,7 @@ def made(
 
 
 def promise(plan: Any) -> Promise:
-    """What the plan promises, whatever was proved."""
+    """What the plan guarantees, whatever was proved."""
     secrets = plan.leakage.secrets
     pairs = None if secrets.pairs is None else tuple((int(x), int(y)) for x, y in secrets.pairs)
     targets = secrets.records

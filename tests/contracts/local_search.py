@@ -1,8 +1,8 @@
-"""Plain searches for the best flips and the best redaction of a short series: judges of plans.
+"""Plain searches for the best flips and the best redaction of a short series: oracles of plans.
 
 Flips of two states: a scan over both rates. Redactions: each side of the protected record is cut
 into cases, where the records begin that are always shown, and which values of the records before
-may be shown at all. Given those, the chances of erasure are found by a solver for smooth
+may be shown at all. Given those, the probabilities of erasure are found by a solver for smooth
 constraints, one for each attainable output and knowledge. Chains without zeros, stationary, one
 protected record.
 """
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from tests.contracts.local_oracles import long_leakage, stationary
+from tests.oracles.series import long_leakage, stationary
 
 Floats = npt.NDArray[Any]
 minimize: Any = optimize.minimize
@@ -119,7 +119,7 @@ def redaction_leakage(transition: Any, erasures: Any, target: int, against: str)
     for kernel, rows in ((left, table[:target][::-1]), (right, table[target + 1 :])):
         always = np.flatnonzero((rows == 0).all(axis=1))
         cut = int(always[0]) if always.size else len(rows)
-        shape = tuple(tuple(bool(chance < 1) for chance in row) for row in rows[:cut])
+        shape = tuple(tuple(bool(probability < 1) for probability in row) for row in rows[:cut])
         logs = side_logs(kernel, rows[:cut], len(rows), against, shape)
         total = total + (logs[:, :, None] - logs[:, None, :]).max(axis=0)
     return float(np.max(total))
@@ -152,18 +152,18 @@ class Side:
 
     @property
     def free(self) -> list[tuple[int, int]]:
-        """Record and value whose chance of erasure is to be chosen."""
+        """Record and value whose probability of erasure is to be chosen."""
         return [(t, v) for t, row in enumerate(self.shape) for v, may in enumerate(row) if may]
 
     def erasures(self, y: Floats) -> Floats:
-        """Chances exp(-y) where they are free, 1 elsewhere."""
+        """Probabilities exp(-y) where they are free, 1 elsewhere."""
         table = np.ones((len(self.shape), len(self.kernel)))
         for (t, v), value in zip(self.free, y, strict=True):
             table[t, v] = math.exp(-value)
         return table
 
     def logs(self, y: Floats, against: str) -> Floats:
-        """What `side_logs` says of these chances."""
+        """What `side_logs` says of these probabilities."""
         return side_logs(self.kernel, self.erasures(y), self.reach, against, self.shape)
 
 

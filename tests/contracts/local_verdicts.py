@@ -1,14 +1,14 @@
-"""Verdicts on certified leakages of local mechanisms, for the tests that compare with the judge.
+"""Verdicts on certified leakages of local mechanisms, for the tests that compare with the oracle.
 
-The judge's sums of positive long doubles are right to ROUNDING.
+The oracle's sums of positive long doubles are right to ROUNDING.
 """
 
 import math
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
+from tests.oracles import series as oracle
 
-ROUNDING = 1e-12  # relative to max(1, value): of the judge, and of the package's lower end
+ROUNDING = 1e-12  # relative to max(1, value): of the oracle, and of the package's lower end
 CLOSED = 1e-9  # how far apart the ends may be where the leakage is exact
 
 
@@ -45,14 +45,14 @@ def attained(leak, mechanism, chain, against):
         assert known <= set(against.known)  # those beyond the nearest do not matter
     if isinstance(mechanism, ut.Redaction):
         assert witness.target in mechanism.protect
-    reached = judge.replay(witness, mechanism, chain)
+    reached = oracle.replay(witness, mechanism, chain)
     assert reached >= leak.lower - slack(leak.lower)
 
 
 def judged(mechanism, chain, against="any", exact=None):
-    """Compare one leakage with the judge; return it."""
+    """Compare one leakage with the oracle; return it."""
     leak = ut.leakage(mechanism, chain, against)
-    encloses(leak, judge.truth(mechanism, chain, against))
+    encloses(leak, oracle.truth(mechanism, chain, against))
     assert leak.against == against
     attained(leak, mechanism, chain, against)
     if exact if exact is not None else chain.size == 2:

@@ -1,6 +1,6 @@
-"""One example of every kind of model, each with its judge and with twins that must agree with it.
+"""One example of every kind of model, each with its oracle and with twins that must agree with it.
 
-A judge brackets the truth: what enumeration, quadrature or a closed formula *attains*, and the
+An oracle brackets the truth: what enumeration, quadrature or a closed formula *attains*, and the
 *most* that it can be. Twins describe the same records in other words: other names or orders of
 states, another order of records or people, other units.
 """
@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from tests.contracts import gaussian_oracles, model_oracles, network_oracles
+from tests.oracles import gaussian as gaussian_oracles
+from tests.oracles import models as model_oracles
+from tests.oracles import networks as network_oracles
+from tests.oracles.enumeration import adversaries, law_leakage
 
 Bracket = tuple[float, float]
-Judge = Callable[[Any, Any], Bracket]
+Oracle = Callable[[Any, Any], Bracket]
 FEW = 27  # most combinations of values for which all algorithms are searched by linear programs
 
 
@@ -39,12 +42,12 @@ class Twin:
 
 @dataclass(frozen=True)
 class Case:
-    """A model, what is asked of it, the noise, and who judges."""
+    """A model, what is asked of it, the noise, and who oracles."""
 
     model: Any
     query: Any
-    judge: Judge
-    level: Judge
+    oracle: Oracle
+    level: Oracle
     noise: Any = ut.DiscreteLaplace
     scale: float = 0.8
     records: int = 3
@@ -66,13 +69,13 @@ class Case:
 # --- records with states --------------------------------------------------------------------------
 
 
-def enumerated(model: Any, states: int) -> tuple[Judge, Judge]:
-    """Both judges of models whose joint laws can be written out."""
+def enumerated(model: Any, states: int) -> tuple[Oracle, Oracle]:
+    """Both oracles of models whose joint laws can be written out."""
     tables = model_oracles.tables_of(model)
     every = not _interval(model)
     length = len(next(iter(tables[0])))
 
-    def judge(mechanism: Any, against: Any) -> Bracket:
+    def oracle(mechanism: Any, against: Any) -> Bracket:
         found = model_oracles.truth(model, mechanism, against)
         return found, found if every else math.inf
 
@@ -86,11 +89,11 @@ def enumerated(model: Any, states: int) -> tuple[Judge, Judge]:
             if states**length > FEW or min(table.values()) < 1e-3:
                 most = max(most, length * epsilon)
                 continue
-            joint = {values: float(chance) for values, chance in table.items()}
+            joint = {values: float(probability) for values, probability in table.items()}
             most = max(most, network_oracles.level_leakage(joint, states, epsilon, against))
         return attained, most + 1e-7 if every else length * epsilon
 
-    return judge, level
+    return oracle, level
 
 
 def _interval(model: Any) -> bool:
@@ -103,8 +106,8 @@ def discrete(model: Any, query: Any, **more: Any) -> Case:
     first = model
     while isinstance(first, ut.ModelSet):
         first = first.models[0]
-    judge, level = enumerated(model, len(first.states))
-    return Case(model, query, judge, level, records=first.length, **more)
+    oracle, level = enumerated(model, len(first.states))
+    return Case(model, query, oracle, level, records=first.length, **more)
 
 
 def renamed_chain(chain: ut.MarkovChain, order: Sequence[int]) -> ut.MarkovChain:
@@ -179,9 +182,9 @@ def groups_case(size: int, query: Any) -> Case:
     """Copies of one record attain size times the level; nothing exceeds it."""
     copies = {(value,) * size: Fraction(1, 2) for value in (0, 1)}
 
-    def judge(mechanism: Any, against: Any) -> Bracket:
+    def oracle(mechanism: Any, against: Any) -> Bracket:
         score = model_oracles.noisy(model_oracles.counted([1]), size, mechanism.scale)
-        many = model_oracles.leakage(copies, score, "ignorant")
+        many = law_leakage(copies, score, "ignorant")
         one = 1 / mechanism.scale
         return (one, one) if against == "informed" else (many, size * one)
 
@@ -189,20 +192,20 @@ def groups_case(size: int, query: Any) -> Case:
         times = 1 if against == "informed" else size
         return times * epsilon, times * epsilon
 
-    return Case(ut.Groups(size), query, judge, level, records=size, bounds=("group",))
+    return Case(ut.Groups(size), query, oracle, level, records=size, bounds=("group",))
 
 
 # --- numbers --------------------------------------------------------------------------------------
 
 
 def gaussian_case(covariance: Any, weights: Any, *, mean: Any = 0.0, spread: float = 2.0) -> Case:
-    """Exact fractions judge; twins permute the records and change the unit."""
+    """Exact fractions are the oracle; twins permute the records and change the unit."""
     matrix = np.asarray(covariance, dtype=np.float64)
     rows = np.atleast_2d(np.asarray(weights, dtype=np.float64))
     size = len(matrix)
     model = ut.MultivariateGaussian(mean, matrix)
 
-    def judge(mechanism: Any, against: Any) -> Bracket:
+    def oracle(mechanism: Any, against: Any) -> Bracket:
         factor, _ = gaussian_oracles.linear_factor(matrix, rows, against)
         exact = float(factor * Fraction(spread) / Fraction(mechanism.scale))
         return exact, exact
@@ -217,7 +220,7 @@ def gaussian_case(covariance: Any, weights: Any, *, mean: Any = 0.0, spread: flo
         Twin(units, ut.Linear(weights, 8 * spread), tuple(range(size)), stretch=8.0),
     )
     return Case(
-        model, query, judge, _threshold(matrix), ut.Laplace, records=size, twins=twins,
+        model, query, oracle, _threshold(matrix), ut.Laplace, records=size, twins=twins,
         bounds=("group",), others=(ut.MetricDP(0.3),),
     )  # fmt: skip
 
@@ -228,19 +231,19 @@ def clipped_case(covariance: Any, low: float, high: float) -> Case:
     size, wide = len(matrix), high - low
     mean = np.full(size, (low + high) / 2)
 
-    def judge(mechanism: Any, against: Any) -> Bracket:
+    def oracle(mechanism: Any, against: Any) -> Bracket:
         factor, _ = gaussian_oracles.apart_factor(matrix, np.ones(size), against, clipped=True)
         attained = max(
             gaussian_oracles.quadrature_leakage(
                 matrix, mean, np.ones(size), (low, high), mechanism.scale, who,
                 clip=(low, high), known=((low + high) / 2,), points=41,
             )
-            for who in gaussian_oracles.adversaries(size, against)
+            for who in adversaries(size, against)
         )  # fmt: skip
         return attained * (1 - 1e-3), float(factor) * wide / mechanism.scale * (1 + 1e-6)
 
     return Case(
-        ut.MultivariateGaussian(mean, matrix), ut.Sum(low, high), judge, _threshold(matrix),
+        ut.MultivariateGaussian(mean, matrix), ut.Sum(low, high), oracle, _threshold(matrix),
         ut.Laplace, scale=4.0, records=size, bounds=("group",),
     )  # fmt: skip
 
@@ -249,7 +252,7 @@ def class_case(size: int, rho: float, spread: float = 2.0) -> Case:
     """Equal correlations attain; k known records leave at most rho / (1 - k rho) to each other."""
     equal = np.full((size, size), rho) + (1 - rho) * np.eye(size)
 
-    def judge(mechanism: Any, against: Any) -> Bracket:
+    def oracle(mechanism: Any, against: Any) -> Bracket:
         unit = spread / mechanism.scale
         factor, _ = gaussian_oracles.linear_factor(equal, np.ones((1, size)), against)
         known = {"informed": size - 1}.get(against, 0) if isinstance(against, str) else None
@@ -259,12 +262,12 @@ def class_case(size: int, rho: float, spread: float = 2.0) -> Case:
 
     query = ut.Linear(np.ones(size), spread)
     return Case(
-        ut.MultivariateGaussian.bounded(size, rho), query, judge, _threshold(equal), ut.Laplace,
+        ut.MultivariateGaussian.bounded(size, rho), query, oracle, _threshold(equal), ut.Laplace,
         records=size, bounds=("group",),
     )  # fmt: skip
 
 
-def _threshold(matrix: Any) -> Judge:
+def _threshold(matrix: Any) -> Oracle:
     """Only the general bound is certified for all algorithms; thresholds show why."""
     size = len(matrix)
 
@@ -285,18 +288,18 @@ def _threshold(matrix: Any) -> Judge:
 def set_case(*cases: Case) -> Case:
     """A set leaks what its worst member leaks."""
 
-    def worst(judges: list[Judge]) -> Judge:
-        def judge(asked: Any, against: Any) -> Bracket:
+    def worst(judges: list[Oracle]) -> Oracle:
+        def oracle(asked: Any, against: Any) -> Bracket:
             found = [each(asked, against) for each in judges]
             return max(low for low, _ in found), max(high for _, high in found)
 
-        return judge
+        return oracle
 
     names = tuple(dict.fromkeys(name for case in cases for name in case.bounds))
     return replace(
         cases[0],
         model=ut.ModelSet([case.model for case in cases]),
-        judge=worst([case.judge for case in cases]),
+        oracle=worst([case.oracle for case in cases]),
         level=worst([case.level for case in cases]),
         bounds=(*names, "quilt", "exchange"),
         twins=(),

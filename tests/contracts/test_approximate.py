@@ -1,7 +1,7 @@
 """Leakages at a delta against the oracle: all tests, all adversaries, all values of small series.
 
-Upper ends are never below the truth: at the leakage that is stated no algorithm of the class, and no
-window of the noisy count, exceeds the delta. Lower ends are attained.
+Upper ends are never below the truth: at the leakage that is stated no algorithm of the class, and
+no window of the noisy count, exceeds the delta. Lower ends are attained.
 """
 
 import math

@@ -15,10 +15,10 @@ from scipy.optimize import brentq
 
 from tests.contracts import approximate_counterexamples as false
 from tests.contracts import approximate_oracle as oracle
-from tests.contracts import joint_oracle
 from tests.contracts.approximate_counterexamples import ACTIVITY, ACTIVITY_START
 from tests.contracts.approximate_laws import Against, Floats
 from tests.contracts.approximate_oracle import ERROR, ROUNDING, Adversary, Channel, NoisyCount
+from tests.oracles import joint as joint_oracle
 
 PAIRS = ((1, 0), (0, 1))
 PURE, POINT = [(1.0, 0.0)], [(1.0, 1e-3)]

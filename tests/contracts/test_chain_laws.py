@@ -20,7 +20,7 @@ from tests.contracts.test_chain_leakage import (
     count_truth,
     slack,
 )
-from tests.grids import pairwise
+from tests.grids import law, pairwise
 from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
@@ -32,8 +32,7 @@ families = st.sampled_from(sorted(FAMILIES))
 whos = st.sampled_from(NAMED)
 
 
-@LAWS
-@given(families, seeds, st.sampled_from([2, 3, 4]), whos, st.data())
+@law(LAWS, 6, family=families, seed=seeds, k=st.sampled_from([2, 3, 4]), who=whos, data=st.data())
 def test_relabelling_changes_nothing(family, seed, k, who, data):
     chain = example(family, k, 4, seed)
     order = data.draw(st.permutations(range(k)))
@@ -64,8 +63,10 @@ def test_independent_records_leak_the_dp_loss(seed, k, n, epsilon, who):
             assert leak.upper >= epsilon - slack(epsilon)
 
 
-@LAWS
-@given(families, seeds, st.sampled_from([2, 3, 4]), st.floats(0.1, 3.0))
+@law(
+    LAWS, 6,
+    family=families, seed=seeds, k=st.sampled_from([2, 3, 4]), epsilon=st.floats(0.1, 3.0),
+)  # fmt: skip
 def test_any_is_the_worst_adversary(family, seed, k, epsilon):
     chain = example(family, k, 4, seed)
     for mechanism in (ut.PureDP(epsilon), ut.Laplace(ut.Count(0), scale=1 / epsilon)):
@@ -76,8 +77,16 @@ def test_any_is_the_worst_adversary(family, seed, k, epsilon):
             assert leak.lower <= worst.lower + CLOSED
 
 
-@LAWS
-@given(families, seeds, st.sampled_from([2, 3]), st.floats(0.1, 3.0), st.floats(1.01, 3.0), whos)
+@law(
+    LAWS,
+    6,
+    family=families,
+    seed=seeds,
+    k=st.sampled_from([2, 3]),
+    epsilon=st.floats(0.1, 3.0),
+    factor=st.floats(1.01, 3.0),
+    who=whos,
+)
 def test_more_noise_never_leaks_more(family, seed, k, epsilon, factor, who):
     chain = example(family, k, 5, seed).model()
     for quiet, loud in (
@@ -91,8 +100,10 @@ def test_more_noise_never_leaks_more(family, seed, k, epsilon, factor, who):
         assert less.upper <= more.upper + CLOSED
 
 
-@LAWS
-@given(st.sampled_from(POSITIVE), seeds, st.sampled_from([2, 3, 4]), st.integers(2, 5))
+@law(
+    LAWS, 6,
+    family=st.sampled_from(POSITIVE), seed=seeds, k=st.sampled_from([2, 3, 4]), n=st.integers(2, 5),
+)  # fmt: skip
 def test_reversing_a_chain_mirrors_the_answer(family, seed, k, n):
     chain = example(family, k, n, seed)
     mirror = chain.reversed()
@@ -110,8 +121,13 @@ def test_reversing_a_chain_mirrors_the_answer(family, seed, k, n):
             assert again.upper == pytest.approx(leak.upper, abs=1e-8)
 
 
-@LAWS
-@given(st.sampled_from(["stationary", "sticky", "negative"]), seeds, st.sampled_from([2, 3, 4]))
+@law(
+    LAWS,
+    6,
+    family=st.sampled_from(["stationary", "sticky", "negative"]),
+    seed=seeds,
+    k=st.sampled_from([2, 3, 4]),
+)
 def test_longer_stationary_chains_leak_no_less(family, seed, k):
     transition = example(family, k, 2, seed).transition
     for who in ("any", "ignorant"):
@@ -124,8 +140,15 @@ def test_longer_stationary_chains_leak_no_less(family, seed, k):
             before = after
 
 
-@LAWS
-@given(families, seeds, st.sampled_from([2, 3, 4]), st.floats(0.05, 3.0), whos)
+@law(
+    LAWS,
+    6,
+    family=families,
+    seed=seeds,
+    k=st.sampled_from([2, 3, 4]),
+    epsilon=st.floats(0.05, 3.0),
+    who=whos,
+)
 def test_no_leakage_exceeds_the_group_bound(family, seed, k, epsilon, who):
     chain = example(family, k, 4, seed)
     leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=who)
@@ -153,7 +176,7 @@ METHODS = ("exact", "exchange", "group")
         ("absorbing", 2, 5, (1,)),
     ],
 )
-def test_plans_keep_their_promise(family, k, n, states, epsilon):
+def test_plans_keep_their_guarantee(family, k, n, states, epsilon):
     chain = example(family, k, n, seed=90)
     model, query = chain.model(), ut.Count(states)
     for who in ("any", "ignorant"):
@@ -181,7 +204,7 @@ def test_plans_keep_their_promise(family, k, n, states, epsilon):
 
 
 @pytest.mark.parametrize("family", ["generic", "negative", "sticky", "zeros"])
-def test_exchange_plans_keep_their_promise_for_any_algorithm(family):
+def test_exchange_plans_keep_their_guarantee_for_any_algorithm(family):
     """A plan of method `exchange` uses nothing of the query but its DP level."""
     chain = example(family, 2, 4, seed=91)
     plan = ut.calibrate(ut.Count(1), chain.model(), limit=1.5, method="exchange")
@@ -207,7 +230,7 @@ def test_expected_error_is_that_of_the_noise():
     [("generic", 2, 4), ("negative", 2, 4), ("zeros", 3, 3), ("sticky", 3, 3)],
     [0.2, 1.0, 5.0], ["any", "ignorant"],
 )  # fmt: skip
-def test_budget_is_the_inverse_judged_by_the_program(family, k, n, epsilon, who):
+def test_budget_is_the_inverse_checked_by_the_program(family, k, n, epsilon, who):
     chain = example(family, k, n, seed=100)
     budget = ut.dp_budget(chain.model(), limit=epsilon, against=who)
     assert epsilon / n - slack(epsilon) <= budget <= epsilon
@@ -216,8 +239,15 @@ def test_budget_is_the_inverse_judged_by_the_program(family, k, n, epsilon, who)
     assert truth >= epsilon * (1 - 1e-6)
 
 
-@LAWS
-@given(families, seeds, st.sampled_from([2, 3, 4]), st.floats(0.05, 6.0), whos)
+@law(
+    LAWS,
+    6,
+    family=families,
+    seed=seeds,
+    k=st.sampled_from([2, 3, 4]),
+    epsilon=st.floats(0.05, 6.0),
+    who=whos,
+)
 def test_budget_and_leakage_undo_each_other(family, seed, k, epsilon, who):
     model = example(family, k, 5, seed).model()
     leak = ut.leakage(ut.PureDP(epsilon), model, against=who)

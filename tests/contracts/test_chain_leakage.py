@@ -1,6 +1,6 @@
 """Leakage, budgets and plans on Markov chains, judged through the public API by the oracle.
 
-The oracle enumerates; it shares no code with what it judges. Enumerated counts are right to
+The oracle enumerates; it shares no code with what it oracles. Enumerated counts are right to
 ROUNDING. Each linear program returns a value attained by an actual epsilon-DP likelihood, so it
 must not exceed `upper` by more than ROUNDING, and is within PROGRAM of its optimum.
 """
@@ -14,7 +14,7 @@ from hypothesis import settings
 
 import undertow as ut
 from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
-from tests.grids import pairwise, thinned
+from tests.grids import each, pairwise, thinned
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     adversaries,
@@ -351,8 +351,7 @@ def test_count_witness_lists_every_record_that_must_be_known(n, seed, who, scale
     assert found == pytest.approx(leak.lower, rel=1e-10)
 
 
-@pytest.mark.parametrize("k", [2, 3, 4])
-@pytest.mark.parametrize("family", FAMILIES)
+@each(("family", "k"), FAMILIES, [2, 3, 4])
 def test_a_count_leaks_no_more_than_its_dp_level_allows(family, k):
     chain = example(family, k, 5, seed=70)
     for who in NAMED:
@@ -364,9 +363,12 @@ def test_a_count_leaks_no_more_than_its_dp_level_allows(family, k):
 # --- any length -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", ["stationary", "sticky", "wavering", "negative"])
-@pytest.mark.parametrize(("k", "lengths"), [(2, (2, 3, 6, 8)), (3, (2, 4, 6))])
-@pytest.mark.parametrize("who", ["any", "ignorant"])
+@pairwise(
+    ("who", ("k", "lengths"), "family"),
+    ["any", "ignorant"],
+    [(2, (2, 3, 6, 8)), (3, (2, 4, 6))],
+    ["stationary", "sticky", "wavering", "negative"],
+)
 def test_any_length_covers_every_length(family, k, lengths, who):
     series = example(family, k, 2, seed=80)
     free = ut.MarkovChain(series.transition)

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts.gaussian_oracles import (
-    adversaries,
+from tests.oracles.enumeration import adversaries
+from tests.oracles.gaussian import (
     apart_factor,
     linear_factor,
     quadrature_leakage,
@@ -203,7 +203,7 @@ def test_the_unclipped_factor_is_no_bound_for_clipped_sums():
     assert truth <= clipped.upper
 
 
-def test_a_linear_query_with_a_range_is_clipped_when_released_and_judged_so():
+def test_a_linear_query_with_a_range_is_clipped_when_released_and_checked_so():
     covariance, mean = frozen_third()
     model = MultivariateGaussian(mean, covariance)
     ranged = gaussian_leakage(ut.Laplace(ut.Linear(np.ones(3), 10.0, lower=0.0), 10.0), model)

@@ -126,7 +126,7 @@ def question(query, model, epsilon=1.0, against="any"):
 
 @LAWS
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 4), epsilon=st.floats(0.05, 5))
-def test_plans_spend_the_promise_and_no_more(seed, size, epsilon):
+def test_plans_spend_the_guarantee_and_no_more(seed, size, epsilon):
     model = MultivariateGaussian(1.0, random_covariance(seed, size))
     exact, exchange = planning.EXACT, planning.EXCHANGE
     for query, way in (
@@ -204,7 +204,7 @@ def test_a_class_answers_every_adversary():
 
 
 def test_many_records_without_closing_still_plan():
-    """Whatever the search leaves open, a plan keeps its promise by the upper end."""
+    """Whatever the search leaves open, a plan keeps its guarantee by the upper end."""
     rng = np.random.default_rng(2)
     places = rng.uniform(0, 6, (26, 2))
     apart = ((places[:, None] - places[None]) ** 2).sum(-1)

@@ -1,22 +1,22 @@
-"""What was released together never leaks more than was promised, by enumeration.
+"""What was released together never leaks more than was guaranteed, by enumeration.
 
 The oracle of `joint_oracle` is first held against numbers that were found without it. Then
-releases that were once granted against their promise: each must be refused, or keep it. Then
+releases that were once granted against their guarantee: each must be refused, or keep it. Then
 random histories; the long form of these runs in the soak.
 """
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
 from tests.contracts import joint_histories as parts
-from tests.contracts import joint_oracle as oracle
 from tests.contracts import joint_runs as runs
 from tests.contracts.joint_histories import TWO, Ask, Person, Promise, Table, View, World
-from tests.contracts.joint_oracle import ERROR, Noisy, chain_law, joint_leakage
-from tests.grids import thinned
+from tests.grids import law, thinned
+from tests.oracles import joint as oracle
+from tests.oracles.joint import ERROR, Noisy, chain_law, joint_leakage
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 ROUND, PAIR = parts.THREE["round"], parts.THREE["pair"]
@@ -30,7 +30,7 @@ def counts(state, scale, *windows, states=2):
     return [Noisy(tuple(window), weights, scale) for window in windows]
 
 
-def law(transition, n, start="stationary"):
+def series_law(transition, n, start="stationary"):
     return chain_law(ut.MarkovChain(transition, start=start), n)
 
 
@@ -47,23 +47,23 @@ def law(transition, n, start="stationary"):
 )
 def test_the_oracle_composes(windows, leakage):
     """The activity chain, four records, level 1: disjoint windows cost one, the same twice."""
-    found = joint_leakage(law(ACTIVITY, 4), counts(1, 1.0, *windows))
+    found = joint_leakage(series_law(ACTIVITY, 4), counts(1, 1.0, *windows))
     assert found == pytest.approx(leakage, abs=5e-6)
 
 
 @pytest.mark.parametrize(
     ("world", "answers", "leakage"),
     [
-        (law(NEGATIVE, 6), counts(1, 0.50000000005700, (0, 2, 4), (1, 3, 5)), 3.5696),
-        (law(ROUND, 6), counts(0, 0.25679610199174, range(2, 4), states=3), 5.1812),
-        (law(PAIR, 6), counts(0, 0.52235869095886, range(2, 5), states=3), 3.1324),
-        (law(STICKY, 6), counts(1, 0.41791956846969, range(2, 4)), 4.2088),
-        (law(LEAVING, 6, (1, 0)), counts(1, 1.00000000000009, range(4, 6)), 1.8116),
-        (law(STICKY, 6), counts(1, 1.79254138057432, (0, 1), (2, 3), (4, 5)), 2.3449),
+        (series_law(NEGATIVE, 6), counts(1, 0.50000000005700, (0, 2, 4), (1, 3, 5)), 3.5696),
+        (series_law(ROUND, 6), counts(0, 0.25679610199174, range(2, 4), states=3), 5.1812),
+        (series_law(PAIR, 6), counts(0, 0.52235869095886, range(2, 5), states=3), 3.1324),
+        (series_law(STICKY, 6), counts(1, 0.41791956846969, range(2, 4)), 4.2088),
+        (series_law(LEAVING, 6, (1, 0)), counts(1, 1.00000000000009, range(4, 6)), 1.8116),
+        (series_law(STICKY, 6), counts(1, 1.79254138057432, (0, 1), (2, 3), (4, 5)), 2.3449),
     ],
 )
 def test_the_oracle_finds_what_was_found_before(world, answers, leakage):
-    """Scales of plans that promised 2, 5, 3, 4, 1 and 1; six records."""
+    """Scales of plans that guaranteed 2, 5, 3, 4, 1 and 1; six records."""
     assert joint_leakage(world, answers) == pytest.approx(leakage, abs=5e-5)
 
 
@@ -84,7 +84,7 @@ def test_the_oracle_knows_the_worst_pair_of_published_mechanisms():
 
 def test_the_oracle_on_flips():
     """Section 13's references: flips with rates .1 and .2 of five records, and a noise chain."""
-    world = law([[0.8, 0.2], [0.35, 0.65]], 5)
+    world = series_law([[0.8, 0.2], [0.35, 0.65]], 5)
     flips = [oracle.flipped(range(5), [[0.9, 0.1], [0.2, 0.8]])]
     for against in ("any", "ignorant"):
         assert joint_leakage(world, flips, against) == pytest.approx(4.102643365, abs=1e-9)
@@ -111,7 +111,7 @@ def test_outputs_beyond_the_answers_add_nothing():
 
     for pool in (TWO, parts.THREE):
         for rows in pool.values():
-            world = law(rows, 4)
+            world = series_law(rows, 4)
             windows = ((0, 1, 2), (1, 3))
             plain = counts(0, 0.8, *windows, states=len(rows))
             wide = [Wider(one.positions, one.weights, one.scale) for one in plain]
@@ -120,7 +120,7 @@ def test_outputs_beyond_the_answers_add_nothing():
             )
 
 
-# --- releases that were granted against their promise ---------------------------------------------
+# --- releases that were granted against their guarantee -------------------------------------------
 
 
 def one_person(groups, *, first=0, every=False, present=None):
@@ -216,7 +216,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_release_is_refused_or_keeps_its_promise(case):
+def test_a_release_is_refused_or_keeps_its_guarantee(case):
     ask, table, view = BROKEN[case]
     outcome = runs.release_of(case, ask, table, view, np.random.default_rng(1))
     assert outcome.kinds, "there is no such plan any more: the case tests nothing"
@@ -297,12 +297,12 @@ def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
 # --- random histories -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", thinned(range(0, 120, 60), keep=[60]))
-def test_random_releases_keep_their_promise(first):
-    tally = runs.run(runs.single, range(first, first + 60), seconds=3600)
+@pytest.mark.parametrize("first", thinned(range(0, 120, 30), keep=[60]))
+def test_random_releases_keep_their_guarantee(first):
+    tally = runs.run(runs.single, range(first, first + 30), seconds=3600)
     assert not tally.failures
-    assert tally.histories == 60
-    assert sum(tally.grants.values()) >= 15
+    assert tally.histories == 30
+    assert sum(tally.grants.values()) >= 5
 
 
 @pytest.mark.parametrize("first", thinned(range(0, 14, 7), keep=[7]))
@@ -313,9 +313,8 @@ def test_random_accounts_keep_their_limit(tmp_path, first):
     assert sum(tally.grants.values()) >= 4
 
 
-@LAWS
-@given(st.data())
-def test_any_grouping_of_any_window_keeps_the_promise(data):
+@law(LAWS, 10, data=st.data())
+def test_any_grouping_of_any_window_keeps_the_guarantee(data):
     name = data.draw(st.sampled_from(sorted(parts.STEADY & set(TWO))), "chain")
     n = data.draw(st.integers(2, 6), "records")
     groups = data.draw(st.lists(st.sampled_from([0, 1, None]), min_size=n, max_size=n), "groups")
@@ -332,8 +331,8 @@ def test_any_grouping_of_any_window_keeps_the_promise(data):
     assert outcome.failure is None
 
 
-def test_a_broken_promise_would_be_noticed(monkeypatch, tmp_path):
-    """With a tenth less noise than was drawn, some histories leak more than was promised."""
+def test_a_broken_guarantee_would_be_noticed(monkeypatch, tmp_path):
+    """With a tenth less noise than was drawn, some histories leak more than was guaranteed."""
     honest = parts.joint
 
     def quieter(where: World, promise: Promise, n, granted, public=None):

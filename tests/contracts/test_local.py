@@ -1,7 +1,7 @@
-"""The leakage of flipped and redacted series, judged through the public API by enumeration.
+"""The leakage of flipped and redacted series, through the public API, against enumeration.
 
-`local_oracles` is the judge; it shares no code with the package. Where the tests compare with
-fractions, upper ends have no tolerance at all. `test_local_laws` holds the laws.
+`tests.oracles.series` is the oracle; it shares no code with the package. Where the tests compare
+with fractions, upper ends have no tolerance at all. `test_local_laws` holds the laws.
 """
 
 import itertools
@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
 from tests.contracts.chains import FAMILIES, POSITIVE, adversary, example
 from tests.contracts.local_verdicts import attained, closed, encloses, judged
-from tests.grids import pairwise, thinned
+from tests.grids import each, pairwise, thinned
+from tests.oracles import series as oracle
+from tests.oracles.enumeration import table_leakage
+from tests.oracles.exact import logarithm as exact_log
 from undertow.certificate import Witness
 from undertow.errors import UndertowError
 
@@ -34,7 +36,7 @@ def random_channel(rng, rows, columns, zeros=0.0):
 
 
 def random_erasures(rng, n, size, protect):
-    """Chances of erasure of every kind: never, always, seldom, mostly."""
+    """Probabilities of erasure of every kind: never, always, seldom, mostly."""
     table = rng.random((n, size))
     kind = rng.integers(6, size=table.shape)
     table[kind == 0], table[kind == 1] = 0.0, 1.0
@@ -43,11 +45,14 @@ def random_erasures(rng, n, size, protect):
     return ut.Redaction(table, protect=protect)
 
 
-# --- the judges agree -----------------------------------------------------------------------------
+# --- the oracles agree ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_the_judges_agree(family):
+@pytest.mark.parametrize(
+    "family",
+    thinned(sorted(FAMILIES), keep=["absorbing", "generic", "point-mass", "varying-zeros"]),
+)
+def test_the_oracles_agree(family):
     rng = np.random.default_rng(list(family.encode()))
     for k, n, zeros in ((2, 3, 0.0), (2, 4, 0.3), (3, 3, 0.2)):
         chain = example(family, k, n).model()
@@ -56,51 +61,50 @@ def test_the_judges_agree(family):
         if k == 2:
             tried.append(ut.XorNoise(*rng.uniform(0.05, 0.95, 2)))
         for mechanism, against in itertools.product(tried, NAMED):
-            found = judge.truth(mechanism, chain, against)
-            exact = judge.exact_log(judge.exact_ratio(mechanism, chain, against))
+            found = oracle.truth(mechanism, chain, against)
+            exact = exact_log(oracle.exact_ratio(mechanism, chain, against))
             assert found == pytest.approx(float(exact), rel=1e-14, abs=1e-15)
         table = np.array(1.0)
-        for channel in judge.channels_of(flips, n):
+        for channel in oracle.channels_of(flips, n):
             table = np.multiply.outer(table, channel)
         table = np.moveaxis(table, range(0, 2 * n, 2), range(n)).reshape((k,) * n + (-1,))
-        dense = judge.table_leakage(judge.joint_of(chain, n), table)
-        assert dense == pytest.approx(judge.truth(flips, chain), rel=1e-14, abs=1e-15)
+        dense = table_leakage(oracle.joint_of(chain, n), table)
+        assert dense == pytest.approx(oracle.truth(flips, chain), rel=1e-14, abs=1e-15)
 
 
 @pytest.mark.parametrize("family", ["stationary", "sticky", "negative", "wavering"])
-def test_the_judges_of_long_series_agree_with_enumeration(family):
+def test_the_oracles_of_long_series_agree_with_enumeration(family):
     rng = np.random.default_rng(list(family.encode()))
     for k, n in ((2, 5), (2, 6), (3, 4)):
         chain = example(family, k, n)
         flips = ut.RandomizedResponse(random_channel(rng, k, int(rng.integers(2, 4))))
         for against in ("any", "ignorant"):
-            short = judge.truth(flips, chain.model(), against)
-            long = judge.long_leakage(chain.transition, flips.matrix, n, against)
+            short = oracle.truth(flips, chain.model(), against)
+            long = oracle.long_leakage(chain.transition, flips.matrix, n, against)
             assert long == pytest.approx(short, rel=1e-10)
             if k == 2:
                 noise = ut.XorNoise(*rng.uniform(0.05, 0.95, 2))
-                short = judge.truth(noise, chain.model(), against)
-                long = judge.long_xor(chain.transition, noise, n, against)
+                short = oracle.truth(noise, chain.model(), against)
+                long = oracle.long_xor(chain.transition, noise, n, against)
                 assert long == pytest.approx(short, rel=1e-10)
 
 
-def test_the_judge_replays_the_witness_that_refutes_theorem_2():
+def test_the_oracle_replays_the_witness_that_refutes_theorem_2():
     """Both ends known to have the other value: worse than knowing nothing [chakrabarti2022]."""
     chain = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=5)
     flips = ut.RandomizedResponse.binary(0.02, 0.02)
     attack: dict[str, Any] = {"target": 2, "length": 5, "value": 0, "other": 1}
     shown = tuple((record, 0) for record in range(5))
     knows = Witness(known=((0, 1), (4, 1)), outputs=shown, **attack)
-    assert judge.replay(knows, flips, chain) == pytest.approx(9.407941541, abs=5e-10)
+    assert oracle.replay(knows, flips, chain) == pytest.approx(9.407941541, abs=5e-10)
     ignorant = Witness(known=(), outputs=shown, **attack)
-    assert judge.replay(ignorant, flips, chain) == pytest.approx(8.239232313, abs=5e-10)
+    assert oracle.replay(ignorant, flips, chain) == pytest.approx(8.239232313, abs=5e-10)
 
 
 # --- enclosure ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("k", "n"), SIZES)
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@each(("family", ("k", "n")), sorted(FAMILIES), SIZES)
 def test_flips_are_enclosed(family, k, n):
     rng = np.random.default_rng([k, n, *family.encode()])
     chain = example(family, k, n)
@@ -111,8 +115,7 @@ def test_flips_are_enclosed(family, k, n):
             judged(flips, chain.model(), against)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 6])
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@each(("family", "n"), sorted(FAMILIES), [2, 3, 4, 6])
 def test_xor_noise_is_enclosed(family, n):
     rng = np.random.default_rng([n, *family.encode()])
     chain = example(family, 2, n)
@@ -120,12 +123,11 @@ def test_xor_noise_is_enclosed(family, n):
         one = ut.Adversary(*adversary(chain, int(rng.integers(2**31))))
         for against in (*NAMED, one):
             leak = ut.leakage(noise, chain.model(), against)
-            encloses(leak, judge.truth(noise, chain.model(), against))
+            encloses(leak, oracle.truth(noise, chain.model(), against))
             attained(leak, noise, chain.model(), against)
 
 
-@pytest.mark.parametrize(("k", "n"), [*SIZES, (3, 5)])
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@each(("family", ("k", "n")), sorted(FAMILIES), [*SIZES, (3, 5)])
 def test_redactions_are_enclosed(family, k, n):
     rng = np.random.default_rng([k, n, *family.encode(), 1])
     chain = example(family, k, n)
@@ -153,13 +155,13 @@ def test_the_ends_are_on_the_right_side_of_the_exact_value(family, k, n, seed):
     if k == 2:
         tried.append(ut.XorNoise(*rng.uniform(0.05, 0.95, 2)))
     for mechanism, against in itertools.product(tried, NAMED):
-        exact = judge.exact_log(judge.exact_ratio(mechanism, chain, against))
+        exact = exact_log(oracle.exact_ratio(mechanism, chain, against))
         leak = ut.leakage(mechanism, chain, against)
         assert exact <= Decimal(leak.upper)
         assert Decimal(leak.lower) <= exact + Decimal("1e-13") * max(Decimal(1), exact)
 
 
-@pytest.mark.parametrize("cases", thinned([8, 24], keep=1))
+@pytest.mark.parametrize("cases", thinned([4, 24], keep=1))
 @pytest.mark.parametrize("family", ["generic", "stationary", "varying-zeros"])
 def test_tiny_leakages_are_on_the_right_side_of_the_exact_value(family, cases):
     """Logs of nearly equal numbers lose digits: the upper end must make up for that too."""
@@ -175,7 +177,7 @@ def test_tiny_leakages_are_on_the_right_side_of_the_exact_value(family, cases):
         if k == 2:
             tried.append(ut.XorNoise(0.45 - off, 0.45 + off))
         for mechanism, against in itertools.product(tried, NAMED):
-            exact = judge.exact_log(judge.exact_ratio(mechanism, chain, against))
+            exact = exact_log(oracle.exact_ratio(mechanism, chain, against))
             assert exact <= Decimal(ut.leakage(mechanism, chain, against).upper)
 
 
@@ -207,9 +209,10 @@ def test_a_copy_of_the_protected_record_gives_it_away():
 # --- long series ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("n", [17, 60, 400])
-@pytest.mark.parametrize(("q", "r"), [(0.1, 0.1), (0.02, 0.3), (0.8, 0.7), (0.5, 0.95)])
+@pairwise(
+    (("q", "r"), "n", "against"),
+    [(0.1, 0.1), (0.02, 0.3), (0.8, 0.7), (0.5, 0.95)], [17, 60, 400], ["any", "ignorant"],
+)  # fmt: skip
 def test_long_binary_series_are_exact(q, r, n, against):
     rows = [[1 - q, q], [r, 1 - r]]
     for rates in ((0.3, 0.2), (0.45, 0.05)):
@@ -217,7 +220,7 @@ def test_long_binary_series_are_exact(q, r, n, against):
         leak = ut.leakage(flips, ut.MarkovChain(rows, length=n), against)
         closed(leak)
         assert leak.lower == pytest.approx(
-            judge.long_leakage(rows, flips.matrix, n, against), rel=1e-10
+            oracle.long_leakage(rows, flips.matrix, n, against), rel=1e-10
         )
         attained(leak, flips, ut.MarkovChain(rows, length=n), against)
 
@@ -231,7 +234,7 @@ def test_series_of_any_length_are_exact(against):
         leak = ut.leakage(flips, chain, against)
         closed(leak)
         assert leak.upper == pytest.approx(
-            judge.long_leakage(rows, flips.matrix, 300, against), rel=1e-8
+            oracle.long_leakage(rows, flips.matrix, 300, against), rel=1e-8
         )
         attained(leak, flips, chain, against)
         for n in (1 << p for p in range(1, 10)):
@@ -248,7 +251,7 @@ def test_three_states_are_exact_where_they_are_said_to_be(n, against):
     ):
         flips, chain = ut.RandomizedResponse(matrix), ut.MarkovChain(THREE, length=n)
         leak = ut.leakage(flips, chain, against)
-        truth = judge.long_leakage(THREE, matrix, n, against)
+        truth = oracle.long_leakage(THREE, matrix, n, against)
         assert leak.lower <= truth * (1 + 1e-9)
         assert truth <= leak.upper * (1 + 1e-9)
         assert leak.upper - leak.lower <= 1e-6
@@ -265,7 +268,7 @@ def test_long_series_with_xor_noise_are_exact(n, against):
     ):
         rows = [[1 - q, q], [r, 1 - r]]
         leak = ut.leakage(noise, ut.MarkovChain(rows, length=n), against)
-        truth = judge.long_xor(rows, noise, n, against)
+        truth = oracle.long_xor(rows, noise, n, against)
         assert leak.lower <= truth * (1 + 1e-9)
         assert truth <= leak.upper * (1 + 1e-9)
         closed(leak)
@@ -308,7 +311,7 @@ def test_groups_are_as_bad_as_copies_of_one_record():
     flips = ut.RandomizedResponse.binary(0.1, 0.2)
     copies = ut.MarkovChain(np.eye(2), start=[0.5, 0.5], length=3)
     leak = ut.leakage(flips, ut.Groups(3))
-    encloses(leak, judge.truth(flips, copies, "ignorant"))
+    encloses(leak, oracle.truth(flips, copies, "ignorant"))
     assert leak.upper == pytest.approx(3 * flips.dp_epsilon())
 
 

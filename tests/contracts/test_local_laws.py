@@ -1,6 +1,6 @@
 """Laws that the leakage of flipped and redacted series must obey, on random small chains.
 
-`local_oracles` is the judge; it shares no code with the package.
+`tests.oracles.series` is the oracle; it shares no code with the package.
 """
 
 import itertools
@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
 from tests.contracts.local_verdicts import attained, encloses, judged, slack
+from tests.grids import law
+from tests.oracles import series as oracle
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 NAMED: tuple[Any, ...] = ("any", "ignorant", "informed")
@@ -68,35 +69,34 @@ def alike(one, two, tolerance=1e-9):
     assert abs(one.upper - two.upper) <= tolerance * max(1.0, one.upper) + width
 
 
-@LAWS
-@given(st.data(), small_chains(), named)
+@law(LAWS, 10, data=st.data(), chain=small_chains(), against=named)
 def test_random_flips_are_enclosed(data, chain, against):
     judged(ut.RandomizedResponse(data.draw(channels(chain.size))), chain, against)
 
 
-@LAWS
-@given(st.data(), small_chains(), named)
+@law(LAWS, 10, data=st.data(), chain=small_chains(), against=named)
 def test_random_redactions_are_enclosed(data, chain, against):
     n, size = chain.length, chain.size
-    chances = st.one_of(st.sampled_from([0.0, 1.0, 1e-9]), st.floats(1e-6, 1))
-    table = np.array([[data.draw(chances) for _ in range(size)] for _ in range(n)])
+    probabilities = st.one_of(st.sampled_from([0.0, 1.0, 1e-9]), st.floats(1e-6, 1))
+    table = np.array([[data.draw(probabilities) for _ in range(size)] for _ in range(n)])
     protect = data.draw(st.integers(0, n - 1))
     table[protect] = 1.0
     judged(ut.Redaction(table, protect=protect), chain, against)
 
 
-@LAWS
-@given(small_chains(most=2), st.floats(1e-3, 1), st.floats(0, 1), named)
+@law(
+    LAWS, 10,
+    chain=small_chains(most=2), rho0=st.floats(1e-3, 1), rho1=st.floats(0, 1), against=named,
+)  # fmt: skip
 def test_random_xor_noise_is_enclosed(chain, rho0, rho1, against):
     assume(rho1 == 0 or rho1 > 1e-6)
     noise = ut.XorNoise(rho0, rho1)
     leak = ut.leakage(noise, chain, against)
-    encloses(leak, judge.truth(noise, chain, against))
+    encloses(leak, oracle.truth(noise, chain, against))
     attained(leak, noise, chain, against)
 
 
-@LAWS
-@given(st.data(), small_chains(), named)
+@law(LAWS, 10, data=st.data(), chain=small_chains(), against=named)
 def test_what_is_randomised_again_leaks_no_more(data, chain, against):
     first = data.draw(channels(chain.size))
     second = data.draw(channels(first.shape[1]))
@@ -108,8 +108,7 @@ def test_what_is_randomised_again_leaks_no_more(data, chain, against):
         assert after.upper <= before.upper + 1e-8 * max(1.0, before.upper)
 
 
-@LAWS
-@given(st.data(), small_chains(), named)
+@law(LAWS, 10, data=st.data(), chain=small_chains(), against=named)
 def test_merged_outputs_leak_no_more(data, chain, against):
     first = data.draw(channels(chain.size).filter(lambda matrix: matrix.shape[1] > 1))
     merged = np.column_stack([first[:, 0] + first[:, 1], first[:, 2:]])
@@ -118,8 +117,7 @@ def test_merged_outputs_leak_no_more(data, chain, against):
     assert after.lower <= before.upper + 1e-11 * max(1.0, before.upper)
 
 
-@LAWS
-@given(st.data(), small_chains())
+@law(LAWS, 10, data=st.data(), chain=small_chains())
 def test_any_is_the_worst(data, chain):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     worst = ut.leakage(flips, chain)
@@ -131,8 +129,7 @@ def test_any_is_the_worst(data, chain):
     assert ut.leakage(flips, chain, ut.Adversary(target, known)).lower <= worst.upper
 
 
-@LAWS
-@given(st.data(), small_chains(zeros=False))
+@law(LAWS, 10, data=st.data(), chain=small_chains(zeros=False))
 def test_to_know_everything_leaves_the_channel_alone(data, chain):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     leak = ut.leakage(flips, chain, "informed")
@@ -142,8 +139,7 @@ def test_to_know_everything_leaves_the_channel_alone(data, chain):
         assert leak.upper == pytest.approx(flips.dp_epsilon(), rel=1e-9, abs=1e-12)
 
 
-@LAWS
-@given(st.data(), small_chains(), named)
+@law(LAWS, 10, data=st.data(), chain=small_chains(), against=named)
 def test_names_and_order_change_nothing(data, chain, against):
     order = data.draw(st.permutations(range(chain.size)))
     matrix = data.draw(channels(chain.size))
@@ -161,8 +157,7 @@ def test_names_and_order_change_nothing(data, chain, against):
     attained(two, other, turned, against)
 
 
-@LAWS
-@given(st.data(), small_chains(zeros=False), named)
+@law(LAWS, 10, data=st.data(), chain=small_chains(zeros=False), against=named)
 def test_a_series_read_backwards_leaks_the_same(data, chain, against):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     alike(ut.leakage(flips, chain, against), ut.leakage(flips, chain.reverse(), against), 1e-7)
@@ -174,8 +169,7 @@ def test_a_series_read_backwards_leaks_the_same(data, chain, against):
     alike(ut.leakage(there, chain, against), ut.leakage(back, chain.reverse(), against), 1e-7)
 
 
-@LAWS
-@given(st.data(), small_chains(most=2), named)
+@law(LAWS, 10, data=st.data(), chain=small_chains(most=2), against=named)
 def test_a_set_of_models_is_as_bad_as_its_worst(data, chain, against):
     matrix = [data.draw(rows(2, zeros=False)) for _ in range(2)]
     other = ut.MarkovChain(matrix, length=chain.length)
@@ -186,8 +180,7 @@ def test_a_set_of_models_is_as_bad_as_its_worst(data, chain, against):
     assert both.lower == max(leak.lower for leak in each)
 
 
-@LAWS
-@given(st.data(), small_chains(stationary=True), named)
+@law(LAWS, 10, data=st.data(), chain=small_chains(stationary=True), against=named)
 def test_longer_stationary_series_leak_no_less(data, chain, against):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     longer = ut.MarkovChain(chain.transition, length=chain.length + data.draw(st.integers(1, 3)))
@@ -195,15 +188,20 @@ def test_longer_stationary_series_leak_no_less(data, chain, against):
     assert short.lower <= long.upper + slack(long.upper)
 
 
-@LAWS
-@given(st.data(), small_chains(stationary=True), st.sampled_from(["any", "ignorant"]))
+@law(
+    LAWS,
+    5,
+    data=st.data(),
+    chain=small_chains(stationary=True),
+    against=st.sampled_from(["any", "ignorant"]),
+)
 def test_series_of_any_length_leak_no_less(data, chain, against):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     leak = ut.leakage(flips, ut.MarkovChain(chain.transition), against)
-    truth = judge.truth(flips, chain, against)
+    truth = oracle.truth(flips, chain, against)
     assert truth <= leak.upper + slack(truth)
     if leak.witness is not None and math.isfinite(leak.lower):
-        reached = judge.replay(leak.witness, flips, chain if chain.length is None else
+        reached = oracle.replay(leak.witness, flips, chain if chain.length is None else
                                ut.MarkovChain(chain.transition))  # fmt: skip
         assert reached >= leak.lower - slack(leak.lower)
 
@@ -238,16 +236,15 @@ def test_a_window_leaks_the_influence_of_what_is_next_to_it(alpha, beta):
         assert leak.upper == pytest.approx(one_sided, rel=1e-10, abs=1e-12)
 
 
-@LAWS
-@given(st.data(), small_chains(zeros=False, most=2))
+@law(LAWS, 10, data=st.data(), chain=small_chains(zeros=False, most=2))
 def test_what_can_be_shown_bounds_the_leakage_below(data, chain):
     """Lemma 1 of [massny2025]: a value that may be shown leaks at least its influence."""
     n = chain.length
-    chances = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.01, 1))
-    table = np.array([[data.draw(chances) for _ in (0, 1)] for _ in range(n)])
+    probabilities = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.01, 1))
+    table = np.array([[data.draw(probabilities) for _ in (0, 1)] for _ in range(n)])
     table[0] = 1.0
     leak = ut.leakage(ut.Redaction(table, protect=0), chain, "ignorant")
-    joint = judge.joint_of(chain, n)
+    joint = oracle.joint_of(chain, n)
     for record, v in itertools.product(range(1, n), (0, 1)):
         if table[record, v] < 1:
             pair = joint.sum(axis=tuple(r for r in range(1, n) if r != record))
@@ -255,8 +252,7 @@ def test_what_can_be_shown_bounds_the_leakage_below(data, chain):
             assert abs(float(np.log(given_x[0] / given_x[1]))) <= leak.upper * (1 + 1e-12) + 1e-15
 
 
-@LAWS
-@given(st.data(), small_chains())
+@law(LAWS, 10, data=st.data(), chain=small_chains())
 def test_each_protected_record_counts(data, chain):
     n = chain.length
     table = np.array([[data.draw(st.floats(0.01, 1)) for _ in range(chain.size)]

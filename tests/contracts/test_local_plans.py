@@ -1,8 +1,8 @@
-"""The promises of plans for flipped and redacted series, judged by enumeration and plain search.
+"""The guarantees of plans for flipped and redacted series, by enumeration and plain search.
 
-A plan promises that its own mechanism, as it will be applied, leaks at most epsilon. The judges are
-`local_oracles` (what it leaks) and `local_search` (how good it could have been); neither shares
-code with the package.
+A plan guarantees that its own mechanism, as it will be applied, leaks at most epsilon. The oracles
+are `tests.oracles.series` (what it leaks) and `local_search` (how good it could have been); neither
+shares code with the package.
 """
 
 import itertools
@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
 from tests.contracts.chains import example
 from tests.contracts.local_search import (
     best_flips,
@@ -23,11 +22,12 @@ from tests.contracts.local_search import (
     information,
     redaction_leakage,
 )
-from tests.grids import pairwise
+from tests.grids import each, pairwise
+from tests.oracles import series as oracle
 from undertow.errors import InvalidInput, MethodRefused, UndertowError
 
-PROMISE = 1e-12  # rounding of the judge, relative to max(1, epsilon)
-SEARCH = 1e-6  # how much better than the plan the judge's search may be
+GUARANTEE = 1e-12  # rounding of the oracle, relative to max(1, epsilon)
+SEARCH = 1e-6  # how much better than the plan the oracle's search may be
 GRAIN = Fraction(1, 2**53)
 calibrate: Any = ut.calibrate
 RATES = {
@@ -47,14 +47,14 @@ def binary(name, length=None):
     return ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
 
 
-def keeps_its_promise(plan, chain, epsilon, against):
+def keeps_its_guarantee(plan, chain, epsilon, against):
     """Enumerated, the mechanism leaks no more than was proved, and that no more than asked."""
     assert plan.limit == epsilon
     assert plan.against == against
     assert plan.leakage.upper <= epsilon
-    truth = judge.truth(plan.mechanism, chain, against)
-    assert truth <= plan.leakage.upper * (1 + PROMISE)
-    assert truth >= plan.leakage.lower - PROMISE * max(1.0, truth)
+    truth = oracle.truth(plan.mechanism, chain, against)
+    assert truth <= plan.leakage.upper * (1 + GUARANTEE)
+    assert truth >= plan.leakage.lower - GUARANTEE * max(1.0, truth)
     return truth
 
 
@@ -79,13 +79,14 @@ def travels(plan):
 # --- flips ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("name", sorted(RATES))
-def test_flips_keep_their_promise(name, epsilon, against):
+@pairwise(
+    ("name", "epsilon", "against"),
+    sorted(RATES), [0.1, 1.0, 4.0], ["any", "ignorant", "informed"],
+)  # fmt: skip
+def test_flips_keep_their_guarantee(name, epsilon, against):
     chain = binary(name, 5)
     plan = calibrate(ut.Series(), chain, epsilon, against)
-    truth = keeps_its_promise(plan, chain, epsilon, against)
+    truth = keeps_its_guarantee(plan, chain, epsilon, against)
     assert truth >= epsilon - 1e-6  # and no noise is wasted
     matrix = plan.mechanism.matrix
     assert is_dyadic(matrix)
@@ -98,7 +99,7 @@ def test_flips_keep_their_promise(name, epsilon, against):
 def test_the_measures_of_flips_are_what_they_say(name):
     chain = binary(name, 6)
     plan = calibrate(ut.Series(), chain, 2.0)
-    law = np.array([float(mass) for mass in judge.stationary(chain.transition)])
+    law = np.array([float(mass) for mass in oracle.stationary(chain.transition)])
     matrix = plan.mechanism.matrix
     flips = float(law @ (1 - np.diag(matrix)))
     assert plan.expected_flips == pytest.approx(flips, rel=1e-12)
@@ -108,7 +109,7 @@ def test_the_measures_of_flips_are_what_they_say(name):
 
 
 @pytest.mark.slow
-@pairwise(
+@each(
     ("against", ("name", "epsilon"), "n"),
     ["ignorant", "any"],
     [("sticky", 2.0), ("uneven", 0.5), ("rare", 2.0), ("negative", 0.5), ("wild", 2.0)],
@@ -134,7 +135,7 @@ def test_no_search_finds_fewer_flips_quickly():
 def test_no_search_finds_more_information(name):
     chain = binary(name, 3)
     plan = calibrate(ut.Series(), chain, 1.0, objective="information")
-    keeps_its_promise(plan, chain, 1.0, "any")
+    keeps_its_guarantee(plan, chain, 1.0, "any")
     bits = dict(plan.measures)["information"]
     assert bits >= best_flips(chain.transition, 3, 1.0, aim="information") - SEARCH
     fewest = calibrate(ut.Series(), chain, 1.0)
@@ -144,9 +145,9 @@ def test_no_search_finds_more_information(name):
 
 def test_three_states_are_told_no_less_than_by_equal_flips():
     chain = ut.MarkovChain(THREE, length=4)
-    law = [float(mass) for mass in judge.stationary(chain.transition)]
+    law = [float(mass) for mass in oracle.stationary(chain.transition)]
     plan = calibrate(ut.Series(), chain, 2.0, objective="information")
-    keeps_its_promise(plan, chain, 2.0, "any")
+    keeps_its_guarantee(plan, chain, 2.0, "any")
     equal = ut.RandomizedResponse.symmetric(3, least_rate(THREE, 4, 2.0)).matrix
     assert dict(plan.measures)["information"] >= information(law, equal) - SEARCH
 
@@ -157,7 +158,7 @@ def test_series_of_any_length_are_protected():
         plan = calibrate(ut.Series(), chain, epsilon)
         assert plan.leakage.upper <= epsilon
         for n in (2, 5, 17, 60, 300):
-            reached = judge.long_leakage(chain.transition, plan.mechanism.matrix, n)
+            reached = oracle.long_leakage(chain.transition, plan.mechanism.matrix, n)
             assert reached <= epsilon * (1 + 1e-10)
         assert reached >= epsilon - 1e-6
         travels(plan)
@@ -167,10 +168,10 @@ def test_series_of_any_length_are_protected():
     ("family", "against", "seed"),
     ["varying", "generic", "zeros", "absorbing", "point-mass"], ["any", "ignorant"], range(3),
 )  # fmt: skip
-def test_flips_of_any_chain_keep_their_promise(family, against, seed):
+def test_flips_of_any_chain_keep_their_guarantee(family, against, seed):
     chain = example(family, 2, 4, seed).model()
     plan = calibrate(ut.Series(), chain, 1.5, against)
-    keeps_its_promise(plan, chain, 1.5, against)
+    keeps_its_guarantee(plan, chain, 1.5, against)
     assert is_dyadic(plan.mechanism.matrix)
 
 
@@ -180,17 +181,17 @@ def least_rate(rows, n, epsilon):
     while high - low > 1e-9:
         rate = (low + high) / 2
         channel = ut.RandomizedResponse.symmetric(3, rate).matrix
-        fine = judge.long_leakage(rows, channel, n) <= epsilon
+        fine = oracle.long_leakage(rows, channel, n) <= epsilon
         low, high = (low, rate) if fine else (rate, high)
     return high
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_flips_of_three_states_keep_their_promise(epsilon):
+def test_flips_of_three_states_keep_their_guarantee(epsilon):
     for rows in (THREE, example("negative", 3, 4).transition):
         chain = ut.MarkovChain(rows, length=4)
         plan = calibrate(ut.Series(), chain, epsilon)
-        keeps_its_promise(plan, chain, epsilon, "any")
+        keeps_its_guarantee(plan, chain, epsilon, "any")
         assert is_dyadic(plan.mechanism.matrix)
         assert rows_sum_exactly(plan.mechanism.matrix)
         assert plan.expected_flips <= least_rate(rows, 4, epsilon) + SEARCH
@@ -203,7 +204,7 @@ def test_flips_protect_every_model_of_a_set():
     plan = calibrate(ut.Series(), theta, 1.0)
     assert plan.leakage.upper <= 1.0
     for model in models:
-        assert judge.truth(plan.mechanism, model) <= 1.0 + PROMISE
+        assert oracle.truth(plan.mechanism, model) <= 1.0 + GUARANTEE
     travels(plan)
 
 
@@ -212,9 +213,9 @@ def test_the_published_flips_protect_the_ignorant_only():
     chain = binary("sticky", 20)
     plan = calibrate(ut.Series(), chain, 4.0, against="ignorant", method="chakrabarti")
     assert plan.method == "chakrabarti"
-    ignorant = judge.long_leakage(chain.transition, plan.mechanism.matrix, 20, "ignorant")
+    ignorant = oracle.long_leakage(chain.transition, plan.mechanism.matrix, 20, "ignorant")
     assert ignorant <= 4.0 * (1 + 1e-9)
-    assert judge.long_leakage(chain.transition, plan.mechanism.matrix, 20) > 4.5
+    assert oracle.long_leakage(chain.transition, plan.mechanism.matrix, 20) > 4.5
     assert ut.leakage(plan.mechanism, chain).lower > 4.5
     assert "no other record" in plan.guarantee()
     best = calibrate(ut.Series(), chain, 4.0)
@@ -222,13 +223,13 @@ def test_the_published_flips_protect_the_ignorant_only():
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_xor_plans_keep_their_promise(epsilon):
+def test_xor_plans_keep_their_guarantee(epsilon):
     for name in ("sticky", "uneven"):
         chain = binary(name, 6)
         for against in ("any", "ignorant"):
             plan = calibrate(ut.Series(), chain, epsilon, against, method="xor")
             assert isinstance(plan.mechanism, ut.XorNoise)
-            keeps_its_promise(plan, chain, epsilon, against)
+            keeps_its_guarantee(plan, chain, epsilon, against)
             assert plan.expected_flips == pytest.approx(plan.mechanism.flip_rate)
             assert is_dyadic([plan.mechanism.rho0, plan.mechanism.rho1])
             travels(plan)
@@ -246,7 +247,7 @@ def test_more_is_asked_more_is_shown():
 def test_exchanged_flips_leak_what_any_algorithm_of_their_level_may():
     chain = binary("uneven", 5)
     plan = calibrate(ut.Series(), chain, 1.0, method="exchange")
-    keeps_its_promise(plan, chain, 1.0, "any")
+    keeps_its_guarantee(plan, chain, 1.0, "any")
     assert plan.dp_epsilon <= ut.dp_budget(chain, limit=1.0) * (1 + 1e-12)
 
 
@@ -268,7 +269,7 @@ def shown_share(plan, chain, n):
 
 def is_sound(plan, chain, protect, epsilon, against):
     n = plan.mechanism.length
-    keeps_its_promise(plan, chain, epsilon, against)
+    keeps_its_guarantee(plan, chain, epsilon, against)
     table = plan.mechanism.probabilities
     assert is_dyadic(table)
     assert set(plan.mechanism.protect) == set(protect)
@@ -281,7 +282,7 @@ def is_sound(plan, chain, protect, epsilon, against):
     ("name", "method", "against", "target", "epsilon"),
     sorted(RATES), METHODS, ["any", "ignorant"], [0, 2, 5], [0.3, 1.0, 3.0],
 )  # fmt: skip
-def test_redactions_keep_their_promise(name, method, against, target, epsilon):
+def test_redactions_keep_their_guarantee(name, method, against, target, epsilon):
     chain = binary(name, 6)
     if against == "any" and method not in ("mq", "optimal"):
         with pytest.raises(MethodRefused, match="ignorant"):
@@ -292,7 +293,7 @@ def test_redactions_keep_their_promise(name, method, against, target, epsilon):
     is_sound(plan, chain, [target], epsilon, against)
 
 
-@pairwise(("name", "against", "epsilon"), sorted(RATES), ["any", "ignorant"], [0.4, 1.0, 2.0])
+@each(("name", "against", "epsilon"), sorted(RATES), ["any", "ignorant"], [0.4, 1.0, 2.0])
 def test_no_search_shows_more_on_one_side(name, against, epsilon):
     chain = binary(name, 4)
     plan = calibrate(ut.Redacted(0), chain, epsilon, against, method="optimal")
@@ -321,14 +322,14 @@ def test_no_search_shows_more_of_lopsided_chains(alpha, beta, n, target, epsilon
     """
     chain = ut.MarkovChain([[1 - alpha, alpha], [beta, 1 - beta]], length=n)
     plan = calibrate(ut.Redacted(target), chain, epsilon, against, method="optimal")
-    keeps_its_promise(plan, chain, epsilon, against)
+    keeps_its_guarantee(plan, chain, epsilon, against)
     claimed = "optimum" in dict(plan.measures)
     assert claimed is (against == "ignorant")
     assert plan.utility >= (found - SEARCH if claimed else 0.96 * found)
 
 
 @pytest.mark.slow
-@pairwise(
+@each(
     ("name", "against", ("n", "target", "epsilon")),
     sorted(RATES), ["any", "ignorant"], [(4, 1, 0.4), (4, 2, 2.0), (5, 2, 1.0)],
 )  # fmt: skip
@@ -341,7 +342,7 @@ def test_no_search_shows_more_on_two_sides(name, against, n, target, epsilon):
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])
 @pytest.mark.parametrize("name", sorted(RATES))
-def test_long_redactions_keep_their_promise(name, against):
+def test_long_redactions_keep_their_guarantee(name, against):
     for n, target, epsilon in ((6, 2, 1.0), (60, 0, 0.5), (60, 25, 2.0)):
         chain = binary(name, n)
         plan = calibrate(ut.Redacted(target), chain, epsilon, against)
@@ -350,8 +351,8 @@ def test_long_redactions_keep_their_promise(name, against):
         assert plan.leakage.lower <= reached + 1e-11
         assert reached <= plan.leakage.upper + 1e-11
         assert plan.leakage.upper <= epsilon
-        if n == 6:  # the judge of long series agrees with enumeration
-            assert reached == pytest.approx(judge.truth(plan.mechanism, chain, against), rel=1e-9)
+        if n == 6:  # the oracle of long series agrees with enumeration
+            assert reached == pytest.approx(oracle.truth(plan.mechanism, chain, against), rel=1e-9)
 
 
 @pairwise(
@@ -365,7 +366,7 @@ def test_the_window_is_the_best_window(name, against, target, epsilon):
     for left, right in itertools.product(range(target + 1), range(n - target)):
         table = np.zeros((n, 2))
         table[target - left : target + right + 1] = 1.0
-        if judge.truth(ut.Redaction(table, target), chain, against) <= epsilon:
+        if oracle.truth(ut.Redaction(table, target), chain, against) <= epsilon:
             best = max(best, n - 1 - left - right)
     assert plan.utility == pytest.approx(best / n)
 
@@ -397,7 +398,7 @@ def test_a_query_brings_its_length():
     chain = binary("uneven")
     plan = calibrate(ut.Redacted(2, length=6), chain, 1.0)
     assert plan.mechanism.length == 6
-    assert judge.truth(plan.mechanism, chain) <= 1.0 + PROMISE
+    assert oracle.truth(plan.mechanism, chain) <= 1.0 + GUARANTEE
     with pytest.raises(InvalidInput):
         calibrate(ut.Redacted(2), chain, 1.0)
     with pytest.raises(UndertowError):
@@ -419,7 +420,7 @@ def test_several_protected_records_are_all_protected(against):
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])
-def test_redactions_of_three_states_keep_their_promise(against):
+def test_redactions_of_three_states_keep_their_guarantee(against):
     made = 0
     for rows in (THREE, example("negative", 3, 5).transition):
         chain = ut.MarkovChain(rows, length=5)
@@ -432,7 +433,7 @@ def test_redactions_of_three_states_keep_their_promise(against):
 
 
 @pytest.mark.parametrize("family", ["varying", "generic", "zeros", "absorbing", "point-mass"])
-def test_redactions_of_any_chain_keep_their_promise(family):
+def test_redactions_of_any_chain_keep_their_guarantee(family):
     made = 0
     for k, against in itertools.product((2, 3), ("any", "ignorant")):
         chain = example(family, k, 4).model()
@@ -483,7 +484,7 @@ def test_the_measures_of_redactions_are_those_of_theorem_2():
         assert plan.utility <= measures["window bound"] + 1e-12
 
 
-def test_promises_that_cannot_be_made_are_refused():
+def test_guarantees_that_cannot_be_made_are_refused():
     chain = binary("uneven", 6)
     for query, epsilon, against, method in (
         (ut.Series(), 0.0, "any", "best"),

@@ -1,8 +1,8 @@
 """Every method of `calibrate` on small chains, judged through the public API by brute force.
 
-A plan promises that nobody in `against` gains more than epsilon about a protected record, for the
-secret pairs. The judge enumerates all series, adversaries and answers, so a promise is either
-kept or not; scales are compared with searches written from the papers in `oracles`.
+A plan guarantees that nobody in `against` gains more than epsilon about a protected record, for the
+secret pairs. The oracle enumerates all series, adversaries and answers, so a guarantee is either
+kept or not; scales are compared with searches written from the papers in `chains`.
 """
 
 import math
@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts import oracles
 from tests.contracts.chains import FAMILIES, Example, example
+from tests.grids import each, law
+from tests.oracles import chains as oracles
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.errors import (
     InvalidInput,
@@ -63,7 +64,7 @@ def mixes(chain: Example):
 
 
 def kept(plan, chain: Example, likelihood, who, **some):
-    """The promise, and the certificate that comes with it."""
+    """The guarantee, and the certificate that comes with it."""
     truth = oracles.leakage(chain.joint, likelihood, who, **some)
     assert truth <= plan.limit + slack(plan.limit)
     assert truth <= plan.leakage.upper + slack(truth)
@@ -97,12 +98,12 @@ def test_the_list_of_methods():
         assert "any" in METHODS[name].protects
 
 
-# --- promises -------------------------------------------------------------------------------------
+# --- guarantees -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", CERTIFIED)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_plans_keep_their_promise(family, method):
+def test_plans_keep_their_guarantee(family, method):
     for k, n, counted, epsilon in SMALL:
         chain = example(family, k, n)
         for who in ("ignorant",) if method in IGNORANT else WHO:
@@ -145,7 +146,7 @@ def test_published_plans_carry_what_they_really_leak(family, who):
 
 
 @pytest.mark.parametrize("method", [m for m in ON_CHAINS if m not in ("exact", *IGNORANT)])
-def test_histograms_keep_their_promise(method):
+def test_histograms_keep_their_guarantee(method):
     chain = example("sticky", 3, 4, seed=2)
     epsilon = 60.0 if method in PUBLISHED else 1.0
     for who in WHO:
@@ -187,8 +188,7 @@ EPSILONS = (0.2, 1.0, 3.5, 10.0)
 SHAPES = [(2, 6, (1,)), (3, 4, (0, 2)), (3, 5, (1,)), (4, 3, (2,))]
 
 
-@pytest.mark.parametrize(("k", "n", "counted"), SHAPES)
-@pytest.mark.parametrize("family", FAMILIES)
+@each(("family", ("k", "n", "counted")), FAMILIES, SHAPES)
 def test_quilt_scales_are_those_of_brute_force(family, k, n, counted):
     """Against the ignorant exactly MQMExact; against any never less than conditioning allows."""
     chain = example(family, k, n, seed=5)
@@ -214,8 +214,10 @@ def test_impossible_values_have_no_influence(family):
             assert found == pytest.approx(expected, rel=SAME)
 
 
-@pytest.mark.parametrize(("k", "n"), [(2, 40), (3, 40)])
-@pytest.mark.parametrize("family", ["generic", "stationary", "wavering", "sticky", "point-mass"])
+@each(
+    ("family", ("k", "n")),
+    ["generic", "stationary", "wavering", "sticky", "point-mass"], [(2, 40), (3, 40)],
+)  # fmt: skip
 def test_quilt_approx_is_the_plain_search(family, k, n):
     """Any start; a chain that is not reversible is given the gap of P P*."""
     chain = example(family, k, n, seed=6)
@@ -238,8 +240,7 @@ def test_a_class_of_chains_covers_its_members():
         assert scale(wider, epsilon, "ignorant", "quilt-approx") >= found * (1 - SAME)
 
 
-@pytest.mark.parametrize(("k", "n", "counted"), SHAPES)
-@pytest.mark.parametrize("family", FAMILIES)
+@each(("family", ("k", "n", "counted")), FAMILIES, SHAPES)
 def test_wasserstein_distances_are_exact(family, k, n, counted):
     """One more only where two CDFs meet exactly: rounding cannot tell there, and errs upwards."""
     for seed in (0, 1):
@@ -254,8 +255,10 @@ def test_wasserstein_distances_are_exact(family, k, n, counted):
         assert any(found == pytest.approx(one, rel=SAME) for one in allowed)
 
 
-@pytest.mark.parametrize("family", ["generic", "stationary", "negative", "varying", "zeros"])
-@pytest.mark.parametrize(("k", "n"), [(2, 24), (3, 16)])
+@each(
+    (("k", "n"), "family"),
+    [(2, 24), (3, 16)], ["generic", "stationary", "negative", "varying", "zeros"],
+)  # fmt: skip
 def test_wasserstein_distances_of_longer_series(family, k, n):
     model = example(family, k, n, seed=8).model()
     expected = oracles.wasserstein_of_count(model, (1,))
@@ -431,8 +434,14 @@ APPLICABLE = [("quilt", "ignorant"), ("quilt", "any"), *((m, "ignorant") for m i
 epsilons = st.floats(0.1, 8.0)
 
 
-@LAWS
-@given(matrices(), st.integers(2, 12), epsilons, st.randoms(use_true_random=False))
+@law(
+    LAWS,
+    6,
+    matrix=matrices(),
+    n=st.integers(2, 12),
+    epsilon=epsilons,
+    random=st.randoms(use_true_random=False),
+)
 def test_relabelling_changes_nothing(matrix, n, epsilon, random):
     order = list(range(len(matrix)))
     random.shuffle(order)
@@ -444,8 +453,7 @@ def test_relabelling_changes_nothing(matrix, n, epsilon, random):
         assert one == pytest.approx(two, rel=1e-8)
 
 
-@LAWS
-@given(matrices(), st.integers(2, 20), epsilons)
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 20), epsilon=epsilons)
 def test_reading_backwards_changes_nothing(matrix, n, epsilon):
     chain = ut.MarkovChain(matrix, length=n)
     for method, who in APPLICABLE:
@@ -453,8 +461,7 @@ def test_reading_backwards_changes_nothing(matrix, n, epsilon):
         assert one == pytest.approx(two, rel=1e-8)
 
 
-@LAWS
-@given(matrices(), st.integers(2, 20), epsilons, st.floats(1.0, 3.0))
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 20), epsilon=epsilons, factor=st.floats(1.0, 3.0))
 def test_more_epsilon_is_never_more_noise(matrix, n, epsilon, factor):
     chain = ut.MarkovChain(matrix, length=n)
     for method, who in APPLICABLE:
@@ -462,8 +469,7 @@ def test_more_epsilon_is_never_more_noise(matrix, n, epsilon, factor):
         assert more <= scale(chain, epsilon, who, method) * (1 + SAME)
 
 
-@LAWS
-@given(matrices(), st.integers(2, 20), epsilons)
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 20), epsilon=epsilons)
 def test_any_needs_no_less_than_ignorant_and_longer_no_less_than_shorter(matrix, n, epsilon):
     scales = {
         (who, length): scale(ut.MarkovChain(matrix, length=length), epsilon, who, "quilt")
@@ -477,8 +483,7 @@ def test_any_needs_no_less_than_ignorant_and_longer_no_less_than_shorter(matrix,
         assert scales[who, n + 1] <= scales[who, n + 9] * (1 + SAME)
 
 
-@LAWS
-@given(matrices(), st.integers(2, 200), epsilons)
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 200), epsilon=epsilons)
 def test_independent_records_need_plain_noise(matrix, n, epsilon):
     chain = ut.MarkovChain(np.tile(matrix[0], (len(matrix), 1)), length=n)
     for method, who in (
@@ -490,9 +495,8 @@ def test_independent_records_need_plain_noise(matrix, n, epsilon):
         assert scale(chain, epsilon, who, method) == pytest.approx(1 / epsilon, rel=1e-8)
 
 
-@LAWS
-@given(matrices(), st.integers(2, 5), st.floats(0.2, 6.0))
-def test_promises_on_random_chains(matrix, n, epsilon):
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 5), epsilon=st.floats(0.2, 6.0))
+def test_guarantees_on_random_chains(matrix, n, epsilon):
     chain = Example("random", matrix, "stationary", n)
     for method, who in APPLICABLE:
         plan = calibrate(chain, (1,), epsilon, who, method)

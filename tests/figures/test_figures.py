@@ -330,22 +330,22 @@ def redaction():
 def test_a_redacted_series_shows_what_is_left_and_how_likely_that_was():
     plan = redaction()
     shown = ut.redact(plan, ["low"] * 60, insecure_seed=1)
-    series, chances = sorted(
+    series, probabilities = sorted(
         draw_redaction(plan, shown, "A title").axes, key=lambda a: -a.get_position().y0
     )
     crosses = [line for line in series.lines if line.get_label() == "erased"]
     erased = sorted(int(np.asarray(line.get_xdata())[0]) for line in crosses)
-    first, last = (round(edge) for edge in chances.get_xlim())
+    first, last = (round(edge) for edge in probabilities.get_xlim())
     assert erased == [t for t in range(first, last + 1) if shown[t] is None]
     assert 30 in erased
     for place, state in enumerate(plan.states):
-        (line,) = (line for line in chances.lines if line.get_label() == state)
+        (line,) = (line for line in probabilities.lines if line.get_label() == state)
         found = plan.mechanism.probabilities[np.asarray(line.get_xdata(), dtype=int), place]
         assert np.array_equal(line.get_ydata(), found)
     assert series.get_title(loc="left") == "A title"
 
 
-def test_chances_alone_can_be_drawn_and_lengths_must_agree():
+def test_probabilities_alone_can_be_drawn_and_lengths_must_agree():
     plan = redaction()
     assert len(draw_redaction(plan).axes) == 1
     with pytest.raises(InvalidInput, match="for 60 records, the series to draw has 2"):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import undertow as ut
+from tests.processes import CONTEXT
 from undertow import ledger as checkpoints
 from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, LedgerError
@@ -258,13 +259,12 @@ def race(where: str, reservations: int, processes: int = 8, durability: str = "O
     """
     windows = max(1, reservations // (8 * SLOTS))
     asked = [(f"r{k}", k % windows) for k in range(reservations)]
-    context = mp.get_context("spawn")
-    gate, seen, start = context.Barrier(processes), Seen(runs=reservations), time.monotonic()
+    gate, seen, start = CONTEXT.Barrier(processes), Seen(runs=reservations), time.monotonic()
     racers = []
     for k in range(processes):
-        here, there = context.Pipe(duplex=False)
+        here, there = CONTEXT.Pipe(duplex=False)
         arguments = (where, durability, asked[k::processes], gate, there)
-        racers.append((context.Process(target=_racer, args=arguments), here, there))
+        racers.append((CONTEXT.Process(target=_racer, args=arguments), here, there))
         racers[-1][0].start()
     for process, here, there in racers:
         there.close()

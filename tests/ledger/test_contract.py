@@ -24,8 +24,8 @@ from undertow.errors import (
     NotSupported,
 )
 from undertow.ledger import book
+from undertow.ledger.amounts import round_up
 from undertow.ledger.book import Ledger, datasets
-from undertow.ledger.rules import round_up
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 coarse = levels | st.sampled_from([EIGHTH, QUARTER])  # often the same, so that segments join

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from undertow.data.scopes import HIGH, LOW, Scope, _folded, as_scope, check_name, group_key
 from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict
+from undertow.ledger.amounts import Spend, round_down, round_up
 from undertow.ledger.replay import Account
+from undertow.ledger.rooms import Room
 from undertow.ledger.rules import (
     REST,
     Entry,
@@ -24,13 +26,10 @@ from undertow.ledger.rules import (
     Segment,
     Terms,
     canonical,
-    check_fits,
     check_same,
     exact_level,
     overlay,
     region,
-    round_down,
-    round_up,
     settled,
 )
 
@@ -90,16 +89,16 @@ def test_segments_hold_the_sums_of_brute_force(asked, probe):
         account.reserve(one)
     where = region(account.layout, probe, "record")
     found = [
-        segment.level
+        segment.spend.level
         for cell in where.seen
         for segment in account.cells[cell]
         if segment.start < where.end and segment.end > where.start
     ]
     assert max(found, default=0) == max(spends(entries, probe), default=0)
     for line in account.cells.values():
-        assert all(segment.start < segment.end and segment.level > 0 for segment in line)
+        assert all(segment.start < segment.end and segment.spend.level > 0 for segment in line)
         for left, right in itertools.pairwise(line):
-            assert left.end < right.start or (left.end == right.start and left.level != right.level)
+            assert left.end < right.start or (left.end == right.start and left.spend != right.spend)
 
 
 @given(st.lists(st.tuples(levels, scopes()), max_size=6), st.randoms())
@@ -139,14 +138,14 @@ def test_fifty_two_weeks_are_one_segment():
     account = Account(terms(0.25))
     for week in range(52):
         account.reserve(entry(0.25, Scope(start=7 * week, end=7 * week + 7), str(week)))
-    assert account.cells == {REST: [Segment(0, 364, Fraction(1, 4))]}
+    assert account.cells == {REST: [Segment(0, 364, Spend(Fraction(1, 4)))]}
     with pytest.raises(BudgetExceeded, match="nothing is left"):
         account.reserve(entry(1e-9, Scope(start=363), "more"))
     account.reserve(entry(0.25, Scope(start=364), "after"))
 
 
 def test_overlay_splits_and_joins():
-    quarter, half = Fraction(1, 4), Fraction(1, 2)
+    quarter, half = Spend(Fraction(1, 4)), Spend(Fraction(1, 2))
     line = overlay([], 0, 10, quarter)
     line = overlay(line, 3, 5, quarter)
     assert line == [Segment(0, 3, quarter), Segment(3, 5, half), Segment(5, 10, quarter)]
@@ -181,11 +180,12 @@ def test_rounding_at_the_ends():
 
 def test_the_budget_is_compared_without_slack():
     tenth = Fraction(0.1)  # a little above a tenth: ten of them exceed 1
-    check_fits(tenth * 8, entry(0.1), terms(1.0))
+    Room(terms(1.0), (Spend(tenth * 8),)).check(entry(0.1))
+    nine = Room(terms(1.0), (Spend(tenth * 9),))
     with pytest.raises(BudgetExceeded) as caught:
-        check_fits(tenth * 9, entry(0.1), terms(1.0))
+        nine.check(entry(0.1))
     assert tenth * 9 + Fraction(caught.value.left) <= 1
-    check_fits(tenth * 9, entry(caught.value.left), terms(1.0))
+    nine.check(entry(caught.value.left))
 
 
 def test_levels_of_other_number_types_are_rounded_up():

@@ -11,7 +11,7 @@ from scipy import stats
 import undertow as ut
 from tests.facts import ACTIVITY
 from tests.models.test_fitting import FOLDER, SLEEP, STAGES, fit, from_counts, likelihood_ratio
-from tests.statistical.judge import limit
+from tests.oracles.samples import limit
 from undertow.models.chain_classes import ChainBox
 
 # --- statistics: each test states its null, sample size and false-alarm rate ----------------------
@@ -35,11 +35,11 @@ def test_intervals_cover(fits):
     most = stats.binom.isf(1e-6, RUNS, 0.05)
 
     def inside(confidence, x, y):
-        def judge(chain):
+        def oracle(chain):
             low, high = chain.intervals(confidence)[x, y]
             return low <= TRUE.transition[x, y] <= high
 
-        return judge
+        return oracle
 
     for x, y in ((0, 1), (1, 0)):
         assert misses(fits, inside(0.95, x, y)) <= most
@@ -52,11 +52,11 @@ def test_boxes_cover_both_rows(fits):
     most = stats.binom.isf(1e-6, RUNS, 0.1)
 
     def inside(confidence):
-        def judge(chain):
+        def oracle(chain):
             box = chain.region(confidence)
             return (box.lower <= TRUE.transition).all() and (TRUE.transition <= box.upper).all()
 
-        return judge
+        return oracle
 
     assert misses(fits, inside(0.9)) <= most
     assert misses(fits, inside(0.4)) > most

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.statistical.judge import chi_square, transition_counts
+from tests.oracles.samples import chi_square, transition_counts
 from tests.strategies import chains, joint, laws, marginal
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.base import Model
@@ -418,7 +418,7 @@ def test_simulation_is_repeatable_and_bounded():
     assert chain.simulate(seed=4) != series
     assert chain.simulate(12, seed=3) == series[:12]
     free = ut.MarkovChain(P)
-    assert free.simulate(1000) != free.simulate(1000)  # equal with a chance below 10^-100
+    assert free.simulate(1000) != free.simulate(1000)  # equal with a probability below 10^-100
     with pytest.raises(InvalidInput, match="the chain has no length"):
         ut.MarkovChain(P).simulate()
     with pytest.raises(InvalidInput, match="at least 1"):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.network_oracles import joint_of, networks
+from tests.oracles.networks import joint_of, networks
 from undertow.errors import InvalidInput, InvalidModel, NotSupported, UnknownState
 from undertow.models.elimination import eliminate
 from undertow.models.network import BayesianNetwork
@@ -49,9 +49,9 @@ def test_conditional_laws(network, data):
     known = rest[: data.draw(st.integers(0, len(rest)))]
     facts = data.draw(st.sampled_from(sorted(truth)))
     table = np.zeros((network.size,) * len(wanted))
-    for values, chance in truth.items():
+    for values, probability in truth.items():
         if all(values[node] == facts[node] for node in known):
-            table[tuple(values[node] for node in wanted)] += chance
+            table[tuple(values[node] for node in wanted)] += probability
     found = network.law(
         [network.records[node] for node in wanted],
         given={network.records[node]: network.states[facts[node]] for node in known},

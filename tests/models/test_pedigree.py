@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.network_oracles import genotype_joint
+from tests.oracles.networks import genotype_joint
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.pedigree import GENOTYPES, MENDEL, Pedigree, hardy_weinberg
 

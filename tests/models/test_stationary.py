@@ -71,7 +71,7 @@ def test_tiny_entries_against_the_closed_form():
 
 
 def test_plain_subtraction_would_lose_these_digits():
-    """The judge has teeth: least squares misses the smallest entry altogether."""
+    """The oracle has teeth: least squares misses the smallest entry altogether."""
     matrix = np.array([[1.0 - 1e-9, 1e-9, 0.0], [0.3, 0.7 - 1e-9, 1e-9], [0.2, 0.3, 0.5]])
     system = np.vstack([matrix.T - np.eye(3), np.ones(3)])
     naive, *_ = np.linalg.lstsq(system, np.array([0.0, 0.0, 0.0, 1.0]), rcond=None)

@@ -55,7 +55,7 @@ def test_the_law_of_the_sum_is_that_of_all_circles(scene):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
-def test_noise_for_strangers_leaks_more_than_it_promises(scene, epsilon):
+def test_noise_for_strangers_leaks_more_than_it_guarantees(scene, epsilon):
     example, targets, joint = scene
     scales = example["noises"](joint, epsilon)
     laws, answers = example["sum_laws"](joint)

@@ -177,7 +177,7 @@ def test_heights() -> None:
 
 
 def test_scores() -> None:
-    """Section 6 of the theory: 1.1096 clipped, 1.1116 unclipped, where 1 is promised."""
+    """Section 6 of the theory: 1.1096 clipped, 1.1116 unclipped, where 1 is guaranteed."""
     found = on_real_data("data:kidiq", "kidiq", "kidiq.csv")
     clipped = named(found, "leakage of the published noise at epsilon 1, clipped")
     unclipped = named(found, "leakage of the published noise at epsilon 1, unclipped")
@@ -222,7 +222,7 @@ def test_printed_values_are_marked() -> None:
 def test_a_wrong_theorem_is_found_out(
     monkeypatch: pytest.MonkeyPatch, item: str, module: ModuleType, name: str, factor: float
 ) -> None:
-    """A bound that promises more than is true does not pass."""
+    """A bound that guarantees more than is true does not pass."""
     true: Callable[..., float] = getattr(module, name)
     monkeypatch.setattr(module, name, lambda *given: factor * true(*given))
     verdicts = recompute(RESULTS[item], Setting()).outcome.verdicts

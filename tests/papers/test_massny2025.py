@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.contracts import local_oracles as judge
+from tests.oracles import series as oracle
 from undertow.bounds.series.redaction import redaction_leakage
 from undertow.channels import Redaction
 from undertow.models.markov import MarkovChain
@@ -147,20 +147,20 @@ def test_theorem_2_is_refuted_by_enumeration():
     """The window (1, 2) is private by brute force, and shows more than the printed bound."""
     case = Setup(0.2, 0.3, 8, 4, 0.9116)  # shorter than the witness, same windows
     window = window_of(case, 1, 2)
-    leak = judge.truth(window, chain_of(case), "ignorant")
+    leak = oracle.truth(window, chain_of(case), "ignorant")
     assert leak <= case.epsilon
     assert best_window(case) == (1, 2)
     reached = 1 - sum((1, 2, 1)) / case.n
     assert reached > formulas.theorem_two(case) + 0.1
     assert reached == pytest.approx(formulas.theorem_two(case, 2))
     narrower = window_of(case, 1, 1)
-    assert judge.truth(narrower, chain_of(case), "ignorant") > case.epsilon
+    assert oracle.truth(narrower, chain_of(case), "ignorant") > case.epsilon
 
 
 def test_the_correction_needs_positive_correlation():
     """alpha + beta > 1: the window (1, 3) is private, and 2 Delta* - 2 forbids it."""
     case = guarantees.NOT_CONVEX
-    leak = judge.truth(window_of(case, 1, 3), chain_of(case), "ignorant")
+    leak = oracle.truth(window_of(case, 1, 3), chain_of(case), "ignorant")
     assert leak == pytest.approx(2.4651111960, abs=1e-9)
     assert leak <= case.epsilon
     assert formulas.theorem_two(case, 2) == pytest.approx(0.4)
@@ -186,13 +186,13 @@ def test_corollary_1_by_enumeration():
     """Half the budget per side shows less than Algorithm 1, whose window is private."""
     case = guarantees.HALVED
     window = window_of(case, *formulas.algorithm_one(case))
-    assert judge.truth(window, chain_of(case), "ignorant") <= case.epsilon
+    assert oracle.truth(window, chain_of(case), "ignorant") <= case.epsilon
     assert window.probabilities[:, 0].tolist() == [1, 1, 1, 0]
     assert named("cor1", f"(Theorem 1): {case.words}").ours == pytest.approx(0.25)
 
 
 def test_what_leaks_to_any():
-    """Reference: 1.6078 where .25 is promised; X_3 = 1 known, X_2 = 0 shown."""
+    """Reference: 1.6078 where .25 is guaranteed; X_3 = 1 known, X_2 = 0 shown."""
     rows = [f for f in outcome("def1").findings if "n = 8" in f.name]
     assert [row.ours for row in rows] == pytest.approx([1.6078, 1.6078], abs=5e-5)
     assert all("X_3 = 1 known" in row.why for row in rows)
@@ -223,7 +223,7 @@ def test_the_grid_search_is_private_and_tight(case):
     medium, _ = formulas.regions(one, True)
     probability = formulas.constant_by_grid(one)
     made = guarantees._three_regions(one, (1.0, probability))
-    assert judge.truth(made, chain_of(one), "ignorant") <= one.epsilon + 1e-9
+    assert oracle.truth(made, chain_of(one), "ignorant") <= one.epsilon + 1e-9
     if medium and probability > 2 * formulas.GRID:
         less = guarantees._three_regions(one, (1.0, probability - 2 * formulas.GRID))
         assert leak_of(one, less) > one.epsilon

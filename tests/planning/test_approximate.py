@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,7 +108,7 @@ def test_noise_for_one_of_several_releases_is_not_enough_for_all():
 
 def test_queries_of_every_kind_have_gaussian_noise():
     base = ut.calibrate(ACTIVE, CHAIN, 1.0, delta=1e-6, method="closed").mechanism.sigma
-    kinds = {
+    kinds: dict[Any, float] = {
         ut.Histogram(): math.sqrt(2),
         ut.Sum(0, 10): 10.0,
         ut.Query(len, sensitivity=3.0): 3.0,
@@ -176,7 +177,7 @@ def test_bad_questions_are_refused(more):
 
 def test_a_series_has_no_delta():
     with pytest.raises(InvalidInput, match="leave delta out"):
-        ut.calibrate(ut.Series(), CHAIN, limit=1.0, delta=1e-6)
+        ut.calibrate(ut.Series(), CHAIN, limit=1.0, delta=1e-6)  # type: ignore[call-overload]
 
 
 def test_the_words_of_a_plan_never_say_that_all_is_lost():

@@ -10,8 +10,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts.oracles import counted, leakage, noisy_answer
 from tests.facts import ACTIVITY
+from tests.oracles.chains import counted, leakage, noisy_answer
 from undertow.bounds.enumeration import chain_joint
 from undertow.errors import Infeasible, InvalidInput, MethodRefused, NotSupported, UnknownState
 from undertow.methods import METHODS, methods_for
@@ -132,7 +132,7 @@ def test_the_table_in_plain_text(observed):
     assert "\x1b" not in text
 
 
-def test_an_ignorant_row_is_not_the_promise_that_was_asked_for():
+def test_an_ignorant_row_is_not_the_guarantee_that_was_asked_for():
     table = compare(ACTIVE, OBSERVED, 1.0, methods=["quilt", "wasserstein", "quilt-approx"])
     for method in IGNORANT:
         row = table[method]

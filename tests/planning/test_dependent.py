@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts import oracles
-from tests.decimal_judge import ACTIVITY, ACTIVITY_START, chain_law, judge, noisy
+from tests.oracles import chains as oracles
+from tests.oracles.exact import ACTIVITY, ACTIVITY_START, chain_law, noisy
+from tests.oracles.exact import leakage as oracle
 from tests.strategies import chains, joint
 from undertow.adversaries import EVERYTHING
 from undertow.bounds.dependence import totals as total_dependence
@@ -113,11 +114,11 @@ def test_five_records_by_decimals():
     chain = ut.MarkovChain(ROWS, length=5)
     refused = fixed_point_scale(chain_total(chain, ut.Count(1)), 1.0, 1.0)
     assert refused == pytest.approx(2.879939720690, abs=1e-10)
-    leak = judge(law, noisy(sum, refused), range(6), "ignorant")
+    leak = oracle(law, noisy(sum, refused), range(6), "ignorant")
     assert float(leak) == pytest.approx(1.008504864233, abs=1e-10)
     for epsilon in (1.0, 4.0):
         taken, _ = solve(ut.Count(1), chain, epsilon)
-        assert judge(law, noisy(sum, taken.scale), range(6)) <= Decimal(epsilon)
+        assert oracle(law, noisy(sum, taken.scale), range(6)) <= Decimal(epsilon)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_an_interval_that_does_not_decide_is_no_confirmation(monkeypatch):
 
 
 def test_rounding_alone_does_not_cost_a_plan(monkeypatch):
-    """A leakage that exceeds the promise by its last digits is met by a little more noise."""
+    """A leakage that exceeds the guarantee by its last digits is met by a little more noise."""
     chain = ut.MarkovChain(EVEN, length=9)
     asked = fixed_point_scale(chain_total(chain, ut.Count(1)), 1.0, 1.0, 4e-11)
 
@@ -230,7 +231,7 @@ def test_a_certain_member_of_a_set_needs_no_noise():
     st.sampled_from([0.3, 1.0, 5.0]),
     st.sampled_from(["any", "ignorant"]),
 )
-def test_every_plan_keeps_its_promise(chain, epsilon, against):
+def test_every_plan_keeps_its_guarantee(chain, epsilon, against):
     """Whatever branch was taken: the noise, enumerated, leaks at most epsilon."""
     records = min(chain.length or 4, 6)
     if chain.homogeneous:

@@ -1,10 +1,10 @@
-"""Noise for networks and pedigrees: every method keeps its promise, and the best is exact."""
+"""Noise for networks and pedigrees: every method keeps its guarantee, and the best is exact."""
 
 from typing import Any
 
 import pytest
 
-from tests.contracts import network_oracles as oracle
+from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary, Secrets
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
@@ -47,7 +47,7 @@ def solved(method, question):
 @pytest.mark.parametrize("against", WHOM)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_exact_noise_is_the_least(against, epsilon):
-    """What it promises is true, and hardly less noise would break it."""
+    """What it guarantees is true, and hardly less noise would break it."""
     joint = oracle.joint_of(TREE)
     mechanism, leak = solved("exact", ask(Count("ill"), TREE, epsilon, against))
     assert isinstance(mechanism, DiscreteLaplace)
@@ -59,7 +59,7 @@ def test_exact_noise_is_the_least(against, epsilon):
 
 @pytest.mark.parametrize("method", ["exact", "exchange", "quilt"])
 @pytest.mark.parametrize("query", [Count("ill"), Histogram()])
-def test_every_method_keeps_its_promise(method, query):
+def test_every_method_keeps_its_guarantee(method, query):
     for against in WHOM[:2]:
         mechanism, leak = solved(method, ask(query, TREE, 1.0, against))
         truth = network_leakage(mechanism, TREE, against)

@@ -119,10 +119,10 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
     assert best.method == "group"
 
 
-# --- promises -------------------------------------------------------------------------------------
+# --- guarantees -----------------------------------------------------------------------------------
 
 
-def test_what_is_not_proved_is_not_promised(monkeypatch):
+def test_what_is_not_proved_is_not_guaranteed(monkeypatch):
     def hopeful(question, _):
         return ut.Leakage(0.0, question.limit * 1.001, "group", "any")
 

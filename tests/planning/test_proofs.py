@@ -109,7 +109,7 @@ def test_a_plan_for_any_python_object_is_proved():
 
 @pytest.mark.parametrize("name", NOISY)
 @pytest.mark.parametrize("less", [1 - 1e-6, 0.5, 1e-9])
-def test_less_noise_than_the_promise_needs_is_refused(name, less):
+def test_less_noise_than_the_guarantee_needs_is_refused(name, less):
     """The forged plan of the report: a person plan with a scale of nearly nothing, for 1e-9."""
     made = plan(name)
     forged = replace(made, mechanism=replace(made.mechanism, scale=made.mechanism.scale * less))
@@ -132,7 +132,7 @@ def test_the_forged_person_plan_is_refused():
 
 
 @pytest.mark.parametrize("name", ["exact", "exchange", "quilt", "group", "person", "flips", "xor"])
-def test_a_smaller_promise_for_the_same_noise_is_refused(name):
+def test_a_smaller_guarantee_for_the_same_noise_is_refused(name):
     made = plan(name)
     less = made.leakage.upper * (1 - 1e-9)
     forged = replace(made, limit=less, leakage=replace(made.leakage, lower=0.0, upper=less))
@@ -178,7 +178,7 @@ def test_what_a_method_does_not_prove_is_refused():
         check_proof(replace(plan("exact"), mechanism=continuous))
 
 
-def test_a_claim_above_the_promise_is_refused_whatever_the_noise():
+def test_a_claim_above_the_guarantee_is_refused_whatever_the_noise():
     made = plan("exact")
     boast = replace(made, leakage=replace(made.leakage, upper=1.5))
     with pytest.raises(InvalidPlan, match=r"leaks up to 1\.5, not 1"):
@@ -189,7 +189,7 @@ def test_a_claim_above_the_promise_is_refused_whatever_the_noise():
 
 
 def test_a_modest_claim_is_replaced_by_what_is_proved():
-    """A file that claims less than its noise leaks, but no more than the promise."""
+    """A file that claims less than its noise leaks, but no more than the guarantee."""
     made = plan("exact")
     modest = replace(made, leakage=replace(made.leakage, lower=0.0, upper=0.5))
     assert check_proof(modest).upper == made.leakage.upper

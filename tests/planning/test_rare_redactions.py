@@ -5,7 +5,7 @@ import math
 import pytest
 
 import undertow as ut
-from tests.grids import pairwise
+from tests.grids import each
 from undertow.bounds.series.regions import least_distance, widest
 from undertow.errors import MethodRefused, NotSupported
 from undertow.methods import METHODS as REGISTRY
@@ -25,7 +25,7 @@ MODELS = {
 }
 
 
-@pairwise(
+@each(
     ("rare", "model", ("protect", "length"), "against"),
     RARE, MODELS, [(0, 4), (2, 5), (7, 20)], ["any", "ignorant"],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A plan under other models: the table says what `leakage` says, and judges it by the promise."""
+"""A plan under other models: its table says what `leakage` says, and whether guarantees hold."""
 
 import gzip
 import json
@@ -141,7 +141,7 @@ def test_chains_that_change_have_no_grid():
     assert [case.kind for case in robustness(never)] == ["planned"]
 
 
-def test_redactions_are_judged_for_their_protected_records():
+def test_redactions_are_checked_for_their_protected_records():
     chain = ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]], length=12)
     plan = ut.calibrate(ut.Redacted(protect=5, length=12), chain, limit=1.0)
     found = robustness(plan, factors=(0.5, 1.0), second_order=SecondOrderChain.of(chain))
@@ -166,7 +166,7 @@ def test_the_table_in_words_and_as_json(table):
     assert "not known" in str(unbounded)
 
 
-def test_what_cannot_be_judged_is_refused():
+def test_what_cannot_be_checked_is_refused():
     plan = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
     with pytest.raises(InvalidInput, match="Plan"):
         robustness(CHAIN)  # type: ignore[arg-type]
@@ -237,7 +237,7 @@ def heart(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "least"), [("N5", 5.19), ("N10", 4.67)])
 def test_heart_rates_remember_more_than_the_plan_assumes(name, least):
-    """The promise of 4 is broken where the truth is the fitted chain of order two."""
+    """The guarantee of 4 is broken where the truth is the fitted chain of order two."""
     series = heart(name)
     fit = ut.MarkovChain.fit(series, length=len(series), public=True)
     assert fit.order_test().p_value < 1e-12

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.facts import ACTIVITY, FACTS, half_unit
+from tests.grids import pairwise
 from undertow.errors import (
     InvalidInput,
     MethodRefused,
@@ -30,9 +31,7 @@ LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 # --- reference numbers ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [CHAIN, OBSERVED], ids=["any-length", "observed"])
-@pytest.mark.parametrize("row", ACTIVITY["scale"], ids=lambda row: str(row["epsilon"]))
-@pytest.mark.parametrize("who", ["any", "ignorant"])
+@pairwise(("who", "row", "model"), ["any", "ignorant"], ACTIVITY["scale"], [CHAIN, OBSERVED])
 def test_activity_scales(who, row, model):
     """To the printed digits (and 1e-10 for what the search leaves)."""
     plan = ut.calibrate(ACTIVE, model, row["epsilon"], who, method="exact")

@@ -1,6 +1,7 @@
 """Reports of releases at a delta: the odds sentence, the noise really sampled, mu and rho."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ import undertow as ut
 from tests.reporting.pages import CHAIN, COUNT, RECORDS, Page
 from undertow.reporting import words
 
-ASKED = {"delta": 1e-6, "method": "closed"}
+ASKED: dict[str, Any] = {"delta": 1e-6, "method": "closed"}
 GAUSSIAN = ut.calibrate(ut.Count("active"), CHAIN, 1.0, noise="gaussian", **ASKED)
 DISCRETE = ut.calibrate(ut.Count("active"), CHAIN, 1.0, noise="discrete-gaussian", **ASKED)
 SUM = ut.calibrate(ut.Sum(0, 10), CHAIN, 1.0, noise="gaussian", **ASKED)

@@ -106,11 +106,11 @@ def load():
 # --- how the file was made ------------------------------------------------------------------------
 
 
-def grains(*chances):
-    """Thresholds of chances given in parts of 2^53: running sums, the last one left out."""
+def grains(*probabilities):
+    """Thresholds of probabilities given in parts of 2^53: running sums, the last one left out."""
     total, made = 0, []
-    for chance in chances[:-1]:
-        total += chance * 2**11
+    for probability in probabilities[:-1]:
+        total += probability * 2**11
         made.append(total)
     return made
 

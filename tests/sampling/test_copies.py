@@ -98,7 +98,7 @@ def assert_all_differ(found):
 
 
 def test_forked_processes_draw_anew():
-    """Five processes; two equal draws of 64 bits have a chance below 10^-18."""
+    """Five processes; two equal draws of 64 bits have a probability below 10^-18."""
     found = copies("forked")
     assert len({one["number"] for one in found}) == 5
     assert_all_differ(found)

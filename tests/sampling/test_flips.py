@@ -2,7 +2,7 @@
 
 Statistical tests. Null hypothesis throughout: outputs are independent with exactly the planned
 probabilities. Chi-square at 1e-9, with expectations of at least 50 in every bin, so a false alarm
-has a chance of about 1e-9 (see `tests.statistical.judge`). Sample sizes are such that flips with
+has a probability of about 1e-9 (see `tests.oracles.samples`). Sample sizes are such that flips with
 0.7 or 1.3 times the probability are rejected: each test is run on those twins too.
 """
 
@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracles.samples import chi_square
 from tests.sampling import port
-from tests.statistical.judge import chi_square
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, InvalidPlan
 from undertow.sampling import flips, streams
@@ -34,9 +34,9 @@ TWINS = (0.7, 1.3)
 FAST = settings(deadline=None, derandomize=True, database=None, max_examples=60)
 
 
-def grained(chance):
+def grained(probability):
     """A probability as calibrate(...) rounds it."""
-    return np.ceil(np.asarray(chance) / GRAIN) * GRAIN
+    return np.ceil(np.asarray(probability) / GRAIN) * GRAIN
 
 
 def even_channel(states, rho):
@@ -174,9 +174,9 @@ def test_bulk_agrees_with_the_port_for_any_thresholds(data):
 
 @FAST
 @given(st.data(), st.integers(1, 9))
-def test_noise_agrees_with_the_port_for_any_chances(data, piece):
-    chance = st.integers(0, 2**53).map(lambda parts: parts * GRAIN)
-    rho0, rho1 = data.draw(chance), data.draw(chance)
+def test_noise_agrees_with_the_port_for_any_probabilities(data, piece):
+    probability = st.integers(0, 2**53).map(lambda parts: parts * GRAIN)
+    rho0, rho1 = data.draw(probability), data.draw(probability)
     if not rho0 + rho1:
         return
     mechanism = XorNoise(rho0, rho1)
@@ -199,7 +199,7 @@ def test_noise_agrees_with_the_port_for_any_chances(data, piece):
 
 @FAST
 @given(st.data(), st.integers(1, 9))
-def test_erasures_agree_with_the_port_for_any_chances(data, piece):
+def test_erasures_agree_with_the_port_for_any_probabilities(data, piece):
     length, persons = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 3))
     rows = [[data.draw(THRESHOLD), data.draw(THRESHOLD)] for _ in range(length)]
     series = [[data.draw(st.integers(0, 1)) for _ in range(length)] for _ in range(persons)]
@@ -326,7 +326,7 @@ def test_seeded_bytes_do_not_depend_on_how_they_are_taken(sizes):
 
 
 def test_seeded_bytes_stay_the_same():
-    """Raw words of PCG64, which NumPy promises not to change."""
+    """Raw words of PCG64, which NumPy guarantees not to change."""
     both = streams.draws(Insecure(1))
     assert both.first.take(4).tobytes().hex() == "3e4fef03"
     assert both.further.take(4).tobytes().hex() == "fa16f2f0"
@@ -398,7 +398,7 @@ def test_flips_have_the_planned_probabilities(channel, source):
 
 @pytest.mark.statistical
 def test_rare_flips_have_the_planned_probability():
-    """Flips of chance 1e-4, all of them decided by further bytes. 20 million records.
+    """Flips of probability 1e-4, all of them decided by further bytes. 20 million records.
 
     Expected 2,000 flips; 1e-9 is six standard deviations, 273; the twins are 600 away.
     """
@@ -418,7 +418,7 @@ def test_rare_flips_have_the_planned_probability():
 @pytest.mark.parametrize("source", SOURCES, ids=["secure", "seeded"])
 def test_erasures_have_the_planned_probabilities(source):
     """100,000 series of four records in all combinations of states."""
-    chances = grained([[0.119232586, 0.0], [0.546926, 0.75], [1.0, 1.0], [0.0, 0.031]])
+    probabilities = grained([[0.119232586, 0.0], [0.546926, 0.75], [1.0, 1.0], [0.0, 0.031]])
     rng = np.random.default_rng(3)
     records = rng.integers(0, 2, (100_000, 4)).astype(np.uint8)
 
@@ -426,22 +426,24 @@ def test_erasures_have_the_planned_probabilities(source):
         table = Thresholds.of_erasures(Redaction(used))
         erased = erase(table, records.ravel(), 4, streams.draws(source)).reshape(-1, 4)
         assert erased[:, 2].all()
-        for place, state in np.argwhere(chances < 1).tolist():
+        for place, state in np.argwhere(probabilities < 1).tolist():
             gone = erased[records[:, place] == state, place]
-            law = [chances[place, state], 1 - chances[place, state]]
+            law = [probabilities[place, state], 1 - probabilities[place, state]]
             yield chi_square([gone.sum(), (~gone).sum()], law)
 
-    assert min(p_values(chances)) > SHAPE
+    assert min(p_values(probabilities)) > SHAPE
     for factor in TWINS:
-        assert min(p_values(np.where(chances == 1, 1, grained(factor * chances)))) < SHAPE
+        assert (
+            min(p_values(np.where(probabilities == 1, 1, grained(factor * probabilities)))) < SHAPE
+        )
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", SOURCES, ids=["secure", "seeded"])
-@pytest.mark.parametrize("chances", [(0.1, 0.3), (0.45, 0.8)])
-def test_noise_chains_have_the_planned_steps_and_starts(source, chances):
+@pytest.mark.parametrize("probabilities", [(0.1, 0.3), (0.45, 0.8)])
+def test_noise_chains_have_the_planned_steps_and_starts(source, probabilities):
     """20,000 series of ten records: starts, and 180,000 steps."""
-    rho0, rho1 = (float(grained(chance)) for chance in chances)
+    rho0, rho1 = (float(grained(probability)) for probability in probabilities)
     planned = XorNoise(rho0, rho1)
     steps_of = np.array([[1 - rho0, rho0], [rho1, 1 - rho1]])
 
@@ -455,7 +457,7 @@ def test_noise_chains_have_the_planned_steps_and_starts(source, chances):
     assert min(p_values(planned)) > SHAPE
     for factor in TWINS:
         assert list(p_values(XorNoise(float(grained(factor * rho0)), rho1)))[1] < SHAPE
-        back = 0.1 / (factor * planned.flip_rate) - 0.1  # starts with factor times the chance
+        back = 0.1 / (factor * planned.flip_rate) - 0.1  # starts with factor times the probability
         start, _ = p_values(XorNoise(float(grained(0.1)), float(grained(back))))
         assert start < SHAPE
 

@@ -22,7 +22,7 @@ from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.integers import LARGEST_SCALE, discrete_laplace
 from undertow.sampling.streams import given
 
-WIDE = 1e9  # two secure draws of 8 numbers at this scale agree with a chance below 10^-70
+WIDE = 1e9  # two secure draws of 8 numbers at this scale agree with a probability below 10^-70
 
 
 @pytest.mark.parametrize("randomness", [None, Secure(), Insecure(5)], ids=str)
@@ -128,9 +128,9 @@ def outcomes(scale, least):
     runs: list[tuple[tuple[int, ...], Fraction]] = [((), Fraction(1))]
     cut = Fraction(0)
     while runs:
-        made, chance = runs.pop()
-        if chance < least:
-            cut += chance
+        made, probability = runs.pop()
+        if probability < least:
+            cut += probability
             continue
         choices = iter(made)
 
@@ -147,9 +147,9 @@ def outcomes(scale, least):
             patched.setattr(integers, "_below", below)
             try:
                 (z,) = integers._laplace(scale, 1, given(b"", b"").first)
-                found[z] += chance
+                found[z] += probability
             except Unfinished as need:
-                runs += [((*made, n), chance / need.limit) for n in range(need.limit)]
+                runs += [((*made, n), probability / need.limit) for n in range(need.limit)]
     return found, cut
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 import undertow as ut
 from undertow.auditing.auditor import Audit, audit
 
@@ -35,6 +37,12 @@ CASES = {
     "count low": Case("a count with 30% too little noise, 1", 5000, True),
     "flips low": Case("flips 30% too low, 1", 5000, True),
     "plain": Case("plain DP sold as Bayesian DP, 1", 5000, True),
+    "gaussian": Case("a Gaussian count that leaks 1 at delta 0.01", 20_000, False),
+    "gaussian high": Case("30% more noise than that", 20_000, False),
+    "gaussian low": Case("30% less noise than that", 20_000, True),
+    "releases": Case("four Gaussian counts, 1 at delta 0.01", 5000, False),
+    "even noise": Case("a count with even noise, 1", 2000, True),
+    "shared coins": Case("flips with a coin for two neighbours, 4", 2000, True),
     "theorem 1": Case("the Theorem-1 mechanism against any, 4", 5_000_000, True),
 }
 
@@ -48,6 +56,12 @@ def plan(case: str) -> Any:
         found = calibrate(counted, ACTIVITY, limit=1.0)
         factor = {"count": 1.0, "count low": 0.7, "plain": 1.0 / found.mechanism.scale}[case]
         return _with(found, ut.DiscreteLaplace(counted, factor * found.mechanism.scale))
+    if case.startswith(("gaussian", "releases")):
+        return _approximate(case)
+    if case == "even noise":
+        return plan("count")
+    if case == "shared coins":
+        return plan("flips 4")
     if case == "redaction":
         visits = ut.MarkovChain([[0.99, 0.01], [0.8, 0.2]])
         return calibrate(ut.Redacted(protect=4, length=11), visits, limit=1.0)
@@ -62,13 +76,45 @@ def plan(case: str) -> Any:
     return _with(found, ut.RandomizedResponse.binary(*rates))
 
 
+def _approximate(case: str) -> Any:
+    """Return Gaussian noise as it is sold; sigma 6.8649 leaks 1 at delta 0.01."""
+    factor = {"gaussian high": 1.3, "gaussian low": 0.7, "releases": 2.0}.get(case, 1.0)
+    claim = ut.Leakage(1.0, 1.0, "as sold", "any", delta=0.01)
+    noise = ut.Gaussian(ut.Count("active"), factor * 6.8649)
+    releases = 4 if case == "releases" else 1
+    return ut.Plan(noise, ACTIVITY, 1.0, claim, "exact", delta=0.01, releases=releases)
+
+
+def code(case: str, seed: int) -> Any:
+    """Return the code on trial, None where it is that of a release."""
+    draw, mechanism = np.random.default_rng(seed), plan(case).mechanism
+    if case == "even noise":
+        rate = -np.expm1(-2 / mechanism.scale)
+
+        def answer(series: Any) -> Any:
+            one, two = draw.geometric(rate, (2, len(series)))
+            return series.sum(axis=1) + 2 * (one - two)
+
+        return answer
+    if case == "shared coins":
+        first = mechanism.matrix[0, 1]
+
+        def flip(series: Any) -> Any:
+            coins = draw.random((len(series), series.shape[1] // 2 + 1)) < first
+            return series ^ coins.repeat(2, axis=1)[:, : series.shape[1]]
+
+        return flip
+    return None
+
+
 def _with(found: Any, mechanism: Any) -> Any:
     return dataclasses.replace(found, mechanism=mechanism)
 
 
 def audited(case: str, seed: int, draws: int | None = None) -> Audit:
     """Return one audit of a case."""
-    return audit(plan(case), draws or CASES[case].draws, seed=seed)
+    mechanism = code(case, seed)
+    return audit(plan(case), draws or CASES[case].draws, seed=seed, mechanism=mechanism)
 
 
 @dataclass

@@ -30,7 +30,7 @@ def run_accounts(seconds: float, most: int, folder: Path) -> Tally:
 
 
 def table(tally: Tally) -> list[str]:
-    """What was asked, what was granted, and by how much the promises were missed."""
+    """What was asked, what was granted, and by how much the guarantees were missed."""
     grants, asked = Counter[str](), Counter[str]()
     for (view, _), times in tally.asked.items():
         asked[view] += times

@@ -3,8 +3,8 @@
 Every case is determined by its number, so a failure is repeated with `local_case(number)`,
 `local_exact_case(number)` or `local_plan_case(number)`. Leakages are compared with enumeration (the
 first in long doubles, the second in fractions, where no rounding excuses an end on the wrong side).
-Plans must leak no more than they promise, and no search may find fewer flips or more shown records
-by more than SEARCH.
+Plans must leak no more than they guarantee, and no search may find fewer flips or more shown
+records by more than SEARCH.
 """
 
 import math
@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from tests.contracts import local_oracles as judge
 from tests.contracts.chains import Example, adversary, example
 from tests.contracts.local_search import best_flips, best_redaction
+from tests.oracles import series as oracle
+from tests.oracles.exact import logarithm as exact_log
 from tests.soak.plans import Claim, Trials
 from tests.soak.work import DUST, FAULTS, NAMES, ROUNDING, Tally
 from undertow.errors import UndertowError
 
 SIZES = [(2, 2), (2, 3), (2, 4), (2, 5), (2, 6), (2, 7), (3, 2), (3, 3), (3, 4), (3, 5)]
-SEARCH = 1e-6  # how much better than an optimal plan the judge's search may be
+SEARCH = 1e-6  # how much better than an optimal plan the oracle's search may be
 FAIR = 1e-13  # lower ends may exceed the fractions by this, relative: they are not rounded down
 GRAIN = Fraction(1, 2**53)
 METHODS = ("best", "optimal", "mq", "mq-printed", "3r-relaxed", "3r-constant", "3r-individual")
@@ -32,7 +33,7 @@ SEARCHED = ("stationary", "sticky", "negative", "wavering")  # families without 
 
 
 def _chain(rng: np.random.Generator, number: int, sizes: list[tuple[int, int]]) -> Example:
-    """Return a chain of the next family, at times with chances down to about 1e-13."""
+    """Return a chain of the next family, at times with probabilities down to about 1e-13."""
     k, n = sizes[rng.integers(len(sizes))]
     chain = example(NAMES[number % len(NAMES)], k, n, seed=int(rng.integers(2**31)))
     power = int(rng.choice([1, 1, 1, 2, 6]))
@@ -90,9 +91,9 @@ def local_case(number: int) -> tuple[str, ut.Leakage, float, bool]:
     """Return the name of a random case, its certified leakage, the enumerated one, if closed."""
     name, mechanism, chain, against = _question(number, 5, SIZES)
     leak = ut.leakage(mechanism, chain, against)
-    truth = judge.truth(mechanism, chain, against)
+    truth = oracle.truth(mechanism, chain, against)
     if leak.witness is not None:
-        reached = judge.replay(leak.witness, mechanism, chain)
+        reached = oracle.replay(leak.witness, mechanism, chain)
         if reached < leak.lower - ROUNDING * max(1.0, truth):
             raise ArithmeticError(f"the witness attains {reached!r} only, not {leak.lower!r}")
     return name, leak, truth, leak.method == "exact"
@@ -101,12 +102,12 @@ def local_case(number: int) -> tuple[str, ut.Leakage, float, bool]:
 def local_exact_case(number: int) -> tuple[str, ut.Leakage, Decimal]:
     """Return the same with the leakage in 50 digits, for shorter series."""
     name, mechanism, chain, against = _question(number, 6, [(2, 2), (2, 3), (2, 4), (3, 2), (3, 3)])
-    truth = judge.exact_log(judge.exact_ratio(mechanism, chain, against))
+    truth = exact_log(oracle.exact_ratio(mechanism, chain, against))
     return name, ut.leakage(mechanism, chain, against), truth
 
 
 def local_plan_case(number: int) -> list[Claim] | None:
-    """Return what a random plan claims and what the judges found; None if it was refused."""
+    """Return what a random plan claims and what the oracles found; None if it was refused."""
     rng = np.random.default_rng([7, number])
     searched = rng.random() < 0.25
     if searched:
@@ -129,7 +130,7 @@ def local_plan_case(number: int) -> list[Claim] | None:
         if method == "best":
             raise
         return None  # a method that does not apply says so
-    truth = judge.truth(plan.mechanism, model, against)
+    truth = oracle.truth(plan.mechanism, model, against)
     table = plan.mechanism.matrix if flips else plan.mechanism.probabilities
     off = sum(Fraction(float(entry)) % GRAIN != 0 for entry in np.ravel(table))
     claims = [
@@ -184,7 +185,7 @@ def run_local_exact(seconds: float, first: int, most: int) -> tuple[int, list[st
 
 
 def run_local_plans(seconds: float, most: int) -> Trials:
-    """Judge plans of flips and erasures until the time or the cases run out."""
+    """Oracle plans of flips and erasures until the time or the cases run out."""
     trials, end = Trials(), time.monotonic() + seconds
     for number in range(most):
         if time.monotonic() > end:

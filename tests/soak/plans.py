@@ -2,7 +2,7 @@
 
 Every case is determined by its number, so a failure is repeated with `plan_case(number)`,
 `distance_case(number)` or `box_case(number)`. Each returns claims: what was certified, and what a
-judge found on the same model, which must not be more.
+oracle found on the same model, which must not be more.
 """
 
 import math
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from tests.contracts import oracles
 from tests.contracts.chains import Example, adversary, example
+from tests.oracles import chains as oracles
+from tests.oracles.enumeration import ordered
 from tests.soak.work import FAULTS, NAMES, ROUNDING
 from undertow.bounds.chains import wasserstein
 from undertow.bounds.chains.exchange import exchange_leakage
@@ -32,7 +33,7 @@ CERTIFIED = [method for method in METHODS["answer"].values() if method.certified
 
 @dataclass(frozen=True)
 class Claim:
-    """An upper end, and what a judge found beneath it, up to the rounding of the judge."""
+    """An upper end, and what an oracle found beneath it, up to the rounding of the oracle."""
 
     name: str
     upper: float
@@ -60,7 +61,7 @@ class Trials:
     failures: list[str] = field(default_factory=list)
 
     def add(self, claims: list[Claim]) -> None:
-        """Judge the claims of one case."""
+        """Oracle the claims of one case."""
         self.cases += 1
         for claim in claims:
             self.claims += 1
@@ -96,7 +97,7 @@ class Task:
 
 
 def task(number: int) -> Task:
-    """Return a random question; short series are sharpened, down to chances of 1e-10."""
+    """Return a random question; short series are sharpened, down to probabilities of 1e-10."""
     rng = np.random.default_rng([2, number])
     k = int(rng.integers(2, 5))
     n = int(rng.integers(2, 7) if rng.random() < 0.5 else rng.integers(7, 41))
@@ -164,7 +165,7 @@ def plan_case(number: int) -> tuple[list[Claim], int, int]:
 
 
 def judged(asked: Task, name: str, scale: float, upper: float, number: int) -> list[Claim]:
-    """Return the claim that noise of this scale leaks at most ``upper``, before every judge."""
+    """Return the claim that noise of this scale leaks at most ``upper``, before every check."""
     claims = []
     secrets: dict[str, Any] = {"pairs": asked.pairs, "protect": asked.protect}
     rng = np.random.default_rng([3, number])
@@ -205,8 +206,8 @@ def attacker(
         return asked.who[0], {record: series[record] for record in asked.who[1]}
     target = int(rng.choice(n if asked.protect is None else asked.protect))
     others = [record for record in range(n) if record != target]
-    chance = {"any": rng.choice([0.05, 0.2, 0.6]), "ignorant": 0.0, "informed": 1.0}[asked.who]
-    return target, {record: series[record] for record in others if rng.random() < chance}
+    probability = {"any": rng.choice([0.05, 0.2, 0.6]), "ignorant": 0.0, "informed": 1.0}[asked.who]
+    return target, {record: series[record] for record in others if rng.random() < probability}
 
 
 def attack(
@@ -239,7 +240,7 @@ def attack(
         counts = law.sum(axis=0)[:-1]
         if counts.sum() > 0:
             likelihoods[x] = noise @ (counts / counts.sum())
-    wanted = oracles.ordered(k, pairs)
+    wanted = ordered(k, pairs)
     ratios = [
         float(np.log(likelihoods[x] / likelihoods[y]).max())
         for x, y in wanted
@@ -252,7 +253,7 @@ def attack(
 
 
 def distance_case(number: int) -> list[Claim]:
-    """Return what cutting long series proves about the distance of a count, before two judges.
+    """Return what cutting long series proves about the distance of a count, before two oracles.
 
     On 100 to 128 records every window is compared outright; moments hold for any length.
     """
@@ -354,7 +355,7 @@ def box_case(number: int) -> list[Claim]:
 
 
 def run_plans(seconds: float, most: int) -> Trials:
-    """Judge random plans until the time or the cases run out."""
+    """Oracle random plans until the time or the cases run out."""
     trials = Trials()
 
     def case(number: int) -> list[Claim]:
@@ -367,12 +368,12 @@ def run_plans(seconds: float, most: int) -> Trials:
 
 
 def run_distances(seconds: float, most: int) -> Trials:
-    """Judge random distances of counts until the time or the cases run out."""
+    """Oracle random distances of counts until the time or the cases run out."""
     return _run(Trials(), "distance", distance_case, seconds, most)
 
 
 def run_boxes(seconds: float, most: int) -> Trials:
-    """Judge random boxes until the time or the cases run out."""
+    """Oracle random boxes until the time or the cases run out."""
     return _run(Trials(), "box", box_case, seconds, most)
 
 

@@ -16,8 +16,8 @@ HEAD = [
 
 @pytest.mark.soak
 @pytest.mark.statistical
-def test_broken_promises_are_caught(lines):
-    """Null: the promise is kept. 50 seeded audits each, at least 45 must refute it."""
+def test_broken_guarantees_are_caught(lines):
+    """Null: the guarantee is kept. 50 seeded audits each, at least 45 must refute it."""
     found = [run_audits(case, 50) for case, about in CASES.items() if about.broken]
     lines += ["## Audits of broken promises", "", *HEAD, *(one.row() for one in found), ""]
     for one in found:
@@ -27,8 +27,8 @@ def test_broken_promises_are_caught(lines):
 
 @pytest.mark.soak
 @pytest.mark.statistical
-def test_kept_promises_are_spared(lines):
-    """Null: the promise is kept. 200 seeded audits each, at most 10 false alarms."""
+def test_kept_guarantees_are_spared(lines):
+    """Null: the guarantee is kept. 200 seeded audits each, at most 10 false alarms."""
     found = [run_audits(case, 200) for case, about in CASES.items() if not about.broken]
     lines += ["## Audits of kept promises", "", *HEAD, *(one.row() for one in found), ""]
     for one in found:
@@ -41,7 +41,7 @@ def test_kept_promises_are_spared(lines):
 
 @pytest.mark.statistical
 def test_a_short_rehearsal_of_the_audits():
-    """Six audits of each case: a broken promise is caught five times, a kept one spared four."""
+    """Six audits of each case: a broken guarantee is caught five times, a kept one spared four."""
     for case, about in CASES.items():
         if case == "theorem 1":
             continue

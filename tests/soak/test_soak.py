@@ -206,7 +206,7 @@ def test_a_wrong_interval_would_be_noticed(monkeypatch):
     assert run_exact(60, 0, 60)[1]
 
 
-def test_a_broken_promise_would_be_noticed(monkeypatch):
+def test_a_broken_guarantee_would_be_noticed(monkeypatch):
     """A tenth less noise, one count less of distance, a box a hundredth too low: all are caught."""
     calibrate, long, leakage = ut.calibrate, wasserstein._long, ut.leakage
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import undertow as ut
 from tests.contracts.chains import FAMILIES, Example, adversary, example
-from tests.statistical.judge import chi_square, laplace_cdf, limit
+from tests.oracles.samples import chi_square, laplace_cdf, limit
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     adversaries,
@@ -129,20 +129,22 @@ def exact_case(number: int) -> tuple[str, ut.Leakage, Decimal] | None:
         decay = [(-Decimal(gap) / Decimal(noise.scale)).exp() for gap in range(n + 1)]
         series = []  # (records, probability, likelihood of the answers 0 .. n)
         for records in itertools.product(range(chain.size), repeat=n):
-            chance = Decimal(float(model.initial[records[0]]))
+            probability = Decimal(float(model.initial[records[0]]))
             for step, (x, y) in zip(steps, itertools.pairwise(records), strict=True):
-                chance *= Decimal(float(step[x, y]))
+                probability *= Decimal(float(step[x, y]))
             answer = sum(int(counted[state]) for state in records)
-            if chance:
-                series.append((records, chance, [decay[abs(s - answer)] for s in range(n + 1)]))
+            if probability:
+                series.append(
+                    (records, probability, [decay[abs(s - answer)] for s in range(n + 1)])
+                )
         worst = Decimal(1)
         for target, known in known_sets(n, who):
             masses: dict[Any, dict[int, list[Decimal]]] = {}
-            for records, chance, likelihood in series:
+            for records, probability, likelihood in series:
                 facts = masses.setdefault(tuple(records[record] for record in known), {})
                 sums = facts.setdefault(records[target], [Decimal(0)] * (n + 2))
                 for place, weight in enumerate((Decimal(1), *likelihood)):
-                    sums[place] += chance * weight
+                    sums[place] += probability * weight
             for facts in masses.values():
                 for top, bottom in itertools.permutations(facts.values(), 2):
                     prior = bottom[0] / top[0]
@@ -246,7 +248,7 @@ class Draws:
 
 
 def judge_counts(counts: Any, reach: int, total: float, size: int, scale: float) -> Draws:
-    """Judge binned draws (-reach .. reach, both tails cut) and their summed absolute values."""
+    """Oracle binned draws (-reach .. reach, both tails cut) and their summed absolute values."""
     cdf = [laplace_cdf(z, scale) for z in range(-reach, reach)]
     below = np.array([0.0, *cdf, 1.0])
     gaps = np.abs(np.cumsum(counts) / size - below[1:])
@@ -262,7 +264,7 @@ def judge_counts(counts: Any, reach: int, total: float, size: int, scale: float)
 
 
 def run_draws(seconds: float, most: int, factor: float = 1.0) -> list[Draws]:
-    """Draw noise of `factor` times each scale, and judge it against the scale itself."""
+    """Draw noise of `factor` times each scale, and test it against the scale itself."""
     found = []
     for scale in SCALES:
         end = time.monotonic() + seconds / len(SCALES)

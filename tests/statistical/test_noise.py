@@ -1,10 +1,11 @@
 """The noise of releases follows its law.
 
 Null hypothesis throughout: the noise is discrete Laplace with the stated scale, independent per
-number. Two tests, see `judge`: the Dvoretzky-Kiefer-Wolfowitz bound at 1e-6, rigorous for every
-sample size, and chi-square at 1e-9, asymptotic, for the shape. A test raises a false alarm with
-a chance of at most 1.1e-6. Sample sizes are such that noise with 0.7 or 1.3 times the scale lies
-at least twice the limit away: each test is run on those twins too, and must reject them.
+number. Two tests, see `tests.oracles.samples`: the Dvoretzky-Kiefer-Wolfowitz bound at 1e-6,
+rigorous for every sample size, and chi-square at 1e-9, asymptotic, for the shape. A test raises a
+false alarm with a probability of at most 1.1e-6. Sample sizes are such that noise with 0.7 or 1.3
+times the scale lies at least twice the limit away: each test is run on those twins too, and must
+reject them.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ import pytest
 
 import undertow as ut
 from tests.grids import thinned
-from tests.statistical.judge import (
+from tests.oracles.samples import (
     chi_square,
     distance,
     excess,
@@ -53,16 +54,16 @@ def published(plan, noise):
 
 
 def with_scale(plan, factor):
-    """A plan whose noise is off: the broken twin, as published, which promises nothing."""
+    """A plan whose noise is off: the broken twin, as published, which guarantees nothing."""
     noise = ut.DiscreteLaplace(plan.query, factor * plan.mechanism.scale)
     return published(plan, noise)
 
 
-# --- the judge itself -----------------------------------------------------------------------------
+# --- the oracle itself ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.994794182, 50.0])
-def test_the_judge_knows_the_law(scale):
+def test_the_oracle_knows_the_law(scale):
     reach = int(45 * scale) + 45
     total = 0.0
     for z in range(-reach, reach + 1):
@@ -71,7 +72,7 @@ def test_the_judge_knows_the_law(scale):
     assert total == pytest.approx(1.0, abs=1e-11)
 
 
-def test_the_judge_rejects_rounded_laplace_noise():
+def test_the_oracle_rejects_rounded_laplace_noise():
     """Continuous noise rounded to integers has too little mass at 0, or too much: the shape."""
     noise = np.rint(np.random.default_rng(1).laplace(scale=1.0, size=20_000)).astype(int)
     assert laplace_p_value(list(noise), 1.0) < SHAPE
@@ -109,8 +110,8 @@ def test_secure_noise_of_huge_scale():
 
 
 def test_secure_noise_of_tiny_scale():
-    """Null: a draw at scale 0.05 is not 0 with chance 4.2e-9. 50,000 draws: more than two are not
-    0 with chance below 1e-11. The twin, at scale 0.2, is not 0 with chance 0.013."""
+    """Null: a draw at scale 0.05 is not 0 with probability 4.2e-9. 50,000 draws: more than two are
+    not 0 with probability below 1e-11. The twin, at scale 0.2, is not 0 with probability 0.013."""
     assert sum(z != 0 for z in discrete_laplace(0.05, 50_000)) <= 2
     assert sum(z != 0 for z in discrete_laplace(0.2, 50_000)) > 2
 
@@ -203,11 +204,11 @@ def test_released_histograms(twin):
     assert dependence(shared, 0, 1) < SHAPE
 
 
-def test_promised_error_bars_hold():
+def test_guaranteed_error_bars_hold():
     """Null: all bins are within alpha with probability at least 1 - beta. 4,000 histograms.
 
-    Misses are binomial with chance at most beta = 0.05; more than 283 of 4,000 happen with a
-    chance below 1e-8. An alpha of 0.7 times the promised one is missed more often.
+    Misses are binomial with probability at most beta = 0.05; more than 283 of 4,000 happen with a
+    probability below 1e-8. An alpha of 0.7 times the guaranteed one is missed more often.
     """
     plan = ut.calibrate(ut.Histogram(), FOUR, limit=2.0)
     noise = np.abs(discrete_laplace(plan.mechanism.scale, 16_000)).reshape(-1, 4).max(axis=1)

@@ -83,6 +83,11 @@ def attack(
     [('single-bit', 0.75, False), ('correlation-aware', 0.9, True), ('viterbi', 0.89, True)]
     """
     chain = _chain(plan, model)
+    if plan.delta:
+        raise NotSupported(
+            "attackers are held against a bound on odds, and a plan with a delta gives none that "
+            "always holds; audit(plan) tests what it guarantees"
+        )
     share = check_positive(confidence, "confidence")
     if share >= 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, found {share}")

@@ -10,14 +10,26 @@ import numpy as np
 
 from undertow.auditing.blackbox import BlackBox, checked, release_code
 from undertow.auditing.scenarios import MOST_ATTACKS, attacks, drawn_models
-from undertow.auditing.statistical import Choice, choose_event, try_event
+from undertow.auditing.statistical import (
+    NO_BLANKS,
+    Blanks,
+    Choice,
+    Confirmation,
+    Event,
+    LabelEvent,
+    Labels,
+    choose_event,
+    choose_labels,
+    try_event,
+)
 from undertow.auditing.trials import Trial, prepare
 from undertow.certificate import Witness
+from undertow.curves import check_delta
 from undertow.errors import InvalidInput, NothingToProtect
 from undertow.numerics import Array, check_count, check_positive
 from undertow.plan import Plan
 from undertow.reporting.words import record_ends
-from undertow.rounding import above, below
+from undertow.rounding import above, below, odds
 
 __all__ = ["DRAWS", "Audit", "audit"]
 
@@ -47,6 +59,8 @@ class Audit:
     the ``promise``. A plan that is ``"consistent"`` is not proved: its certificate is what proves
     it. ``attack`` is the one that was tested, on ``draws`` series whose value a coin chose; its
     event happened in ``hits`` of those with ``attack.value``, in ``other_hits`` of the others.
+    With a ``delta`` both ``lower`` and ``promise`` are leakages at that delta, and ``blanks``
+    draws count against the event for it. So many ``releases`` were attacked together.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.2, .8]], length=20)
@@ -66,6 +80,9 @@ class Audit:
     attacks: int
     series: int
     randomness: str
+    delta: float = 0.0
+    blanks: int = 0
+    releases: int = 1
 
     @property
     def refuted(self) -> bool:
@@ -75,26 +92,42 @@ class Audit:
     def words(self) -> str:
         """Return the verdict in one sentence."""
         sure = f"with {100 * self.confidence:g}% confidence"
+        at, said = self.at_delta(), self.promise_words()
         if self.refuted:
+            factor = f" (a factor {below(math.exp(self.lower), 3)} in the odds)"
             return (
-                f"refuted: {sure} the leakage is at least {below(self.lower, 4)} (a factor "
-                f"{below(math.exp(self.lower), 3)} in the odds), and at most "
-                f"{above(self.promise)} was guaranteed"
+                f"refuted: {sure} the leakage{at} is at least {below(self.lower, 4)}"
+                f"{'' if self.delta else factor}, and at most {said} was guaranteed"
             )
         return (
-            f"consistent with the guarantee of {above(self.promise)}: the best of {self.attacks} "
-            f"attacks shows, {sure}, a leakage of at least {below(self.lower, 4)}"
+            f"consistent with the guarantee of {said}: the best of {self.attacks} "
+            f"attacks shows, {sure}, a leakage{at} of at least {below(self.lower, 4)}"
+        )
+
+    def at_delta(self) -> str:
+        """Return at which delta leakages are meant, nothing where there is none."""
+        return f" at delta {self.delta}" if self.delta else ""
+
+    def promise_words(self) -> str:
+        """Return the leakage that was guaranteed; with a delta, what that means for odds."""
+        if not self.delta:
+            return above(self.promise)
+        return (
+            f"{above(self.promise)}{self.at_delta()} (odds that move by more than a factor "
+            f"{odds(self.promise + math.log(2))} with probability at most {2 * self.delta})"
         )
 
     def attack_words(self) -> str:
         """Return the attack that was tested, in one line."""
         attack = self.attack
+        several = f"{self.releases} releases together, " if self.releases > 1 else ""
         known = ", ".join(
             f"record{'s' * (' to ' in ends)} {ends} = {value!r}"
             for ends, value in record_ends(attack.known)
         )
         return (
-            f"target {attack.place()}, {known + ' known' if known else 'nothing known'}: "
+            f"{several}target {attack.place()}, "
+            f"{known + ' known' if known else 'nothing known'}: "
             f"{attack.value!r} against {attack.other!r}"
         )
 
@@ -104,6 +137,7 @@ class Audit:
             f"{self.words()}\nattack: {self.attack_words()}\nevent: {self.event}; of "
             f"{self.draws:,} series (half of each value) in {self.hits:,} with "
             f"{self.attack.value!r} and in {self.other_hits:,} with {self.attack.other!r}"
+            f"{f'; in {self.blanks:,} blank draws, for delta' if self.delta else ''}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,6 +154,7 @@ def audit(
     mechanism: BlackBox | None = None,
     confidence: float = 0.95,
     promise: float | None = None,
+    delta: float | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Return what attacks on the release code of a plan find: refuted, or consistent.
@@ -129,7 +164,8 @@ def audit(
     draws chooses attack and event, the other half tests them with an exact interval; then the
     halves change roles, and the better of the two bounds is returned, both at half the error. So
     it holds for any code with the confidence stated: a plan that keeps its guarantee is refuted in
-    at most 5 of 100 audits.
+    at most 5 of 100 audits. A plan for several releases is attacked with as many answers about each
+    series.
 
     Parameters
     ----------
@@ -153,6 +189,9 @@ def audit(
     promise
         The leakage to refute, by default the smaller one of ``plan.limit`` and what the plan's
         certificate says.
+    delta
+        The delta at which that is to be refuted, by default the plan's. Then what is tested is
+        Pr[S | x] <= e^epsilon Pr[S | x'] + delta, and ``lower`` bounds that epsilon.
     progress
         Is told how many series of how many have been answered.
 
@@ -170,15 +209,17 @@ def audit(
         raise InvalidInput(f"confidence must lie between 0 and 1, found {confidence}")
     claimed = min(plan.limit, plan.leakage.upper)
     guaranteed = claimed if promise is None else check_positive(promise, "promise")
+    allowed = plan.delta if delta is None else check_delta(delta)
     if seed is not None:
         seed = check_count(seed, "seed", 0)
     noise, data = np.random.SeedSequence(seed).spawn(2)
     trials = _trials(plan, mechanism, None if seed is None else noise)
-    halves = _Halves(trials, draws // 2, np.random.Generator(np.random.SFC64(data)), progress)
+    generator = np.random.Generator(np.random.SFC64(data))
+    halves = _Halves(trials, draws // 2, allowed, generator, progress)
     error = (1 - confidence) / 2  # two tests, either of which may refute
     chosen = [_chosen(halves, half, error, plan.leakage.witness) for half in (0, 1)]
     tested = [
-        (try_event(choice.event, *halves.scores(1 - half, place), error), place, choice.event)
+        (halves.tested(1 - half, place, choice.event, error), place, choice.event)
         for half, (place, choice) in enumerate(chosen)
     ]
     test, place, event = max(tested, key=lambda item: item[0].lower)
@@ -190,6 +231,7 @@ def audit(
         "refuted" if test.lower > guaranteed else "consistent",
         test.lower, guaranteed, confidence, found.attack, found.describe(event),
         test.hits, test.other_hits, test.draws, len(trials), halves.done, randomness,
+        allowed, test.blanks, plan.releases if plan.task == "answer" else 1,
     )  # fmt: skip
 
 
@@ -213,16 +255,31 @@ def _trials(
     return trials
 
 
+@dataclass(slots=True)
+class _Seen:
+    """The draws of one attack in one half, batch by batch, by value; and the blank ones."""
+
+    scores: tuple[list[Array], list[Array]]  # batches (draws, scores)
+    labels: tuple[list[Labels], list[Labels]]  # batches (draws, labels)
+    levels: list[Array]  # of the blank draws, those below delta
+    had: int = 0
+
+    def parts(self, event: Event) -> tuple[Any, Any]:
+        """Return what an event looks at, under both values."""
+        kind = self.labels if isinstance(event, LabelEvent) else self.scores
+        return np.concatenate(kind[0]), np.concatenate(kind[1])
+
+
 class _Halves:
     """The draws of both halves, attack by attack: few of all, many of the promising ones."""
 
     def __init__(
-        self, trials: list[Trial], draws: int, generator: np.random.Generator,
+        self, trials: list[Trial], draws: int, delta: float, generator: np.random.Generator,
         progress: Progress | None,
     ) -> None:  # fmt: skip
-        self.trials, self.draws = trials, draws
+        self.trials, self.draws, self.delta = trials, draws, delta
         self._generator, self._progress = generator, progress
-        self._seen: dict[tuple[int, int], tuple[list[Array], list[Array]]] = {}
+        self._seen: dict[tuple[int, int], _Seen] = {}
         self.done, self._total = 0, 2 * 2 * (self.few * len(trials) + _FINALISTS * draws)
 
     @property
@@ -230,22 +287,48 @@ class _Halves:
         """The draws of a half that every attack gets."""
         return min(self.draws, max(_SCREENED, self.draws // 8))
 
-    def scores(self, half: int, place: int, draws: int | None = None) -> tuple[Array, Array]:
-        """Return the scores of an attack in a half under both values, drawn as far as needed."""
-        seen = self._seen.setdefault((half, place), ([], []))  # batches (draws, scores), by value
-        had = sum(len(batch) for batches in seen for batch in batches)
-        missing = 2 * (self.draws if draws is None else draws) - had
-        if missing > 0:  # a coin chooses the value of each series
-            first = int(self._generator.binomial(missing, 0.5))
-            seen[0].extend(self._scored(self.trials[place], 0, first))
-            seen[1].extend(self._scored(self.trials[place], 1, missing - first))
-        return np.concatenate(seen[0]), np.concatenate(seen[1])
+    def chosen(self, half: int, place: int, draws: int, error: float) -> Choice:
+        """Return the most promising event of an attack in a half."""
+        seen = self._drawn(half, place, draws)
+        best = choose_event(
+            np.concatenate(seen.scores[0]), np.concatenate(seen.scores[1]), error,
+            delta=self.delta,
+        )  # fmt: skip
+        other = choose_labels(
+            np.concatenate(seen.labels[0]), np.concatenate(seen.labels[1]), error,
+            delta=self.delta,
+        )  # fmt: skip
+        return best if other is None or other.guess <= best.guess else other
 
-    def _scored(self, trial: Trial, value: int, draws: int) -> Iterator[Array]:
+    def tested(self, half: int, place: int, event: Event, error: float) -> Confirmation:
+        """Return what all draws of a half say about an event of an attack."""
+        seen = self._drawn(half, place, self.draws)
+        blanks = Blanks(self.delta, np.concatenate(seen.levels)) if self.delta else NO_BLANKS
+        return try_event(event, *seen.parts(event), error, blanks)
+
+    def _drawn(self, half: int, place: int, draws: int) -> _Seen:
+        """Return the draws of an attack in a half, so many for each value, drawn as needed."""
+        seen = self._seen.setdefault((half, place), _Seen(([], []), ([], []), []))
+        values = 3 if self.delta else 2  # the third one is blank
+        missing = values * draws - seen.had
+        if missing > 0:  # a coin chooses the value of each series
+            first = int(self._generator.binomial(missing, 1 / values))
+            rest = missing - first
+            second = int(self._generator.binomial(rest, 0.5)) if self.delta else rest
+            for value, size in enumerate((first, second)):
+                self._answered(self.trials[place], value, size, seen)
+            if self.delta:
+                below = int(self._generator.binomial(rest - second, self.delta))
+                seen.levels.append(self.delta * self._generator.random(below))
+            seen.had += missing
+        return seen
+
+    def _answered(self, trial: Trial, value: int, draws: int, seen: _Seen) -> None:
         for size in _batches(draws, trial.length):
             series = trial.draws[value](size, self._generator)  # (draws, records)
             answers = checked(trial.mechanism(series), series, trial.outputs)
-            yield trial.score(answers)  # (draws, scores)
+            seen.scores[value].append(trial.score(answers))  # (draws, scores)
+            seen.labels[value].append(trial.labelled.label(answers))  # (draws, labels)
             self.done += size
             if self._progress is not None:
                 self._progress(self.done, max(self._total, self.done))
@@ -267,7 +350,7 @@ def _chosen(
     """
 
     def choices(places: list[int], draws: int) -> dict[int, Choice]:
-        return {place: choose_event(*halves.scores(half, place, draws), error) for place in places}
+        return {place: halves.chosen(half, place, draws, error) for place in places}
 
     found = choices(list(range(len(halves.trials))), halves.few)
     order = sorted(found, key=lambda place: -found[place].guess)

@@ -21,7 +21,7 @@ from undertow.sampling.bits import Insecure, Randomness, Secure
 from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.streams import draws
 
-__all__ = ["Batch", "BlackBox", "checked", "release_code"]
+__all__ = ["Batch", "BlackBox", "checked", "release_code", "together"]
 
 Batch = npt.NDArray[Any]
 BlackBox = Callable[[Batch], Batch]
@@ -145,6 +145,21 @@ def _placed(lattice: Lattice, values: Batch) -> Batch:
         lattice.upper - lattice.lower
     )
     return np.clip(np.floor(share * lattice.steps + 0.5), 0, lattice.steps).astype(np.int64)
+
+
+def together(mechanism: BlackBox, releases: int) -> BlackBox:
+    """Return code that answers so many times about the same series, one answer after the other.
+
+    >>> together(lambda series: series.sum(axis=1), 2)(np.ones((1, 3))).tolist()
+    [[3.0, 3.0]]
+    """
+    if releases == 1:
+        return mechanism
+
+    def run(series: Batch) -> Batch:
+        return np.hstack([checked(mechanism(series), series, None) for _ in range(releases)])
+
+    return run
 
 
 def checked(answers: Any, series: Batch, outputs: int | None) -> Batch:

@@ -16,7 +16,7 @@ import numpy as np
 
 from undertow.auditing.hidden import check_length, known_places, known_states
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Noise
+from undertow.mechanisms import DiscreteLaplace, Laplace, Noise
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count, log_sum
 from undertow.queries import Lattice, Mean, State, Sum
@@ -76,6 +76,11 @@ def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
     >>> totals(DiscreteLaplace(Count("b"), 4.0), ("a", "b"), 9).adds
     (0, 1)
     """
+    if not isinstance(mechanism, Laplace | DiscreteLaplace):
+        raise NotSupported(
+            f"no attacker weighs answers with {mechanism.words} noise; audit(plan) attacks the "
+            "code that draws it"
+        )
     query = mechanism.query
     if query.named:
         adds = tuple(int(state in query.named) for state in states)

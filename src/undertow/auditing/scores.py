@@ -6,8 +6,9 @@ forwards and backwards through a hidden chain for series, by convolution for cou
 of the answer is not at hand the answer itself is the score.
 """
 
+import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from undertow.auditing.draws import ChainSource
 from undertow.auditing.hidden import Hidden
 from undertow.numerics import Array
 
-__all__ = ["Score", "answer_score", "count_score", "series_score"]
+__all__ = ["Score", "answer_score", "count_middle", "count_score", "of_mean", "series_score"]
 
 Score = Callable[[Batch], Array]
 """Answers in, a row for each answer and a column for each score out."""
@@ -28,6 +29,9 @@ that the plan rules out still count for something."""
 
 MOST_RECORDS = 2000
 """Records up to which the law of a count is computed; beyond, the answer itself is the score."""
+
+_REACH = 10
+"""Standard deviations of normal noise beyond all counts, up to which the ratio is computed."""
 
 _DIGITS = 6
 _EVERY = 16
@@ -117,14 +121,16 @@ def count_score(
     source: ChainSource,
     fixed: tuple[Mapping[int, int], Mapping[int, int]],
     bins: Batch,
-    scale: float,
+    amount: float,
+    shape: Literal["laplace", "normal"] = "laplace",
 ) -> Score:
     """Return the log-likelihood ratio of noisy counts on a chain, and the counts themselves.
 
     ``bins`` has a row of indicators for each count. The law of a count given the fixed records is
-    built record by record, and convolved with discrete Laplace noise of the stated scale.
-    Several counts enter as if they were independent. Beyond all possible counts the ratio stays
-    the same.
+    built record by record, and convolved with noise: exp(-|z| / amount), or, if it is normal,
+    exp(-z^2 / (2 amount^2)). Several counts enter as if they were independent. Beyond all possible
+    counts the ratio of Laplace noise stays the same; that of normal noise goes on for ten standard
+    deviations.
 
     >>> from undertow import MarkovChain
     >>> source = ChainSource(MarkovChain([[.9, .1], [.1, .9]]), 3)
@@ -135,9 +141,10 @@ def count_score(
     if source.length > MOST_RECORDS:
         return answer_score
     laws = [[_count_law(source, given, row) for row in bins] for given in fixed]
-    grid = np.arange(-1, source.length + 2)  # (counts,); beyond its ends the ratio is constant
+    reach = 1 if shape == "laplace" else 1 + math.ceil(_REACH * amount)
+    grid = np.arange(-reach, source.length + 1 + reach)  # (counts,); beyond, the ratio is constant
     ratios = [
-        np.log(_blurred(one, scale)) - np.log(_blurred(two, scale))
+        np.log(_blurred(one, reach, amount, shape)) - np.log(_blurred(two, reach, amount, shape))
         for one, two in zip(*laws, strict=True)
     ]
 
@@ -146,6 +153,19 @@ def count_score(
         return np.hstack([np.round(np.asarray(found), _DIGITS)[:, None], answer_score(answers)])
 
     return score
+
+
+def of_mean(score: Score, releases: int) -> Score:
+    """Return a score of several releases: that of their mean, number by number.
+
+    The mean is all that releases with normal noise say; of other noise it says nearly all.
+
+    >>> of_mean(answer_score, 2)(np.array([[3.0, 9.0, 5.0, 9.0]])).tolist()
+    [[4.0, 9.0, -5.0]]
+    """
+    if releases == 1:
+        return score
+    return lambda answers: score(answers.reshape(len(answers), releases, -1).mean(axis=1))
 
 
 def _count_law(source: ChainSource, fixed: Mapping[int, int], counted: Batch) -> Array:
@@ -163,9 +183,24 @@ def _count_law(source: ChainSource, fixed: Mapping[int, int], counted: Batch) ->
     return np.asarray(law.sum(axis=0))
 
 
-def _blurred(law: Array, scale: float) -> Array:
-    """Return the law plus noise at -1 .. n + 1, up to a constant; never quite 0."""
-    padded = np.concatenate([[0.0], law, [0.0]])  # (counts,): -1 .. n + 1
-    apart = np.abs(np.arange(1 - padded.size, padded.size))  # every distance of two counts
-    blurred = np.convolve(np.exp(-apart / scale), padded, "valid")  # (counts,)
+def _blurred(law: Array, reach: int, amount: float, shape: str) -> Array:
+    """Return the law plus noise at -reach .. n + reach, up to a constant; never quite 0."""
+    padded = np.pad(law, reach)  # (counts,): -reach .. n + reach
+    apart = np.abs(np.arange(1 - padded.size, padded.size)) / amount  # distances of two counts
+    noise = np.exp(-apart if shape == "laplace" else -(apart**2) / 2)
+    blurred = np.convolve(noise, padded, "valid")  # (counts,)
     return np.asarray(np.maximum(blurred, np.finfo(np.float64).tiny))
+
+
+def count_middle(source: ChainSource, fixed: Mapping[int, int], counted: Batch) -> int:
+    """Return the mean of a count given the fixed records, rounded; 0 where it is not computed.
+
+    >>> from undertow import MarkovChain
+    >>> source = ChainSource(MarkovChain([[.5, .5], [.5, .5]]), 9)
+    >>> count_middle(source, {1: 1, 2: 1}, np.array([0, 1]))
+    6
+    """
+    if source.length > MOST_RECORDS:
+        return 0
+    law = _count_law(source, fixed, counted)
+    return int(np.rint(law @ np.arange(law.size)))

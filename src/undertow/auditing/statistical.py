@@ -6,11 +6,19 @@ value that a fair coin chooses; so, among the series in which the event happened
 value with probability p / (p + q), independently, and the interval of Clopper and Pearson for that
 probability is exact, whatever p and q are. What is looked at in the first half costs nothing: the
 second half has not been seen.
+
+An approximate guarantee allows p <= e^epsilon q + delta, that is p <= e^epsilon (q + blank) with
+blank = delta e^-epsilon. So a third value joins the coin: a *blank* draw, without any series, in
+which the event happens with exactly that probability. Among all draws in which it happened each had
+the one value with probability p / (p + q + blank), and the same interval is exact again: the
+guarantee is refuted where that exceeds e^epsilon / (1 + e^epsilon). No error is split.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +27,17 @@ from undertow.numerics import Array
 
 __all__ = [
     "LEAST_COUNTS",
+    "NO_BLANKS",
+    "Blanks",
     "Choice",
     "Confirmation",
+    "Event",
+    "LabelEvent",
+    "Labels",
     "TailEvent",
+    "approximate_lower",
     "choose_event",
+    "choose_labels",
     "log_ratio_lower",
     "share_lower",
     "try_event",
@@ -34,6 +49,9 @@ LEAST_COUNTS = 100
 CAUTION = 1.5
 """Standard errors by which a hoped-for bound is lowered: it is the best of many, and the other half
 should confirm it."""
+
+Labels = npt.NDArray[np.uint8]
+"""A row for each draw, a column for each way to sort answers into a few classes."""
 
 _THRESHOLDS = 160
 """Thresholds tried for each score, by the number of draws beyond them."""
@@ -69,6 +87,52 @@ def log_ratio_lower(hits: int, against: int, error: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Blanks:
+    """Draws without a series: each has a uniform ``level``, of which those below delta matter.
+
+    At epsilon the event happens in a blank draw if its level is below delta e^-epsilon.
+
+    >>> Blanks(0.1, np.array([0.02, 0.05, 0.09])).counted(math.log(2))
+    1
+    """
+
+    delta: float
+    levels: Array
+
+    def counted(self, epsilon: float) -> int:
+        """Return in how many blank draws the event happens, at this epsilon."""
+        return int((self.levels < self.delta * math.exp(-epsilon)).sum())
+
+
+NO_BLANKS = Blanks(0.0, np.empty(0))
+"""Those of a guarantee without delta."""
+
+
+def approximate_lower(
+    hits: int, against: int, error: float, counted: Callable[[float], int]
+) -> tuple[float, int]:
+    """Return the epsilon up to which all guarantees are refuted, and the blanks counted there.
+
+    The test at the true epsilon errs with probability ``error`` at most, and a bound above the true
+    epsilon needs that very test to err. Blanks only become fewer as epsilon grows, so the bound
+    with those at one epsilon refutes everything up to itself: climb until their number stays.
+
+    >>> approximate_lower(300, 100, 0.05, lambda epsilon: 0)[0] == log_ratio_lower(300, 100, 0.05)
+    True
+    >>> found = approximate_lower(300, 100, 0.05, lambda epsilon: int(50 * math.exp(-epsilon)))
+    >>> round(found[0], 3), found[1]
+    (0.704, 24)
+    """
+    blanks = counted(0.0)
+    while True:
+        lower = log_ratio_lower(hits, against + blanks, error)
+        fewer = counted(lower)
+        if fewer >= blanks:
+            return lower, blanks
+        blanks = fewer
+
+
+@dataclass(frozen=True, slots=True)
 class TailEvent:
     """One score at or beyond a threshold: what the audit waits for.
 
@@ -90,6 +154,29 @@ class TailEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelEvent:
+    """One label among a few: the answer lies in some of the classes that a column sorts it into.
+
+    >>> LabelEvent(0, (0, 2)).happens(np.array([0, 1, 2], dtype=np.uint8)).tolist()
+    [True, False, True]
+    """
+
+    score: int
+    labels: tuple[int, ...]
+    for_value: bool = True
+
+    def happens(self, labels: Labels) -> npt.NDArray[np.bool_]:
+        """Return in which draws the event happens, given the label of each."""
+        wanted = np.zeros(_MOST_LABELS, dtype=np.bool_)
+        wanted[list(self.labels)] = True
+        return wanted[labels]
+
+
+Event = TailEvent | LabelEvent
+_MOST_LABELS = 256
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """An event, and the bound that its own half of the draws suggests (a guess, not a bound).
 
@@ -97,7 +184,7 @@ class Choice:
     0.8
     """
 
-    event: TailEvent
+    event: Event
     guess: float
 
 
@@ -105,7 +192,8 @@ class Choice:
 class Confirmation:
     """What the second half showed: hits under both values, and the bound that follows.
 
-    ``lower`` is at most the leakage with the confidence asked for, whatever the mechanism is.
+    ``lower`` is at most the leakage (at the delta of the blanks) with the confidence asked for,
+    whatever the mechanism is; ``blanks`` counts the blank draws in which the event happened.
 
     >>> Confirmation(hits=300, other_hits=100, draws=5000, lower=0.9).lower
     0.9
@@ -115,9 +203,12 @@ class Confirmation:
     other_hits: int
     draws: int
     lower: float
+    blanks: int = 0
 
 
-def choose_event(scores: Array, others: Array, error: float, least: int = LEAST_COUNTS) -> Choice:
+def choose_event(
+    scores: Array, others: Array, error: float, least: int = LEAST_COUNTS, delta: float = 0.0
+) -> Choice:
     """Return the event with the largest bound to be hoped for in as many draws again.
 
     ``scores`` has a row for each draw under the value asked about and a column for each score,
@@ -135,7 +226,8 @@ def choose_event(scores: Array, others: Array, error: float, least: int = LEAST_
         low = -high[0][::-1], -high[1][::-1]  # a lower tail is an upper tail of the negative scores
         for above, for_value in product((True, False), (True, False)):
             one, two = high if above else low
-            found = _best_threshold(*((one, two) if for_value else (two, one)), error, least)
+            pair = (one, two) if for_value else (two, one)
+            found = _best_threshold(*pair, error, least, delta)
             if found is not None and found[0] > best.guess:
                 guess, threshold = found
                 threshold = threshold if above else -threshold
@@ -144,11 +236,9 @@ def choose_event(scores: Array, others: Array, error: float, least: int = LEAST_
 
 
 def _best_threshold(
-    scores: Array, others: Array, error: float, least: int
+    scores: Array, others: Array, error: float, least: int, delta: float
 ) -> tuple[float, float] | None:
     """Return the guess and the threshold of the best upper tail of sorted scores."""
-    from scipy.special import ndtri
-
     tried: list[tuple[float, float]] = []
     if others.size >= least:
         # (thresholds,): from the highest draws on, at ranks that grow geometrically
@@ -156,22 +246,83 @@ def _best_threshold(
         thresholds = np.unique(others[others.size - ranks])
         # how many draws are at or beyond each threshold
         against = others.size - np.searchsorted(others, thresholds, side="left")
-        seen = np.maximum(scores.size - np.searchsorted(scores, thresholds, side="left"), 0.5)
-        width = float(-ndtri(error)) + CAUTION
-        # delta method: ln of a count has a variance of one over the count
-        guesses = np.log(seen / against) - width * np.sqrt(1 / seen + 1 / against)
+        seen = scores.size - np.searchsorted(scores, thresholds, side="left")
+        guesses = _guesses(seen, against, others.size * delta, error)
         place = int(np.argmax(guesses))
         tried.append((float(guesses[place]), float(thresholds[place])))
     beyond = float(np.nextafter(others[-1], math.inf)) if others.size else -math.inf
     never = int(scores.size - np.searchsorted(scores, beyond, side="left"))
     if never >= least:
-        # seen under one value only: guess as if the other half saw it once
-        tried.append((log_ratio_lower(never, 1, error), beyond))
+        tried.append((_never_against(never, others.size * delta, error), beyond))
     return max(tried, default=None)
 
 
-def try_event(event: TailEvent, scores: Array, others: Array, error: float) -> Confirmation:
-    """Return what fresh draws say about a chosen event.
+def _guesses(seen: npt.NDArray[Any], against: npt.NDArray[Any], mass: float, error: float) -> Array:
+    """Return the bounds to be hoped for where an event was seen so often, cautiously.
+
+    ``mass`` is delta times the draws: at epsilon mass e^-epsilon blanks are expected.
+    """
+    from scipy.special import ndtri
+
+    width = float(-ndtri(error)) + CAUTION
+    ratio = np.maximum(seen - mass, 0.5) / against  # e^epsilon = (p - delta) / q
+    blanks = mass / ratio
+    # delta method: ln of a count has a variance of one over the count; a lower epsilon has more
+    # blanks, which lowers it further
+    spread = np.sqrt(1 / np.maximum(seen, 0.5) + 1 / (against + blanks)) * (1 + blanks / against)
+    return np.asarray(np.log(ratio) - width * spread)
+
+
+def _never_against(seen: int, mass: float, error: float) -> float:
+    """Return the guess where only one value was seen: as if the other half saw the other once."""
+    return approximate_lower(seen, 1, error, lambda epsilon: int(mass * math.exp(-epsilon)))[0]
+
+
+def choose_labels(
+    labels: Labels, others: Labels, error: float, least: int = LEAST_COUNTS, delta: float = 0.0
+) -> Choice | None:
+    """Return the most promising set of labels of one column, None where nothing promises anything.
+
+    Every second draw puts the labels into order, by how much they speak for one value; the draws
+    between them say where to stop. So many labels promise no more than few.
+
+    >>> draw = np.random.default_rng(1)
+    >>> x, y = (draw.random((4000, 1)) < p for p in (.9, .4))
+    >>> choose_labels(x.astype(np.uint8), y.astype(np.uint8), 0.05).event
+    LabelEvent(score=0, labels=(0,), for_value=False)
+    """
+    best: Choice | None = None
+    for column, for_value in product(range(labels.shape[1]), (True, False)):
+        pair = (labels, others) if for_value else (others, labels)
+        # (halves, labels): how often each label was seen, by every second draw, under both values
+        seen, against = (
+            np.stack([np.bincount(some[at::2, column], minlength=_MOST_LABELS) for at in (0, 1)])
+            for some in pair
+        )
+        order = np.argsort(-(seen[0] + 0.5) / (against[0] + 0.5), kind="stable")
+        # (sets,): counts of the first labels of the order, as if in all draws
+        more, less = (2 * np.cumsum(counts[1][order]) for counts in (seen, against))
+        mass = len(pair[1]) * delta
+        guesses = np.where(
+            less >= least, _guesses(more, np.maximum(less, 1), mass, error), -math.inf
+        )
+        place = int(np.argmax(guesses))
+        guess = float(guesses[place])
+        only = int((less == 0).sum()) - 1  # the largest set never seen under the other value
+        if only >= 0 and more[only] >= least:
+            sure = _never_against(int(more[only]), mass, error)
+            place, guess = (only, sure) if sure > guess else (place, guess)
+        if guess > (0.0 if best is None else best.guess):
+            chosen = [label for label in order[: place + 1].tolist() if seen[:, label].any()]
+            best = Choice(LabelEvent(column, tuple(sorted(chosen)), for_value), guess)
+    return best
+
+
+def try_event(
+    event: Event, scores: npt.NDArray[Any], others: npt.NDArray[Any], error: float,
+    blanks: Blanks = NO_BLANKS,
+) -> Confirmation:  # fmt: skip
+    """Return what fresh draws say about a chosen event, given their scores or labels.
 
     With probability at least 1 - ``error`` the returned bound is not above the leakage.
 
@@ -182,4 +333,5 @@ def try_event(event: TailEvent, scores: Array, others: Array, error: float) -> C
     hits = int(event.happens(scores[:, event.score]).sum())
     other = int(event.happens(others[:, event.score]).sum())
     pair = (hits, other) if event.for_value else (other, hits)
-    return Confirmation(hits, other, len(scores) + len(others), log_ratio_lower(*pair, error))
+    lower, counted = approximate_lower(*pair, error, blanks.counted)
+    return Confirmation(hits, other, len(scores) + len(others), lower, counted)

@@ -1,21 +1,31 @@
 """One attack made ready to run: how to draw, what to run, and how to score an answer."""
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from undertow.auditing.blackbox import BlackBox
+from undertow.auditing.blackbox import BlackBox, together
 from undertow.auditing.draws import ChainSource, Draw, GaussianSource, NetworkSource, SeriesSource
 from undertow.auditing.hidden import hidden
+from undertow.auditing.labels import Labelled, number_labels, pair_labels
 from undertow.auditing.scenarios import DrawnModel
-from undertow.auditing.scores import Score, answer_score, count_score, series_score
-from undertow.auditing.statistical import TailEvent
+from undertow.auditing.scores import (
+    Score,
+    answer_score,
+    count_middle,
+    count_score,
+    of_mean,
+    series_score,
+)
+from undertow.auditing.statistical import Event, LabelEvent
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.markov import MarkovChain
 from undertow.plan import Plan
+from undertow.queries import AnyQuery
 
 __all__ = ["REACH", "Trial", "prepare"]
 
@@ -34,32 +44,65 @@ class Trial:
     outputs: int | None
     score: Score
     scored: str
+    labelled: Labelled
+    number: str = "the released number"
 
-    def describe(self, event: TailEvent) -> str:
+    def describe(self, event: Event) -> str:
         """Return an event in words."""
-        name = self.scored if event.score == 0 else "the released number"
+        if isinstance(event, LabelEvent):
+            return self.labelled.words(event.score, event.labels)
+        name = self.scored if event.score == 0 else self.number
         if event.score > 1:
             name = f"score {event.score} of the released numbers"
         return f"{name} at {'least' if event.above else 'most'} {event.threshold:.6g}"
 
 
 def prepare(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: BlackBox) -> Trial:
-    """Return an attack on a drawn model, ready to run; refuse values that cannot occur together."""
+    """Return an attack on a drawn model, ready to run; refuse values that cannot occur together.
+
+    Several releases are attacked together, as answers about the same series.
+    """
     fixed = drawn.fixed(attack, attack.value), drawn.fixed(attack, attack.other)
     if plan.task != "answer":
         return _local(plan, drawn, attack, mechanism, fixed)
-    source = _source(drawn)
-    query = plan.noise.query
+    source, query = _source(drawn), plan.noise.query
     score: Score = answer_score
-    scored = "the released number"
+    several = plan.releases > 1
+    scored = number = "the mean of all releases" if several else "the released number"
+    middles = (0,) * query.numbers(drawn.model.states)
     if query.integral and isinstance(source, ChainSource):
         states = source.chain.states
         # (counts, states)
         bins = np.array([[state in some for state in states] for some in query.bins(states)])
-        score = count_score(source, fixed, bins, plan.noise.scale)
-        scored = "the log-likelihood ratio of the answer"
+        score = count_score(source, fixed, bins, *_blur(plan))
+        scored = f"the log-likelihood ratio of {number if several else 'the answer'}"
+        middles = tuple(count_middle(source, fixed[0], row) for row in bins)
     draws = source.given(fixed[0]), source.given(fixed[1])
-    return Trial(attack, source.length, draws, mechanism, None, score, scored)
+    return Trial(
+        attack, source.length, draws, together(mechanism, plan.releases), None,
+        of_mean(score, plan.releases), scored,
+        number_labels(*_lattice(query, source.length), middles), number,
+    )  # fmt: skip
+
+
+def _lattice(query: AnyQuery, length: int) -> tuple[float, float]:
+    """Return the answer of no steps and the size of a step: 0 and 1 where there are none."""
+    if query.integral:
+        return 0.0, 1.0
+    try:
+        query.lattice()
+    except NotSupported:  # only code of one's own can answer it
+        return 0.0, 1.0
+    base = query.answer(0, length)
+    return float(base), float(query.answer(1, length) - base)
+
+
+def _blur(plan: "Plan[Any]") -> tuple[float, Literal["laplace", "normal"]]:
+    """Return the noise of the mean of all releases: how much, and of which shape."""
+    noise, releases = plan.noise, plan.releases
+    if releases == 1:
+        return noise.amount, "laplace" if noise.shape == "laplace" else "normal"
+    return math.sqrt(noise.variance() / releases), "normal"
 
 
 def _source(drawn: DrawnModel) -> SeriesSource:
@@ -97,9 +140,15 @@ def _local(
         return ratio(outputs[:, first - begin : last - begin + 1])
 
     outputs = len(mechanism.names(chain.states))
+    paired = pair_labels(attack.target - first, len(window), outputs + redacted)
+
+    def label(shown: Any) -> Any:
+        return paired.label(shown[:, first - begin : last - begin + 1])
+
     return Trial(
         attack, length, (source.given(inside[0]), source.given(inside[1])), box,
         outputs + redacted, score, "the log-likelihood ratio of the series",
+        Labelled(label, paired.columns),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import typer
 from undertow.cli.commands import command, option
 from undertow.cli.files import read_plan
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import above, answer, below, counting, show
+from undertow.cli.output import answer, below, counting, show
 
 if TYPE_CHECKING:
     from undertow.auditing.auditor import Audit
@@ -27,6 +27,7 @@ def audit(
     draws: int | None = option("N", "Series of each attack and value (50000 unless told)."),
     confidence: float = option("C", "Of the bound and the verdict.", 0.95),
     promise: float | None = option("E", "The leakage to refute, not the plan's own."),
+    delta: float | None = option("D", "The delta to refute it at, not the plan's own."),
     seed: int | None = option("N", "Repeatable, with seeded noise: for experiments."),
     as_json: JsonOption = False,
 ) -> None:
@@ -50,6 +51,8 @@ def audit(
         raise misuse(f"--confidence must lie between 0 and 1; found {confidence:g}")
     if promise is not None and not promise > 0:
         raise misuse(f"--promise must be positive; found {promise:g}")
+    if delta is not None and not 0 <= delta < 1:
+        raise misuse(f"--delta must be 0 or more and below 1; found {delta:g}")
     if seed is not None and seed < 0:
         raise misuse(f"--seed must be 0 or more; found {seed}")
     from undertow.auditing.auditor import DRAWS
@@ -59,7 +62,7 @@ def audit(
     with counting("attacking") as tell:
         found = attack(
             read, draws or DRAWS, seed=seed, confidence=confidence, promise=promise,
-            progress=tell,
+            delta=delta, progress=tell,
         )  # fmt: skip
     answer(
         found.to_dict() | {"plan": read.fingerprint()}, lambda: _tell(read, found), as_json=as_json
@@ -75,14 +78,16 @@ def _tell(plan: "Plan", found: "Audit") -> None:
     seen = (
         f"in {found.hits:,} series with {value!r}, {found.other_hits:,} with {other!r}, of "
         f"{found.draws:,} tested"
+        f"{f'; in {found.blanks:,} blank draws, for delta' if found.delta else ''}"
     )
+    said = f"a leakage of at most {found.promise_words()} to {words(plan.against)}"
     sure = f"with {100 * found.confidence:g}% confidence"
     show(
         f"The guarantee is {'REFUTED' if found.refuted else 'consistent with the audit'}",
         [
             ("question", plan.query.words()),
-            ("guarantee", f"a leakage of at most {above(found.promise)} to {words(plan.against)}"),
-            ("found", f"at least {below(found.lower, 4)}, {sure}"),
+            ("guarantee", said),
+            ("found", f"at least {below(found.lower, 4)}{found.at_delta()}, {sure}"),
             ("attack", found.attack_words()),
             ("event", found.event),
             ("seen", seen),

@@ -1,5 +1,6 @@
 """``undertow ledger``: the account of what was released, and what is left of it."""
 
+import math
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,9 @@ from undertow.cli.output import (
     interval,
     level_words,
     odds,
+    room_words,
     show,
+    spent_words,
     strict_json,
     waiting,
 )
@@ -30,6 +33,7 @@ from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
+    from undertow.ledger.rooms import Room
     from undertow.ledger.rules import Entry
 
 __all__ = ["ledger_app"]
@@ -70,6 +74,12 @@ def create(
     dataset: DatasetOption,
     model: ModelText,
     limit: float = option("E", "What all releases together may leak at most.", MISSING),
+    delta: float | None = option(
+        "D", "How rare outputs may be that break the limit: admits Gaussian noise."
+    ),
+    pure: float | None = option(
+        "LEVEL", "With --delta: a DP level set aside for releases that have one."
+    ),
     against: AgainstOption = None,
     unit: Unit | None = option(None, "What is protected: one record (default), or a whole person."),
     key: KeyOption = None,
@@ -93,6 +103,8 @@ def create(
             dataset,
             described,
             limit,
+            delta=delta,
+            pure=pure,
             against=against or "any",
             unit=unit or "record",
             key=key,
@@ -117,15 +129,22 @@ def show_ledger(
     with waiting("reading the ledger"):
         book = open_ledger(where, dataset, key)
         entries, level, left, leak = book.entries(), book.level(), book.left(), book.leakage()
+        room = book.room() if book.delta and math.isfinite(level) else None
     if as_json:
         found = {"level": level, "left": left, "leakage": [leak.lower, leak.upper]}
         listed = {"entries": [_entry(entry) for entry in entries]}
-        typer.echo(strict_json(_terms(book) | found | listed))
+        typer.echo(strict_json(_terms(book) | found | _beside(room) | listed))
     else:
+        spent, fits = f"a DP level of {above(level)}", level_words(left, book.budget)
+        if room is not None:
+            from undertow.ledger.amounts import highest
+            from undertow.ledger.rooms import spend_words
+
+            spent, fits = spend_words(highest(room.spent)), room_words(room, book.budget)
         state = [
-            ("spent", f"a DP level of {above(level)} on the most used records"),
-            ("leakage", f"{interval(leak)}, of all releases together"),
-            ("left", f"{level_words(left, book.budget)} for a release that touches every record"),
+            ("spent", f"{spent} on the most used records"),
+            ("leakage", f"{interval(leak)}, of all releases together{_at(book.delta)}"),
+            ("left", f"{fits} for a release that touches every record"),
         ]
         show("The account", [*_term_rows(book), *state])
         if entries:
@@ -140,6 +159,9 @@ def limit(
         float, typer.Argument(metavar="E", help="What all releases together may leak at most.")
     ],
     dataset: DatasetOption,
+    delta: float | None = option(
+        "D", "How rare outputs may be that break the limit; as it was if left out."
+    ),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -151,7 +173,7 @@ def limit(
     """
     with waiting("computing the budget"):
         book = open_ledger(where, dataset, key)
-        book.set_limit(limit)
+        book.set_limit(limit, delta)
     answer(_terms(book), lambda: show("The account", _term_rows(book)), as_json=as_json)
 
 
@@ -296,19 +318,36 @@ def _refuse_second(where: str, dataset: str) -> None:
 
 
 def _terms(book: "Ledger") -> dict[str, Any]:
-    same = {name: getattr(book, name) for name in ("against", "unit", "limit", "budget")}
+    named = ("against", "unit", "limit", "budget", *(("delta",) if book.delta else ()))
+    same = {name: getattr(book, name) for name in named}
     return {"dataset": book.dataset, "model": book.model.describe(), **same}
+
+
+def _beside(room: "Room | None") -> dict[str, Any]:
+    """Return what an account with a delta has beside the levels; nothing for any other."""
+    from undertow.ledger.amounts import highest, round_up
+
+    if room is None:
+        return {}
+    spent, terms = highest(room.spent), room.terms
+    sums = {"mu": spent.mu, "rho": round_up(spent.rho), "delta_spent": round_up(spent.delta)}
+    return {**sums, "left_mu": room.left_mu(), "small_delta": terms.small, "pure": terms.pure}
+
+
+def _at(delta: float) -> str:
+    return f" at delta {delta:g}" if delta else ""
 
 
 def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     from undertow.adversaries import words
 
+    leak = f"{below(book.limit)}{_at(book.delta)}"
     return [
         ("data set", book.dataset),
         ("model", book.model.describe()),
         ("attacker", words(book.against)),
         ("protects", "one record" if book.unit == "record" else "all records of one person"),
-        ("limit", f"a leakage of {below(book.limit)}: a factor {odds(book.limit)} in the odds"),
+        ("limit", f"a leakage of {leak}: a factor {odds(book.limit)} in the odds"),
         ("budget", f"a DP level of {above(book.budget)} for every record"),
     ]
 
@@ -317,7 +356,7 @@ _HEADER = ("release", "level", "records", "status", "reserved (UTC)", "entry")
 
 
 def _cells(entry: "Entry") -> list[str]:
-    level = "redaction" if entry.level is None else above(entry.level)
+    level = "redaction" if entry.spend is None else spent_words(entry.spend)
     shown = entry.release_id if len(entry.release_id) <= 20 else f"{entry.release_id[:12]}…"
     when = entry.at[:16].replace("T", " ")
     status = "begun" if entry.begun and entry.status == "reserved" else entry.status

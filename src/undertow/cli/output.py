@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from undertow.accounting import Foretold
     from undertow.adversaries import Against
     from undertow.certificate import Leakage
+    from undertow.ledger.amounts import Spend
+    from undertow.ledger.rooms import Room
 
 __all__ = [
     "UNACCOUNTED",
@@ -34,9 +36,11 @@ __all__ = [
     "meaning",
     "odds",
     "refusals",
+    "room_words",
     "say",
     "show",
     "spend_rows",
+    "spent_words",
     "stated",
     "strict_json",
     "ticking",
@@ -111,9 +115,31 @@ def level_words(level: float, budget: float = 1.0) -> str:
     >>> level_words(0.25), level_words(2e-16)
     ('a DP level of 0.25', 'nothing')
     """
-    from undertow.ledger.rules import nothing
+    from undertow.ledger.rooms import nothing
 
     return "nothing" if nothing(level, budget) else f"a DP level of {below(level)}"
+
+
+def room_words(room: "Room", budget: float = 1.0) -> str:
+    """Return what is left to some records, in words: a level, with a delta also Gaussian noise.
+
+    >>> from undertow.ledger.rooms import Room, Terms
+    >>> room_words(Room(Terms({}, 1.0, 0.25, "any", "record", 1e-6, 1e-7)))
+    'a DP level of 0.25, or Gaussian noise of sigma 17.34333 per unit'
+    """
+    level, sigma = level_words(room.left(), budget), room.least_sigma()
+    if sigma is None:
+        return level
+    noise = f"Gaussian noise of sigma {above(sigma)} per unit"
+    return noise if level == "nothing" else f"{level}, or {noise}"
+
+
+def spent_words(spend: "Spend") -> str:
+    """Return what a release spends for the column of a table: a level by its number alone."""
+    from undertow.ledger.amounts import round_up
+    from undertow.ledger.rooms import spend_words
+
+    return above(round_up(spend.level)) if spend.pure else spend_words(spend)
 
 
 def spend_rows(asked: "Foretold", recorded: str) -> list[tuple[str, str]]:
@@ -123,13 +149,14 @@ def spend_rows(asked: "Foretold", recorded: str) -> list[tuple[str, str]]:
         spends = recorded
     elif asked.found is not None:
         spends = "nothing more: it was reserved by a run that did not end"
-    elif asked.entry.level is not None:
-        spends = f"a DP level of {above(asked.entry.level)}"
+    elif asked.entry.spend is not None:
+        spend = asked.entry.spend
+        spends = f"a DP level of {above(asked.spends)}" if spend.pure else spent_words(spend)
     rows = [("release", asked.entry.release_id), ("spends", spends)]
-    if asked.left is None:
+    if asked.room is None or asked.after is None:
         return rows
-    after = level_words(asked.left_after or 0.0)
-    return [*rows, ("left", f"{level_words(asked.left)} for these records, then {after}")]
+    now, then = room_words(asked.room), room_words(asked.after)
+    return [*rows, ("left", f"{now} for these records, then {then}")]
 
 
 def answer(fields: Mapping[str, Any], tell: Callable[[], object], *, as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """``undertow release``: from a file to a private answer, accounted and written whole."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -11,7 +11,7 @@ from undertow.cli.output import (
     UNACCOUNTED,
     above,
     answer,
-    level_words,
+    room_words,
     say,
     show,
     spend_rows,
@@ -23,6 +23,7 @@ from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
     from undertow.accounting import Foretold
+    from undertow.ledger.rooms import Room
     from undertow.releasing import Prepared
     from undertow.reporting.report import Report
 
@@ -66,7 +67,7 @@ def release(reading: DataText, places: AnswerFiles, told: ReleaseText) -> None:
         say(f"warning: {UNACCOUNTED}")
     answer(
         published(report),
-        lambda: _tell(report, places, None if book is None else book.left(table.scope())),
+        lambda: _tell(report, places, None if book is None else book.room(table.scope())),
         as_json=told.as_json,
     )
 
@@ -74,7 +75,7 @@ def release(reading: DataText, places: AnswerFiles, told: ReleaseText) -> None:
 def _tell_intent(
     ready: "Prepared", asked: "Foretold | None", places: AnswerFiles, as_json: bool
 ) -> None:
-    from undertow.reporting import scope, words
+    from undertow.reporting import scope
 
     files = [str(path) for path in places.named()]
     question, shape, window = ready.plan.query.words(), ready.shape, ready.table.bounds()
@@ -85,8 +86,7 @@ def _tell_intent(
             "records": shape.rows,
             "persons": shape.persons,
             "release_id": None if asked is None else asked.entry.release_id,
-            "level": ready.level,
-            "spends": ready.level if asked is None else asked.spends,
+            **_spending(ready, asked),
             "recorded": asked is not None and asked.recorded,
             "left": None if asked is None else asked.left,
             "left_after": None if asked is None else asked.left_after,
@@ -97,7 +97,7 @@ def _tell_intent(
         return
     spending = [
         ("release", "not named: there is no ledger"),
-        ("spends", words.levels(ready.plan) or f"a DP level of {above(ready.level)}"),
+        ("spends", _spend(ready)),
         ("left", "there is no ledger: nothing is accounted"),
     ]
     if asked is not None:
@@ -118,7 +118,20 @@ def _tell_intent(
     )
 
 
-def _tell(told: "Report", places: AnswerFiles, left: float | None) -> None:
+def _spending(ready: "Prepared", asked: "Foretold | None") -> dict[str, Any]:
+    """Return what would be spent: a level, or the mu or rho of noise that has none."""
+    level = ready.spends.get("level")
+    spends = level if asked is None or level is None else asked.spends
+    beside = {name: part for name, part in ready.spends.items() if name != "level"}
+    return {"level": level, "spends": spends, **beside}
+
+
+def _spend(ready: "Prepared") -> str:
+    told = {"level": "a DP level of ", "mu": "mu ", "rho": "rho "}
+    return " and ".join(f"{told[name]}{above(part)}" for name, part in ready.spends.items())
+
+
+def _tell(told: "Report", places: AnswerFiles, room: "Room | None") -> None:
     from undertow.reporting import scope
 
     said = told.to_dict()
@@ -143,11 +156,11 @@ def _tell(told: "Report", places: AnswerFiles, left: float | None) -> None:
     ]
     if release.replayed:
         rows.append(("note", scope.replay(release.made)))
-    if left is not None:
+    if room is not None:
         rows += [
             ("release", said["release_id"]),
             ("entry", said["ledger_entry"]),
-            ("left", f"{level_words(left)} for these records"),
+            ("left", f"{room_words(room)} for these records"),
         ]
     written = ", ".join(map(str, places.named()))
     show("The answer", [*rows, *([("written to", written)] if written else [])])

@@ -7,8 +7,9 @@ __all__ = ["in_cli_words"]
 _OPTIONS = (
     "against", "attackers", "by", "confidence", "covers", "dataset", "delta", "effort", "every",
     "foreign", "gaps", "groups", "known", "length", "limit", "method", "model", "neighbours",
-    "noise", "objective", "pairs", "person", "prior", "protect", "releases", "scale", "sigma",
-    "source", "start", "state", "states", "target", "targets", "time", "unit", "value", "window",
+    "noise", "objective", "pairs", "person", "prior", "protect", "pure", "releases", "scale",
+    "sigma", "source", "start", "state", "states", "target", "targets", "time", "unit", "value",
+    "window",
 )  # fmt: skip
 """Arguments that are options of the same name."""
 
@@ -35,6 +36,7 @@ _PHRASES = (
     (r"Redacted\(protect=\d+\)", "--redacted --protect {}"),
     (r"Redacted\(protect=\.\.\.\)", "--redacted with --protect"),
     (r"a model such as MarkovChain\(\.\.\.\)", "a model"),
+    (r"\bset_limit\(limit, delta=1e-6\)", "'undertow ledger limit --delta 1e-6'"),
     (r"\bset_limit\b(?:\([^()]*\))?", "'undertow ledger limit'"),
     (r"\brelease_id\b(?!=)", "--id"),
     (r"\bverify\(\)", "'undertow ledger verify'"),

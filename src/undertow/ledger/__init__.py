@@ -1,7 +1,8 @@
 """The account of what was released.
 
-Read scopes.py, rules.py, spends.py (pure), events.py, seals.py, replay.py, tables.py,
-transactions.py, store.py (SQL), memory.py, checks.py, requests.py, book.py.
+Read scopes.py, amounts.py, rules.py, rooms.py, spends.py (pure), events.py, seals.py, replay.py,
+tables.py, transactions.py, store.py (SQL), memory.py, checks.py, requests.py, currency.py,
+balance.py, book.py.
 """
 
 __all__ = ["reached"]

@@ -1,22 +1,23 @@
 """The ledger as its users see it: one data set, its limit, and what was released from it."""
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from json import loads
 from typing import Any, Literal
 
-from undertow.certificate import Leakage
-from undertow.data.scopes import Scope, as_scope, check_name
+from undertow.curves import check_delta
+from undertow.data.scopes import Scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged
+from undertow.guarantees import Guarantee, PureDP
+from undertow.ledger.amounts import Spend, highest, round_up
+from undertow.ledger.balance import Balance, Named
 from undertow.ledger.checks import Checks, Granting
-from undertow.ledger.currency import budget_of, exchanged
+from undertow.ledger.currency import allowance
 from undertow.ledger.memory import memory_at
-from undertow.ledger.replay import entries_of
 from undertow.ledger.requests import check_terms, request, wanted_terms
+from undertow.ledger.rooms import Room, spend_words
 from undertow.ledger.rules import (
     Entry,
     Kind,
@@ -24,13 +25,10 @@ from undertow.ledger.rules import (
     Terms,
     canonical,
     check_same,
-    region,
-    round_down,
-    round_up,
     settled,
 )
 from undertow.ledger.seals import read_key
-from undertow.ledger.store import Store, Transaction
+from undertow.ledger.store import Store
 from undertow.mechanisms import Unit
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_positive
@@ -38,12 +36,10 @@ from undertow.rounding import above, below
 
 __all__ = ["Ledger", "Reservation", "datasets", "forget"]
 
-Named = Literal["any", "ignorant", "informed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A level that is spent for one release; ``result`` is what it published, None if nothing yet.
+    """What is spent for one release; ``result`` is what it published, None if nothing yet.
 
     ``entry_hash`` names the entry for good: `Ledger.verify` finds it again. ``made`` is when the
     result was recorded (UTC), None where none is.
@@ -55,13 +51,14 @@ class Reservation:
     made: str | None = None
 
 
-class Ledger:
+class Ledger(Balance):
     """The account of everything released from one data set.
 
     The budget is ``dp_budget(model, limit, against)``, computed once and rounded down; where the
     unit is a person it is the limit itself. Invariant: for every record, the DP levels of the
     entries that touch it add up to at most the budget, whoever writes, crashes or races. An entry
-    counts as soon as it is reserved.
+    counts as soon as it is reserved. With a ``delta`` entries may have the mu or the rho of noise
+    without a DP level, which add up on their own (`undertow.ledger.rooms`).
 
     Parameters
     ----------
@@ -72,6 +69,11 @@ class Ledger:
     model, limit
         How the records depend on each other, and the leakage that all releases together may
         reach. Required for a new data set; an existing one keeps its own, and refuses others.
+    delta
+        How rare outputs may be that break the limit; by default 0, which admits DP levels only.
+    pure
+        With a delta: the DP level that is set aside for releases that have one, by default 0.
+        Levels spent *before* noise without a level begins need no such share.
     against, unit
         The adversary covered, by default ``"any"``, and whether one record or all records of one
         person are hidden, by default ``"record"``.
@@ -105,6 +107,8 @@ class Ledger:
         model: AnyModel | None = None,
         limit: float | None = None,
         *,
+        delta: float | None = None,
+        pure: float | None = None,
         against: Named | None = None,
         unit: Unit | None = None,
         create: bool = True,
@@ -113,7 +117,7 @@ class Ledger:
     ) -> None:
         """Open the account, or start it; a refusal leaves everything as it was."""
         self.dataset = check_name(dataset, "the name of the data set")
-        wanted = wanted_terms(model, limit, against, unit)
+        wanted = wanted_terms(model, limit, against, unit, delta, pure)
         self._store = Store(where, read_key(key))
         self._checks = Checks(self._store, memory_at(memory))
         present = self._store.prepare(needed=not create)
@@ -128,54 +132,6 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self._store.place!r}, dataset={self.dataset!r})"
 
-    @property
-    def limit(self) -> float:
-        """The leakage that all releases together may reach."""
-        return self._state(None)[0].limit
-
-    @property
-    def budget(self) -> float:
-        """The DP level that the limit allows every record."""
-        return self._state(None)[0].budget
-
-    def level(self, scope: Scope | None = None) -> float:
-        """Return the largest sum of DP levels over the records in a scope, rounded up.
-
-        Sums entries, reserved ones included; inf for a redacted data set. A few index reads for
-        the whole data set; for a window, linear in the segments inside it.
-        """
-        return self._state(scope)[2]
-
-    def left(self, scope: Scope | None = None) -> float:
-        """Return a DP level that still fits all records in a scope: budget - level, rounded down.
-
-        If nobody writes in between, ``reserve`` accepts exactly this level.
-        """
-        terms, _, level = self._state(scope)
-        return 0.0 if math.isinf(level) else round_down(Fraction(terms.budget) - Fraction(level))
-
-    def leakage(self) -> Leakage:
-        """Return what all releases together leak: the level, exchanged once under the model."""
-        _, layout, level = self._state(None)
-        if layout.redaction is not None:
-            return Leakage(0.0, layout.redaction, "redaction", self.against)
-        if not level:
-            return Leakage(0.0, 0.0, "nothing was released", self.against)
-        return exchanged(level, self.model, self.against, self.unit)
-
-    def entries(self) -> list[Entry]:
-        """Return all entries in the order in which they were reserved, cancelled ones too."""
-        with self._store.reading() as transaction:
-            self._account(transaction)
-            return entries_of(transaction.events(self.dataset), transaction.head.seal)
-
-    def entry(self, release_id: str) -> Entry | None:
-        """Return the entry of a release, None if nothing was reserved for it."""
-        key = check_name(release_id, "release id")
-        with self._store.reading() as transaction:
-            self._account(transaction)
-            return self._entry(transaction, key)
-
     def verify(self, *holding: str) -> int:
         """Return the number of events in the ledger (all data sets), or raise `LedgerDamaged`.
 
@@ -185,35 +141,50 @@ class Ledger:
         """
         return self._checks.verify(holding)
 
-    def set_limit(self, limit: float) -> None:
-        """Change the limit, and record the change; it cannot fall below what is already spent."""
-        new = replace(self._state(None)[0], limit=check_positive(limit, "the limit"))
-        new = replace(new, budget=budget_of(new.limit, self.model, new.against, new.unit))
+    def set_limit(self, limit: float, delta: float | None = None) -> None:
+        """Change the limit, and record the change; it cannot fall below what is already spent.
+
+        ``delta`` stays as it is where none is given.
+        """
+        old = self._terms()
+        rare = old.delta if delta is None else check_delta(delta)
+        wanted = check_positive(limit, "the limit")
+        budget, small = allowance(wanted, rare, self.model, old.against, old.unit)
+        pure = min(old.pure, budget) if rare else 0.0
+        new = replace(old, limit=wanted, budget=budget, delta=rare, small=small, pure=pure)
         with self._checks.writing("limit") as granting:
             account = granting.account(self.dataset)
-            layout = account.layout
-            level = round_up(account.spends.most(account.region(Scope())))
-            if level > new.budget or (layout.redaction or 0.0) > new.limit:
+            layout, spent = account.layout, account.room(account.region(Scope())).spent
+            if not Room(new, spent).fits() or (layout.redaction or 0.0) > new.limit:
+                at = f" at delta {new.delta:.7g}" if new.delta else ""
                 raise LedgerConflict(
-                    f"a limit of {new.limit:.7g} allows a DP level of {below(new.budget)}, but "
-                    f"{above(level)} is already spent: what was released cannot be taken back"
+                    f"a limit of {new.limit:.7g}{at} allows a DP level of {below(new.budget)}, but "
+                    f"{_spent_words(highest(spent))} is already spent: what was released cannot be "
+                    "taken back"
                 )
-            self._append(granting, "limit", limit=new.limit, budget=new.budget)
+            changed = {"limit": new.limit, "budget": new.budget}
+            beside = {"delta": new.delta, "small": new.small, "pure": new.pure}
+            self._append(granting, "limit", **changed, **(beside if new.delta else {}))
             granting.transaction.put_dataset(self.dataset, new, layout)
 
     def reserve(
         self,
         release_id: str,
-        level: float | None,
+        level: float | PureDP | Guarantee | None = None,
         scope: Scope | None = None,
         about: Mapping[str, Any] | None = None,
         *,
+        mu: float | None = None,
+        rho: float | None = None,
+        delta: float | None = None,
         kind: Kind = "release",
         leakage: float | None = None,
         unit: Unit | None = None,
     ) -> Reservation:
         """Spend a DP level on the records in a scope; draw noise only after this returns.
 
+        In an account with a delta also the ``mu`` of Gaussian differential privacy, the ``rho`` of
+        zCDP, a ``delta`` beside a level; or a guarantee in place of the level, which says its own.
         The same id again, with the same level, scope and ``about``, changes nothing and returns
         what is recorded, so a release that was interrupted can be repeated: it is charged once.
         ``about`` describes the release (JSON, nothing private) and must not change when it is
@@ -222,7 +193,9 @@ class Ledger:
         written, and `LedgerDamaged` where the ledger is not as it was written. Cost: the segments
         that the scope meets; the first time, or after another writer, all events.
         """
-        entry = request(release_id, level, scope, about, kind, leakage)
+        beside = {"mu": mu, "rho": rho, "delta": delta}
+        entry = request(release_id, level, scope, about, kind, leakage, beside)
+        unit = getattr(level, "unit", unit) if unit is None else unit
         if unit not in (None, "record", "person"):
             raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
         if unit == "record" and self.unit == "person":
@@ -258,11 +231,11 @@ class Ledger:
                     "seen, so its level stays spent; repeat it with the same id"
                 )
             transaction, account = granting.transaction, granting.account(self.dataset)
-            where, level, layout = account.given_back(found)
+            where, spend, layout = account.given_back(found)
             granting.check_region(self.dataset, account, where)
             self._append(granting, "cancel", found.release_id, why=reason)
-            if level:
-                transaction.write(self.dataset, account.spends.changes(where, level))
+            if spend:
+                transaction.write(self.dataset, account.spends.changes(where, spend))
             if layout != account.layout:
                 transaction.put_dataset(self.dataset, account.terms, layout)
 
@@ -334,11 +307,6 @@ class Ledger:
             raise LedgerDamaged(f"the entry of the release {release_id!r} is not as it was written")
         return found
 
-    def _entry(self, transaction: Transaction, release_id: str) -> Entry | None:
-        events = transaction.events(self.dataset, release_id)
-        found = entries_of(events, transaction.head.seal)
-        return found[0] if found else None
-
     def _reserve(self, granting: Granting, entry: Entry) -> Reservation:
         """Reserve inside a transaction; keeps segments and layout in step with the new event."""
         transaction, account = granting.transaction, granting.account(self.dataset)
@@ -351,38 +319,18 @@ class Ledger:
         granting.check_region(self.dataset, account, where)
         account.check(entry, where)
         own = self._append(granting, "reserve", entry.release_id, **entry.body())
-        if entry.level is not None:
-            changes = account.spends.changes(where, Fraction(entry.level))
-            transaction.write(self.dataset, changes)
+        if entry.spend is not None:
+            transaction.write(self.dataset, account.spends.changes(where, entry.spend))
         after = settled(account.layout, entry, account.terms.unit, where)
         if after != account.layout:
             transaction.put_dataset(self.dataset, account.terms, after)
         return Reservation(entry.release_id, None, own)
-
-    def _state(self, scope: Scope | None) -> tuple[Terms, Layout, float]:
-        """Return terms, layout and the level in a scope, all of one moment."""
-        wanted = as_scope(scope)
-        with self._store.reading() as transaction:
-            terms, layout = self._account(transaction)
-            if layout.redaction is not None:
-                return terms, layout, math.inf
-            where = region(layout, wanted, terms.unit)
-            everything = where == region(layout, Scope(), terms.unit)
-            cells = None if everything else where.seen
-            level = transaction.highest(self.dataset, cells, where.start, where.end)
-            return terms, layout, level
 
     def _stored(self, *, created: bool = False) -> Terms | None:
         with self._checks.reading() as transaction:
             self._checks.look_around(created=created)
             found = transaction.dataset(self.dataset)
             return None if found is None else found[0]
-
-    def _account(self, transaction: Transaction) -> tuple[Terms, Layout]:
-        found = transaction.dataset(self.dataset)
-        if found is None:
-            raise LedgerDamaged(f"the data set {self.dataset!r} is no longer in the ledger")
-        return found
 
     def _start(self, wanted: Mapping[str, Any], present: bool, create: bool) -> Terms:
         """Write the terms of a new data set; whoever comes second gets the first one's."""
@@ -394,8 +342,10 @@ class Ledger:
         against: Named = wanted["against"] or "any"
         unit: Unit = wanted["unit"] or "record"
         described = model_from_dict(wanted["model"])
-        budget = budget_of(wanted["limit"], described, against, unit)
-        terms = Terms(wanted["model"], wanted["limit"], budget, against, unit)
+        limit, delta = wanted["limit"], wanted["delta"] or 0.0
+        budget, small = allowance(limit, delta, described, against, unit)
+        pure = _share(wanted["pure"] or 0.0, budget, delta)
+        terms = Terms(wanted["model"], limit, budget, against, unit, delta, small, pure)
         if not present:
             self._store.create()
             self._stored(created=True)
@@ -431,6 +381,22 @@ def forget(
     store = Store(where, read_key(key))
     store.prepare(needed=True)
     return Checks(store, memory_at(memory)).forget(_now())
+
+
+def _share(pure: float, budget: float, delta: float) -> float:
+    """Return the level that is set aside, if there is something to set it aside from."""
+    if pure and not delta:
+        raise InvalidInput("without a delta all of the budget is for DP levels; leave pure out")
+    if pure > budget:
+        raise InvalidInput(
+            f"a level of {pure:.7g} is to be set aside, and the limit allows {below(budget)}"
+        )
+    return pure
+
+
+def _spent_words(spent: Spend) -> str:
+    """Return what is spent for people, a level alone by its number."""
+    return above(round_up(spent.level)) if spent.pure else spend_words(spent)
 
 
 def _now() -> str:

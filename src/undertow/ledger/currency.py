@@ -5,13 +5,22 @@ records apart by a threshold, so that nothing better than n epsilon is true of i
 gradually. Where a Gaussian model says how far two values of a record may lie apart (``spread``), a
 level is therefore a rate of d-privacy times that spread: rates of releases add up like levels, and
 their sum is exchanged once, by Proposition 6.1 of [lange2024].
+
+Where an account has a delta, what is spent of several kinds is one curve, and that is exchanged
+once, by Theorem 1 of the theory of approximate guarantees.
 """
 
 import math
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from undertow.adversaries import Against
-from undertow.errors import NothingToProtect
+from undertow.errors import NothingToProtect, NotSupported
+from undertow.ledger.amounts import Spend, round_up
+from undertow.ledger.rooms import SpendCurve
+from undertow.ledger.rules import Terms
 from undertow.mechanisms import MetricDP, PureDP, Unit
 from undertow.models.sets import AnyModel
 from undertow.numerics import down, up
@@ -19,7 +28,7 @@ from undertow.numerics import down, up
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
 
-__all__ = ["budget_of", "exchanged", "gradual_spread"]
+__all__ = ["allowance", "budget_of", "exchanged", "exchanged_at_delta", "gradual_spread"]
 
 
 def gradual_spread(model: AnyModel) -> float | None:
@@ -71,3 +80,62 @@ def budget_of(limit: float, model: AnyModel, against: Against, unit: Unit = "rec
             "every record is certain under the model: nothing can leak and nothing needs a ledger"
         )
     return budget
+
+
+def allowance(
+    limit: float, delta: float, model: AnyModel, against: Against, unit: Unit = "record"
+) -> tuple[float, float]:
+    """Return the level and the small delta for a ``limit`` kept up to ``delta``, rounded down.
+
+    All that is (level, small delta)-DP leaks at most (limit, delta).
+
+    >>> from undertow import Groups
+    >>> level, small = allowance(1.0, 1e-6, Groups(2), "any")
+    >>> round(level, 4), round(small * 1e7, 4)
+    (0.5, 3.7754)
+    """
+    level = budget_of(limit, model, against, unit)
+    if not delta or unit == "person":
+        return level, delta
+    if gradual_spread(model) is not None:
+        raise NotSupported(
+            "the levels of an account of Gaussian records with a spread are rates of d-privacy, "
+            "and nothing is known of what these are worth together with Gaussian noise; keep the "
+            "account without a delta, or under the model without its spread"
+        )
+    from undertow.bounds.approximate.closed import pure_budget_delta
+
+    small = pure_budget_delta(limit, delta, level)
+    if not small > 0:
+        raise NotSupported(f"no delta is left for a limit of {limit:g}; lower the limit")
+    return level, small
+
+
+def exchanged_at_delta(spent: Iterable[Spend], model: AnyModel, terms: Terms) -> "Leakage":
+    """Return what all releases together leak at the delta of an account, of the worst record.
+
+    A pure level leaks what it leaks at any delta. The closed exchange searches the best level of a
+    curve; that of the budget, at which all grants were tested, is tried too.
+    """
+    return max((_one(spend, model, terms) for spend in spent), key=lambda leak: leak.upper)
+
+
+def _one(spend: Spend, model: AnyModel, terms: Terms) -> "Leakage":
+    from undertow.bounds.approximate.closed import closed_delta
+    from undertow.bounds.approximate.leakages import closed_leakage
+
+    if spend.pure or terms.unit == "person":
+        level = round_up(spend.level) if spend.pure else 1.0
+        found = exchanged(level, model, terms.against, terms.unit)
+        upper = found.upper if spend.pure else SpendCurve(spend).epsilon(terms.delta)
+        return replace(found, lower=0.0, upper=upper, witness=None, delta=terms.delta)
+
+    @lru_cache(maxsize=256)
+    def rate(level: float) -> float:
+        return exchanged(level, model, terms.against).upper
+
+    curve, budget = SpendCurve(spend), terms.budget
+    found = closed_leakage(curve, rate, terms.delta, terms.against)
+    granted = rate(budget)
+    kept = closed_delta(curve.delta(budget), budget, granted) <= terms.delta
+    return replace(found, upper=granted) if kept and granted < found.upper else found

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from undertow.data.scopes import Scope
 from undertow.errors import LedgerDamaged, UndertowError
+from undertow.ledger.amounts import NOTHING, Spend
 from undertow.ledger.events import Event
+from undertow.ledger.rooms import Room
 from undertow.ledger.rules import (
     Entry,
     Layout,
@@ -15,7 +16,6 @@ from undertow.ledger.rules import (
     Segment,
     Terms,
     check_beside,
-    check_fits,
     freed,
     region,
     settled,
@@ -53,39 +53,45 @@ class Account:
         return self.spends.cells()
 
     def region(self, scope: Scope) -> Region:
-        """Return where an entry with this scope adds its level."""
+        """Return where an entry with this scope adds its spend."""
         return region(self.layout, scope, self.terms.unit)
 
-    def check(self, entry: Entry, where: Region) -> None:
+    def room(self, where: Region) -> Room:
+        """Return what is spent and what is left in a region."""
+        return Room(self.terms, self.spends.most(where))
+
+    def check(self, entry: Entry, where: Region, *, again: bool = False) -> None:
         """Refuse an entry that must not be beside the others, or that does not fit."""
         check_beside(self.layout, entry)
-        check_fits(self.spends.most(where), entry, self.terms)
+        self.room(where).check(entry, again=again)
 
     def reserve(self, entry: Entry) -> None:
         """Add an entry under the same rules as when it was written."""
-        where = self.region(entry.scope)
-        self.check(entry, where)
-        self.spends.add(where, None if entry.level is None else Fraction(entry.level))
+        where, spend = self.region(entry.scope), entry.spend
+        if spend is not None and (spend.negative or not spend):
+            raise ValueError("an entry of nothing")
+        self.check(entry, where, again=True)
+        self.spends.add(where, spend)
         self.layout = settled(self.layout, entry, self.terms.unit, where)
         self.lines[entry.release_id] = Progress("reserved", entry.hash, entry)
         self.live += 1
 
-    def given_back(self, entry: Entry) -> tuple[Region, Fraction, Layout]:
+    def given_back(self, entry: Entry) -> tuple[Region, Spend, Layout]:
         """Return what cancelling an entry takes away where, and the layout afterwards.
 
-        Cells that were set apart since then are copies that hold the level too: the region of the
+        Cells that were set apart since then are copies that hold the spend too: the region of the
         scope under the layout of now contains them.
         """
-        level = -Fraction(0 if entry.level is None else entry.level)
-        return self.region(entry.scope), level, freed(self.layout, self.live - 1)
+        spend = -(entry.spend or NOTHING)
+        return self.region(entry.scope), spend, freed(self.layout, self.live - 1)
 
     def cancel(self, release_id: str) -> None:
         """Give an entry back that was reserved and never begun."""
         line = self.lines[release_id]
         if line.status != "reserved" or line.asked is None:
             raise ValueError("not reserved")
-        where, level, self.layout = self.given_back(line.asked)
-        self.spends.add(where, level or None)
+        where, spend, self.layout = self.given_back(line.asked)
+        self.spends.add(where, spend or None)
         self.lines[release_id] = Progress("cancelled", line.hash, None)
         self.live -= 1
 
@@ -124,6 +130,9 @@ def _entry(event: Event, body: Mapping[str, Any]) -> Entry:
             about=body["about"],
             at=body["at"],
             hash=event.hash,
+            mu=body.get("mu"),
+            rho=body.get("rho"),
+            delta=body.get("delta"),
         )
     except (KeyError, TypeError, ValueError):
         _damaged(event.seq, "does not describe an entry")
@@ -182,7 +191,9 @@ def _apply(accounts: Accounts, event: Event, body: dict[str, Any]) -> None:
         return
     account = accounts[event.dataset]
     if kind == "limit":
-        account.terms = replace(account.terms, limit=body["limit"], budget=body["budget"])
+        changed = {name: body[name] for name in ("limit", "budget")}
+        beside = {name: body.get(name, 0.0) for name in ("delta", "small", "pure")}
+        account.terms = replace(account.terms, **changed, **beside)
     elif kind == "reserve" and key not in account.lines:
         account.reserve(_entry(event, body))
     elif kind == "begin":

@@ -5,16 +5,20 @@ from collections.abc import Mapping
 from json import loads
 from typing import Any
 
+from undertow.curves import check_delta
 from undertow.data.scopes import Scope, as_scope, check_name
-from undertow.errors import InvalidInput, LedgerConflict
+from undertow.errors import InvalidInput, LedgerConflict, NotSupported
+from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
 from undertow.ledger.rules import Entry, Terms, canonical, exact_level
 from undertow.models.sets import AnyModel
-from undertow.numerics import check_positive
+from undertow.numerics import check_positive, up
 
-__all__ = ["check_terms", "request", "wanted_terms"]
+__all__ = ["amounts_of", "check_terms", "request", "wanted_terms"]
 
 
-def wanted_terms(model: Any, limit: Any, against: Any, unit: Any) -> dict[str, Any]:
+def wanted_terms(
+    model: Any, limit: Any, against: Any, unit: Any, delta: Any = None, pure: Any = None
+) -> dict[str, Any]:
     """Return the terms that were passed, checked; None where nothing was."""
     if against not in (None, "any", "ignorant", "informed"):
         raise InvalidInput("a ledger is kept against 'any', 'ignorant' or 'informed'")
@@ -26,7 +30,11 @@ def wanted_terms(model: Any, limit: Any, against: Any, unit: Any) -> dict[str, A
             raise InvalidInput(f"a model is required, found {type(model).__name__}")
         description = loads(canonical(model.to_dict(), "model"))
     checked = None if limit is None else check_positive(limit, "the limit")
-    return {"model": description, "limit": checked, "against": against, "unit": unit}
+    rare = None if delta is None else check_delta(delta)
+    return {
+        "model": description, "limit": checked, "against": against, "unit": unit, "delta": rare,
+        "pure": pure if pure is None or pure == 0 else check_positive(pure, "the pure level"),
+    }  # fmt: skip
 
 
 def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
@@ -34,6 +42,8 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
     reasons = {
         "model": "another model: levels are exchanged once, under one model. Open it without one",
         "limit": f"the limit {terms.limit:.7g}. Open it without one, then use set_limit",
+        "delta": f"the delta {terms.delta:.7g}. Open it without one, then use set_limit",
+        "pure": f"a level of {terms.pure:.7g} set aside; open it without naming one",
         "against": f"the adversary {terms.against!r}; open it without naming one",
         "unit": f"the unit {terms.unit!r}; open it without naming one",
     }
@@ -43,15 +53,21 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
 
 
 def request(
-    release_id: str, level: Any, scope: Scope | None, about: Any, kind: str, leakage: Any
-) -> Entry:
-    """Return what is asked for, checked, or refuse what is no level."""
+    release_id: str, level: Any, scope: Scope | None, about: Any, kind: str, leakage: Any,
+    beside: Mapping[str, Any] | None = None,
+) -> Entry:  # fmt: skip
+    """Return what is asked for, checked, or refuse what is no level.
+
+    ``level`` may also be a guarantee (`PureDP`, `ApproximateDP`, `ZCDP`, `GDP`); ``beside`` are mu,
+    rho and delta.
+    """
     key, where = check_name(release_id, "release id"), as_scope(scope)
     if about is not None and not isinstance(about, Mapping):
         raise InvalidInput(f"about must be a dictionary, found {type(about).__name__}")
     said = loads(canonical(dict(about or {}), "description in about"))
+    given = {name: part for name, part in (beside or {}).items() if part is not None}
     if kind == "redaction":
-        if level is not None and level != math.inf:
+        if given or (level is not None and level != math.inf):
             raise InvalidInput("a redaction has no finite DP level; pass level=None")
         return Entry(key, "redaction", None, check_positive(leakage, "its leakage"), where, said)
     if kind != "release" or leakage is not None:
@@ -59,4 +75,45 @@ def request(
             "an entry is a 'release' with a DP level or a 'redaction' with a leakage; leakages of "
             "releases are not added, they do not compose"
         )
-    return Entry(key, "release", exact_level(level), None, where, said)
+    if hasattr(level, "curve"):
+        if given:
+            raise InvalidInput("a guarantee says all of its numbers; pass no mu, rho or delta")
+        level, given = amounts_of(level)
+    parts: dict[str, Any] = {
+        name: exact_level(part, f"the {name} of a release") for name, part in given.items()
+    }
+    if "delta" in parts:
+        check_delta(parts["delta"])
+        if level is None and len(parts) == 1:
+            raise InvalidInput("a delta stands beside the DP level (or mu, or rho) it belongs to")
+    own = None if level is None and parts else exact_level(level)
+    return Entry(key, "release", own, None, where, said, **parts)
+
+
+def amounts_of(guarantee: Any) -> tuple[float | None, dict[str, float]]:
+    """Return the level of a guarantee for one replaced record, and its mu, rho and delta.
+
+    One that speaks of adding or removing a record is taken twice: for GDP 2 mu, for zCDP 4 rho,
+    for (e, d) (2 e, d (1 + e^e)), all rounded up.
+
+    >>> amounts_of(GDP(.25)), amounts_of(ApproximateDP(.5, 1e-6))
+    ((None, {'mu': 0.25}), (0.5, {'delta': 1e-06}))
+    """
+    twice = getattr(guarantee, "neighbours", "replace") == "add-remove"
+    match guarantee:
+        case PureDP(epsilon=epsilon):
+            return epsilon, {}
+        case GDP(mu=mu):
+            return None, {"mu": 2 * mu if twice else mu}
+        case ZCDP(rho=rho):
+            return None, {"rho": 4 * rho if twice else rho}
+        case ApproximateDP(epsilon=epsilon, delta=delta) if not twice:
+            return epsilon, {"delta": delta} if delta else {}
+        case ApproximateDP(epsilon=epsilon, delta=delta):
+            both = up(delta * (1 + math.exp(epsilon)), 16)
+            return 2 * epsilon, {"delta": both} if delta else {}
+    raise NotSupported(
+        f"{type(guarantee).__name__} does not compose in a ledger: of an algorithm together with "
+        "others it says nothing that adds up; enter its mu (GDP), its rho (zCDP), or one pair "
+        "(epsilon, delta) of it"
+    )

@@ -1,15 +1,15 @@
 """What composes and what it costs: pure rules, without database, clock or random number.
 
-An entry is a DP level and the records it touches. Levels of the same record add up; the level of
-a data set is the largest such sum, and only that number is exchanged for a leakage, once, under
-the data set's model. Leakages are never added (they do not compose), and there is no function
-here that could: entries hold levels.
+An entry is what a release spends, a DP level, or the mu or rho of noise that has none, and the
+records it touches. Spends of the same record add up; the level of a data set is the largest such
+sum, and only that is exchanged for a leakage, once, under the data set's model. Leakages are never
+added (they do not compose), and there is no function here that could: entries hold no leakages
+but those of a redaction, which stands alone.
 
 Sums are exact (fractions); numbers that leave as floats are rounded to the safe side.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from json import dumps, loads
@@ -17,10 +17,10 @@ from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple
 
 from undertow.data.scopes import HIGH, LOW, Scope
-from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict
+from undertow.errors import InvalidInput, LedgerConflict
+from undertow.ledger.amounts import NOTHING, Spend, round_up
 from undertow.mechanisms import Unit
 from undertow.numerics import check_positive
-from undertow.rounding import above, below
 
 __all__ = [
     "REST",
@@ -32,16 +32,13 @@ __all__ = [
     "Terms",
     "canonical",
     "check_beside",
-    "check_fits",
     "check_same",
     "exact_level",
     "freed",
-    "nothing",
     "overlay",
     "region",
-    "round_down",
-    "round_up",
     "settled",
+    "without",
 ]
 
 REST = ""
@@ -49,30 +46,38 @@ REST = ""
 
 Kind = Literal["release", "redaction"]
 
-_NOTHING = 1e-9
-"""The part of a budget below which people are told that nothing is left."""
-
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a data set is accounted under; ``budget`` is the DP level for the leakage ``limit``."""
+    """What a data set is accounted under; ``budget`` is the DP level for the leakage ``limit``.
+
+    Where the limit is kept up to a ``delta``, ``small`` is the delta that goes with the budget:
+    all that is (budget, small)-DP leaks at most (limit, delta). ``pure`` is the level that is set
+    aside for releases that have one, also after noise without one has begun.
+    """
 
     model: dict[str, Any]
     limit: float
     budget: float
     against: Literal["any", "ignorant", "informed"]
     unit: Unit
+    delta: float = 0.0
+    small: float = 0.0
+    pure: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """Return a JSON-ready description; one without a delta does not mention it."""
+        told = {name: getattr(self, name) for name in self.__slots__}
+        return told if self.delta else without(told, "delta", "small", "pure")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of the account: a reserved (spent) or confirmed (spent and published) release.
 
-    A release has a ``level``; a redaction has none and stands with the ``leakage`` proved for it.
+    A release has a ``level``, or the ``mu`` or ``rho`` of noise that has none; a ``delta`` beside
+    these is that of a point guarantee. A redaction has none of them, and stands with the
+    ``leakage`` proved for it.
     ``at`` is when it was reserved, ``made`` when its result was recorded. ``begun``: its noise may
     have been drawn. A cancelled entry spends nothing, and ``why`` says why.
     """
@@ -90,12 +95,32 @@ class Entry:
     made: str | None = None
     begun: bool = False
     why: str | None = None
+    mu: float | None = None
+    rho: float | None = None
+    delta: float | None = None
+
+    @property
+    def spend(self) -> Spend | None:
+        """What it adds to the records it touches, None for a redaction."""
+        if self.kind == "redaction":
+            return None
+        level = Fraction(self.level or 0)
+        if not self.parts:
+            return Spend(level)
+        mu, rho, delta = (Fraction(part or 0) for part in (self.mu, self.rho, self.delta))
+        return Spend(level, mu * mu, rho, delta)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What it has of mu, rho and delta: of most releases nothing."""
+        named = {"mu": self.mu, "rho": self.rho, "delta": self.delta}
+        return {name: part for name, part in named.items() if part is not None}
 
     def body(self) -> dict[str, Any]:
         """Return what is asked for, JSON-ready: equal bodies are the same request."""
         return {
             "kind": self.kind, "level": self.level, "leakage": self.leakage,
-            "scope": self.scope.to_dict(), "about": dict(self.about),
+            "scope": self.scope.to_dict(), "about": dict(self.about), **self.parts,
         }  # fmt: skip
 
 
@@ -104,7 +129,7 @@ class Segment(NamedTuple):
 
     start: int
     end: int
-    level: Fraction
+    spend: Spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +149,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where an entry adds its level: cells, of which ``fresh`` start as copies of the rest."""
+    """Where an entry adds its spend: cells, of which ``fresh`` start as copies of the rest."""
 
     cells: tuple[str, ...]
     fresh: tuple[str, ...]
@@ -188,77 +213,47 @@ def freed(layout: Layout, live: int) -> Layout:
     return replace(layout, used=live > 0, redaction=None)
 
 
-def overlay(segments: Sequence[Segment], start: int, end: int, level: Fraction) -> list[Segment]:
-    """Return the segments after adding a level (a negative one: giving it back) in a window.
+def overlay(segments: Sequence[Segment], start: int, end: int, spend: Spend) -> list[Segment]:
+    """Return the segments after adding a spend (a negative one: giving it back) in a window.
 
-    Keeps: sorted, disjoint, positive, and no two adjacent ones of the same level (so fifty-two
+    Keeps: sorted, disjoint, positive, and no two adjacent ones of the same spend (so fifty-two
     weeks of one level are one segment). Only segments that meet or border the window
     start <= time < end are needed.
 
-    >>> overlay([Segment(0, 7, Fraction(1))], 7, 14, Fraction(1))
-    [Segment(start=0, end=14, level=Fraction(1, 1))]
-    >>> overlay(overlay([], 0, 7, Fraction(1)), 0, 7, Fraction(-1))
+    >>> one = Spend(Fraction(1))
+    >>> overlay([Segment(0, 7, one)], 7, 14, one) == [Segment(0, 14, one)]
+    True
+    >>> overlay(overlay([], 0, 7, one), 0, 7, -one)
     []
     """
     pieces: list[Segment] = []
+    first = NOTHING + spend  # where nothing was spent yet
     at = start  # the window is done up to here
     for old in segments:
         low, high = max(old.start, start), min(old.end, end)
         if old.start < start:  # what lies before the window stays
-            pieces.append(Segment(old.start, min(old.end, start), old.level))
+            pieces.append(Segment(old.start, min(old.end, start), old.spend))
         if low < high:  # where nothing was spent yet, and where something was
-            pieces += [Segment(at, low, level)] if at < low else []
-            pieces.append(Segment(low, high, old.level + level))
+            pieces += [Segment(at, low, first)] if at < low else []
+            pieces.append(Segment(low, high, old.spend + spend))
             at = high
         if old.end > end:  # what lies after it stays
-            pieces += [Segment(at, end, level)] if at < end else []
-            pieces.append(Segment(max(old.start, end), old.end, old.level))
+            pieces += [Segment(at, end, first)] if at < end else []
+            pieces.append(Segment(max(old.start, end), old.end, old.spend))
             at = end
-    pieces += [Segment(at, end, level)] if at < end else []
+    pieces += [Segment(at, end, first)] if at < end else []
     merged: list[Segment] = []
     for piece in pieces:
-        if not piece.level:
+        if not piece.spend:
             continue
-        if piece.level < 0:
+        if piece.spend.negative:
             raise ValueError("more would be given back than was spent")
         last = merged[-1] if merged else piece
-        if last.end == piece.start and last.level == piece.level:  # one segment, not two
-            merged[-1] = Segment(last.start, piece.end, last.level)
+        if last.end == piece.start and last.spend == piece.spend:  # one segment, not two
+            merged[-1] = Segment(last.start, piece.end, last.spend)
         else:
             merged.append(piece)
     return merged
-
-
-def check_fits(spent: Fraction, entry: Entry, terms: Terms) -> None:
-    """Refuse an entry that would bring records from ``spent`` beyond the budget: exact, no slack.
-
-    For a redaction, which is the only entry there is, its own leakage must keep the limit.
-    """
-    if entry.level is None:
-        if entry.leakage is not None and entry.leakage > terms.limit:
-            raise BudgetExceeded(
-                f"the redaction leaks up to {_brief(entry.leakage, above)}, the limit is "
-                f"{_brief(terms.limit, below)}; plan it for the limit or less, or raise the limit "
-                "with set_limit",
-                left=0.0,
-            )
-        return
-    if spent + Fraction(entry.level) > Fraction(terms.budget):
-        left = round_down(Fraction(terms.budget) - spent)
-        fits = (
-            "nothing is left"
-            if nothing(left, terms.budget)
-            else f"a level of at most {_brief(left, below)} fits"
-        )
-        raise BudgetExceeded(
-            f"the release needs a DP level of {_brief(entry.level, above)} on "
-            f"{entry.scope.words()}, but {fits}: the limit {_brief(terms.limit, below)} allows a "
-            f"level of {_brief(terms.budget, below)}, of which {_brief(round_up(spent), above)} is "
-            "spent; release with more noise (a plan with method='exchange', or 'group' for "
-            "Gaussian records, and no larger limit fits a fresh account), release other records, "
-            "or raise the limit with set_limit",
-            left=left,
-        )
 
 
 def check_beside(layout: Layout, entry: Entry) -> None:
@@ -302,7 +297,7 @@ def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
     about, scope = dict(entry.about), entry.scope
     read, shape = (dict(about.pop(name, None) or {}) for name in ("asked", "shape"))
     parts = {
-        "kind": entry.kind, "level": entry.level, "leakage": entry.leakage,
+        "kind": entry.kind, "level": entry.level, "leakage": entry.leakage, **entry.parts,
         "choice of groups": (scope.by, scope.groups),
         "window": (scope.start, scope.end, scope.clock),
     }  # fmt: skip
@@ -312,17 +307,6 @@ def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
 def _keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the names under which two descriptions differ."""
     return [k for k in {**one, **other} if one.get(k) != other.get(k) or (k in one) != (k in other)]
-
-
-def nothing(left: float, budget: float) -> bool:
-    """Return whether what is left is, in words, nothing: what rounding leaves over of a budget.
-
-    For words only: whether a release fits is compared exactly.
-
-    >>> nothing(3.6e-16, 0.25), nothing(1e-4, 0.25)
-    (True, False)
-    """
-    return left < _NOTHING * budget
 
 
 def canonical(value: Any, what: str) -> str:
@@ -344,35 +328,17 @@ def canonical(value: Any, what: str) -> str:
     return text
 
 
-def round_up(value: Fraction) -> float:
-    """Return the least float that is not below a fraction.
+def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return a description without some of its names.
 
-    >>> Fraction(round_up(Fraction(1, 3))) > Fraction(1, 3), round_up(Fraction(1, 4))
-    (True, 0.25)
+    >>> without({"limit": 1.0, "delta": 0.0}, "delta")
+    {'limit': 1.0}
     """
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+    return {name: value for name, value in fields.items() if name not in names}
 
 
-def round_down(value: Fraction) -> float:
-    """Return the largest float that is not above a fraction, and at least 0.
-
-    >>> round_down(Fraction(1, 3)) < 1 / 3 + 1e-16, round_down(Fraction(-1))
-    (True, 0.0)
-    """
-    return max(0.0, -round_up(-value))
-
-
-def exact_level(level: Any) -> float:
+def exact_level(level: Any, what: str = "the DP level of a release") -> float:
     """Return a DP level as a float not below it, or refuse what is no level."""
-    number = check_positive(level, "the DP level of a release")
+    number = check_positive(level, what)
     exact = hasattr(level, "as_integer_ratio")  # fractions, decimals, long floats
     return round_up(Fraction(*level.as_integer_ratio())) if exact else number
-
-
-def _brief(value: float, rounded: Callable[[float], str]) -> str:
-    """Return a number as it is if that is short, else with few digits, rounded to a side."""
-    return repr(value) if len(repr(value)) <= 8 else rounded(value)

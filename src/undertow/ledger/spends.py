@@ -3,24 +3,25 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from typing import NamedTuple
 
-from undertow.ledger.rules import REST, Region, Segment, overlay, round_up
+from undertow.ledger.amounts import Spend, round_up, worst
+from undertow.ledger.rules import REST, Region, Segment, overlay
 
 __all__ = ["Change", "Row", "Spends", "rows"]
 
 Row = tuple[int, int, float, str]
-"""A segment as it is stored: start, end, level rounded up, level."""
+"""A segment as it is stored: start, end, its DP level rounded up, all of its spend exactly."""
 
 
 def rows(line: Iterable[Segment]) -> list[Row]:
     """Return segments as they are stored.
 
-    >>> rows([Segment(0, 7, Fraction(1, 4))])
+    >>> from fractions import Fraction
+    >>> rows([Segment(0, 7, Spend(Fraction(1, 4)))])
     [(0, 7, 0.25, '1/4')]
     """
-    return [(s.start, s.end, round_up(s.level), str(s.level)) for s in line]
+    return [(s.start, s.end, round_up(s.spend.level), str(s.spend)) for s in line]
 
 
 class Change(NamedTuple):
@@ -34,10 +35,11 @@ class Change(NamedTuple):
 class Spends:
     """The segments of each cell; a hundred thousand groups that were released alike are one line.
 
-    >>> spends = Spends()
-    >>> spends.add(Region(("a", "b"), ("a", "b"), 0, 7), Fraction(1))
-    >>> spends.cells()["b"], spends.cells()[""]
-    ([Segment(start=0, end=7, level=Fraction(1, 1))], [])
+    >>> from fractions import Fraction
+    >>> spends, one = Spends(), Spend(Fraction(1))
+    >>> spends.add(Region(("a", "b"), ("a", "b"), 0, 7), one)
+    >>> spends.cells()["b"] == [Segment(0, 7, one)], spends.cells()[""]
+    (True, [])
     """
 
     __slots__ = ("_lines", "_number", "_sizes")
@@ -52,15 +54,14 @@ class Spends:
         """Return the segments of each cell; cells of one history share a list."""
         return {cell: self._lines[number] for cell, number in self._number.items()}
 
-    def most(self, where: Region) -> Fraction:
-        """Return the largest spend in a region."""
-        found = Fraction(0)
-        for number in {self._number[cell] for cell in where.seen}:
-            low, high = self._slice(number, where)
-            for segment in self._lines[number][low:high]:
-                if segment.start < where.end and segment.end > where.start:
-                    found = max(found, segment.level)
-        return found
+    def most(self, where: Region) -> tuple[Spend, ...]:
+        """Return the largest spends in a region: those that no other one there covers."""
+        return worst(
+            segment.spend
+            for number in {self._number[cell] for cell in where.seen}
+            for segment in self._lines[number][slice(*self._slice(number, where))]
+            if segment.start < where.end and segment.end > where.start
+        )
 
     def expected(self, where: Region) -> Iterator[tuple[list[str], list[Segment]]]:
         """Yield the segments that meet or border the window, after the stored cells they are of."""
@@ -68,32 +69,32 @@ class Spends:
             low, high = self._slice(number, where)
             yield cells, self._lines[number][low:high]
 
-    def changes(self, where: Region, level: Fraction) -> list[Change]:
-        """Return what adding a level in a region changes; nothing is changed yet."""
+    def changes(self, where: Region, spend: Spend) -> list[Change]:
+        """Return what adding a spend in a region changes; nothing is changed yet."""
         fresh = set(where.fresh)
         found = []
         for number, cells in self._grouped(c for c in where.cells if c not in fresh).items():
             low, high = self._slice(number, where)
             old = self._lines[number][low:high]
-            found.append(Change(cells, old, overlay(old, where.start, where.end, level)))
+            found.append(Change(cells, old, overlay(old, where.start, where.end, spend)))
         if where.fresh:
             # fresh cells were part of the rest until now, so they start with all that it has spent
             line = self._lines[self._number[REST]]
             low, high = self._slice(self._number[REST], where)
-            new = overlay(line[low:high], where.start, where.end, level)
+            new = overlay(line[low:high], where.start, where.end, spend)
             found.append(Change([*where.fresh], [], [*line[:low], *new, *line[high:]]))
         return found
 
-    def add(self, where: Region, level: Fraction | None) -> None:
-        """Add a level in a region; None only sets its fresh cells apart."""
+    def add(self, where: Region, spend: Spend | None) -> None:
+        """Add a spend in a region; None only sets its fresh cells apart."""
         rest = self._number[REST]
         self._number.update(dict.fromkeys(where.fresh, rest))
         self._sizes[rest] += len(where.fresh)
-        if level is None:
+        if spend is None:
             return
         for number, cells in self._grouped(where.cells).items():
             low, high = self._slice(number, where)
-            new = overlay(self._lines[number][low:high], where.start, where.end, level)
+            new = overlay(self._lines[number][low:high], where.start, where.end, spend)
             if len(cells) == self._sizes[number]:  # all of its cells change alike
                 self._lines[number][low:high] = new
                 continue

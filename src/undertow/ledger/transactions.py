@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from undertow.errors import LedgerDamaged
+from undertow.ledger.amounts import Spend
 from undertow.ledger.events import Event, decoding
 from undertow.ledger.rules import Layout, Terms, canonical
 from undertow.ledger.seals import Seal
@@ -157,6 +158,26 @@ class Transaction:
                 for cell in cells
             ]
             return max(float(self._run(query).scalar() or 0.0) for query in queries)
+
+    def spends(self, dataset: str, cells: Sequence[str] | None, start: int, end: int) -> set[Spend]:
+        """Return the different spends in cells (None: anywhere, ever).
+
+        Levels have an order that an index knows; spends of several kinds have none, so that the
+        distinct ones are read. One pass over the data set, or over the cells' own stretches.
+        """
+        own = SEGMENTS.c
+        meets = (own.end > start, own.start < end)
+        with decoding("a spent level"):
+            if cells is None or len(cells) > _FEW:
+                query = sa.select(own.cell, own.exact).where(own.dataset == dataset)
+                wanted = None if cells is None else {*cells}
+                rows = self._run((query if cells is None else query.where(*meets)).distinct())
+                texts = {text for cell, text in rows if wanted is None or cell in wanted}
+            else:
+                within = [self._within(dataset, cell, start, end) for cell in cells]
+                queries = [sa.select(own.exact).where(*one, *meets).distinct() for one in within]
+                texts = {text for query in queries for text in self._run(query).scalars()}
+            return {Spend.read(text) for text in texts}
 
     def segments(
         self, dataset: str, cells: Sequence[str], start: int, end: int

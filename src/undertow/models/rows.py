@@ -39,7 +39,8 @@ def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
         row = f"{place[1]} of step {place[0]}" if stacked else row
         raise InvalidModel(
             f"{f'row {row} of ' if place else ''}{what} sums to {sums[place][0]:.15g}; "
-            f"{'rows' if place else 'it'} must sum to 1 within {ROW_SUM:g}; renormalise"
+            f"{'rows' if place else 'it'} must sum to 1 within {ROW_SUM:g}; renormalise "
+            f"{'the row' if place else 'it'}"
         )
     exact = np.abs(sums - 1) <= 2 * table.shape[-1] * ROUNDOFF
     return freeze(np.where(exact, table, table / sums))

@@ -6,19 +6,18 @@ may know records outside the window, and several groups of one series are severa
 all algorithms of a DP level leak on the series of the model covers all of these.
 """
 
-from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from undertow.bounds.engine import leakage
 from undertow.certificate import Covers, Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.sets import AnyModel
-from undertow.numerics import up
 from undertow.plan import Plan
 from undertow.planning.groups import contribution
-from undertow.planning.proofs import check_proof, prove
+from undertow.planning.proofs import check_proof
 from undertow.planning.questions import Remembered
+from undertow.planning.search import check_question
 from undertow.rounding import above
 
 __all__ = ["Shaped", "covering", "needs"]
@@ -58,7 +57,7 @@ class Shaped(Protocol):
         ...
 
 
-def covering(plan: Plan, shape: Shaped, *, persons: bool = True) -> Leakage:
+def covering(plan: Plan[Any], shape: Shaped, *, persons: bool = True) -> Leakage:
     """Return the certificate that covers a release of data of this shape, or refuse it.
 
     First the plan's own, proved again from its noise; then, for a window, the exact leakage of a
@@ -115,26 +114,28 @@ def _long(model: AnyModel, shape: Shaped) -> bool:
 
 
 @Remembered
-def _proof(plan: Plan, covers: Covers, longer: bool) -> Leakage | None:
+def _proof(plan: Plan[Any], covers: Covers, longer: bool) -> Leakage | None:
     """Return another proof for the noise of a plan, None if there is none of the kind."""
     model = plan.model.endless() if longer else plan.model
     if model is None:
         return None
+    question = check_question(
+        plan.query, model, plan.limit, plan.against, delta=plan.delta, noise=plan.noise.shape,
+        releases=plan.releases,
+    )  # fmt: skip
+    noise: Any = question.together(plan.noise)
+    if covers == "any" and plan.noise.shape == "laplace":
+        noise = PureDP(noise.level_upper(plan.length))
+    elif covers != "any" and plan.releases > 1:
+        return None  # several answers: what all algorithms of the guarantee leak, or nothing
     try:
-        if plan.delta and covers == "any":  # what all algorithms of the noise's curve leak
-            return prove(replace(plan, model=model, method="closed"))
-        if plan.delta or (plan.releases > 1 and covers != "any"):
-            return None
-        if covers == "any":
-            level = up(plan.noise.level_upper(plan.length) * plan.releases)
-            return leakage(PureDP(level), model, plan.against)
-        found = leakage(plan.noise, model, plan.against, covers=covers)
+        found = leakage(noise, model, plan.against, delta=plan.delta, covers=covers)
     except NotSupported:
         return None
     return found if found.covers == covers else None
 
 
-def _check_contribution(plan: Plan, shape: Shaped) -> None:
+def _check_contribution(plan: Plan[Any], shape: Shaped) -> None:
     """Refuse persons with more records than a person's plan hides."""
     most = contribution(plan.model)
     if shape.longest > most:
@@ -159,7 +160,7 @@ def _check_groups(model: AnyModel, shape: Shaped) -> None:
         )
 
 
-def _refusal(plan: Plan, shape: Shaped, found: list[Leakage]) -> NotSupported:
+def _refusal(plan: Plan[Any], shape: Shaped, found: list[Leakage]) -> NotSupported:
     """Return the refusal of data that no proof covers, with the plan that would fit."""
     length = plan.model.length
     wanted, advice = needs(shape), ""

@@ -125,12 +125,12 @@ class Facts:
     versions: dict[str, str]
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Plan[Any]:
         """The plan that was carried out."""
         return self.release.plan
 
     @property
-    def proved(self) -> Plan:
+    def proved(self) -> Plan[Any]:
         """The plan with the certificate that covers this very release."""
         return proved(self.release)
 
@@ -234,7 +234,7 @@ def guarantee_fields(plan: Plan[Any]) -> dict[str, Any]:
     }
 
 
-def proved(release: "Release") -> Plan:
+def proved(release: "Release") -> Plan[Any]:
     """Return the plan of a release with the certificate that covers this very release."""
     return release.plan if release.proof is None else replace(release.plan, leakage=release.proof)
 
@@ -324,7 +324,7 @@ def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> 
     return Alternative(method.name, method.certified, mechanism, made.expected_error, None)
 
 
-def _fingerprint(plan: Plan) -> str | None:
+def _fingerprint(plan: Plan[Any]) -> str | None:
     try:
         return plan.fingerprint()
     except InvalidInput:  # it cannot be written to a file: names of states that JSON has not

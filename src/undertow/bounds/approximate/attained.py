@@ -26,7 +26,7 @@ _NODES = 161
 """Nodes of the polygon below a Gaussian curve."""
 
 _ERROR = 1e-9, 1e-13
-"""What a value is taken to be too large by, relatively and absolutely: more than the sweep rounds."""
+"""What a value is taken to be too large by, relatively and absolutely: more than it rounds."""
 
 _TIGHT = 1e-6
 """Relative width at which the search ends (lower side)."""

@@ -129,8 +129,8 @@ def two(setting: Setting) -> Parts:
         yield Improved(f"scale at epsilon {epsilon:g}, joint (.4, .1, .1, .4): coefficient against "
                        "baseline", scale, baseline_scale(2, 1.0, epsilon))  # fmt: skip
         yield Compared(f"least scale at epsilon {epsilon:g}, same joint",
-                       ut.calibrate(ut.Count(1), chain, epsilon, method="exact").mechanism.scale, scale,
-                       1e-6, "derived")  # fmt: skip
+                       ut.calibrate(ut.Count(1), chain, epsilon, method="exact").mechanism.scale,
+                       scale, 1e-6, "derived")  # fmt: skip
 
 
 @result("liu2016", "sec6b:many", "More records: summed coefficients guarantee too much")

@@ -6,7 +6,7 @@ joint laws are sums over all nodes' values written out, genotypes are counted al
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -14,38 +14,39 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from tests.oracles.enumeration import adversaries, grouped, law_leakage
 from tests.strategies import laws
-from undertow.adversaries import Adversary
 from undertow.models.network import BayesianNetwork
 
 TIGHT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 Joint = dict[tuple[int, ...], float]
-Case = tuple[int, tuple[int, ...]]
 
 
 # --- joint laws -----------------------------------------------------------------------------------
 
 
 def joint_of(network: BayesianNetwork) -> Joint:
-    """The chance of every combination of the records' values, latent nodes summed out."""
+    """The probability of every combination of the records' values, latent nodes summed out."""
     nodes, cpds = list(network.nodes), network.cpds
     parents = {node: [p for p, child in network.edges if child == node] for node in nodes}
-    chances: dict[tuple[int, ...], list[float]] = {}
+    probabilities: dict[tuple[int, ...], list[float]] = {}
     for values in itertools.product(*(range(cpds[node].shape[-1]) for node in nodes)):
         here = dict(zip(nodes, values, strict=True))
-        chance = math.prod(
+        probability = math.prod(
             float(cpds[node][(*(here[p] for p in parents[node]), here[node])]) for node in nodes
         )
-        if chance > 0:
-            chances.setdefault(tuple(here[node] for node in network.records), []).append(chance)
-    return {values: math.fsum(parts) for values, parts in chances.items()}
+        if probability > 0:
+            probabilities.setdefault(tuple(here[node] for node in network.records), []).append(
+                probability
+            )
+    return {values: math.fsum(parts) for values, parts in probabilities.items()}
 
 
 def genotype_joint(
     parents: Mapping[str, tuple[str | None, str | None]], people: Sequence[str], p: float
 ) -> Joint:
-    """The chance of all genotypes (2 minus the number of alleles B), one allele at a time.
+    """The probability of all genotypes (2 minus the number of alleles B), one allele at a time.
 
     A child with one unknown parent gets that parent's allele from the population, as a founder's.
     """
@@ -53,27 +54,27 @@ def genotype_joint(
     everyone = sorted({*people, *(q for pair in parents.values() for q in pair if q)})
     drawn = [person for person in everyone if person not in below]
     coins = sum(2 for _ in drawn) + sum(2 for _ in below)
-    chances: dict[tuple[int, ...], list[float]] = {}
+    probabilities: dict[tuple[int, ...], list[float]] = {}
     for bits in itertools.product((0, 1), repeat=coins):
         flips = iter(bits)
-        chance, alleles = 1.0, {}
+        probability, alleles = 1.0, {}
         for person in drawn:
             alleles[person] = (next(flips), next(flips))
-            chance *= math.prod(p if allele else 1 - p for allele in alleles[person])
+            probability *= math.prod(p if allele else 1 - p for allele in alleles[person])
         for child in _downwards(parents, below):
             got = []
             for parent in parents[child]:
                 coin = next(flips)
                 if parent is None:  # an allele of the population
                     got.append(coin)
-                    chance *= p if coin else 1 - p
+                    probability *= p if coin else 1 - p
                 else:
                     got.append(alleles[parent][coin])
-                    chance *= 0.5
+                    probability *= 0.5
             alleles[child] = (got[0], got[1])
         key = tuple(2 - sum(alleles[person]) for person in people)
-        chances.setdefault(key, []).append(chance)
-    return {values: math.fsum(parts) for values, parts in chances.items()}
+        probabilities.setdefault(key, []).append(probability)
+    return {values: math.fsum(parts) for values, parts in probabilities.items()}
 
 
 def _downwards(parents: Mapping[str, tuple[str | None, str | None]], below: set[str]) -> list[str]:
@@ -91,52 +92,15 @@ def _downwards(parents: Mapping[str, tuple[str | None, str | None]], below: set[
 # --- adversaries ----------------------------------------------------------------------------------
 
 
-def adversaries(length: int, against: Any) -> Iterator[Case]:
-    """All targets with all sets of known records that an adversary stands for."""
-    if isinstance(against, Adversary):
-        yield against.target, against.known
-        return
-    for target in range(length):
-        others = [record for record in range(length) if record != target]
-        sizes = {"any": range(length), "ignorant": [0], "informed": [length - 1]}[against]
-        for size in sizes:
-            for known in itertools.combinations(others, size):
-                yield target, known
-
-
 def conditionals(joint: Joint, target: int, known: Sequence[int]) -> dict[Any, dict[int, Joint]]:
     """The records' law given each value of the target, for all values of the known records."""
-    found: dict[Any, dict[int, Joint]] = {}
-    for values, chance in joint.items():
-        facts = tuple(values[record] for record in known)
-        found.setdefault(facts, {}).setdefault(values[target], {})[values] = chance
-    return found
+    return {
+        facts: {value: {v: joint[v] for v in members} for value, members in by_value.items()}
+        for facts, by_value in grouped(joint, target, known).items()
+    }
 
 
 # --- leakages -------------------------------------------------------------------------------------
-
-
-def likelihood_leakage(
-    joint: Joint, outputs: Sequence[Any], likelihood: Callable[[Any, tuple[int, ...]], float],
-    against: Any,
-) -> float:  # fmt: skip
-    """The largest log-ratio of the chance of an output under two values of a target."""
-    length = len(next(iter(joint)))
-    table = {values: [likelihood(s, values) for s in outputs] for values in joint}
-    worst = 0.0
-    for target, known in adversaries(length, against):
-        for by_value in conditionals(joint, target, known).values():
-            scores = []
-            for law in by_value.values():
-                total = math.fsum(law.values())
-                scores.append([
-                    math.log(math.fsum(c * table[v][s] for v, c in law.items()) / total)
-                    for s in range(len(outputs))
-                ])  # fmt: skip
-            for s in range(len(outputs)):
-                column = [row[s] for row in scores]
-                worst = max(worst, max(column) - min(column))
-    return worst
 
 
 def count_leakage(
@@ -145,23 +109,21 @@ def count_leakage(
     """What a noisy count leaks; ``fine`` also looks between and beyond the integers."""
     length = len(next(iter(joint)))
     step = 4 if fine else 1
-    outputs = [s / step for s in range(-3 * step, (length + 3) * step + 1)]
-    return likelihood_leakage(
-        joint, outputs,
-        lambda s, values: math.exp(-rate * abs(s - sum(v in counted for v in values))),
-        against,
-    )  # fmt: skip
+    outputs = np.arange(-3 * step, (length + 3) * step + 1) / step
+    return law_leakage(
+        joint, lambda values: -rate * np.abs(outputs - sum(v in counted for v in values)), against
+    )
 
 
 def histogram_leakage(joint: Joint, states: int, rate: float, against: Any) -> float:
     """What a noisy histogram leaks."""
     length = len(next(iter(joint)))
-    outputs = list(itertools.product(range(-1, length + 2), repeat=states))
+    outputs = np.array(list(itertools.product(range(-1, length + 2), repeat=states)))
 
-    def likelihood(s: tuple[int, ...], values: tuple[int, ...]) -> float:
-        return math.exp(-rate * sum(abs(s[k] - values.count(k)) for k in range(states)))
+    def score(values: tuple[int, ...]) -> Any:
+        return -rate * np.abs(outputs - [values.count(k) for k in range(states)]).sum(axis=1)
 
-    return likelihood_leakage(joint, outputs, likelihood, against)
+    return law_leakage(joint, score, against)
 
 
 def level_leakage(joint: Joint, states: int, epsilon: float, against: Any) -> float:
@@ -188,8 +150,8 @@ def level_leakage(joint: Joint, states: int, epsilon: float, against: Any) -> fl
             weights = {}
             for value, law in by_value.items():
                 weight = np.zeros(len(cells))
-                for values, chance in law.items():
-                    weight[number[tuple(values[record] for record in free)]] += chance
+                for values, probability in law.items():
+                    weight[number[tuple(values[record] for record in free)]] += probability
                 weights[value] = weight / weight.sum()
             for x, other in itertools.permutations(weights, 2):
                 done: Any = linprog(
@@ -215,8 +177,8 @@ def attacked(
     sides = []
     for value in (witness.value, witness.other):
         law = {
-            values: chance
-            for values, chance in joint.items()
+            values: probability
+            for values, probability in joint.items()
             if values[witness.target] == place[value]
             and all(values[record] == state for record, state in facts.items())
         }
@@ -259,7 +221,9 @@ def independent(joint: Joint, one: int, two: int, given: Sequence[int], toleranc
 
     def mass(*fixed: tuple[int, int]) -> float:
         return math.fsum(
-            chance for values, chance in joint.items() if all(values[r] == v for r, v in fixed)
+            probability
+            for values, probability in joint.items()
+            if all(values[r] == v for r, v in fixed)
         )
 
     seen = {
@@ -278,15 +242,15 @@ def independent(joint: Joint, one: int, two: int, given: Sequence[int], toleranc
 
 
 def influence(joint: Joint, target: int, quilt: Sequence[int], known: Sequence[int] = ()) -> float:
-    """The largest log-ratio of the quilt's chances under two values of a target, given others."""
+    """The largest log-ratio of a quilt's probabilities under two values of a target."""
     worst = 0.0
     for by_value in conditionals(joint, target, known).values():
         laws = []
         for law in by_value.values():
             total = math.fsum(law.values())
             shares: dict[tuple[int, ...], list[float]] = {}
-            for values, chance in law.items():
-                shares.setdefault(tuple(values[r] for r in quilt), []).append(chance / total)
+            for values, probability in law.items():
+                shares.setdefault(tuple(values[r] for r in quilt), []).append(probability / total)
             laws.append({key: math.fsum(parts) for key, parts in shares.items()})
         for first, second in itertools.permutations(laws, 2):
             for key, share in first.items():
@@ -303,10 +267,10 @@ def distance(joint: Joint, counted: Sequence[int]) -> int:
         by_value = conditionals(joint, target, ())[()]
         laws = []
         for law in by_value.values():
-            total = sum(Fraction(chance) for chance in law.values())
+            total = sum(Fraction(probability) for probability in law.values())
             shares = [Fraction(0)] * (length + 1)
-            for values, chance in law.items():
-                shares[sum(v in counted for v in values)] += Fraction(chance) / total
+            for values, probability in law.items():
+                shares[sum(v in counted for v in values)] += Fraction(probability) / total
             laws.append(list(itertools.accumulate(shares)))
         for one, two in itertools.permutations(laws, 2):
             w = 0

@@ -52,7 +52,7 @@ TABLES = {
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def scenario(tmp_path, monkeypatch):
     """A folder with everything, made the working directory."""
     monkeypatch.chdir(tmp_path)
     Path("chain.json").write_text(json.dumps(CHAIN.to_dict()))
@@ -80,7 +80,7 @@ def ledger(path="year.db"):
 
 
 def release(*arguments, data="steps.csv", plan="count.plan", account=LEDGER, options=ACTIVE):
-    """Release from the scene."""
+    """Release from the scenario."""
     return call("release", data, "--plan", plan, *options, *account, *arguments)
 
 

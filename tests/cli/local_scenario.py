@@ -10,11 +10,11 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call
-from tests.cli.scene import ACTIVE, CHAIN, HOURS, LEDGER, SERIES, scene, ut_ledger
+from tests.cli.scenario import ACTIVE, CHAIN, HOURS, LEDGER, SERIES, scenario, ut_ledger
 from undertow.channels import Redaction, XorNoise
 from undertow.planning.search import calibrate
 
-__all__ = ["scene", "studio"]
+__all__ = ["scenario", "studio"]
 
 SECRET = 20
 FIXED = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=HOURS)
@@ -49,16 +49,16 @@ LOCAL = {
 
 
 @pytest.fixture
-def studio(scene):
+def studio(scenario):
     """The folder of the study, with the plans for series."""
     for name, plan in LOCAL.items():
         Path(f"{name}.plan").write_text(plan.to_json())
     ut_ledger("wide.db", limit=5.0)
-    return scene
+    return scenario
 
 
 def run(verb, *arguments, data="steps.csv", plan="flips.plan", account=(), options=ACTIVE):
-    """Randomise the series of the scene."""
+    """Randomise the series of the scenario."""
     return call(verb, data, "--plan", plan, *options, *account, *arguments)
 
 
@@ -75,7 +75,7 @@ def truth():
 
 
 def names():
-    """The files that are there, hidden ones among them, but for what the scene wrote."""
+    """The files that are there, hidden ones among them, but for what the scenario wrote."""
     given = {"chain.json", "year.db", "wide.db"}
     found = {path.name for path in Path().iterdir() if path.suffix != ".plan"}
     return sorted(found - given - {f"{name}.csv" for name in ("steps", "zeros", "missing", "odd")})

@@ -1,6 +1,6 @@
 """Brute force for the published methods on chains, written from the papers and from nothing else.
 
-Two kinds of judge. The first takes the joint table of a small chain and enumerates: every series,
+Two kinds of oracle. The first takes the joint table of a small chain and enumerates: every series,
 every quilt, every set of known records, every value. The second is the plain O(n^3) search of
 [wang2016] over powers of P, for lengths at which tables end. Where both apply they must agree,
 and `test_published_numbers` says so. Records are counted from 0; a quilt {left, right} of a
@@ -8,7 +8,7 @@ target has left < target < right, None standing for the imaginary nodes beyond t
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise, permutations, product
 from typing import Any
@@ -17,27 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 import undertow as ut
+from tests.oracles.enumeration import Pairs, adversaries, largest, ordered, table_leakage
+from tests.oracles.exact import normalised, stationary
 
 Floats = npt.NDArray[np.float64]
-Pairs = Iterable[tuple[int, int]] | None
 Law = Mapping[int, Fraction]
 
 
-def ordered(size: int, pairs: Pairs = None) -> list[tuple[int, int]]:
-    """Both directions of every secret pair, all pairs of states by default."""
-    if pairs is None:
-        return list(permutations(range(size), 2))
-    return [way for x, y in pairs for way in ((x, y), (y, x))]
-
-
 # --- leakage of one mechanism, for some pairs and some targets ------------------------------------
-
-
-def known_sets(n: int, target: int, against: str) -> Iterator[tuple[int, ...]]:
-    others = [record for record in range(n) if record != target]
-    sizes = {"any": range(n), "ignorant": [0], "informed": [n - 1]}[against]
-    for size in sizes:
-        yield from combinations(others, size)
 
 
 def leakage(
@@ -48,21 +35,7 @@ def leakage(
     protect: Sequence[int] | None = None,
 ) -> float:
     """sup ln Pr[s | x_K, x] / Pr[s | x_K, x'] over the protected targets and the secret pairs."""
-    n, k = joint.ndim, joint.shape[0]
-    weighted = joint[..., None] * likelihood
-    worst = 0.0
-    for target in range(n) if protect is None else protect:
-        for known in known_sets(n, target, against):
-            rest = tuple(t for t in range(n) if t != target and t not in known)
-            prior = np.moveaxis(joint.sum(axis=rest, keepdims=True), target, 0).reshape(k, -1)
-            seen = weighted.sum(axis=rest, keepdims=True)
-            seen = np.moveaxis(seen, target, 0).reshape(k, -1, likelihood.shape[-1])
-            for x, other in ordered(k, pairs):
-                both = (prior[x] > 0) & (prior[other] > 0)
-                top = seen[x][both] / prior[x][both][:, None]
-                bottom = seen[other][both] / prior[other][both][:, None]
-                worst = max(worst, _largest_log_ratio(top, bottom))
-    return worst
+    return table_leakage(joint, likelihood, against, protect, pairs)
 
 
 def noisy_answer(
@@ -107,14 +80,8 @@ def influence(
     named = (target, *known, *quilt)
     order = (*named, *(record for record in range(n) if record not in named))
     table = joint.transpose(order).reshape(k, k ** len(known), k ** len(quilt), -1).sum(axis=3)
-    prior = table.sum(axis=2)
-    worst = 0.0
-    for x, other in ordered(k, pairs):
-        both = (prior[x] > 0) & (prior[other] > 0)
-        top = table[x][both] / prior[x][both][:, None]
-        bottom = table[other][both] / prior[other][both][:, None]
-        worst = max(worst, _largest_log_ratio(top, bottom))
-    return worst
+    prior = np.broadcast_to(table.sum(axis=2, keepdims=True), table.shape)
+    return largest(table, prior, pairs)
 
 
 def conditional_influence(
@@ -138,17 +105,9 @@ def ratio_of_unknowns(joint: Floats) -> float:
     n = joint.ndim
     return max(
         influence(joint, target, [t for t in range(n) if t != target and t not in known], known)
-        for target in range(n)
-        for known in known_sets(n, target, "any")
+        for target, known in adversaries(n, "any")
         if len(known) < n - 1
     )
-
-
-def _largest_log_ratio(top: Floats, bottom: Floats) -> float:
-    if np.any((top > 0) & (bottom == 0)):
-        return math.inf
-    positive = top > 0
-    return float(np.log(top[positive] / bottom[positive]).max(initial=0.0))
 
 
 # --- the searches of [wang2016] -------------------------------------------------------------------
@@ -312,10 +271,10 @@ def answer_laws(
 ) -> dict[int, dict[int, Fraction]]:
     """The law of a scalar integer answer given each possible value of the target."""
     laws: dict[int, dict[int, Fraction]] = {}
-    for series, chance in exact_joint(model).items():
+    for series, probability in exact_joint(model).items():
         (value,) = answer(series)
         law = laws.setdefault(series[target], {})
-        law[value] = law.get(value, Fraction(0)) + chance
+        law[value] = law.get(value, Fraction(0)) + probability
     return {x: {m: mass / sum(law.values()) for m, mass in law.items()} for x, law in laws.items()}
 
 
@@ -325,7 +284,7 @@ def count_laws(
     """The same for a count, by adding record after record on both sides: any length."""
     start, steps = exact_chain(model)
     k = model.size
-    left = {(x, int(x in states)): chance for x, chance in enumerate(start)}
+    left = {(x, int(x in states)): probability for x, probability in enumerate(start)}
     for step in steps[:target]:
         left = _collect(
             ((y, m + (y in states)), mass * step[x][y])
@@ -382,22 +341,22 @@ def wasserstein(
 def exact_chain(model: ut.MarkovChain) -> tuple[list[Fraction], list[list[list[Fraction]]]]:
     """Start and steps, rows rescaled so that they sum to 1 exactly."""
     assert model.length is not None
-    steps = [[_law(row) for row in model.step(record)] for record in range(model.length - 1)]
-    start = _stationary(steps[0]) if isinstance(model.start, str) else _law(model.start)
+    steps = [[normalised(row) for row in model.step(record)] for record in range(model.length - 1)]
+    start = stationary(steps[0]) if isinstance(model.start, str) else normalised(model.start)
     return start, steps
 
 
 def exact_joint(model: ut.MarkovChain) -> dict[tuple[int, ...], Fraction]:
-    """The chance of every possible series."""
+    """The probability of every possible series."""
     start, steps = exact_chain(model)
-    chances: dict[tuple[int, ...], Fraction] = {}
+    probabilities: dict[tuple[int, ...], Fraction] = {}
     for series in product(range(model.size), repeat=len(steps) + 1):
-        chance = start[series[0]]
+        probability = start[series[0]]
         for step, (x, y) in zip(steps, pairwise(series), strict=True):
-            chance *= step[x][y]
-        if chance:
-            chances[series] = chance
-    return chances
+            probability *= step[x][y]
+        if probability:
+            probabilities[series] = probability
+    return probabilities
 
 
 def _collect(parts: Iterable[tuple[Any, Fraction]]) -> dict[Any, Fraction]:
@@ -407,29 +366,6 @@ def _collect(parts: Iterable[tuple[Any, Fraction]]) -> dict[Any, Fraction]:
         if mass:
             total[key] = total.get(key, Fraction(0)) + mass
     return total
-
-
-def _law(row: Any) -> list[Fraction]:
-    parts = [Fraction(float(part)) for part in row]
-    return [part / sum(parts) for part in parts]
-
-
-def _stationary(rows: list[list[Fraction]]) -> list[Fraction]:
-    """Solve w P = w, sum w = 1 by elimination."""
-    k = len(rows)
-    system = [[rows[y][x] - (x == y) for y in range(k)] + [Fraction(0)] for x in range(k - 1)]
-    system.append([Fraction(1)] * (k + 1))
-    for column in range(k):
-        pivot = next(row for row in range(column, k) if system[row][column])
-        system[column], system[pivot] = system[pivot], system[column]
-        system[column] = [entry / system[column][column] for entry in system[column]]
-        for row in range(k):
-            if row != column:
-                factor = system[row][column]
-                system[row] = [
-                    a - factor * b for a, b in zip(system[row], system[column], strict=True)
-                ]
-    return [row[-1] for row in system]
 
 
 def _cumulated(law: Law, low: int, high: int) -> list[Fraction]:

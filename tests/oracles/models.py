@@ -1,12 +1,11 @@
-"""Judges of every model with states: joint laws as exact fractions, and all adversaries.
+"""Oracles of every model with states: joint laws as exact fractions, and all adversaries.
 
 Nothing here uses the package beyond reading a model's own numbers. Joint laws are products of
 fractions summed over hidden values; conditional laws are divided exactly and only then turned
-into logarithms, so that chances far below the least float stay what they are.
+into logarithms, so that probabilities far below the least float stay what they are.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -15,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 import undertow as ut
-from tests.contracts.network_oracles import adversaries
-from tests.contracts.oracles import exact_joint
+from tests.oracles.chains import exact_joint
+from tests.oracles.enumeration import law_leakage
 
 Floats = npt.NDArray[np.float64]
 Exact = dict[tuple[int, ...], Fraction]
@@ -29,7 +28,7 @@ FOREVER = 10_000  # noise this far out stands for "beyond all answers"
 
 
 def table_of(model: Any) -> Exact:
-    """The chance of every combination of the records' values."""
+    """The probability of every combination of the records' values."""
     if isinstance(model, ut.MarkovChain):
         return exact_joint(model)
     if isinstance(model, ut.BayesianNetwork):
@@ -59,14 +58,14 @@ def _network(network: ut.BayesianNetwork) -> Exact:
     found: Exact = {}
     for values in itertools.product(*map(range, sizes)):
         here = dict(zip(nodes, values, strict=True))
-        chance = Fraction(1)
+        probability = Fraction(1)
         for node in nodes:
-            chance *= rows[node][(*(here[p] for p in above[node]), here[node])]
-            if not chance:
+            probability *= rows[node][(*(here[p] for p in above[node]), here[node])]
+            if not probability:
                 break
-        if chance:
+        if probability:
             key = tuple(here[node] for node in network.records)
-            found[key] = found.get(key, Fraction(0)) + chance
+            found[key] = found.get(key, Fraction(0)) + probability
     return found
 
 
@@ -96,59 +95,23 @@ def _families(pedigree: ut.Pedigree, p: Fraction) -> Exact:
     def passed(parent: Any, here: Mapping[Any, int]) -> Fraction:
         return p if parent is None else Fraction(2 - here[parent], 2)
 
-    def grow(place: int, here: dict[Any, int], chance: Fraction) -> None:
+    def grow(place: int, here: dict[Any, int], probability: Fraction) -> None:
         if place == len(order):
             key = tuple(here[person] for person in pedigree.people)
-            found[key] = found.get(key, Fraction(0)) + chance
+            found[key] = found.get(key, Fraction(0)) + probability
             return
         person = order[place]
         one, two = (passed(parent, here) for parent in parents.get(person, (None, None)))
         both, none = one * two, (1 - one) * (1 - two)
         for genotype, share in enumerate((both, 1 - both - none, none)):
             if share:
-                grow(place + 1, {**here, person: genotype}, chance * share)
+                grow(place + 1, {**here, person: genotype}, probability * share)
 
     grow(0, {}, Fraction(1))
     return found
 
 
 # --- leakages -------------------------------------------------------------------------------------
-
-
-def log(chance: Fraction) -> float:
-    """The logarithm of a fraction of any size."""
-    return math.log(chance.numerator) - math.log(chance.denominator)
-
-
-def leakage(table: Exact, score: Callable[[tuple[int, ...]], Floats], against: Any) -> float:
-    """The largest log-ratio over adversaries, their facts, two values of a target, and outputs.
-
-    ``score`` gives the log-likelihoods of all outputs for one data set.
-    """
-    length = len(next(iter(table)))
-    scores = {values: score(values) for values in table}
-    worst = 0.0
-    for target, known in adversaries(length, against):
-        cases: dict[Any, dict[int, list[tuple[int, ...]]]] = {}
-        for values in table:
-            facts = tuple(values[record] for record in known)
-            cases.setdefault(facts, {}).setdefault(values[target], []).append(values)
-        for by_value in cases.values():
-            if len(by_value) < 2:
-                continue
-            seen = []
-            for members in by_value.values():
-                total = sum((table[v] for v in members), Fraction(0))
-                logs = np.array([log(table[v] / total) for v in members])
-                seen.append(_log_sum(logs[:, None] + np.array([scores[v] for v in members])))
-            stack = np.array(seen)
-            worst = max(worst, float((stack.max(axis=0) - stack.min(axis=0)).max()))
-    return worst
-
-
-def _log_sum(rows: Floats) -> Floats:
-    top = rows.max(axis=0)
-    return np.asarray(np.log(np.exp(rows - top).sum(axis=0)) + top)
 
 
 def noisy(answer: Answer, most: int, scale: float) -> Callable[[tuple[int, ...]], Floats]:
@@ -191,7 +154,7 @@ def truth(model: Any, mechanism: Any, against: Any) -> float:
             else binned(len(states))
         )
         score = noisy(answer, length, mechanism.scale)
-        worst = max(worst, leakage(table, score, against))
+        worst = max(worst, law_leakage(table, score, against))
     return worst
 
 
@@ -211,7 +174,7 @@ def product_leakage(table: Exact, size: int, epsilon: float, against: Any) -> fl
             for sets in every
         ])  # fmt: skip
 
-    return leakage(table, score, against)
+    return law_leakage(table, score, against)
 
 
 def _states(model: Any) -> Sequence[Any]:

@@ -1,7 +1,7 @@
 """Brute force for flips and erasures on chains, written from the definitions and nothing else.
 
 The leakage is the largest ln Pr[z | x_K, x] / Pr[z | x_K, x'] over targets, pairs of values, known
-sets K with values x_K and outputs z; x_K must be possible with x and with x'. Three judges:
+sets K with values x_K and outputs z; x_K must be possible with x and with x'. Three oracles:
 `truth` takes the joint table of a short series and goes through all of these (long doubles, all
 terms positive); `exact_ratio` does the same in fractions, series by series, with no reordering;
 `long_leakage` walks along chains without zeros of any length, keeping per side the convex hull of
@@ -10,8 +10,7 @@ the likelihoods that some output attains. Where two apply they must agree, and `
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from decimal import Decimal, localcontext
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 import undertow as ut
+from tests.oracles.enumeration import adversaries, largest, table_leakage
+from tests.oracles.exact import largest_ratio
 
 Floats = npt.NDArray[Any]
-Case = tuple[int, tuple[int, ...]]
 WIDE = np.longdouble
 
 
@@ -101,34 +101,6 @@ def xor_likelihood(noise: Any, n: int) -> Floats:
 # --- enumeration ----------------------------------------------------------------------------------
 
 
-def cases(n: int, against: Any, targets: Sequence[int] | None = None) -> Iterator[Case]:
-    """Every target and known set that an adversary stands for."""
-    if isinstance(against, ut.Adversary):
-        if targets is None or against.target in targets:
-            yield against.target, against.known
-        return
-    sizes = {"any": range(n), "ignorant": [0], "informed": [n - 1]}[against]
-    for target in range(n) if targets is None else targets:
-        others = [record for record in range(n) if record != target]
-        for size in sizes:
-            for known in itertools.combinations(others, size):
-                yield target, known
-
-
-def largest(seen: Floats, prior: Floats) -> float:
-    """The largest log ratio of seen / prior between two rows, where both priors are positive."""
-    worst = 0.0
-    for x, other in itertools.permutations(range(len(seen)), 2):
-        fine = (prior[x] > 0) & (prior[other] > 0) & (seen[x] > 0)
-        if not fine.any():
-            continue
-        top, bottom = (seen[x] * prior[other])[fine], (seen[other] * prior[x])[fine]
-        if (bottom == 0).any():
-            return math.inf
-        worst = max(worst, float(np.log(top / bottom).max()))
-    return worst
-
-
 def channel_leakage(
     joint: Floats, channels: Floats, against: Any = "any", targets: Sequence[int] | None = None
 ) -> float:
@@ -138,7 +110,7 @@ def channel_leakage(
     """
     n = joint.ndim
     worst = 0.0
-    for target, known in cases(n, against, targets):
+    for target, known in adversaries(n, against, targets):
         table = joint
         for record in range(n):  # the first axis is worked on, and goes to the end
             if record == target:
@@ -153,20 +125,6 @@ def channel_leakage(
         worst = max(worst, largest(table, np.broadcast_to(prior, table.shape)))
         if math.isinf(worst):
             break
-    return worst
-
-
-def table_leakage(
-    joint: Floats, likelihood: Floats, against: Any = "any", targets: Sequence[int] | None = None
-) -> float:
-    """The leakage of any mechanism: likelihood[x_0, ..., x_{n-1}, z] = Pr[z | x]."""
-    worst = 0.0
-    weighted = joint[..., None] * likelihood
-    for target, known in cases(joint.ndim, against, targets):
-        hidden = tuple(r for r in range(joint.ndim) if r != target and r not in known)
-        seen = np.moveaxis(weighted.sum(axis=hidden, keepdims=True), target, 0)
-        prior = np.moveaxis(joint.sum(axis=hidden, keepdims=True), target, 0)[..., None]
-        worst = max(worst, largest(seen, np.broadcast_to(prior, seen.shape)))
     return worst
 
 
@@ -198,32 +156,14 @@ def exact_ratio(mechanism: Any, chain: ut.MarkovChain, against: Any = "any") -> 
         if isinstance(chain.start, str)
         else [Fraction(float(mass)) for mass in chain.start]
     )
-    targets = mechanism.protect if isinstance(mechanism, ut.Redaction) else None
-    series = []
+    law = {}
     for records in itertools.product(range(chain.size), repeat=n):
-        chance = first[records[0]]
+        law[records] = first[records[0]]
         for place, (x, y) in enumerate(itertools.pairwise(records)):
-            chance *= Fraction(float(chain.step(place)[x, y]))
-        if chance:
-            series.append((records, chance, _exact_outputs(mechanism, records)))
-    worst = Fraction(1)
-    for target, known in cases(n, against, targets):
-        sums: dict[Any, dict[int, Any]] = {}
-        for records, chance, outputs in series:
-            facts = sums.setdefault(tuple(records[r] for r in known), {})
-            prior, seen = facts.setdefault(records[target], (Fraction(0), {}))
-            for output, likelihood in outputs.items():
-                seen[output] = seen.get(output, 0) + chance * likelihood
-            facts[records[target]] = (prior + chance, seen)
-        for facts in sums.values():
-            for (one, top), (two, bottom) in itertools.permutations(facts.values(), 2):
-                for output, mass in top.items():
-                    if not mass:
-                        continue
-                    if not bottom.get(output):
-                        return None
-                    worst = max(worst, mass / one / (bottom[output] / two))
-    return worst
+            law[records] *= Fraction(float(chain.step(place)[x, y]))
+    targets = mechanism.protect if isinstance(mechanism, ut.Redaction) else None
+    found = largest_ratio(law, lambda records: _exact_outputs(mechanism, records), against, targets)
+    return None if found is None else Fraction(found)
 
 
 def _exact_outputs(mechanism: Any, records: tuple[int, ...]) -> dict[tuple[int, ...], Fraction]:
@@ -234,10 +174,10 @@ def _exact_outputs(mechanism: Any, records: tuple[int, ...]) -> dict[tuple[int, 
         step, start = ((1 - up, up), (down, 1 - down)), (down / (up + down), up / (up + down))
         found = {}
         for noise in itertools.product(range(2), repeat=n):
-            chance = start[noise[0]]
+            probability = start[noise[0]]
             for a, b in itertools.pairwise(noise):
-                chance *= step[a][b]
-            found[tuple(x ^ y for x, y in zip(records, noise, strict=True))] = chance
+                probability *= step[a][b]
+            found[tuple(x ^ y for x, y in zip(records, noise, strict=True))] = probability
         return found
     if isinstance(mechanism, ut.Redaction):
         rows = []
@@ -252,15 +192,6 @@ def _exact_outputs(mechanism: Any, records: tuple[int, ...]) -> dict[tuple[int, 
         output: math.prod((row[z] for row, z in zip(rows, output, strict=True)), start=Fraction(1))
         for output in itertools.product(range(len(rows[0])), repeat=n)
     }
-
-
-def exact_log(ratio: Fraction | None) -> Decimal:
-    """The natural logarithm of a fraction in 50 digits; None is infinite."""
-    if ratio is None:
-        return Decimal("Infinity")
-    with localcontext() as context:
-        context.prec = 50
-        return (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
 
 
 # --- a witness on trial ---------------------------------------------------------------------------

@@ -17,7 +17,6 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 import undertow as ut
+from tests.oracles.exact import normalised, stationary
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,31 +39,12 @@ CHUNK = 2**21
 # --- the world ------------------------------------------------------------------------------------
 
 
-def stationary(transition: Floats) -> Floats:
-    """The law with w P = w, solved in fractions; the chain has one."""
-    size = len(transition)
-    rows = [[Fraction(float(p)) for p in row] for row in transition]
-    rows = [[p / sum(row) for p in row] for row in rows]
-    # equations: (P^T - I) w = 0 without the last, and sum w = 1
-    system = [[rows[y][x] - (x == y) for y in range(size)] + [Fraction(0)] for x in range(size - 1)]
-    system.append([Fraction(1)] * (size + 1))
-    for pivot in range(size):
-        swap = next(row for row in range(pivot, size) if system[row][pivot])
-        system[pivot], system[swap] = system[swap], system[pivot]
-        system[pivot] = [entry / system[pivot][pivot] for entry in system[pivot]]
-        for row in range(size):
-            if row != pivot and system[row][pivot]:
-                factor = system[row][pivot]
-                system[row] = [
-                    a - factor * b for a, b in zip(system[row], system[pivot], strict=True)
-                ]
-    return np.array([float(row[-1]) for row in system])
-
-
 def chain_law(chain: ut.MarkovChain, n: int) -> Floats:
     """The joint law of the first n records, an axis for each; whatever length the chain has."""
     matrix = np.asarray(chain.transition)
-    start = stationary(matrix) if isinstance(chain.start, str) else np.asarray(chain.start)
+    start = np.asarray(chain.start)
+    if isinstance(chain.start, str):
+        start = np.array([float(mass) for mass in stationary([*map(normalised, matrix)])])
     law: Floats = start
     for record in range(n - 1):
         law = law[..., None] * (matrix if matrix.ndim == 2 else matrix[record])
@@ -166,7 +147,7 @@ def flipped(positions: Iterable[int], channel: Any) -> Shown:
 
 
 def erased(positions: Sequence[int], probabilities: Any, protect: Iterable[int]) -> Shown:
-    """Record number j of the positions is erased with chance probabilities[j, x], else shown."""
+    """Record number j of the positions is erased as probabilities[j, x] says, or else shown."""
     rates = np.array(probabilities, dtype=float)
     rates[list(protect)] = 1.0
     channels = tuple(

@@ -1,4 +1,4 @@
-"""Judges of Gaussian leakages: exact fractions over all adversaries, and quadrature of densities.
+"""Oracles of Gaussian leakages: exact fractions over all adversaries, and quadrature of densities.
 
 They share no code with the package. The fractions solve the normal equations of every regression
 of the statistic on the known records and the target; the quadrature integrates the density of a
@@ -12,27 +12,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from tests.oracles.enumeration import Who, adversaries
+from tests.oracles.exact import solve
+
 SD_REACH = 8.0  # how far, in standard deviations, the unknown records are followed
 
 
 # --- fractions ------------------------------------------------------------------------------------
-
-
-def solve(matrix, right):
-    """Solve a linear system in fractions by elimination with a pivot search."""
-    size = len(matrix)
-    work = [[*map(Fraction, row), Fraction(value)]
-            for row, value in zip(matrix, right, strict=True)]  # fmt: skip
-    for column in range(size):
-        pivot = next(r for r in range(column, size) if work[r][column])
-        work[column], work[pivot] = work[pivot], work[column]
-        head = work[column][column]
-        work[column] = [entry / head for entry in work[column]]
-        for row in range(size):
-            if row != column and work[row][column]:
-                share = work[row][column]
-                work[row] = [a - share * b for a, b in zip(work[row], work[column], strict=True)]
-    return [row[-1] for row in work]
 
 
 def slopes(covariance, target, known):
@@ -46,24 +32,11 @@ def slopes(covariance, target, known):
     return found
 
 
-def adversaries(size, against):
-    """All (target, known) that an adversary of this name may be."""
-    if not isinstance(against, str):
-        return [(against.target, against.known)]
-    pairs = []
-    for target in range(size):
-        others = [k for k in range(size) if k != target]
-        counts = {"ignorant": [0], "informed": [size - 1]}.get(against, range(size))
-        pairs += [(target, known) for count in counts
-                  for known in itertools.combinations(others, count)]  # fmt: skip
-    return pairs
-
-
 def linear_factor(covariance, rows, against="any"):
     """max over adversaries of sum over rows of |coefficient|, as a fraction, and who attains it."""
     exact = [[Fraction(float(v)) for v in row] for row in covariance]
     weights = [[Fraction(float(v)) for v in row] for row in rows]
-    best = (Fraction(-1), None)
+    best: tuple[Fraction, Who | None] = (Fraction(-1), None)
     for who in adversaries(len(exact), against):
         beta = slopes(exact, *who)
         value = sum((abs(sum((w * b for w, b in zip(row, beta, strict=True)), Fraction(0)))
@@ -76,7 +49,7 @@ def apart_factor(covariance, weights, against="any", *, clipped):
     """max over adversaries of v_i + sum v_j |beta_j|, each share at most v_j if clipped."""
     exact = [[Fraction(float(v)) for v in row] for row in covariance]
     own = [Fraction(float(v)) for v in weights]
-    best = (Fraction(-1), None)
+    best: tuple[Fraction, Who | None] = (Fraction(-1), None)
     for who in adversaries(len(exact), against):
         shares = [abs(b) for b in slopes(exact, *who)]
         if clipped:
@@ -105,30 +78,30 @@ def unknown_law(covariance, mean, fixed, points):
     weight = np.exp(-(line**2) / 2)
     grids = np.meshgrid(*[line] * len(outside), indexing="ij")
     standard = np.stack([grid.ravel() for grid in grids], axis=1)
-    chances = np.ones(len(standard))
+    probabilities = np.ones(len(standard))
     for column in np.meshgrid(*[weight] * len(outside), indexing="ij"):
-        chances = chances * column.ravel()
+        probabilities = probabilities * column.ravel()
     values = centre + standard @ np.linalg.cholesky(left).T
-    return outside, values, chances / chances.sum()
+    return outside, values, probabilities / probabilities.sum()
 
 
 def answer_law(covariance, mean, fixed, weights, clip, points):
     """The statistic's values and probabilities given the fixed records."""
-    outside, values, chances = unknown_law(covariance, mean, fixed, points)
+    outside, values, probabilities = unknown_law(covariance, mean, fixed, points)
     low, high = clip if clip is not None else (-math.inf, math.inf)
     total = np.clip(values, low, high) @ np.asarray(weights, float)[outside]
     sure = sum(weights[k] * min(max(v, low), high) for k, v in fixed.items())
-    return total + sure, chances
+    return total + sure, probabilities
 
 
 def loss(first, second, scale, answers):
     """The largest |ln ratio| of two noisy answers' densities, at answers and far out."""
     logs = []
-    for values, chances in (first, second):
+    for values, probabilities in (first, second):
         table = -np.abs(np.asarray(answers)[:, None] - values) / scale
         peak = table.max(axis=1)
-        inner = np.log(np.exp(table - peak[:, None]) @ chances) + peak
-        tails = [np.log(np.exp(sign * (values - values.max()) / scale) @ chances)
+        inner = np.log(np.exp(table - peak[:, None]) @ probabilities) + peak
+        tails = [np.log(np.exp(sign * (values - values.max()) / scale) @ probabilities)
                  + sign * values.max() / scale for sign in (1, -1)]  # fmt: skip
         logs.append(np.concatenate([inner, tails]))
     return float(np.abs(logs[0] - logs[1]).max())

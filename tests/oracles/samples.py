@@ -2,9 +2,9 @@
 
 `excess` rests on the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, valid for
 every law and sample size: Pr[sup |F_n - F| > t] <= 2 exp(-2 n t^2). The same inequality bounds the
-chance that a wrong law passes: at most `alarm` once the two laws are twice the limit apart.
+probability that a wrong law passes: at most `alarm` once the two laws are twice the limit apart.
 `chi_square` is asymptotic; bins are pooled to an expectation of FEW and tests that use it ask for
-less than 1e-8 where they promise 1e-6.
+less than 1e-8 where they guarantee 1e-6.
 """
 
 import itertools
@@ -33,7 +33,7 @@ def laplace_cdf(z: int, scale: float) -> float:
 
 
 def limit(size: int, alarm: float = 1e-6) -> float:
-    """The distance that `size` samples exceed with a chance of at most `alarm`."""
+    """The distance that `size` samples exceed with a probability of at most `alarm`."""
     return math.sqrt(math.log(2 / alarm) / (2 * size))
 
 

@@ -1,0 +1,156 @@
+"""What a ledger says about one data set: its terms, its entries, what is spent and what is left."""
+
+import math
+from fractions import Fraction
+from typing import Literal
+
+from undertow.certificate import Leakage
+from undertow.data.scopes import Scope, as_scope, check_name
+from undertow.errors import LedgerDamaged
+from undertow.ledger.amounts import Spend, highest, round_down, worst
+from undertow.ledger.currency import exchanged, exchanged_at_delta
+from undertow.ledger.replay import entries_of
+from undertow.ledger.rooms import Room
+from undertow.ledger.rules import Entry, Layout, Terms, region
+from undertow.ledger.store import Store, Transaction
+from undertow.mechanisms import Unit
+from undertow.models.sets import AnyModel
+
+__all__ = ["Balance", "Named"]
+
+Named = Literal["any", "ignorant", "informed"]
+
+
+class Balance:
+    """The account of one data set as it is read; every number is of one moment."""
+
+    dataset: str
+    model: AnyModel
+    against: Named
+    unit: Unit
+    _store: Store
+
+    @property
+    def limit(self) -> float:
+        """The leakage that all releases together may reach."""
+        return self._terms().limit
+
+    @property
+    def delta(self) -> float:
+        """How rare outputs may be that break the limit."""
+        return self._terms().delta
+
+    @property
+    def budget(self) -> float:
+        """The DP level that the limit allows every record."""
+        return self._terms().budget
+
+    def level(self, scope: Scope | None = None) -> float:
+        """Return the largest sum of DP levels over the records in a scope, rounded up.
+
+        Sums entries, reserved ones included; inf for a redacted data set. A few index reads for
+        the whole data set; for a window, linear in the segments inside it.
+        """
+        with self._store.reading() as transaction:
+            return self._level(transaction, *self._account(transaction), as_scope(scope))
+
+    def spent(self, scope: Scope | None = None) -> Spend:
+        """Return the largest exact sum of each kind over the records in a scope.
+
+        DP levels, squares of mu, rho, deltas. Of a redaction there is none.
+        """
+        return highest(self.room(scope).spent)
+
+    def left(self, scope: Scope | None = None) -> float:
+        """Return a DP level that still fits all records in a scope, rounded down.
+
+        Of an account without a delta: budget - level. If nobody writes in between, ``reserve``
+        accepts exactly this level.
+        """
+        with self._store.reading() as transaction:
+            terms, layout = self._account(transaction)
+            if terms.delta and layout.redaction is None:
+                return self._room(transaction, terms, layout, as_scope(scope)).left()
+            level = self._level(transaction, terms, layout, as_scope(scope))
+        return 0.0 if math.isinf(level) else round_down(Fraction(terms.budget) - Fraction(level))
+
+    def left_mu(self, scope: Scope | None = None) -> float:
+        """Return a mu of GDP that still fits all records in a scope, rounded down.
+
+        Gaussian noise of standard deviation 1 / mu for each unit by which a record moves an answer
+        fits. 0 for an account without a delta.
+        """
+        room = self.room(scope)
+        return room.left_mu() if room.terms.delta and math.isfinite(self.level()) else 0.0
+
+    def room(self, scope: Scope | None = None) -> Room:
+        """Return what the records in a scope have spent, and what fits beside it."""
+        with self._store.reading() as transaction:
+            terms, layout = self._account(transaction)
+            return self._room(transaction, terms, layout, as_scope(scope))
+
+    def leakage(self) -> Leakage:
+        """Return what all releases together leak: what is spent, exchanged once under the model.
+
+        Of an account with a delta it is the leakage at that delta.
+        """
+        with self._store.reading() as transaction:
+            terms, layout = self._account(transaction)
+            level = self._level(transaction, terms, layout, Scope())
+            mixed = bool(terms.delta) and layout.redaction is None
+            spent = self._room(transaction, terms, layout, Scope()).spent if mixed else ()
+        if layout.redaction is not None:
+            return Leakage(0.0, layout.redaction, "redaction", self.against, delta=terms.delta)
+        if not level and not spent:
+            return Leakage(0.0, 0.0, "nothing was released", self.against, delta=terms.delta)
+        if spent:
+            return exchanged_at_delta(spent, self.model, terms)
+        return exchanged(level, self.model, self.against, self.unit)
+
+    def entries(self) -> list[Entry]:
+        """Return all entries in the order in which they were reserved, cancelled ones too."""
+        with self._store.reading() as transaction:
+            self._account(transaction)
+            return entries_of(transaction.events(self.dataset), transaction.head.seal)
+
+    def entry(self, release_id: str) -> Entry | None:
+        """Return the entry of a release, None if nothing was reserved for it."""
+        key = check_name(release_id, "release id")
+        with self._store.reading() as transaction:
+            self._account(transaction)
+            return self._entry(transaction, key)
+
+    def _terms(self) -> Terms:
+        with self._store.reading() as transaction:
+            return self._account(transaction)[0]
+
+    def _level(self, transaction: Transaction, terms: Terms, layout: Layout, scope: Scope) -> float:
+        """Return the level in a scope, by the index of levels."""
+        if layout.redaction is not None:
+            return math.inf
+        return transaction.highest(self.dataset, *_searched(terms, layout, scope))
+
+    def _room(self, transaction: Transaction, terms: Terms, layout: Layout, scope: Scope) -> Room:
+        """Return what is spent in a scope, by the spends that are stored there."""
+        found = transaction.spends(self.dataset, *_searched(terms, layout, scope))
+        return Room(terms, worst(found))
+
+    def _entry(self, transaction: Transaction, release_id: str) -> Entry | None:
+        events = transaction.events(self.dataset, release_id)
+        found = entries_of(events, transaction.head.seal)
+        return found[0] if found else None
+
+    def _account(self, transaction: Transaction) -> tuple[Terms, Layout]:
+        found = transaction.dataset(self.dataset)
+        if found is None:
+            raise LedgerDamaged(f"the data set {self.dataset!r} is no longer in the ledger")
+        return found
+
+
+def _searched(
+    terms: Terms, layout: Layout, scope: Scope
+) -> tuple[tuple[str, ...] | None, int, int]:
+    """Return the cells (None: all) and the window in which a scope has spent."""
+    where = region(layout, scope, terms.unit)
+    everything = where == region(layout, Scope(), terms.unit)
+    return None if everything else where.seen, where.start, where.end

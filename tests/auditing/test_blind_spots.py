@@ -1,0 +1,150 @@
+"""What scores alone overlook: even noise, coins that neighbours share."""
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.grids import thinned
+from undertow.auditing import auditor
+from undertow.auditing.auditor import audit
+from undertow.auditing.labels import number_labels, pair_labels
+from undertow.auditing.statistical import choose_labels, try_event
+
+ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
+LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
+SCALE = 3.9948  # of a count on the activity chain that leaks 1 against any attacker (theory)
+FLIPS = 0.34375  # of the lazy chain: leaks just below 4 against any attacker
+SEEDS = thinned([pytest.param(60, 9, id="60"), pytest.param(200, 20, id="200")], keep=1)
+
+
+def claimed(mechanism, model, epsilon):
+    claim = ut.Leakage(epsilon, epsilon, "as sold", "any")
+    return ut.Plan(mechanism, model, epsilon, claim, "exact")
+
+
+COUNT = claimed(ut.DiscreteLaplace(ut.Count(1), SCALE), ACTIVITY, 1.0)
+SERIES = claimed(ut.RandomizedResponse.binary(FLIPS, FLIPS), LAZY, 4.0)
+
+
+def multiples(step, seed, scale=SCALE):
+    """Noise of the right size, on multiples of a step only."""
+    draw = np.random.default_rng(seed)
+    rate = -np.expm1(-step / scale)
+
+    def run(series):
+        one, two = draw.geometric(rate, (2, len(series)))
+        return series.sum(axis=1, dtype=np.int64) + step * (one - two)
+
+    return run
+
+
+def shared(seed, apart=1):
+    """Flips of the right rate, one coin for two records some steps apart."""
+    draw = np.random.default_rng(seed)
+
+    def run(series):
+        places = np.arange(series.shape[1])
+        coins = draw.random(series.shape) < FLIPS
+        first = places - np.where(places // apart % 2, apart, 0)
+        return (series ^ coins[:, first]).astype(np.uint8)
+
+    return run
+
+
+CODE = {
+    "even noise": (COUNT, lambda seed: multiples(2, seed)),
+    "multiples of three": (COUNT, lambda seed: multiples(3, seed)),
+    "multiples of ten": (COUNT, lambda seed: multiples(10, seed)),
+    "shared coins": (SERIES, shared),
+    "coins shared two steps apart": (SERIES, lambda seed: shared(seed, 2)),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", CODE)
+def test_blind_spots_are_seen(name):
+    """Null: the guarantee is kept. Six seeded audits of 2,000 draws; at least five refute it."""
+    plan, code = CODE[name]
+    found = [audit(plan, 2000, seed=seed, mechanism=code(seed)) for seed in range(6)]
+    assert sum(one.refuted for one in found) >= 5
+    assert any("modulo" in one.event or "outputs of records" in one.event for one in found)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["even noise", "shared coins"])
+def test_scores_alone_do_not_see_them(name, monkeypatch):
+    """The broken twin: without labels the same audits pass."""
+    monkeypatch.setattr(auditor, "choose_labels", lambda *args, **kept: None)
+    plan, code = CODE[name]
+    assert sum(audit(plan, 2000, seed=s, mechanism=code(s)).refuted for s in range(6)) <= 1
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("plan", [COUNT, SERIES], ids=["count", "series"])
+@pytest.mark.parametrize(("audits", "alarms"), SEEDS)
+def test_kept_guarantees_are_spared(plan, audits, alarms):
+    """Null: the guarantee is kept (see SCALE and FLIPS).
+
+    Seeded audits of 1,000 draws at 95% confidence, a false alarm in 5% of them at most: more than
+    9 of 60, and more than 20 of 200, have a probability below 2e-3.
+    """
+    assert sum(audit(plan, 1000, seed=seed).refuted for seed in range(audits)) <= alarms
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("audits", "alarms"), SEEDS)
+def test_many_labels_without_difference_raise_no_alarms(audits, alarms):
+    """Null: ln 2, reached by every second of 64 labels. 2,000 draws in each half, error 5%.
+
+    More than 9 of 60, and more than 20 of 200, have a probability below 2e-3. The broken twin
+    tests on the draws it chose from.
+    """
+    law = np.tile([2.0, 1.0], 32), np.tile([1.0, 2.0], 32)
+    above, twin = 0, 0
+    for seed in range(audits):
+        draw = np.random.default_rng(seed)
+        first, second = (
+            [draw.choice(64, (1000, 1), p=p / p.sum()).astype(np.uint8) for p in law]
+            for _ in range(2)
+        )
+        event = choose_labels(first[0], first[1], 0.05).event
+        above += try_event(event, second[0], second[1], 0.05).lower > np.log(2)
+        twin += try_event(event, first[0], first[1], 0.05).lower > np.log(2)
+    assert above <= alarms < twin
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def test_numbers_are_labelled_by_their_steps():
+    found = number_labels(10.0, 0.5, (4, 0))
+    labels = found.label(np.array([[12.0, 11.0], [10.5, 1e30]]))
+    assert labels[:, :4].tolist() == [[0, 1, 4, 4], [1, 1, 1, 1]]  # 4 and 1 modulo 2, 3, 5, 7
+    assert labels[:, 4].tolist() == [16, 13]
+    assert labels[:, 9].tolist() == [18, 32]
+    assert found.words(9, (32,)) == "released number 1, in steps, is 16 or more"
+    alone = found.label(np.array([[12.0]]))  # code that answers with one number only
+    assert alone.shape == (1, 10)
+
+
+def test_negative_numbers_have_remainders():
+    assert number_labels(0.0, 1.0, (0,)).label(np.array([[-1.0]]))[0, :4].tolist() == [1, 2, 4, 6]
+
+
+def test_pairs_are_told_apart():
+    found = pair_labels(0, 2, 3)
+    shown = np.array([[a, b] for a in range(3) for b in range(3)], dtype=np.uint8)
+    assert found.label(shown)[:, 0].tolist() == list(range(9))
+    assert [name for name, _ in found.columns] == [
+        "the outputs of records 0, 1 of the 2 looked at are"
+    ]
+    assert found.words(0, (5,)).endswith("are (1, 2)")
+    assert pair_labels(0, 1, 2).label(shown[:, :1]).shape == (9, 0)
+    assert not pair_labels(1, 3, 17).columns
+
+
+def test_labels_that_say_nothing_are_not_chosen():
+    same = np.random.default_rng(1).integers(8, size=(4000, 2)).astype(np.uint8)
+    assert choose_labels(same, same.copy(), 0.05) is None
+    assert choose_labels(same[:, :0], same[:, :0], 0.05) is None
+    assert choose_labels(same[:30], 7 - same[:30], 0.05) is None  # too few
