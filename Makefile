@@ -47,6 +47,7 @@ coverage: $(DEV)  ## run the tests once, in one process, and show what no test r
 
 bench: $(DEV)  ## time the main calls
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.approximate
 	$(BIN)/python -m benchmarks.gaussian
 	$(BIN)/python -m benchmarks.networks
 	$(BIN)/python -m benchmarks.attacks
