@@ -39,8 +39,9 @@ def program(records: int, level: float, delta: float, epsilon: float) -> float:
             row = np.zeros(len(gain))
             row[np.ravel_multi_index(place, shape)] = 1.0
             row[np.ravel_multi_index(other, shape)] = -math.exp(level)
-            rows.append(row)
-            bounds.append(delta)
+            turned = np.where(row < 0, -math.exp(-level), row)  # of the event that does not happen
+            rows += [row, turned]
+            bounds += [delta, -math.expm1(-level) + math.exp(-level) * delta]
     found = linprog(-gain, np.array(rows), np.array(bounds), bounds=(0, 1))
     return float(-found.fun)
 

@@ -91,6 +91,12 @@ def test_concentrated_curve_of_the_reference():
     )
 
 
+@pytest.mark.parametrize("rho", [1e-12, 1.0, 40.0, 1e4])
+def test_concentrated_curves_of_any_size(rho):
+    curve = ConcentratedCurve(rho)
+    assert 0 < curve.delta(2.0) <= curve.delta(0.5) <= 1
+
+
 @given(mu=st.floats(0.02, 2.0), epsilon=LEVELS)
 def test_a_concentrated_curve_is_never_below_the_gaussian_one(mu, epsilon):
     """Gaussian noise is mu^2/2-zCDP, so what zCDP alone says cannot be less."""

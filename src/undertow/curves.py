@@ -191,7 +191,7 @@ class ConcentratedCurve(Curve):
         if epsilon < 0:
             return 1.0
         rho = self.rho
-        low, high = 0.0, 1.0  # of t = alpha - 1, where the slope of the exponent changes sign
+        low, high = 1e-9, 1.0  # of t = alpha - 1, where the slope of the exponent changes sign
 
         def slope(t: float) -> float:
             return (2 * t + 1) * rho - epsilon + math.log1p(-1 / (t + 1))
@@ -201,7 +201,7 @@ class ConcentratedCurve(Curve):
         for _ in range(80):
             middle = (low + high) / 2
             low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-        t = high
+        t = low if slope(low) >= 0 else high
         parts = (t * (t + 1) * rho, -t * epsilon, (t + 1) * math.log1p(-1 / (t + 1)), -math.log(t))
         error = 16 * ROUNDOFF * (1 + sum(map(abs, parts)))
         return min(1.0, max(_LEAST, up(math.exp(min(0.0, sum(parts) + error)), 8)))
