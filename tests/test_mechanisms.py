@@ -204,6 +204,23 @@ def test_guarantees_of_every_kind_are_read():
     assert ut.from_opendp(noisy_count()) == ut.PureDP.from_opendp(noisy_count())
 
 
+class Losses:
+    """A privacy loss distribution, as accountants have it: that of Gaussian noise."""
+
+    def get_delta_for_epsilon(self, epsilon):
+        return ut.GDP(0.3).curve().delta(epsilon)
+
+
+def test_an_accountant_is_read():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=3)
+    accountant, noise = ut.Profile(Losses()), ut.GDP(0.3)
+    assert accountant.curve().delta(1.0) == noise.curve().delta(1.0)
+    # a curve known by its function goes through tangents, a Gaussian one does not
+    found = ut.leakage(accountant, chain, delta=1e-4).upper
+    assert found >= ut.leakage(noise, chain, delta=1e-4).upper * (1 - 1e-3)
+    assert found <= ut.leakage(noise, chain, delta=1e-4).upper * 1.05
+
+
 def test_a_library_that_is_asked_for_the_budget_keeps_the_limit():
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
     budget = ut.dp_budget(chain, limit=1.0, delta=1e-6)

@@ -252,7 +252,7 @@ def test_a_printed_plan_says_what_matters(name):
     made = plan(name)
     said = str(made)
     rows = dict(line.split(None, 1) for line in said.splitlines())
-    assert rows["promise"] == made.guarantee()
+    assert rows["guarantee"] == made.guarantee()
     assert rows["model"] == made.model.describe()
     assert rows["method"].startswith(f"{made.method}, ")
     assert ("as published" in rows["method"]) == (made.method in PUBLISHED)

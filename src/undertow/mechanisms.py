@@ -129,6 +129,7 @@ class _Noisy:
     def said(self) -> str:
         """Return the noise for people, its amount rounded up.
 
+        >>> from undertow.queries import Count
         >>> Gaussian(Count("active"), sigma=16.5).said()
         'Gaussian, sigma 16.5'
         """
@@ -189,6 +190,7 @@ class Laplace(_Scaled):
 
     The density is exp(-|z| / scale) / (2 scale); the algorithm is (sensitivity / scale)-DP.
 
+    >>> from undertow.queries import Count
     >>> Laplace(Count("active"), scale=4.0).dp_epsilon()
     0.25
     """
@@ -203,6 +205,7 @@ class Laplace(_Scaled):
     def variance(self) -> float:
         """Return 2 scale^2.
 
+        >>> from undertow.queries import Count
         >>> Laplace(Count("active"), scale=4.0).variance()
         32.0
         """
@@ -219,6 +222,7 @@ class DiscreteLaplace(_Scaled):
 
     It leaks what `Laplace` of the same scale leaks and errs less [ghosh2009].
 
+    >>> from undertow.queries import Histogram
     >>> DiscreteLaplace(Histogram(), scale=4.0).dp_epsilon()
     0.5
     """
@@ -230,6 +234,7 @@ class DiscreteLaplace(_Scaled):
     def expected_error(self) -> float:
         """Return E|Z| = 1 / sinh(1 / scale).
 
+        >>> from undertow.queries import Count
         >>> round(DiscreteLaplace(Count("active"), scale=4.0).expected_error(), 4)
         3.9586
         """
@@ -262,6 +267,7 @@ class Gaussian(_Normal):
     It is (euclidean sensitivity / sigma)-GDP. A whole-number answer is rounded after the noise,
     which reveals no more: the noise is then a normal variable rounded to a whole number.
 
+    >>> from undertow.queries import Count
     >>> Gaussian(Count("active"), sigma=4.0).curve()
     GaussianCurve(mu=0.25...)
     """
@@ -277,8 +283,9 @@ class Gaussian(_Normal):
     def expected_error(self) -> float:
         """Return E|Z| = sigma sqrt(2 / pi), of rounded noise 2 sum over k of Pr[Z > k + 1/2].
 
+        >>> from undertow.queries import Count
         >>> round(Gaussian(Count("active"), sigma=4.0).expected_error(), 4)
-        3.1811
+        3.1832
         """
         from scipy.special import ndtr
 
@@ -306,6 +313,7 @@ class DiscreteGaussian(_Normal):
     It is not (1 / sigma)-GDP: a count has a curve of its own, a histogram that of its zCDP
     parameter 1 / sigma^2 [canonne2020].
 
+    >>> from undertow.queries import Count
     >>> DiscreteGaussian(Count("active"), sigma=4.0).curve()
     DiscreteGaussianCurve(sigma=4.0, step=1)
     """
@@ -379,6 +387,7 @@ NOISES: dict[str, type[Noise]] = {
 def noisy(query: AnyQuery, scale: float) -> Scaled:
     """Return a query with Laplace noise of its own kind: discrete for whole numbers.
 
+    >>> from undertow.queries import Count
     >>> noisy(Count("active"), 4.0).words
     'discrete Laplace'
     """

@@ -185,7 +185,7 @@ UNREADABLE = {
     "known without target": ("leakage", *CHAIN, *ASK, "--known", "1"),
     "known not whole": ("leakage", *CHAIN, *ASK, "--target", 1, "--known", "2,x"),
     "an extra word": ("leakage", *CHAIN, *ASK, "more"),
-    "unknown option": ("leakage", *CHAIN, *ASK, "--delta", 1),
+    "unknown option": ("leakage", *CHAIN, *ASK, "--deltas", 1),
     "unknown command": ("leak",),
     "plan without epsilon": ("plan", *CHAIN, "--count", 1),
     "plan without query": ("plan", *CHAIN, *AT_MOST),
