@@ -43,7 +43,7 @@ def worst(chain, lines, epsilon, against):
     return worst_delta_any(chain.transition, chain.initial, chain.length, lines, epsilon, against)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(chain=chains(), lines=LINES, delta=st.sampled_from([1e-6, 1e-3, 0.05]), data=st.data())
 def test_a_profile_leaks_no_more_than_is_stated(chain, lines, delta, data):
     against = data.draw(st.sampled_from(["any", "ignorant"]))
@@ -58,7 +58,7 @@ def test_a_profile_leaks_no_more_than_is_stated(chain, lines, delta, data):
         assert worst(chain, lines, leak.lower, against) >= delta * (1 - 1e-6) - 1e-9
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     chain=chains(lengths=(2, 3, 4)),
     sigma=st.floats(0.5, 6.0),

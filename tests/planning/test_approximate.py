@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import thinned
 from undertow.errors import InvalidInput, InvalidPlan, MethodRefused
 from undertow.planning.proofs import check_proof
 
@@ -62,13 +63,16 @@ def test_closed_noise_on_power():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "delta", "sigma"),
-    [
-        (0.5, 1e-6, 31.39147392),
-        (1.0, 1e-6, 16.50010579),
-        (2.0, 1e-6, 8.20789633),
-        (4.0, 1e-6, 3.43004879),
-        (1.0, 1e-9, 21.64585174),
-    ],
+    thinned(
+        [
+            (1.0, 1e-6, 16.50010579),
+            (4.0, 1e-6, 3.43004879),
+            (0.5, 1e-6, 31.39147392),
+            (2.0, 1e-6, 8.20789633),
+            (1.0, 1e-9, 21.64585174),
+        ],
+        keep=2,
+    ),
 )
 def test_exact_noise_of_a_count(limit, delta, sigma):
     plan = ut.calibrate(ACTIVE, CHAIN, limit, delta=delta, noise="gaussian", method="exact")
