@@ -384,11 +384,11 @@ def test_the_gaussian_certificate():
     ("epsilon", "delta", "sigma"),
     thinned(
         [
-            (1, 1e-6, 16.57),
-            (4, 1e-6, 3.504),
-            (0.5, 1e-6, 31.473),
-            (2, 1e-6, 8.319),
-            (1, 1e-9, 21.710),
+            pytest.param(1, 1e-6, 16.57),
+            pytest.param(4, 1e-6, 3.504),
+            pytest.param(0.5, 1e-6, 31.473),
+            pytest.param(2, 1e-6, 8.319),
+            pytest.param(1, 1e-9, 21.710),
         ],
         keep=2,
     ),
