@@ -126,7 +126,7 @@ def test_the_commands_say_what_noise_spends():
     table = [("inactive", "active")[h % 2] for h in range(100)]
     ut.release(plan, table, ledger=book, release_id="by hand")
     said = call("ledger", "show", "year.db").output
-    assert "1 at delta 1e-06" in said
+    assert "1 at delta 1e-6: more than a factor 5.44" in said
     assert "mu 0.0295" in said
     shown = call_json("ledger", "show", "year.db")
     assert shown["mu"] == shown["entries"][0]["mu"] == told["mu"]

@@ -143,7 +143,7 @@ def show_ledger(
             spent, fits = spend_words(highest(room.spent)), room_words(room, book.budget)
         state = [
             ("spent", f"{spent} on the most used records"),
-            ("leakage", f"{interval(leak)}, of all releases together{_at(book.delta)}"),
+            ("leakage", f"{interval(leak)}, of all releases together"),
             ("left", f"{fits} for a release that touches every record"),
         ]
         show("The account", [*_term_rows(book), *state])
@@ -335,19 +335,23 @@ def _beside(room: "Room | None") -> dict[str, Any]:
 
 
 def _at(delta: float) -> str:
-    return f" at delta {delta:g}" if delta else ""
+    return f" at delta {above(delta)}" if delta else ""
 
 
 def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     from undertow.adversaries import words
 
     leak = f"{below(book.limit)}{_at(book.delta)}"
+    moved = f"a factor {odds(book.limit)} in the odds"
+    if book.delta:
+        more, rare = odds(book.limit + math.log(2)), above(2 * book.delta)
+        moved = f"more than a factor {more} in the odds with probability at most {rare}"
     return [
         ("data set", book.dataset),
         ("model", book.model.describe()),
         ("attacker", words(book.against)),
         ("protects", "one record" if book.unit == "record" else "all records of one person"),
-        ("limit", f"a leakage of {leak}: a factor {odds(book.limit)} in the odds"),
+        ("limit", f"a leakage of {leak}: {moved}"),
         ("budget", f"a DP level of {above(book.budget)} for every record"),
     ]
 
