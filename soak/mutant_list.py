@@ -259,5 +259,6 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      "positive = np.maximum(first, last) > sag", "tests/contracts/test_approximate.py"),
     ("bounds/approximate/sides.py",
      "mass = np.where(known, self.products[distances, a, column], 1.0)",
-     "mass = np.where(known, self.products[distances, b, column], 1.0)", "tests/bounds/approximate"),
+     "mass = np.where(known, self.products[distances, b, column], 1.0)",
+     "tests/bounds/approximate"),
 ]  # fmt: skip
