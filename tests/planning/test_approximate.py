@@ -71,7 +71,7 @@ def test_closed_noise_on_power():
             pytest.param(2.0, 1e-6, 8.20789633),
             pytest.param(1.0, 1e-9, 21.64585174),
         ],
-        keep=2,
+        keep=1,
     ),
 )
 def test_exact_noise_of_a_count(limit, delta, sigma):
