@@ -202,3 +202,25 @@ def test_edited_plans_with_a_delta_are_refused():
         body["checksum"] = checksum(body)
         with pytest.raises(InvalidPlan):
             ut.Plan.from_json(json.dumps(body))
+
+
+@pytest.mark.parametrize("apart", [0.1, 1e-6, 1e-12, 1e-14])
+def test_nearly_equal_gaussian_records_are_never_understated(apart):
+    """Three records, two of them nearly one: solving for a conditional law loses most digits."""
+    from mpmath import mp, mpf, sqrt  # type: ignore[import-untyped]
+
+    from undertow.bounds.approximate.records import record_mu
+    from undertow.bounds.gaussian.leakages import asked
+
+    r = 1 - apart
+    model = ut.MultivariateGaussian(0, [[1, r, 0.3], [r, 1, 0.3], [0.3, 0.3, 1]])
+    noise = ut.Gaussian(ut.Linear([1, 1, 1], spread=1.0), sigma=0.5)
+    found = record_mu(asked(noise.query, model, "any"), noise, model, "any")
+    mp.dps = 60
+    r, s, sigma = mpf(r), mpf(0.3), mpf(0.5)
+    # target 0: nothing known, record 2 known, and record 1 known (a small determinant)
+    nothing = (1 + r + s) / sqrt(sigma**2 + 2 + 2 * s - (r + s) ** 2)
+    beta = (r - s * s) / (1 - s * s)
+    third = (1 + beta) / sqrt(sigma**2 + 1 - s * s - beta * beta * (1 - s * s))
+    assert found.upper >= max(nothing, third)
+    assert found.lower <= found.upper

@@ -122,22 +122,27 @@ def _rounding(counts: int, cells: int) -> float:
 def _errors(weights: Array, sizes: Array, edges: Array, sigma: float) -> Array:
     """Return what rounding can have done to each window's divergence, (windows,).
 
-    Relative to the mass of both laws where the integrand is positive, not to all of it.
+    Relative to the mass of both laws where the integrand is positive, or may be for all that
+    rounding leaves of its sign; not to all of it.
     """
     starts, widths = edges[:-1], np.diff(edges)
-    counted = _cells(weights, starts, widths, sigma).upper > 0
+    cells = _cells(weights, starts, widths, sigma)
     places = np.arange(weights.shape[1])[:, None]
     left, right = (starts - places) / sigma, (starts + widths - places) / sigma
+    near = np.where(left * right <= 0, 0.0, np.minimum(abs(left), abs(right)))
+    doubt = _rounding(weights.shape[1], len(starts)) * (sizes @ _density(near)) / sigma
+    counted = cells.top + doubt > 0
     mass = np.where(counted, sizes @ _normal(left, right), 0.0).sum(axis=1)
     return np.asarray(_rounding(weights.shape[1], len(starts)) * mass + _TAIL * sizes.sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Lower and upper ends of the positive part in each cell, (windows, cells)."""
+    """Ends of the positive part, and the most of the integrand, of each cell (windows, cells)."""
 
     lower: Array
     upper: Array
+    top: Array
 
 
 def _cells(weights: Array, starts: Array, widths: Array, sigma: float) -> _Cells:
@@ -151,6 +156,7 @@ def _cells(weights: Array, starts: Array, widths: Array, sigma: float) -> _Cells
         return _Cells(
             np.concatenate([part.lower for part in parts]),
             np.concatenate([part.upper for part in parts]),
+            np.concatenate([part.top for part in parts]),
         )
     places = np.arange(weights.shape[1])[:, None]  # (counts, 1)
     left, right = (starts - places) / sigma, (starts + widths - places) / sigma  # (counts, cells)
@@ -161,7 +167,8 @@ def _cells(weights: Array, starts: Array, widths: Array, sigma: float) -> _Cells
     bend = np.abs(weights) @ ((far**2 + 1) * _density(near)) / sigma**3
     first, last = (weights @ _density(z) / sigma for z in (left, right))
     # between its ends s departs from the chord by at most (width^2 / 8) max |s''|
-    sag = widths**2 / 8 * bend * (1 + 1e-9) + 1e-16 * (abs(weights) @ _density(near)) / sigma
+    spent = 4 * (weights.shape[1] + 16) * ROUNDOFF  # by the sums at the ends
+    sag = widths**2 / 8 * bend * (1 + 1e-9) + spent * (abs(weights) @ _density(near)) / sigma
     positive = np.minimum(first, last) > sag
     negative = np.maximum(first, last) < -sag
     rises = widths * (np.maximum(np.maximum(first, last), 0.0) + sag)
@@ -169,7 +176,7 @@ def _cells(weights: Array, starts: Array, widths: Array, sigma: float) -> _Cells
     mixed = np.minimum(rises, falls)
     upper = np.where(positive, mass, np.where(negative, 0.0, mixed))
     lower = np.maximum(mass, 0.0)
-    return _Cells(lower, np.maximum(upper, lower))
+    return _Cells(lower, np.maximum(upper, lower), np.maximum(first, last) + sag)
 
 
 def _density(z: Array) -> Array:

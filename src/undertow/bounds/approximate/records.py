@@ -20,7 +20,7 @@ from undertow.certificate import Leakage, Witness
 from undertow.curves import GaussianCurve
 from undertow.mechanisms import Gaussian
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.numerics import Array, divide_up, down, up
+from undertow.numerics import ROUNDOFF, Array, divide_up, down, up
 from undertow.queries import Linear
 
 __all__ = ["record_leakage", "record_mu"]
@@ -28,8 +28,8 @@ __all__ = ["record_leakage", "record_mu"]
 _FEW = 10
 """Records up to which every known set is looked at."""
 
-_TRUST = 1e-9
-"""Relative error that solving for a conditional law of so few records is given (both sides)."""
+_SOLVED = 64.0
+"""Roundings, for each record and unit of the condition number, that a regression may have lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,9 @@ def record_mu(question: Asked, noise: Gaussian, model: object, against: Against)
         (_mu(model, weights, target, known, noise.sigma, float(moved)), target, known)
         for target, known in _adversaries(model.length, against)
     ]
-    best, target, known = max(found, key=lambda each: each[0])
-    return _Move(best * (1 - _TRUST), min(best * (1 + _TRUST), whole.upper), target, known)
+    (lower, _), target, known = max(found, key=lambda each: each[0][0])
+    upper = max(ends[1] for ends, _, _ in found)
+    return _Move(lower, min(upper, whole.upper), target, known)
 
 
 def _adversaries(records: int, against: Against) -> list[tuple[int, tuple[int, ...]]]:
@@ -111,15 +112,27 @@ def _adversaries(records: int, against: Against) -> list[tuple[int, tuple[int, .
 def _mu(
     model: MultivariateGaussian, weights: Array, target: int, known: tuple[int, ...],
     sigma: float, moved: float,
-) -> float:  # fmt: skip
-    """Return M |c| / sqrt(sigma^2 + v), to nearest."""
+) -> tuple[float, float]:  # fmt: skip
+    """Return both ends of M |c| / sqrt(sigma^2 + v), the error of the regression paid.
+
+    A solution loses a multiple of the condition number of what is given, relative to its norm.
+    """
     given = [*known, target]
     unknown = [t for t in range(model.length) if t not in given]
     covariance = np.asarray(model.covariance)
     inside = covariance[np.ix_(given, given)]
     across = covariance[np.ix_(unknown, given)]  # (unknown, given)
     regression = np.linalg.solve(inside, across.T).T if unknown else np.zeros((0, len(given)))
-    coefficient = weights[target] + float(weights[unknown] @ regression[:, -1])
-    rest = covariance[np.ix_(unknown, unknown)] - regression @ across.T
-    variance = float(weights[unknown] @ rest @ weights[unknown])
-    return moved * abs(float(coefficient)) / math.sqrt(sigma**2 + max(variance, 0.0))
+    own, rest = float(weights[target]), weights[unknown]
+    coefficient = own + float(rest @ regression[:, -1])
+    left = covariance[np.ix_(unknown, unknown)] - regression @ across.T
+    variance = float(rest @ left @ rest)
+    pad = _SOLVED * ROUNDOFF * model.length * max(float(np.linalg.cond(inside)), 1.0)
+    norms = np.linalg.norm(regression, axis=1)  # (unknown,)
+    slack = pad * (abs(own) + float(np.abs(rest) @ norms))
+    reach = np.abs(covariance[np.ix_(unknown, unknown)])
+    reach = reach + np.outer(norms, np.linalg.norm(across, axis=1))
+    loss = pad * float(np.abs(rest) @ reach @ np.abs(rest))
+    low = moved * max(abs(coefficient) - slack, 0.0) / math.sqrt(sigma**2 + variance + loss)
+    high = moved * (abs(coefficient) + slack) / math.sqrt(sigma**2 + max(variance - loss, 0.0))
+    return max(down(low, 16), 0.0), up(high, 16)
