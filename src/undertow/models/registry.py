@@ -28,6 +28,9 @@ KINDS: dict[str, Kind] = {
     "set": Kind("undertow.models.sets:ModelSet", None),
     "box": Kind("undertow.models.chain_classes:ChainBox", "undertow.bounds.chains.classes"),
     "mixing": Kind("undertow.models.chain_classes:MixingClass", "undertow.bounds.chains.classes"),
+    "second-order-chain": Kind(
+        "undertow.models.second_order:SecondOrderChain", "undertow.bounds.second_order.leakages"
+    ),
     "gaussian": Kind(
         "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages"
     ),

@@ -16,7 +16,6 @@ import numpy as np
 
 from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
-from undertow.bounds.second_order.leakages import second_order_leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.fitting import FittedChain
@@ -152,7 +151,7 @@ def robustness(
     fitted: FittedChain | None = None,
     confidence: float = 0.95,
     second_order: SecondOrderChain | None = None,
-    others: Mapping[str, AnyModel | SecondOrderChain] | None = None,
+    others: Mapping[str, AnyModel] | None = None,
     tick: Callable[[], object] | None = None,
 ) -> Robustness:
     """Return what the mechanism of a plan leaks under models other than its own.
@@ -195,7 +194,7 @@ def robustness(
 
 def _cases(
     plan: "Plan[Any]", factors: Sequence[float], fitted: FittedChain | None, confidence: float,
-    second_order: SecondOrderChain | None, others: Mapping[str, AnyModel | SecondOrderChain],
+    second_order: SecondOrderChain | None, others: Mapping[str, AnyModel],
 ) -> Iterator[ModelCase]:  # fmt: skip
     yield ModelCase("planned", "planned", plan.leakage)
     if factors and isinstance(plan.model, MarkovChain):
@@ -220,10 +219,8 @@ def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any)
         return ModelCase(name, kind, None, str(refusal), **more)
 
 
-def _under(plan: "Plan[Any]", model: AnyModel | SecondOrderChain) -> Leakage:
-    if isinstance(model, SecondOrderChain):
-        return second_order_leakage(plan.mechanism, model, plan.against)
-    return leakage(plan.mechanism, model, plan.against)
+def _under(plan: "Plan[Any]", model: AnyModel) -> Leakage:
+    return leakage(plan.mechanism, model, plan.against, delta=plan.delta)
 
 
 def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> Iterator[ModelCase]:
