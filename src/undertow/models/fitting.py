@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from undertow.errors import (
     InvalidInput,
@@ -19,18 +18,14 @@ from undertow.errors import (
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import warn_fitted
-from undertow.models.sequences import MISSING, encode
+from undertow.models.sequences import encode
 from undertow.models.sets import ModelSet
 from undertow.models.stationary import stationary_law
+from undertow.models.tallies import MOST_TRIPLED, Ints, Tally, tally
 from undertow.numerics import Array, check_count, check_number, freeze
 from undertow.queries import State
 
 __all__ = ["FittedChain", "OrderTest", "check_prior", "fit_chain"]
-
-Ints = npt.NDArray[np.int64]
-
-_MOST_TRIPLED = 100
-"""States up to which triples are counted (memory k^3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +60,9 @@ class OrderTest:
 class FittedChain(MarkovChain):
     """The chain estimated from transition counts: P(x, y) = (N_xy + prior) / (N_x + k prior).
 
-    A `MarkovChain` in every respect, and equal to the plain chain of the same law. ``counts`` and
-    ``triples`` stay with this object: `to_dict` and the printed form leave them out.
+    A `MarkovChain` in every respect, and equal to the plain chain of the same law. ``counts``,
+    ``triples`` and the ``tally`` of the records (None: only counts were given) stay with this
+    object: `to_dict` and the printed form leave them out.
 
     >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
     >>> chain.transition
@@ -77,6 +73,7 @@ class FittedChain(MarkovChain):
     counts: Ints = field(repr=False)
     triples: Ints | None = field(repr=False)
     prior: float
+    tally: Tally | None = field(repr=False)
 
     def __init__(
         self,
@@ -86,6 +83,7 @@ class FittedChain(MarkovChain):
         prior: float = 0.0,
         length: int | None = None,
         triples: Ints | None = None,
+        tally: Tally | None = None,
     ) -> None:
         """Check the counts and turn them into a chain."""
         table, weight = _whole(counts), check_prior(prior)
@@ -94,6 +92,7 @@ class FittedChain(MarkovChain):
         set_(self, "counts", table)
         set_(self, "triples", triples)
         set_(self, "prior", weight)
+        set_(self, "tally", tally)
 
     @classmethod
     def from_dict(cls, description: Any) -> MarkovChain:
@@ -179,7 +178,7 @@ class FittedChain(MarkovChain):
         if self.triples is None:
             raise NotSupported(
                 "the order is tested on runs of three records, and only pairs were counted; use "
-                f"MarkovChain.fit on the records themselves, with at most {_MOST_TRIPLED} states"
+                f"MarkovChain.fit on the records themselves, with at most {MOST_TRIPLED} states"
             )
         from scipy.special import chdtrc
 
@@ -212,24 +211,19 @@ def fit_chain(
     array([[1, 3],
            [1, 1]])
     """
-    codes, names = encode(sequences, states)
-    size = len(names)
+    read = encode(sequences, states)
+    size = len(read.states)
     if states is None and size < 2:
         raise InvalidModel(
             f"a chain needs records of at least two different states, found {size}; pass "
             "states=[...] and a prior if others are possible"
         )
-    there = codes != MISSING
-    pair = there[:-1] & there[1:]
-    flat = codes[:-1] * size + codes[1:]  # pairs as one number, where both are there
-    counts = np.bincount(flat[pair], minlength=size**2).reshape(size, size)
-    triples = None
-    if size <= _MOST_TRIPLED:
-        run = pair[:-1] & pair[1:]  # three records in a row
-        number = flat[:-1][run] * size + codes[2:][run]  # runs of three as one number
-        triples = np.bincount(number, minlength=size**3).reshape((size,) * 3)
-        triples.setflags(write=False)
-    chain = FittedChain(counts, names, prior=prior, length=length, triples=triples)
+    found = tally(
+        read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
+    )
+    chain = FittedChain(
+        found.counts, read.states, prior=prior, length=length, triples=found.triples, tally=found
+    )
     warn_fitted(public, stacklevel=3)
     return chain
 

@@ -1,6 +1,7 @@
 """Sequences of records as numbers of states: what a user may pass, and what is missing in it."""
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,26 +11,40 @@ from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.rows import state_names
 from undertow.queries import State
 
-__all__ = ["MISSING", "encode"]
+__all__ = ["MISSING", "Encoded", "encode"]
 
 MISSING = -1
-"""The number of a record that is not there, and of the gap between two sequences."""
+"""The number of a record that is not there."""
 _MOST_STATES = 1000
 """More different records than this are measurements, not states."""
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
-def encode(
-    sequences: Any, states: Sequence[State] | None = None
-) -> tuple[npt.NDArray[np.int64], Sequence[State]]:
-    """Return all records as numbers of states, `MISSING` in every gap, and the names of the states.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Encoded:
+    """Records as numbers of states, in order: one series after the other, person after person.
+
+    ``codes`` are numbers of ``states``, `MISSING` where a record is not there; ``series`` and
+    ``persons`` change where an unbroken series or a person ends (None: each series is of another
+    person); ``hours`` are those of the clock, None without clock times.
+    """
+
+    codes: npt.NDArray[Any]
+    states: Sequence[State]
+    series: npt.NDArray[Any]
+    persons: npt.NDArray[Any] | None = None
+    hours: npt.NDArray[Any] | None = None
+
+
+def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
+    """Return all records as numbers of states, and the names of the states.
 
     Without ``states`` they are all that occur, sorted where they can be, otherwise in the order of
-    their first appearance. Sequences follow each other with a gap between them. What has a method
-    ``sequences``, as `undertow.Data`, is asked for them.
+    their first appearance. What has a method ``sequences``, as `undertow.Data`, is asked for them.
 
-    >>> encode([["b", "a"], ["a", None, "a"]])
-    (array([-1,  1,  0, -1,  0, -1,  0, -1, -1]), ['a', 'b'])
+    >>> found = encode([["b", "a"], ["a", None, "a"]])
+    >>> found.codes, found.states, found.series
+    (array([ 1,  0,  0, -1,  0]), ['a', 'b'], array([0, 0, 1, 1, 1]))
     """
     if callable(getattr(type(sequences), "sequences", None)):
         sequences = sequences.sequences(states)
@@ -39,8 +54,10 @@ def encode(
         names = _given(states)
         known = {name: place for place, name in enumerate(names)}
     known[None] = MISSING
-    codes: list[int] = [MISSING]
+    codes: list[int] = []
+    lengths: list[int] = []
     for place, records in enumerate(_split(sequences)):
+        lengths.append(len(records))
         for position, record in enumerate(records):
             try:
                 code = known.get(record)
@@ -54,10 +71,10 @@ def encode(
             if code is None:
                 code = _new(record, known, states, f"record {position} of sequence {place}")
             codes.append(code)
-        codes.append(MISSING)
-    numbers = np.array([*codes, MISSING], dtype=np.int64)
+    numbers = np.array(codes, dtype=np.int64)
+    series = np.repeat(np.arange(len(lengths)), lengths)  # (n,)
     if states is not None:
-        return numbers, names
+        return Encoded(numbers, names, series)
     del known[None]
     seen = list(known)
     try:
@@ -67,7 +84,7 @@ def encode(
     place_of = np.empty(len(seen) + 1, dtype=np.int64)
     place_of[order] = np.arange(len(seen))
     place_of[MISSING] = MISSING
-    return place_of[numbers], [_plain(seen[place]) for place in order]
+    return Encoded(place_of[numbers], [_plain(seen[place]) for place in order], series)
 
 
 def _split(sequences: Any) -> list[list[Any]]:
