@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
+    from undertow.planning.robustness import Robustness, robustness
     from undertow.planning.search import calibrate
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
@@ -75,6 +76,7 @@ _HOMES = {
     "Redacted": "queries",
     "Redaction": "channels",
     "Release": "releasing",
+    "Robustness": "planning.robustness",
     "Series": "queries",
     "Sum": "queries",
     "Witness": "certificate",
@@ -90,6 +92,7 @@ _HOMES = {
     "leakage": "bounds.engine",
     "redact": "sanitizing",
     "release": "releasing",
+    "robustness": "planning.robustness",
     "sanitize": "sanitizing",
     "stream": "sanitizing",
 }
@@ -132,6 +135,7 @@ __all__ = [
     "Redacted",
     "Redaction",
     "Release",
+    "Robustness",
     "Series",
     "Sum",
     "Witness",
@@ -147,6 +151,7 @@ __all__ = [
     "leakage",
     "redact",
     "release",
+    "robustness",
     "sanitize",
     "stream",
 ]

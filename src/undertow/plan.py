@@ -18,6 +18,7 @@ from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
 from undertow.mechanisms import Noise, Scaled, Unit
 from undertow.methods import METHODS, is_certified
+from undertow.models.checks import Check, checks_from_list
 from undertow.models.described import fields, number, text, whole
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon
@@ -49,6 +50,7 @@ class Plan(Generic[M]):
     of one person. ``measures`` are named numbers about a local plan: how much of the series
     stays, and how much could. With a ``delta`` the leakage is one at that delta; with several
     ``releases`` it is that of as many releases of this noise on the same records together.
+    ``checks`` are what was tested of a fitted model, with what each failure costs this plan.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -66,6 +68,7 @@ class Plan(Generic[M]):
     measures: tuple[tuple[str, float], ...] = ()
     delta: float = 0.0
     releases: int = 1
+    checks: tuple[Check, ...] = ()
 
     @property
     def noise(self) -> Noise:
@@ -187,6 +190,7 @@ class Plan(Generic[M]):
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.covers]}"),
             ("protects", _UNITS[self.unit]),
             ("model", self.model.describe()),
+            *(("checked", check.said()) for check in self.checks),
         ]
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"{label:<{width}}  {words}" for label, words in rows)
@@ -211,6 +215,7 @@ class Plan(Generic[M]):
             "unit": self.unit,
             "leakage": leakage_to_dict(self.leakage),
             **({"measures": dict(self.measures)} if "channel" in described else {}),
+            **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
         }
         for said in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
             text(said, "the note of a model set, like every assumption,")
@@ -293,7 +298,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     local = "channel" in body
     amount = "sigma" if "sigma" in body else "scale"
     own = ("channel", "measures") if local else ("query", "noise", amount)
-    fields(body, "a plan", (*_ALWAYS, *own), ("signature", "delta", "releases"))
+    fields(body, "a plan", (*_ALWAYS, *own), ("signature", "delta", "releases", "checks"))
     mechanism = mechanism_from_dict(body)
     if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
         raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
@@ -307,6 +312,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         measures=measures_from_dict(body["measures"]) if local else (),
         delta=check_delta(number(body.get("delta", 0.0), "delta")),
         releases=whole(body.get("releases", 1), "releases", 10**9),
+        checks=checks_from_list(body.get("checks", [])),
     )
     method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):

@@ -155,7 +155,7 @@ def test_redactions_are_checked_for_their_protected_records():
 
 def test_the_table_in_words_and_as_json(table):
     text = str(table)
-    assert text.startswith("promised: 4, an attacker who knows any other records\nmodel")
+    assert text.startswith("limit: 4, to an attacker who knows any other records\nmodel")
     assert "second order" in text
     described = json.loads(json.dumps(table.to_dict(), allow_nan=False))
     assert described["promise"] == 4.0

@@ -20,7 +20,7 @@ from undertow.cli.options import (
     misuse,
 )
 from undertow.cli.output import above, show, stated, strict_json, ticking, waiting
-from undertow.cli.tables import show_table
+from undertow.cli.tables import show_checks, show_table
 from undertow.cli.wording import in_cli_words
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
     ]
     if reasons:
         show_table(_OUT, ("method", "why"), reasons)
+    show_checks(table.checks)
 
 
 def _named(table: "Comparison", best: "Plan[Any]") -> str:

@@ -19,7 +19,7 @@ from undertow.cli.options import (
     names,
 )
 from undertow.cli.output import above, answer, below, say, show, strict_json, waiting
-from undertow.cli.tables import show_table
+from undertow.cli.tables import show_checks, show_table
 from undertow.errors import DisclosureWarning, InvalidInput, NotSupported
 
 if TYPE_CHECKING:
@@ -87,8 +87,10 @@ def fit(
             records = Data(data, value=column, state=state, by=by).sequences(apart=by is not None)
             found = _fit(*_named(records, states), prior, length, confidence, region)
     say(f"warning: {_WARNING}")
+    from undertow.models.registry import model_to_dict
+
     if output is not None:
-        write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
+        write_text(output, strict_json(model_to_dict(found.model)) + "\n", force=force)
     answer(found.fields() | {"warning": _WARNING}, lambda: found.tell(output), as_json=as_json)
 
 
@@ -105,9 +107,11 @@ class ChainFit:
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
+        from undertow.models.registry import model_to_dict
+
         chain = self.chain
         return {
-            "model": self.model.to_dict(),
+            "model": model_to_dict(self.model),
             "states": list(chain.states),
             "transition": chain.transition.tolist(),
             "stationary": chain.initial.tolist(),
@@ -142,6 +146,7 @@ class ChainFit:
         to = [f"to {state}" for state in chain.states]
         sure = f"{100 * self.confidence:.6g}% confidence intervals"
         self._table(f"Transition probabilities, with {sure}", to, self._probabilities())
+        show_checks(self.model.checks)
         self._table("Transitions seen", to, [[f"{n:g}" for n in row] for row in chain.counts])
 
     def _model(self) -> str:

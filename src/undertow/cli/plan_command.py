@@ -24,6 +24,7 @@ from undertow.cli.options import (
     read_records,
 )
 from undertow.cli.output import above, interval, show, waiting
+from undertow.cli.tables import show_checks
 from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def plan(
     else:
         written = [] if output is None else [("written to", str(output))]
         show("The plan", [*plan_rows(found), *written])
+        show_checks(found.checks)
         show_probabilities(found)
 
 

@@ -376,7 +376,7 @@ class MarkovChain(Keyed, Model):
         """
         from undertow.models.fitting import FittedChain
 
-        chain = FittedChain(counts, states, prior=prior, length=length)
+        chain = FittedChain(counts, states, prior=prior, length=length, public=public)
         warn_fitted(public, stacklevel=2)
         return chain
 

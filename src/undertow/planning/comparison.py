@@ -14,10 +14,12 @@ from undertow.certificate import Leakage
 from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.methods import METHODS, Method, find_method
+from undertow.models.checks import Check
 from undertow.models.sets import AnyModel
 from undertow.numerics import Array, check_epsilon, freeze
 from undertow.plan import Plan
 from undertow.planning.budget import Search
+from undertow.planning.checked import priced
 from undertow.planning.methods import solve
 from undertow.planning.questions import Question, Shape
 from undertow.planning.search import (
@@ -119,7 +121,8 @@ class Comparison:
     """One row per method and kind of noise, for one question.
 
     With a ``delta`` the limit is one at that delta; with several ``releases`` it is kept by all of
-    them together.
+    them together. ``checks`` are what was tested of a fitted model, and what a failure costs the
+    best plan.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), limit=2.0)
@@ -134,6 +137,7 @@ class Comparison:
     against: Against
     delta: float = 0.0
     releases: int = 1
+    checks: tuple[Check, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         """Iterate over the rows."""
@@ -167,6 +171,7 @@ class Comparison:
             "best": None if best is None else best.method,
             "best_noise": None if best is None or best.task != "answer" else best.noise.shape,
             "rows": [row.to_dict() for row in self.rows],
+            **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
         }
 
     def __str__(self) -> str:
@@ -199,7 +204,8 @@ class Comparison:
                 numbers = [str(row.noise), *numbers]
             mark = "" if row.meets else " only"
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
-        return "\n".join([*columns(lines), *notes])
+        checked = [f"checked: {check.said()}" for check in self.checks]
+        return "\n".join([*columns(lines), *notes, *checked])
 
 
 @renamed(epsilon="limit")
@@ -240,10 +246,12 @@ def compare(
             rows.append(_row(method, shaped(question, shape)))
             if tick is not None:
                 tick()
-    return Comparison(
+    table = Comparison(
         tuple(rows), query, model, question.limit, question.against, question.delta,
-        question.releases,
+        question.releases, model.checks,
     )  # fmt: skip
+    best = table.best
+    return table if best is None else replace(table, checks=priced(best).checks)
 
 
 def _row(method: Method, question: Question[Any]) -> Row:

@@ -2,8 +2,9 @@
 
 A plan guarantees a leakage under one model. `robustness` computes what the same mechanism leaks
 under others: a grid of chains around the planned one, the chains that the fit leaves plausible,
-and a chain of order two. Each is compared with the guarantee: *kept* where a bound proves it,
-*broken* where an attack exceeds it, *open* where neither is known.
+a chain of order two, and whatever else the checks of the fit suggest. Each is compared with the
+guarantee: *kept* where a bound proves it, *broken* where an attack exceeds it, *open* where neither
+is known.
 """
 
 import math
@@ -24,6 +25,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import check_positive
 from undertow.plan import Plan
+from undertow.planning.checked import jointly
 from undertow.rounding import above, below, columns
 
 __all__ = ["FACTORS", "ModelCase", "Robustness", "robustness"]
@@ -31,7 +33,7 @@ __all__ = ["FACTORS", "ModelCase", "Robustness", "robustness"]
 FACTORS = (0.5, 0.8, 1.0, 1.25, 2.0)
 """Factors of the odds of leaving a state, for the grid."""
 
-Kind = Literal["planned", "grid", "region", "second order", "other"]
+Kind = Literal["planned", "grid", "region", "second order", "check", "other"]
 Verdict = Literal["kept", "broken", "open"]
 
 
@@ -140,7 +142,7 @@ class Robustness:
             lines.append((case.name, *ends, case.verdict(self.promise)))
             if case.reason is not None:
                 notes.append(f"{case.name}: {case.reason}")
-        said = f"promised: {above(self.promise)}, {words(self.against)}"
+        said = f"limit: {above(self.promise)}, to {words(self.against)}"
         return "\n".join([said, *columns(lines), *notes])
 
 
@@ -151,7 +153,7 @@ def robustness(
     fitted: FittedChain | None = None,
     confidence: float = 0.95,
     second_order: SecondOrderChain | None = None,
-    others: Mapping[str, AnyModel] | None = None,
+    others: Mapping[str, AnyModel] | Sequence[AnyModel] | None = None,
     tick: Callable[[], object] | None = None,
 ) -> Robustness:
     """Return what the mechanism of a plan leaks under models other than its own.
@@ -170,7 +172,7 @@ def robustness(
     second_order
         A chain of order two; by default that of the fit, where it has counted runs of three.
     others
-        Further models, by name.
+        Further models, by name, or a list of them.
     tick
         Called after each case.
 
@@ -185,7 +187,7 @@ def robustness(
     if fitted is None and isinstance(plan.model, FittedChain):
         fitted = plan.model
     cases = []
-    for case in _cases(plan, factors, fitted, confidence, second_order, others or {}):
+    for case in _cases(plan, factors, fitted, confidence, second_order, _named(others)):
         cases.append(case)
         if tick is not None:
             tick()
@@ -207,8 +209,28 @@ def _cases(
         )
     elif second_order is not None:
         yield _guarded("second order", "second order", lambda: _under(plan, second_order))
+    for check in plan.checks:
+        model, known = check.alternative, fitted is not None or second_order is not None
+        if model is not None and not (known and check.name in ("order", "sample")):
+            name = f"check: {check.name}"
+            yield _guarded(name, "check", lambda model=model: _under(plan, model))  # type: ignore[misc]
     for name, model in others.items():
         yield _guarded(name, "other", lambda model=model: _under(plan, model))  # type: ignore[misc]
+
+
+def _named(others: Mapping[str, AnyModel] | Sequence[AnyModel] | None) -> dict[str, AnyModel]:
+    """Return further models by name; those of a list are named by what they are."""
+    if others is None or isinstance(others, Mapping):
+        found = dict(others or {})
+    else:
+        found = {f"{place}: {one.describe()}": one for place, one in enumerate(others, 1)}
+    for name, model in found.items():
+        if not isinstance(model, AnyModel):
+            raise InvalidInput(
+                f"others must be models, found {type(model).__name__} for {name!r}; pass a list "
+                "or a dictionary of models such as MarkovChain(...)"
+            )
+    return found
 
 
 def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any) -> ModelCase:
@@ -220,7 +242,7 @@ def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any)
 
 
 def _under(plan: "Plan[Any]", model: AnyModel) -> Leakage:
-    return leakage(plan.mechanism, model, plan.against, delta=plan.delta)
+    return leakage(jointly(plan), model, plan.against, delta=plan.delta)
 
 
 def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> Iterator[ModelCase]:

@@ -25,6 +25,7 @@ from undertow.models.base import Model
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_count, check_epsilon, up
 from undertow.plan import Plan
+from undertow.planning.checked import priced
 from undertow.planning.flip_aims import Objective
 from undertow.planning.methods import prove, solve
 from undertow.planning.questions import Question, Shape
@@ -148,8 +149,8 @@ def calibrate(
         known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
         if not known:
             raise MethodRefused(unknown(chosen, question, noise))
-        return _chosen([plan_by(chosen, shaped(question, shape)) for shape in known])
-    return _best_of(question, shapes)
+        return priced(_chosen([plan_by(chosen, shaped(question, shape)) for shape in known]))
+    return priced(_best_of(question, shapes))
 
 
 def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:

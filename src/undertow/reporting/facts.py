@@ -30,6 +30,7 @@ __all__ = [
     "Alternative",
     "Facts",
     "Number",
+    "check_fields",
     "gather",
     "guarantee_fields",
     "model_fields",
@@ -172,6 +173,7 @@ class Facts:
                 "method": proof_method(release),
             },
             "model": model_fields(plan, release.source, self.fingerprint),
+            "checks": check_fields(plan),
             "comparison": [row.to_dict() for row in self.alternatives],
             "plan": self.fingerprint,
             "release_id": release.release_id or None,
@@ -256,6 +258,20 @@ def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -
         "found_in": found_in(fingerprint),
         "source": source,
     }
+
+
+def check_fields(plan: Plan[Any]) -> list[dict[str, Any]]:
+    """Return for programs what was tested of the model; its alternatives stand in the plan."""
+    return [
+        {
+            "name": check.name,
+            "outcome": check.outcome,
+            "words": check.words,
+            "basis": check.basis,
+            "leakage": None if check.leakage is None else list(check.leakage),
+        }
+        for check in plan.checks
+    ]
 
 
 def gather(release: "Release") -> Facts:

@@ -15,6 +15,7 @@ __all__ = [
     "Note",
     "ReportTable",
     "Section",
+    "checks_section",
     "guarantee_section",
     "model_section",
     "notes",
@@ -83,6 +84,7 @@ def sections(facts: Facts) -> list[Section]:
         _answer(facts),
         _guarantee(facts),
         model_section(facts.plan, facts.release.source, facts.fingerprint),
+        checks_section(facts.plan),
         _comparison(facts),
         proof_section(
             facts.release,
@@ -206,6 +208,22 @@ def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) 
     ]
     tables = tuple(map(_matrix, found.matrices))
     return Section("model", "How the records depend on each other", single(lines), tables)
+
+
+def checks_section(plan: Plan[Any]) -> Section:
+    """Return what was tested of the model before it was believed, and what a failure costs."""
+    title = "What was checked of the model"
+    if not plan.checks:
+        said = "nothing: the model was stated, not fitted to records by this program"
+        return Section("checks", title, (("Checked", (said,)),))
+    failed = sum(check.outcome == "failed" for check in plan.checks)
+    summary = f"{failed} of {len(plan.checks)} failed" if failed else "none failed"
+    origins = tuple(dict.fromkeys(check.origin for check in plan.checks))
+    lines = [("Summary", (summary,)), ("Basis", origins)]
+    for check in plan.checks:
+        cost = (check.cost(),) if check.leakage is not None else ()
+        lines.append((sentence(check.name), (f"{check.outcome}: {check.words}", *cost)))
+    return Section("checks", title, tuple(lines))
 
 
 def _matrix(matrix: Matrix) -> ReportTable:
