@@ -29,9 +29,9 @@ from undertow.auditing.lstm import Training, lstm_attacker
 from undertow.auditing.posteriors import posteriors
 from undertow.errors import NotSupported
 from undertow.figures.canvas import figure_bytes
-from undertow.figures.robustness import draw_robustness
+from undertow.figures.other_models import draw_robustness
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.robustness import robustness
+from undertow.planning.other_models import robustness
 
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[2] / "shared" / "data")
 NAMES = ("slow", "fast")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
-    from undertow.planning.robustness import Robustness, robustness
+    from undertow.planning.other_models import Robustness, robustness
     from undertow.planning.search import calibrate
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
@@ -76,7 +76,7 @@ _HOMES = {
     "Redacted": "queries",
     "Redaction": "channels",
     "Release": "releasing",
-    "Robustness": "planning.robustness",
+    "Robustness": "planning.other_models",
     "Series": "queries",
     "Sum": "queries",
     "Witness": "certificate",
@@ -92,7 +92,7 @@ _HOMES = {
     "leakage": "bounds.engine",
     "redact": "sanitizing",
     "release": "releasing",
-    "robustness": "planning.robustness",
+    "robustness": "planning.other_models",
     "sanitize": "sanitizing",
     "stream": "sanitizing",
 }

@@ -41,7 +41,7 @@ def test_the_table_and_the_figure(files):
 def test_json(files):
     result = call("robustness", "plan.json", "--no-grid", "--other", "sticky.json", "--json")
     found = strict(result.stdout)
-    assert [case["kind"] for case in found["cases"]][0] == "planned"
+    assert found["cases"][0]["kind"] == "planned"
     assert {case["kind"] for case in found["cases"]} >= {"planned", "check", "other"}
     worst = next(case for case in found["cases"] if case["name"] == found["worst"])
     assert worst["verdict"] == "broken"

@@ -1,4 +1,4 @@
-"""What is tested of a fitted chain: each check passes where it should, and fails where it should."""
+"""What is tested of a fitted chain: each check passes where it should, and fails where not."""
 
 import numpy as np
 import pytest
@@ -149,11 +149,11 @@ def test_what_is_no_check_is_refused():
         {**good, "alternative": {"kind": "wish"}},
         {key: value for key, value in good.items() if key != "words"},
     ):
-        with pytest.raises(ValueError, match="check|leakage|kind|found"):
+        with pytest.raises(ValueError, match=r"check|leakage|kind|found"):
             checks_from_list([bad])
-    for bad in ({}, [good] * 33):
+    for wrong in ({}, [good] * 33):
         with pytest.raises(InvalidModel, match="list of at most 32"):
-            checks_from_list(bad)
+            checks_from_list(wrong)
 
 
 def test_hours_of_the_day_are_tested_where_there_are_any():

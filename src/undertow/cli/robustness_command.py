@@ -13,7 +13,7 @@ from undertow.cli.tables import show_checks, show_table
 
 if TYPE_CHECKING:
     from undertow.plan import Plan
-    from undertow.planning.robustness import ModelCase, Robustness
+    from undertow.planning.other_models import ModelCase, Robustness
 
 __all__ = ["robustness"]
 
@@ -54,12 +54,12 @@ def robustness(
     if grid or factors is not None:
         asked["factors"] = () if grid else tuple(numbers(str(factors), "--factors"))
     with waiting("trying other models"):
-        from undertow.planning.robustness import robustness as tried
+        from undertow.planning.other_models import robustness as tried
 
         table = tried(read, **asked)
     if figure is not None:
         from undertow.figures.canvas import figure_bytes
-        from undertow.figures.robustness import draw_robustness
+        from undertow.figures.other_models import draw_robustness
 
         drawn = draw_robustness(table, f"If the model is wrong: {read.query.words()}")
         write_bytes(figure, figure_bytes(drawn, figure_kind(figure)), force=force)

@@ -15,9 +15,9 @@ from undertow.adversaries import Secrets
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.figures.canvas import figure_bytes
-from undertow.figures.robustness import draw_robustness
+from undertow.figures.other_models import draw_robustness
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.robustness import ModelCase, Robustness, robustness
+from undertow.planning.other_models import ModelCase, Robustness, robustness
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
