@@ -1,5 +1,7 @@
 """What is tested of a fitted chain: each check passes where it should, and fails where not."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -51,9 +53,9 @@ def test_a_drift_fails_the_test_of_time():
     time = next(check for check in chain.checks if check.name == "time")
     assert time.outcome == "failed"
     assert isinstance(time.alternative, ModelSet)
-    halves = [member.transition for member in time.alternative.models]
-    assert np.allclose(halves[0], CHAIN.transition, atol=0.04)
-    assert np.allclose(halves[1], STICKY.transition, atol=0.02)
+    halves: list[Any] = list(time.alternative.models)
+    assert np.allclose(halves[0].transition, CHAIN.transition, atol=0.04)
+    assert np.allclose(halves[1].transition, STICKY.transition, atol=0.02)
 
 
 def test_persons_who_differ_are_noticed():
@@ -151,7 +153,8 @@ def test_what_is_no_check_is_refused():
     ):
         with pytest.raises(ValueError, match=r"check|leakage|kind|found"):
             checks_from_list([bad])
-    for wrong in ({}, [good] * 33):
+    several: list[Any] = [{}, [good] * 33]
+    for wrong in several:
         with pytest.raises(InvalidModel, match="list of at most 32"):
             checks_from_list(wrong)
 

@@ -69,8 +69,10 @@ def test_several_releases_are_priced_together(drifting, asked):
 def test_gaussian_releases_together_have_all_their_mu():
     plan = ut.calibrate(ut.Count(1), LIVELY, 1.0, method="closed", delta=1e-6, releases=9)
     assert jointly(plan).mu == pytest.approx(3 / plan.mechanism.sigma)
-    shape = {"delta": 1e-6, "releases": 9, "noise": "discrete-gaussian"}
-    plan = ut.calibrate(ut.Count(1), LIVELY, 1.0, method="closed", **shape)
+    plan = ut.calibrate(
+        ut.Count(1), LIVELY, 1.0, method="closed", delta=1e-6, releases=9,
+        noise="discrete-gaussian",
+    )  # fmt: skip
     assert jointly(plan).rho == pytest.approx(9 * plan.mechanism.rho_upper(None))
 
 
