@@ -10,7 +10,7 @@ from tests.grids import thinned
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
-SHORTER = {"heart_robustness": {"epsilons": (4.0,)}}
+SHORTER = {"heart_robustness": {"epsilons": (4.0,)}, "weekly_histogram": {"weeks": 5}}
 LISTED = [pytest.param(path, id=path.stem) for path in EXAMPLES]
 
 

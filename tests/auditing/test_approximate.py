@@ -92,7 +92,7 @@ def test_several_releases_are_attacked_together():
 
 @pytest.mark.statistical
 def test_laplace_releases_and_histograms():
-    """Null: kept. Two Laplace releases of half the level each, a histogram and a sum, two audits."""
+    """Null: kept. Two Laplace releases of half the level, a histogram, a sum; two audits."""
     two = claimed(ut.DiscreteLaplace(ut.Count(1), 1.2 * 7.99), delta=1e-6, releases=2)
     assert refuted(two, 2000, 2) <= 1
     assert refuted(replace(two, mechanism=ut.DiscreteLaplace(ut.Count(1), 2.0)), 5000, 2) == 2

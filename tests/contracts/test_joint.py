@@ -297,12 +297,12 @@ def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
 # --- random histories -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", thinned(range(0, 120, 30), keep=[60]))
+@pytest.mark.parametrize("first", thinned(range(0, 120, 15), keep=[60]))
 def test_random_releases_keep_their_guarantee(first):
-    tally = runs.run(runs.single, range(first, first + 30), seconds=3600)
+    tally = runs.run(runs.single, range(first, first + 15), seconds=3600)
     assert not tally.failures
-    assert tally.histories == 30
-    assert sum(tally.grants.values()) >= 5
+    assert tally.histories == 15
+    assert sum(tally.grants.values()) >= 2
 
 
 @pytest.mark.parametrize("first", thinned(range(0, 14, 7), keep=[7]))

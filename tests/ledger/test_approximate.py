@@ -146,13 +146,13 @@ def test_what_is_left_fits_exactly(place):
 
 def test_squares_add_up_exactly(place):
     ledger = opened(place)
-    for k in range(100):
-        ledger.reserve(f"day {k}", mu=0.005)
-    assert ledger.spent() == Spend(squares=100 * Fraction(0.005) ** 2)
-    assert ledger.spent().mu == root_up(100 * Fraction(0.005) ** 2)
+    for k in range(25):
+        ledger.reserve(f"day {k}", mu=0.01)
+    assert ledger.spent() == Spend(squares=25 * Fraction(0.01) ** 2)
+    assert ledger.spent().mu == root_up(25 * Fraction(0.01) ** 2)
     assert ledger.level() == 0.0
     assert ledger.left_mu() == pytest.approx(math.sqrt(ASKED.mu**2 - 0.05**2))
-    assert ledger.verify() == 101
+    assert ledger.verify() == 26
 
 
 def test_weeks_of_noise_cost_one(place):
