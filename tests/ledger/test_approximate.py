@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import undertow as ut
+from tests.grids import each
 from tests.ledger.places import Place
 from undertow.bounds.approximate.closed import closed_delta
 from undertow.curves import LargestCurve
@@ -92,7 +93,10 @@ def test_persons_spend_the_limit_itself(place):
 # --- what fits ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("level", "normal", "concentrated"), NEEDED)
+@each(
+    (("level", "normal", "concentrated"), "place"),
+    NEEDED, ["sqlite", "postgresql"], indirect=["place"],
+)  # fmt: skip
 def test_reference_numbers_of_the_mixed_ledger(place, level, normal, concentrated):
     for name, sigma in (("mu", normal), ("rho", concentrated)):
         ledger = opened(place, name)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.grids import thinned
+from tests.grids import each, thinned
 from tests.ledger import soak_work as work
 from tests.ledger.soak_work import CHECKPOINTS, DATASET, KILLED, LEVEL, LIMIT, MODEL, Task
 from tests.processes import CONTEXT
@@ -20,7 +20,7 @@ def run():
         yield run
 
 
-@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+@each(("checkpoint", "place"), CHECKPOINTS, ["sqlite", "postgresql"], indirect=["place"])
 def test_a_release_killed_anywhere_is_repeated_and_charged_once(run, place, tmp_path, checkpoint):
     shown = tmp_path / "shown"
     task = Task(place.where, str(shown), "r", 0, checkpoint)
