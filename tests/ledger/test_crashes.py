@@ -90,7 +90,7 @@ def test_two_processes_with_one_id_publish_one_answer(place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kills", "confirmed"), thinned([pytest.param(6, 3), pytest.param(48, 24)], keep=1)
+    ("kills", "confirmed"), thinned([pytest.param(8, 4), pytest.param(48, 24)], keep=1)
 )
 def test_many_random_kills(place, tmp_path, kills, confirmed):
     seen = work.kill_points(place.where, tmp_path, kills, seed=6, every=16)
