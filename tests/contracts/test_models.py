@@ -269,7 +269,7 @@ def test_the_table_of_methods(case: Case) -> None:
 
 
 @each(("case", ("against", "epsilon")), KINDS, zip(WHOM, (0.3, 2.0, 1.0), strict=True))
-def test_the_budget_is_the_inverse(case: Case, against: str, epsilon: float) -> None:
+def test_the_budget_is_the_inverse(case: Case, against: Any, epsilon: float) -> None:
     level = ut.dp_budget(case.model, epsilon, against)
     if math.isinf(level):
         assert case.level(5.0, against)[1] <= 1e-6
