@@ -79,7 +79,7 @@ def oracle(kind, who, epsilon, length, chains):
     [(2.0, 6), (1.0, 40), (0.3, None)], ["any", "ignorant"], SLOW,
 )  # fmt: skip
 def test_chains_inside_leak_no_more(kind, who, epsilon, length):
-    oracle(kind, who, epsilon, length, 12)
+    oracle(kind, who, epsilon, length, 6)
 
 
 @pytest.mark.parametrize("chains", thinned([40, 200], keep=1))

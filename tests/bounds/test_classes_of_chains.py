@@ -54,12 +54,12 @@ def test_a_mixing_class_is_worse_than_its_chains():
     for level in (0.05, 0.5):
         whole = ut.leakage(ut.PureDP(level), MIXING, "ignorant")
         assert whole.method == "quilt-approx"
-        for seed in range(30):
+        for seed in range(15):
             chain = reversible(seed)
             if chain is not None:
                 tried += 1
                 assert ut.leakage(ut.PureDP(level), chain, "ignorant").lower <= whole.upper
-    assert tried >= 10
+    assert tried >= 5
 
 
 def test_whom_a_mixing_class_speaks_about():

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.grids import pairwise
+from tests.grids import each, pairwise
 from tests.ledger.places import EIGHTH, HALF, QUARTER, Place
 from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, LedgerDamaged
@@ -129,7 +129,7 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
+@each(("forgery", "place"), FORGERIES, ["sqlite", "postgresql"], indirect=["place"])
 def test_a_forgery_is_found(place, ledger, forgery):
     place.forge(*FORGERIES[forgery])
     with pytest.raises(LedgerDamaged):

@@ -62,7 +62,7 @@ def compare(
     Examples:
       undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --limit 1
       undertow compare --model chain.json --histogram --limit 1 --against ignorant --json
-      undertow compare --model chain.json --length 12 --histogram --limit 1 --delta 1e-6 \\
+      undertow compare --model chain.json --length 4 --histogram --limit 1 --delta 1e-6 \\
         --releases 52
     """
     if query.asked != 1:

@@ -76,8 +76,8 @@ def leakage(
       undertow leakage --model chain.json --epsilon 1 --target 50 --known 40,60 --json
       undertow leakage --model chain.json --flips 0.3,0.4
       undertow leakage --model family.ped --frequency 0.05,0.5 --count BB --scale 2
-      undertow leakage --model chain.json --length 12 --mu 0.06 --delta 1e-6 --figure curve.png
-      undertow leakage --model chain.json --length 12 --sum 0,1 --sigma 17 --delta 1e-6
+      undertow leakage --model chain.json --length 4 --mu 0.06 --delta 1e-6 --figure curve.png
+      undertow leakage --model chain.json --length 4 --sum 0,1 --sigma 17 --delta 1e-6
       undertow leakage --model chain.json --limit 1 --delta 1e-6
     """
     if effort is not None and flips is None:
