@@ -4,9 +4,13 @@ Each stands for a slip that a person makes: a flipped comparison, a wrong sign o
 by one, a check or a term of a budget left out, a rounding to the wrong side where it decides.
 """
 
-CHAINS = "tests/contracts/test_chain_leakage.py tests/bounds/test_reference.py"
+EXCHANGE = "tests/contracts/test_chain_exchange.py"
+COUNTS = "tests/contracts/test_chain_counts.py"
+LENGTHS = "tests/contracts/test_chain_lengths.py tests/bounds/test_reference.py"
+CHAINS = f"{EXCHANGE} {COUNTS} {LENGTHS}"
 LAWS = "tests/contracts/test_chain_laws.py"
-METHODS = "tests/contracts/test_methods.py tests/bounds/test_published_numbers.py"
+SCALES = "tests/contracts/test_method_scales.py tests/contracts/test_method_laws.py"
+METHODS = f"tests/contracts/test_methods.py {SCALES} tests/bounds/test_published_numbers.py"
 QUILTS = f"tests/bounds/test_quilt.py {METHODS}"
 WASSERSTEIN = f"tests/bounds/test_wasserstein.py {METHODS}"
 BOXES = "tests/bounds/test_boxes.py tests/bounds/test_box_guards.py"
@@ -19,7 +23,7 @@ DEPENDENCE = "tests/bounds/test_dependence.py tests/bounds/test_total_dependence
 SEPARATION = "tests/bounds/test_separation.py tests/bounds/test_dependence.py"
 SECOND = "tests/bounds/test_second_order.py"
 SERIES = "tests/contracts/test_local.py tests/bounds/test_local_own.py"
-REDACTION = "tests/contracts/test_local.py tests/contracts/test_local_plans.py"
+REDACTION = "tests/contracts/test_local.py tests/contracts/test_redaction_plans.py"
 PUBLISHED = "tests/bounds/test_published.py tests/papers"
 LOCAL_PAPERS = "tests/papers/test_chakrabarti2022.py tests/bounds/test_local_reference.py"
 ENUMERATION = "tests/bounds/test_enumeration.py tests/bounds/test_enumeration_levels.py"
@@ -64,19 +68,19 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # --- chains: noisy counts --------------------------------------------------------------------
     ("bounds/chains/count.py",
      "step = np.subtract(marks[value], marks[other], dtype=float) / scale",
-     "step = np.subtract(marks[other], marks[value], dtype=float) / scale", CHAINS),
+     "step = np.subtract(marks[other], marks[value], dtype=float) / scale", f"{COUNTS} {CHAINS}"),
     ("bounds/chains/count.py", "moved[:, counted, :, 0] = -np.inf",
-     "moved[:, counted, :, 0] = path[:, counted, :, 0]", CHAINS),
+     "moved[:, counted, :, 0] = path[:, counted, :, 0]", f"{COUNTS} {CHAINS}"),
     ("bounds/chains/count.py", "before[..., 1:] = rising[..., :-1] - rate",
-     "before[..., 1:] = rising[..., :-1]", CHAINS),
+     "before[..., 1:] = rising[..., :-1]", f"{COUNTS} {CHAINS}"),
     ("bounds/chains/count.py", "if marks[target.value] != marks[target.other]:",
-     "if marks[target.value] == marks[target.other]:", CHAINS),
+     "if marks[target.value] == marks[target.other]:", f"{COUNTS} {CHAINS}"),
     ("bounds/chains/windows.py", "if reach + most <= self.goal or self.effort <= 0:",
-     "if reach <= self.goal or self.effort <= 0:", CHAINS),
+     "if reach <= self.goal or self.effort <= 0:", f"{COUNTS} {CHAINS}"),
     ("bounds/chains/replay.py", "loss = logs[0] - logs[1] - slack - 2 * _law_error(chain, first)",
-     "loss = logs[0] - logs[1] + slack + 1e-3", CHAINS),
+     "loss = logs[0] - logs[1] + slack + 1e-3", f"{COUNTS} {CHAINS}"),
     ("bounds/chains/replay.py", "grown[:, 1:] += table * marks[:, None]",
-     "grown[:, :-1] += table * marks[:, None]", CHAINS),
+     "grown[:, :-1] += table * marks[:, None]", f"{COUNTS} {CHAINS}"),
     # --- chains: quilts, Wasserstein, classes ----------------------------------------------------
     ("bounds/chains/quilt.py", "room = self.epsilon - influence", "room = self.epsilon", QUILTS),
     ("bounds/chains/quilt.py",
