@@ -8,6 +8,7 @@ EXCHANGE = "tests/contracts/test_chain_exchange.py"
 COUNTS = "tests/contracts/test_chain_counts.py"
 LENGTHS = "tests/contracts/test_chain_lengths.py tests/bounds/test_reference.py"
 CHAINS = f"{EXCHANGE} {COUNTS} {LENGTHS}"
+COUNTED = f"{COUNTS} {LENGTHS}"
 LAWS = "tests/contracts/test_chain_laws.py"
 SCALES = "tests/contracts/test_method_scales.py tests/contracts/test_method_laws.py"
 METHODS = f"tests/contracts/test_methods.py {SCALES} tests/bounds/test_published_numbers.py"
@@ -68,19 +69,19 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # --- chains: noisy counts --------------------------------------------------------------------
     ("bounds/chains/count.py",
      "step = np.subtract(marks[value], marks[other], dtype=float) / scale",
-     "step = np.subtract(marks[other], marks[value], dtype=float) / scale", f"{COUNTS} {CHAINS}"),
+     "step = np.subtract(marks[other], marks[value], dtype=float) / scale", COUNTED),
     ("bounds/chains/count.py", "moved[:, counted, :, 0] = -np.inf",
-     "moved[:, counted, :, 0] = path[:, counted, :, 0]", f"{COUNTS} {CHAINS}"),
+     "moved[:, counted, :, 0] = path[:, counted, :, 0]", COUNTED),
     ("bounds/chains/count.py", "before[..., 1:] = rising[..., :-1] - rate",
-     "before[..., 1:] = rising[..., :-1]", f"{COUNTS} {CHAINS}"),
+     "before[..., 1:] = rising[..., :-1]", COUNTED),
     ("bounds/chains/count.py", "if marks[target.value] != marks[target.other]:",
-     "if marks[target.value] == marks[target.other]:", f"{COUNTS} {CHAINS}"),
+     "if marks[target.value] == marks[target.other]:", COUNTED),
     ("bounds/chains/windows.py", "if reach + most <= self.goal or self.effort <= 0:",
-     "if reach <= self.goal or self.effort <= 0:", f"{COUNTS} {CHAINS}"),
+     "if reach <= self.goal or self.effort <= 0:", COUNTED),
     ("bounds/chains/replay.py", "loss = logs[0] - logs[1] - slack - 2 * _law_error(chain, first)",
-     "loss = logs[0] - logs[1] + slack + 1e-3", f"{COUNTS} {CHAINS}"),
+     "loss = logs[0] - logs[1] + slack + 1e-3", COUNTED),
     ("bounds/chains/replay.py", "grown[:, 1:] += table * marks[:, None]",
-     "grown[:, :-1] += table * marks[:, None]", f"{COUNTS} {CHAINS}"),
+     "grown[:, :-1] += table * marks[:, None]", COUNTED),
     # --- chains: quilts, Wasserstein, classes ----------------------------------------------------
     ("bounds/chains/quilt.py", "room = self.epsilon - influence", "room = self.epsilon", QUILTS),
     ("bounds/chains/quilt.py",

@@ -18,14 +18,15 @@ from tests.contracts.chain_truths import (
     slack,
 )
 from tests.contracts.chains import FAMILIES, adversary, example
-from tests.grids import pairwise, thinned
+from tests.grids import each, thinned
 from undertow.bounds.enumeration import adversaries, pure_dp_adversary, pure_dp_leakage
 
 
-@pairwise(
-    (("k", "n", "epsilon"), "family", "who"),
-    [(2, 4, 1.0), (3, 3, 0.5), (2, 3, 3.0)], FAMILIES, NAMED,
-)  # fmt: skip
+@each(
+    ("family", ("k", "n", "epsilon", "who")),
+    FAMILIES,
+    [(*size, who) for size in [(2, 4, 1.0), (3, 3, 0.5), (2, 3, 3.0)] for who in NAMED],
+)
 def test_exchange_is_the_program(family, k, n, epsilon, who):
     chain = example(family, k, n)
     leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=who)
@@ -47,7 +48,7 @@ LONGER: list[Any] = [
 
 @pytest.mark.parametrize(
     ("family", "k", "n", "seed", "epsilon"),
-    thinned([pytest.param(*case) for case in LONGER], keep=3),
+    thinned([pytest.param(*case) for case in LONGER], keep=2),
 )
 def test_exchange_is_the_program_on_longer_chains(family, k, n, seed, epsilon):
     chain = example(family, k, n, seed)
@@ -66,7 +67,10 @@ def judge_one_adversary(family, k, n, epsilon, seed):
     closed(leak)
 
 
-@pairwise(("family", ("k", "n", "epsilon"), "seed"), FAMILIES, [(2, 6, 1.0), (3, 5, 0.4)], [1, 2])
+@each(
+    ("family", ("k", "n", "epsilon", "seed")),
+    FAMILIES, [(2, 6, 1.0, 1), (2, 6, 1.0, 2), (3, 5, 0.4, 1), (3, 5, 0.4, 2)],
+)  # fmt: skip
 def test_exchange_for_one_adversary(family, k, n, epsilon, seed):
     judge_one_adversary(family, k, n, epsilon, seed)
 
@@ -81,15 +85,18 @@ def test_exchange_for_one_adversary_of_four_states(family, seed):
 
 @pytest.mark.parametrize(
     ("family", "k", "n", "epsilon", "cases"),
-    [
-        ("generic", 2, 6, 2.0, 150),
-        ("varying-zeros", 2, 6, 1.0, 150),
-        ("generic", 3, 5, 1.0, 100),
-        ("zeros", 3, 6, 0.5, 25),
-        ("varying", 3, 6, 1.0, 25),
-        ("generic", 4, 5, 1.0, 25),
-        ("point-mass", 4, 5, 0.3, 25),
-    ],
+    thinned(
+        [
+            pytest.param("varying-zeros", 2, 6, 1.0, 150),
+            pytest.param("varying", 3, 6, 1.0, 25),
+            pytest.param("generic", 4, 5, 1.0, 25),
+            pytest.param("generic", 2, 6, 2.0, 150),
+            pytest.param("generic", 3, 5, 1.0, 100),
+            pytest.param("zeros", 3, 6, 0.5, 25),
+            pytest.param("point-mass", 4, 5, 0.3, 25),
+        ],
+        keep=3,
+    ),
 )
 def test_no_sampled_adversary_beats_the_exchange(family, k, n, epsilon, cases):
     chain = example(family, k, n, seed=20)

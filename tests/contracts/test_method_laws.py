@@ -29,7 +29,7 @@ epsilons = st.floats(0.1, 8.0)
 
 @law(
     LAWS,
-    6,
+    4,
     matrix=matrices(),
     n=st.integers(2, 12),
     epsilon=epsilons,

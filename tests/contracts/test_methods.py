@@ -27,6 +27,7 @@ from tests.contracts.method_plans import (
     slack,
     table,
 )
+from tests.grids import each, pairwise
 from tests.oracles import chains as oracles
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.errors import MethodRefused, NothingToProtect
@@ -60,48 +61,47 @@ def test_the_list_of_methods():
 # --- guarantees -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", CERTIFIED)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_plans_keep_their_guarantee(family, method):
-    for k, n, counted, epsilon in SMALL:
-        chain = example(family, k, n)
-        for who in ("ignorant",) if method in IGNORANT else WHO:
-            try:
-                plan = calibrate(chain, counted, epsilon, who, method)
-            except MethodRefused:
-                assert method == "quilt-approx"
-                assert not mixes(chain)
-                continue
-            except NothingToProtect:  # the answer is the same for every series
-                assert oracles.leakage(chain.joint, table(chain, counted, 1.0), who) <= ROUNDING
-                continue
-            assert (plan.method, plan.limit, plan.against) == (method, epsilon, who)
-            assert isinstance(plan.mechanism, ut.DiscreteLaplace)
-            assert plan.leakage.upper <= epsilon
-            kept(plan, chain, table(chain, counted, plan.mechanism.scale), who)
+@pairwise(("family", "method", ("k", "n", "counted", "epsilon")), FAMILIES, CERTIFIED, SMALL)
+def test_plans_keep_their_guarantee(family, method, k, n, counted, epsilon):
+    chain = example(family, k, n)
+    for who in ("ignorant",) if method in IGNORANT else WHO:
+        try:
+            plan = calibrate(chain, counted, epsilon, who, method)
+        except MethodRefused:
+            assert method == "quilt-approx"
+            assert not mixes(chain)
+            continue
+        except NothingToProtect:  # the answer is the same for every series
+            assert oracles.leakage(chain.joint, table(chain, counted, 1.0), who) <= ROUNDING
+            continue
+        assert (plan.method, plan.limit, plan.against) == (method, epsilon, who)
+        assert isinstance(plan.mechanism, ut.DiscreteLaplace)
+        assert plan.leakage.upper <= epsilon
+        kept(plan, chain, table(chain, counted, plan.mechanism.scale), who)
 
 
-@pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("family", ["stationary", "sticky", "negative", "wavering"])
-def test_published_plans_carry_what_they_really_leak(family, who):
+@pairwise(
+    ("family", "who", ("k", "n", "counted"), "seed"),
+    ["stationary", "sticky", "negative", "wavering"], WHO, [size[:3] for size in SMALL], [0, 1],
+)  # fmt: skip
+def test_published_plans_carry_what_they_really_leak(family, who, k, n, counted, seed):
     """The claim is epsilon; enumeration finds no chain here on which it is broken."""
-    for (k, n, counted, _), seed in [(size, seed) for size in SMALL for seed in (0, 1)]:
-        chain = example(family, k, n, seed)
-        model = chain.model()
-        steps = range(1, n // 2 + 1)
-        for method, least in (
-            ("lange", lange_constant(model)),
-            ("zhao", zhao_constant(model)),
-            ("zhao-multistep", min(zhao_constant(model, steps=t) for t in steps)),
-        ):
-            plan = calibrate(chain, counted, least + 0.4, who, method)
-            assert plan.dp_epsilon == pytest.approx(
-                0.4 if method != "zhao-multistep" else plan.dp_epsilon, rel=SAME
-            )
-            assert plan.dp_epsilon > 0
-            kept(plan, chain, table(chain, counted, plan.mechanism.scale), who)
-            quilt = calibrate(chain, counted, least + 0.4, who, "quilt").mechanism.scale
-            assert quilt <= plan.mechanism.scale * (1 + SAME)
+    chain = example(family, k, n, seed)
+    model = chain.model()
+    steps = range(1, n // 2 + 1)
+    for method, least in (
+        ("lange", lange_constant(model)),
+        ("zhao", zhao_constant(model)),
+        ("zhao-multistep", min(zhao_constant(model, steps=t) for t in steps)),
+    ):
+        plan = calibrate(chain, counted, least + 0.4, who, method)
+        assert plan.dp_epsilon == pytest.approx(
+            0.4 if method != "zhao-multistep" else plan.dp_epsilon, rel=SAME
+        )
+        assert plan.dp_epsilon > 0
+        kept(plan, chain, table(chain, counted, plan.mechanism.scale), who)
+        quilt = calibrate(chain, counted, least + 0.4, who, "quilt").mechanism.scale
+        assert quilt <= plan.mechanism.scale * (1 + SAME)
 
 
 @pytest.mark.parametrize("method", [m for m in ON_CHAINS if m not in ("exact", *IGNORANT)])
@@ -171,20 +171,23 @@ def test_quilt_approx_needs_a_chain_that_mixes(family):
         calibrate(example(family, 2, 5), (1,), 1.0, "ignorant", "quilt-approx")
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 12.0, 40.0])
-def test_best_is_certified_and_the_least(epsilon):
-    for family, who in (("sticky", "any"), ("negative", "ignorant"), ("absorbing", "any")):
-        chain = example(family, 2, 6, seed=11)
-        best = calibrate(chain, (1,), epsilon, who, "best")
-        assert METHODS[best.method].certified
-        for method in ON_CHAINS:
-            try:
-                other = calibrate(chain, (1,), epsilon, who, method)
-            except MethodRefused:
-                continue
-            if METHODS[method].certified:
-                # the noise of the widest proof, within a part in 10^9 of the least
-                assert best.mechanism.scale <= other.mechanism.scale * (1 + SAME)
+@each(
+    ("epsilon", ("family", "who")),
+    [0.1, 1.0, 12.0, 40.0],
+    [("sticky", "any"), ("negative", "ignorant"), ("absorbing", "any")],
+)
+def test_best_is_certified_and_the_least(epsilon, family, who):
+    chain = example(family, 2, 6, seed=11)
+    best = calibrate(chain, (1,), epsilon, who, "best")
+    assert METHODS[best.method].certified
+    for method in ON_CHAINS:
+        try:
+            other = calibrate(chain, (1,), epsilon, who, method)
+        except MethodRefused:
+            continue
+        if METHODS[method].certified:
+            # the noise of the widest proof, within a part in 10^9 of the least
+            assert best.mechanism.scale <= other.mechanism.scale * (1 + SAME)
 
 
 def test_nothing_to_protect_is_said_so():

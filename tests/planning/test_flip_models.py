@@ -41,7 +41,7 @@ def test_k_ary_randomised_response(epsilon, rho):
 
 @each(
     ("length", "epsilon", "objective"),
-    [5, 9], [1.0, 4.0], ["flips", "information", [1.0, 1.0, 4.0]],
+    [5, 9], [1.0, 4.0], ["information", "flips", [1.0, 1.0, 4.0]],
 )  # fmt: skip
 def test_more_states_do_better_than_randomised_response(length, epsilon, objective):
     chain = MarkovChain(THREE, states=("a", "b", "c"), length=length)
