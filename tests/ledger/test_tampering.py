@@ -11,6 +11,9 @@ from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, LedgerDamaged
 from undertow.ledger import store
 from undertow.ledger.book import Ledger
+from undertow.ledger.events import Event
+from undertow.ledger.replay import Account, replayed
+from undertow.ledger.rules import Terms
 from undertow.ledger.seals import Seal
 
 EVENTS = 8
@@ -244,6 +247,21 @@ def test_a_second_confirmation_is_found(sqlite_place):
     forge_event(sqlite_place, 4, "confirm", "a", {"result": {"value": 2}})
     with pytest.raises(LedgerDamaged, match="confirmed before"):
         ledger.verify()
+
+
+def test_a_second_reservation_is_found():
+    """Even one that fits and asks for the same: the release might be made twice."""
+    accounts = {"w25": Account(Terms({}, 1.0, 1.0, "any", "record"))}
+    body = {**ASKED, "level": 0.25}
+    reserve, cancel = (
+        Event(seq, "w25", kind, "a", "", "", "") for seq, kind in ((2, "reserve"), (3, "cancel"))
+    )
+    replayed(accounts, reserve, body)
+    with pytest.raises(LedgerDamaged, match="has no place here"):
+        replayed(accounts, reserve, body)
+    replayed(accounts, cancel, {})
+    with pytest.raises(LedgerDamaged, match="has no place here"):
+        replayed(accounts, reserve, body)
 
 
 def test_an_old_copy_is_found_with_a_printed_hash(sqlite_place, tmp_path):
