@@ -184,7 +184,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("bounds/groups.py", "exact = Fraction(1 if against == \"informed\" else size)",
      "exact = Fraction(1)", "tests/contracts/test_models.py"),
     ("bounds/metric.py", "return PureDP(up(mechanism.dp_epsilon(max(values) - min(values))))",
-     "return PureDP(up(mechanism.dp_epsilon(max(values))))", "tests/bounds tests/contracts"),
+     "return PureDP(up(mechanism.dp_epsilon(max(values))))",
+     "tests/bounds/test_classes_of_chains.py tests/bounds/test_reference.py"),
     ("bounds/definitions.py",
      "widths = log_ratio(mechanism.max(axis=axes), mechanism.min(axis=axes))",
      "widths = log_ratio(mechanism.max(axis=axes), mechanism.mean(axis=axes))", DEFINITIONS),
@@ -206,7 +207,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("ledger/rules.py", "return replace(layout, used=live > 0, redaction=None)",
      "return replace(layout, used=True, redaction=None)", LEDGER),
     # --- the ledger: spends, replay, checks, memory ----------------------------------------------
-    ("ledger/spends.py", "self._sizes[number] -= len(cells)", "self._sizes[number] -= 0", LEDGER),
+    ("ledger/spends.py", "self._sizes[own] = len(cells)", "self._sizes[own] = 1", RULES),
     ("ledger/spends.py",
      "found.append(Change([*where.fresh], [], [*line[:low], *new, *line[high:]]))",
      "found.append(Change([*where.fresh], [], [*new]))", LEDGER),

@@ -31,6 +31,8 @@ def test_what_counts_as_a_level():
     assert gradual_spread(LOOSE) is None
     assert gradual_spread(ut.ModelSet([FAMILY, LOOSE])) is None
     assert gradual_spread(ut.Groups(3)) is None
+    narrow = ut.MultivariateGaussian([69, 64, 67], COVARIANCE, spread=20)
+    assert gradual_spread(ut.ModelSet([narrow, FAMILY])) == 40
     assert budget_of(1.0, LOOSE, "any") == pytest.approx(1 / 3)
     assert budget_of(1.0, FAMILY, "any") == pytest.approx(1 / factor(), rel=1e-9)
     assert budget_of(1.0, FAMILY, "any", "person") == 1.0
