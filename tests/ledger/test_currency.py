@@ -1,5 +1,7 @@
 """Ledgers over Gaussian records: rates add up, and their sum is exchanged once."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,8 @@ def test_a_plan_fits_its_limit_and_two_halves_do(tmp_path):
         < level_of(whole, whole.leakage)
         < 40 / whole.noise.scale * (1 + 1e-5)
     )
+    reach = 40 + 2 * 3 * Fraction(40, whole.noise.query.steps)  # two steps for each record
+    assert Fraction(level_of(whole, whole.leakage)) * Fraction(whole.noise.scale) >= reach
     records = [70.0, 64.0, 68.0]
     ut.release(half, records, ledger=ledger, release_id="one")
     ut.release(half, records, ledger=ledger, release_id="two")
