@@ -75,11 +75,12 @@ def test_a_plan_for_short_series_is_none_for_windows_of_long_ones(chain, limit, 
             ut.release(plan, data().window(*window))
 
 
-def test_a_ledger_whose_model_is_shorter_than_the_series(tmp_path):
-    short = ut.MarkovChain(STICKY, length=2)
+@pytest.mark.parametrize("length", [2, 5])
+def test_a_ledger_whose_model_is_shorter_than_the_series(tmp_path, length):
+    short = ut.MarkovChain(STICKY, length=length)
     ledger = ut.Ledger(tmp_path / "year.db", dataset="w25", model=short, limit=1.0)
     plan = ut.calibrate(ut.Count(1), ut.MarkovChain(STICKY), limit=1.0, method="exchange")
-    with pytest.raises(LedgerConflict, match="series of 2 records"):  # 2.3449
+    with pytest.raises(LedgerConflict, match=f"series of {length} records"):  # 2: 2.3449
         ut.release(plan, data().window(0, 2), ledger=ledger)
     assert ledger.entries() == []
 

@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
-from tests.contracts.test_chain_leakage import (
+from tests.contracts.chain_truths import (
     ACTIVITY,
     CLOSED,
     LAWS,
@@ -20,6 +19,7 @@ from tests.contracts.test_chain_leakage import (
     count_truth,
     slack,
 )
+from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
 from tests.grids import each, law
 from undertow.bounds.enumeration import (
     pure_dp_leakage,
