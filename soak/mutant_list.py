@@ -258,7 +258,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      "return False", "tests/ledger/test_approximate.py"),
     ("bounds/approximate/closed.py", "if math.log(delta) + exponent > 0:",
      "if math.log(delta) + exponent > 9:",
-     "tests/bounds/approximate tests/contracts/test_approximate.py"),
+     "tests/bounds/approximate/test_closed.py tests/contracts/test_approximate.py"),
     ("bounds/approximate/counts.py",
      "np.where(open_, needed == chain.length, needed <= chain.length)",
      "needed <= chain.length", "tests/contracts/test_approximate.py"),
