@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
     from undertow.sanitizing import redact, sanitize, stream
+    from undertow.tabulated import TabulatedNoise
 
 _HOMES = {
     "Adversary": "adversaries",
@@ -79,6 +80,7 @@ _HOMES = {
     "Robustness": "planning.other_models",
     "Series": "queries",
     "Sum": "queries",
+    "TabulatedNoise": "tabulated",
     "Witness": "certificate",
     "XorNoise": "channels",
     "ZCDP": "guarantees",
@@ -138,6 +140,7 @@ __all__ = [
     "Robustness",
     "Series",
     "Sum",
+    "TabulatedNoise",
     "Witness",
     "XorNoise",
     "__version__",

@@ -20,6 +20,7 @@ from undertow.guarantees import Guarantee, PureDP, Unit
 from undertow.numerics import check_positive, up
 from undertow.queries import AnyQuery
 from undertow.rounding import above
+from undertow.tabulated import TabulatedNoise
 
 __all__ = [
     "NOISES",
@@ -35,6 +36,7 @@ __all__ = [
     "Normal",
     "PureDP",
     "Scaled",
+    "TabulatedNoise",
     "Unit",
     "noisy",
 ]
@@ -83,7 +85,7 @@ class _Noisy:
     words: ClassVar[str]
     """Its name for people."""
 
-    measure: ClassVar[Literal["scale", "sigma"]] = "scale"
+    measure: ClassVar[Literal["scale", "sigma", "table"]] = "scale"
     """The field that says how much noise there is."""
 
     shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
@@ -163,7 +165,7 @@ class _Scaled(_Noisy):
 class _Normal(_Noisy):
     """Noise of a standard deviation: no pure DP level, but a curve."""
 
-    measure: ClassVar[Literal["scale", "sigma"]] = "sigma"
+    measure: ClassVar[Literal["scale", "sigma", "table"]] = "sigma"
 
     sigma: float
 
@@ -362,12 +364,12 @@ _FINE = 1e5
 """Standard deviations up to which whole numbers are summed one by one; beyond, they are dense."""
 
 Scaled = Laplace | DiscreteLaplace
-"""Noise with a pure DP level."""
+"""Noise of a scale, with a pure DP level."""
 
 Normal = Gaussian | DiscreteGaussian
 """Noise without one."""
 
-Noise = Scaled | Normal
+Noise = Scaled | TabulatedNoise | Normal
 """A query with noise: what a curator releases."""
 
 Levelled = PureDP | Scaled
@@ -379,7 +381,8 @@ Curved = PureDP | Guarantee | Noise
 Mechanism = Curved | MetricDP | LocalMechanism
 
 NOISES: dict[str, type[Noise]] = {
-    noise.kind: noise for noise in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian)
+    noise.kind: noise
+    for noise in (Laplace, DiscreteLaplace, TabulatedNoise, Gaussian, DiscreteGaussian)
 }
 """All kinds of noise, by their names in files."""
 

@@ -74,6 +74,10 @@ class Method:
         says whether it knows that. At a delta of 0 there is no Gaussian noise.
     composes
         Whether its proof is about a guarantee, so that several releases are one algorithm.
+    asked
+        Whether it is used only where it is asked for by name: ``best`` leaves it out.
+    tabulated
+        Whether its noise has a table of probabilities, where others have Laplace noise.
     quick, effort
         Whether a report may work it out, and the function of a model that says how long it takes
         (a name in `undertow.planning`), None where that is no time at all.
@@ -98,6 +102,8 @@ class Method:
     normal: "str | None" = None
     laplace: bool = True
     composes: bool = False
+    asked: bool = False
+    tabulated: bool = False
 
     @property
     def basis(self) -> str:
@@ -144,6 +150,9 @@ _LISTED = (
            "docs, theory: exchange rate",
            {"gaussian": "gaussian.EXCHANGE", "network": "networks.EXCHANGE",
             "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True),
+    Method("optimal", "answer", "the least noise of any shape for this very answer",
+           "docs, theory: least noise of any shape", "optimal.OPTIMAL", ("chain", "network"),
+           tight=True, asked=True, tabulated=True),
     Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
            "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, covers="any",
            normal="approximate.CLOSED", laplace=False, composes=True, quick=True),

@@ -296,7 +296,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     if "epsilon" in body and "limit" not in body:  # as files of version 0.1 have it
         body = {"limit": body["epsilon"], **{k: v for k, v in body.items() if k != "epsilon"}}
     local = "channel" in body
-    amount = "sigma" if "sigma" in body else "scale"
+    amount = next((name for name in ("sigma", "table") if name in body), "scale")
     own = ("channel", "measures") if local else ("query", "noise", amount)
     fields(body, "a plan", (*_ALWAYS, *own), ("signature", "delta", "releases", "checks"))
     mechanism = mechanism_from_dict(body)

@@ -8,6 +8,7 @@ refused, and what is read must fit together. That the noise keeps the guarantee 
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -16,9 +17,10 @@ from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.curves import check_delta
 from undertow.errors import InvalidPlan
-from undertow.mechanisms import NOISES, Noise, noisy
+from undertow.mechanisms import NOISES, Noise, TabulatedNoise, noisy
 from undertow.models.described import fields, names, number, numbers, text, whole
-from undertow.queries import Count, Histogram, Linear, Mean, State, Sum
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum
+from undertow.tabulated import LONGEST
 
 __all__ = [
     "MEASURES",
@@ -130,6 +132,22 @@ def _depth(tree: Any) -> int:
 # --- the randomisation ----------------------------------------------------------------------------
 
 
+def _table_from_dict(query: AnyQuery, table: Any) -> TabulatedNoise:
+    """Return the noise of a table: its first place, its weights in hexadecimal, its tails."""
+    fields(table, "a table of noise", ("first", "weights", "ratio"))
+    first, weights = table["first"], table["weights"]
+    if type(first) is not int or not isinstance(weights, list) or len(weights) > LONGEST:
+        raise InvalidPlan("a table of noise begins at a whole number and has a list of weights")
+    if not all(isinstance(one, str) and _WEIGHT.fullmatch(one) for one in weights):
+        raise InvalidPlan("the weights of a table of noise are hexadecimal numbers above 0")
+    ratio = number(table["ratio"], "the ratio of the tails")
+    return TabulatedNoise(query, first, tuple(int(one, 16) for one in weights), ratio)
+
+
+_WEIGHT = re.compile("[1-9a-f][0-9a-f]{0,32}")
+"""A weight as it is written: no zeros before it."""
+
+
 def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
     """Return the randomisation of a plan file."""
     if "channel" not in body:
@@ -137,6 +155,8 @@ def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
         kind = NOISES.get(body["noise"]) if isinstance(body["noise"], str) else None
         if kind is None or kind.measure not in body:
             raise InvalidPlan(f"noise is {', '.join(NOISES)}, with its amount; found another kind")
+        if kind is TabulatedNoise:
+            return _table_from_dict(query, body[kind.measure])
         if kind.measure == "scale" and kind.kind != noisy(query, 1.0).kind:
             raise InvalidPlan(
                 f"this question is answered with {noisy(query, 1.0).kind} noise, found another kind"
@@ -146,7 +166,8 @@ def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
             raise InvalidPlan(
                 f"noise of that {kind.measure} has no finite error bars; measure in other units"
             )
-        return kind(query, amount)
+        made: Any = kind
+        return made(query, amount)  # type: ignore[no-any-return]
     channel = body["channel"]
     kind = channel.get("kind") if isinstance(channel, dict) else None
     if kind == "flips":

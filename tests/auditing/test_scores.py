@@ -13,6 +13,8 @@ from undertow.auditing.scores import (
     answer_score,
     count_middle,
     count_score,
+    laplace_blur,
+    normal_blur,
     of_mean,
     series_score,
 )
@@ -97,13 +99,14 @@ def test_what_the_plan_rules_out_speaks_for_the_truth():
 
 
 @pytest.mark.parametrize(
-    ("scale", "shape", "power"), [(0.4, "laplace", 1), (3.0, "laplace", 1), (1.7, "normal", 2)]
+    ("scale", "blur", "power"),
+    [(0.4, laplace_blur, 1), (3.0, laplace_blur, 1), (1.7, normal_blur, 2)],
 )
-def test_count_scores_equal_enumeration(scale, shape, power):
+def test_count_scores_equal_enumeration(scale, blur, power):
     """Weights exp(-(|z| / scale)^power / power): Laplace or normal noise, far beyond all counts."""
     source, pair = ChainSource(P3, 4, 0), ({1: 2, 3: 0}, {1: 0, 3: 0})
     bins = np.array([[0, 1, 1]])
-    score = count_score(source, pair, bins, scale, shape)
+    score = count_score(source, pair, bins, blur(scale))
     for answer in (-7, -1, 0, 1, 2, 4, 9):
         probabilities = []
         for fixed in pair:
@@ -126,7 +129,7 @@ def test_count_scores_equal_enumeration(scale, shape, power):
 
 def test_histograms_are_scored_bin_by_bin():
     source = ChainSource(P2, 5)
-    score = count_score(source, ({2: 1}, {2: 0}), np.eye(2), 2.0)
+    score = count_score(source, ({2: 1}, {2: 0}), np.eye(2), laplace_blur(2.0))
     high, low = score(np.array([[0.0, 5.0], [5.0, 0.0]]))
     assert high[0] > 0 > low[0]
     assert high.tolist()[1:] == [0.0, 5.0, -5.0]
@@ -134,12 +137,14 @@ def test_histograms_are_scored_bin_by_bin():
 
 def test_very_long_counts_are_their_own_score():
     source = ChainSource(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), 5000)
-    assert count_score(source, ({0: 1}, {0: 0}), np.array([[0, 1]]), 2.0) is answer_score
+    assert (
+        count_score(source, ({0: 1}, {0: 0}), np.array([[0, 1]]), laplace_blur(2.0)) is answer_score
+    )
 
 
 def test_several_releases_are_scored_by_their_mean():
     source, bins = ChainSource(P2, 5), np.array([[0, 1]])
-    score = count_score(source, ({2: 1}, {2: 0}), bins, 2.0, "normal")
+    score = count_score(source, ({2: 1}, {2: 0}), bins, normal_blur(2.0))
     answers = np.array([[1.0, 4.0, 4.0]])
     assert of_mean(score, 3)(answers).tolist() == score(np.array([[3.0]])).tolist()
     assert of_mean(score, 1) is score

@@ -110,8 +110,8 @@ class Answered:
             rest = own.sum() - own  # the total of all others
             units = made.units(answer, sum(behind))[0]  # (numbers of the answer,)
             # (numbers, records, states), then (records, states): numbers have noise of their own
-            apart = np.abs(units[:, None, None] - (rest[:, None] + adds)).sum(axis=0)
-            weight = np.exp(-(apart - apart.min(axis=1, keepdims=True)) / made.scale)
+            told = made.log_law(units[:, None, None] - (rest[:, None] + adds)).sum(axis=0)
+            weight = np.exp(told - told.max(axis=1, keepdims=True))
             found[part] = around[part] * weight
         return around, found / found.sum(axis=1, keepdims=True)
 

@@ -1,6 +1,7 @@
 """The best guess of a record from a noisy count or sum, given any known records.
 
-The answer is a + noise with a density proportional to exp(-|noise| / scale), discrete or not. So
+The answer is a + noise with a density proportional to exp(-|noise| / scale), discrete or not, or
+with a table of probabilities in its place. So
 Pr[X_t = x | answer, known] is proportional to the sum over c of Pr[X_t = x, total = c | known]
 exp(-|answer - c| / scale): a walk forth along the chain keeps the law of (state, total so far), a
 walk back the weight of each total still to come. Totals are whole numbers of a unit.
@@ -16,7 +17,7 @@ import numpy as np
 
 from undertow.auditing.hidden import check_length, known_places, known_states
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import DiscreteLaplace, Laplace, Noise
+from undertow.mechanisms import Noise, Scaled, TabulatedNoise
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count, log_sum
 from undertow.queries import Lattice, Mean, State, Sum
@@ -41,7 +42,7 @@ class Totals:
     """What each state adds to an answer: a whole number of units, and the scale in units.
 
     An answer a means (a - length * base) / unit units. A histogram of two states is a pair of
-    answers about one total.
+    answers about one total. Noise may have a ``table`` in place of a scale.
 
     >>> Totals((0, 1), 0.0, 1.0, 4.0).units([7.0], length=10)
     array([[7.]])
@@ -52,6 +53,7 @@ class Totals:
     unit: float
     scale: float
     pair: bool = False
+    table: TabulatedNoise | None = None
 
     def units(self, answers: Any, length: int) -> Array:
         """Return answers in units, a row for each (with two numbers for a histogram)."""
@@ -63,8 +65,22 @@ class Totals:
 
     def log_weights(self, answers: Array, most: int) -> Array:
         """Return the log of the weight that each answer gives to the totals 0 .. most."""
-        apart = np.abs(answers[:, :, None] - np.arange(most + 1))  # (answers, numbers, totals)
-        return np.asarray(-apart.sum(axis=1) / self.scale)  # (answers, totals)
+        apart = answers[:, :, None] - np.arange(most + 1)  # (answers, numbers, totals)
+        return np.asarray(self.log_law(apart).sum(axis=1))  # (answers, totals)
+
+    def log_law(self, apart: Array) -> Array:
+        """Return the log of the likelihood of noise, up to a constant, in units.
+
+        -|noise| / scale, or by the table: its entries, and the ratio of its tails beyond. Answers
+        between whole numbers cannot be; they are read at the next whole number.
+        """
+        if self.table is None:
+            return np.asarray(-np.abs(apart) / self.scale)
+        table, places = self.table, np.rint(apart)
+        inside = np.clip(places, table.first, table.last)
+        law = np.log(table.law(table.first, table.last))
+        beyond = np.abs(places - inside) * math.log(table.ratio)
+        return np.asarray(law[inside.astype(np.int64) - table.first] + beyond)
 
 
 def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
@@ -76,7 +92,7 @@ def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
     >>> totals(DiscreteLaplace(Count("b"), 4.0), ("a", "b"), 9).adds
     (0, 1)
     """
-    if not isinstance(mechanism, Laplace | DiscreteLaplace):
+    if not isinstance(mechanism, Scaled | TabulatedNoise):
         raise NotSupported(
             f"no attacker weighs answers with {mechanism.words} noise; audit(plan) attacks the "
             "code that draws it"
@@ -84,7 +100,11 @@ def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
     query = mechanism.query
     if query.named:
         adds = tuple(int(state in query.named) for state in states)
+        if isinstance(mechanism, TabulatedNoise):
+            return Totals(adds, 0.0, 1.0, 1.0, table=mechanism)
         return Totals(adds, 0.0, 1.0, mechanism.scale)
+    if isinstance(mechanism, TabulatedNoise):  # for nothing but counts
+        raise InvalidInput("noise with a table is for a Count")
     if query.per_state:
         if len(states) != 2:
             raise NotSupported(
@@ -129,7 +149,8 @@ def answer_posteriors(
         One noisy answer, or a list of answers to the same question about the same records; for a
         histogram two numbers each.
     mechanism
-        `Laplace` or `DiscreteLaplace` noise on a `Count`, `Sum`, `Mean` or `Histogram`.
+        `Laplace` or `DiscreteLaplace` noise on a `Count`, `Sum`, `Mean` or `Histogram`, or
+        `TabulatedNoise` on a `Count`.
     chain
         The law of the records.
     length

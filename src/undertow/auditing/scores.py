@@ -8,7 +8,8 @@ of the answer is not at hand the answer itself is the score.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,20 @@ from undertow.auditing.blackbox import Batch
 from undertow.auditing.draws import ChainSource
 from undertow.auditing.hidden import Hidden
 from undertow.numerics import Array
+from undertow.tabulated import TabulatedNoise
 
-__all__ = ["Score", "answer_score", "count_middle", "count_score", "of_mean", "series_score"]
+__all__ = [
+    "Blur",
+    "Score",
+    "answer_score",
+    "count_middle",
+    "count_score",
+    "laplace_blur",
+    "normal_blur",
+    "of_mean",
+    "series_score",
+    "table_blur",
+]
 
 Score = Callable[[Batch], Array]
 """Answers in, a row for each answer and a column for each score out."""
@@ -117,34 +130,59 @@ def answer_score(answers: Batch) -> Array:
     return np.hstack([answers, answers[:, :-1] - answers[:, 1:]])
 
 
+@dataclass(frozen=True, slots=True)
+class Blur:
+    """Noise on a count: its likelihoods at whole numbers in a row, up to a factor.
+
+    Beyond ``reach`` outside all counts, ratios of likelihoods stay what they are.
+    """
+
+    law: Callable[[Batch], Array]
+    reach: int
+
+
+def laplace_blur(scale: float) -> Blur:
+    """Return Laplace noise: exp(-|z| / scale)."""
+    return Blur(lambda z: np.exp(-(np.abs(z) / scale)), 1)
+
+
+def normal_blur(sigma: float) -> Blur:
+    """Return normal noise: exp(-z^2 / (2 sigma^2))."""
+    return Blur(lambda z: np.exp(-((np.abs(z) / sigma) ** 2) / 2), 1 + math.ceil(_REACH * sigma))
+
+
+def table_blur(noise: TabulatedNoise) -> Blur:
+    """Return noise with a table of probabilities."""
+    reach = 1 + max(abs(noise.first), abs(noise.last))
+    return Blur(lambda z: noise.law(int(z[0]), int(z[-1])), reach)
+
+
 def count_score(
     source: ChainSource,
     fixed: tuple[Mapping[int, int], Mapping[int, int]],
     bins: Batch,
-    amount: float,
-    shape: Literal["laplace", "normal"] = "laplace",
+    blur: "Blur",
 ) -> Score:
     """Return the log-likelihood ratio of noisy counts on a chain, and the counts themselves.
 
     ``bins`` has a row of indicators for each count. The law of a count given the fixed records is
-    built record by record, and convolved with noise: exp(-|z| / amount), or, if it is normal,
-    exp(-z^2 / (2 amount^2)). Several counts enter as if they were independent. Beyond all possible
-    counts the ratio of Laplace noise stays the same; that of normal noise goes on for ten standard
-    deviations.
+    built record by record, and convolved with noise. Several counts enter as if they were
+    independent. Beyond all possible counts the ratio of Laplace noise stays the same, that of a
+    table from its tails on; that of normal noise goes on for ten standard deviations.
 
     >>> from undertow import MarkovChain
     >>> source = ChainSource(MarkovChain([[.9, .1], [.1, .9]]), 3)
-    >>> score = count_score(source, ({1: 1}, {1: 0}), np.array([[0, 1]]), 1.0)
+    >>> score = count_score(source, ({1: 1}, {1: 0}), np.array([[0, 1]]), laplace_blur(1.0))
     >>> score(np.array([[-4.0], [3.0], [9.0]]))[:, 0].round(3).tolist()
     [-2.552, 2.552, 2.552]
     """
     if source.length > MOST_RECORDS:
         return answer_score
     laws = [[_count_law(source, given, row) for row in bins] for given in fixed]
-    reach = 1 if shape == "laplace" else 1 + math.ceil(_REACH * amount)
+    reach = blur.reach
     grid = np.arange(-reach, source.length + 1 + reach)  # (counts,); beyond, the ratio is constant
     ratios = [
-        np.log(_blurred(one, reach, amount, shape)) - np.log(_blurred(two, reach, amount, shape))
+        np.log(_blurred(one, blur)) - np.log(_blurred(two, blur))
         for one, two in zip(*laws, strict=True)
     ]
 
@@ -183,11 +221,10 @@ def _count_law(source: ChainSource, fixed: Mapping[int, int], counted: Batch) ->
     return np.asarray(law.sum(axis=0))
 
 
-def _blurred(law: Array, reach: int, amount: float, shape: str) -> Array:
+def _blurred(law: Array, blur: Blur) -> Array:
     """Return the law plus noise at -reach .. n + reach, up to a constant; never quite 0."""
-    padded = np.pad(law, reach)  # (counts,): -reach .. n + reach
-    apart = np.abs(np.arange(1 - padded.size, padded.size)) / amount  # distances of two counts
-    noise = np.exp(-apart if shape == "laplace" else -(apart**2) / 2)
+    padded = np.pad(law, blur.reach)  # (counts,): -reach .. n + reach
+    noise = blur.law(np.arange(1 - padded.size, padded.size))  # of the answer less the count
     blurred = np.convolve(noise, padded, "valid")  # (counts,)
     return np.asarray(np.maximum(blurred, np.finfo(np.float64).tiny))
 

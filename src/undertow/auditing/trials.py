@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,21 @@ from undertow.auditing.hidden import hidden
 from undertow.auditing.labels import Labelled, number_labels, pair_labels
 from undertow.auditing.scenarios import DrawnModel
 from undertow.auditing.scores import (
+    Blur,
     Score,
     answer_score,
     count_middle,
     count_score,
+    laplace_blur,
+    normal_blur,
     of_mean,
     series_score,
+    table_blur,
 )
 from undertow.auditing.statistical import Event, LabelEvent
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
+from undertow.mechanisms import TabulatedNoise
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.markov import MarkovChain
 from undertow.plan import Plan
@@ -74,7 +79,7 @@ def prepare(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: Bl
         states = source.chain.states
         # (counts, states)
         bins = np.array([[state in some for state in states] for some in query.bins(states)])
-        score = count_score(source, fixed, bins, *_blur(plan))
+        score = count_score(source, fixed, bins, _blur(plan))
         scored = f"the log-likelihood ratio of {number if several else 'the answer'}"
         middles = tuple(count_middle(source, fixed[0], row) for row in bins)
     draws = source.given(fixed[0]), source.given(fixed[1])
@@ -97,12 +102,14 @@ def _lattice(query: AnyQuery, length: int) -> tuple[float, float]:
     return float(base), float(query.answer(1, length) - base)
 
 
-def _blur(plan: "Plan[Any]") -> tuple[float, Literal["laplace", "normal"]]:
+def _blur(plan: "Plan[Any]") -> Blur:
     """Return the noise of the mean of all releases: how much, and of which shape."""
     noise, releases = plan.noise, plan.releases
-    if releases == 1:
-        return noise.amount, "laplace" if noise.shape == "laplace" else "normal"
-    return math.sqrt(noise.variance() / releases), "normal"
+    if releases > 1:
+        return normal_blur(math.sqrt(noise.variance() / releases))
+    if isinstance(noise, TabulatedNoise):
+        return table_blur(noise)
+    return laplace_blur(noise.amount) if noise.measure == "scale" else normal_blur(noise.amount)
 
 
 def _source(drawn: DrawnModel) -> SeriesSource:

@@ -10,7 +10,7 @@ from undertow.channels import LocalMechanism
 from undertow.curves import check_delta
 from undertow.errors import InvalidInput, NotSupported
 from undertow.guarantees import Guarantee
-from undertow.mechanisms import Mechanism, Noise, Normal, PureDP
+from undertow.mechanisms import Mechanism, Noise, Normal, PureDP, Scaled, TabulatedNoise
 from undertow.models.base import Model
 from undertow.models.registry import prover
 from undertow.models.sets import ModelSet
@@ -46,8 +46,9 @@ def leakage(
     ----------
     mechanism
         `PureDP` (all epsilon-DP algorithms at once), `ApproximateDP`, `ZCDP`, `GDP`, `Profile`
-        and `MetricDP` likewise, `Laplace`, `DiscreteLaplace`, `Gaussian` or `DiscreteGaussian`; for
-        series `RandomizedResponse`, `XorNoise` or `Redaction` (about its protected records).
+        and `MetricDP` likewise, `Laplace`, `DiscreteLaplace`, `TabulatedNoise`, `Gaussian` or
+        `DiscreteGaussian`; for series `RandomizedResponse`, `XorNoise` or `Redaction` (about its
+        protected records).
     model
         How the records depend on each other.
     against
@@ -119,6 +120,8 @@ def _proved(
         check_fit(mechanism.query, model)
         if covers != "series":
             return _elsewhere(mechanism, model, against, covers)
+    if isinstance(mechanism, TabulatedNoise):
+        return _tabulated(mechanism, model, against)
     if isinstance(mechanism, PureDP) and mechanism.unit == "person":
         return _person(mechanism, model, against)
     curator: Leakage = family.leakage(mechanism, model, against)
@@ -163,12 +166,23 @@ def _elsewhere(mechanism: Noise, model: Model, against: Against, covers: Covers)
     algorithm of this DP level does it, so what all of these leak bounds every other answer.
     """
     family = prover(model)
-    if covers == "windows" and hasattr(family, "windows"):
+    if covers == "windows" and hasattr(family, "windows") and isinstance(mechanism, Scaled):
         found: Leakage | None = family.windows(mechanism, model, against)
         if found is not None:
             return found
     level = PureDP(mechanism.level_upper(model.length))
     return replace(leakage(level, model, against), lower=0.0, witness=None)
+
+
+def _tabulated(mechanism: TabulatedNoise, model: Model, against: Against) -> Leakage:
+    """Return the leakage of noise from a table: exact, or what all algorithms of its level leak."""
+    from undertow.bounds.tabulated.leakages import table_leakage
+
+    try:
+        return table_leakage(mechanism, model, against)
+    except NotSupported:
+        level = PureDP(mechanism.level_upper(model.length))
+        return replace(leakage(level, model, against), lower=0.0, witness=None)
 
 
 def _person(mechanism: PureDP, model: Model, against: Against) -> Leakage:

@@ -10,6 +10,7 @@ from typing import Any
 
 from undertow.certificate import Leakage
 from undertow.errors import Contradiction, InvalidPlan, UndertowError
+from undertow.mechanisms import TabulatedNoise
 from undertow.methods import METHODS, is_certified
 from undertow.plan import Plan
 from undertow.planning import methods
@@ -49,7 +50,8 @@ def prove(plan: Plan[Any]) -> Leakage:
             raise InvalidPlan("its noise is too small to be any")
         if not method.knows(question.shape, question.releases):
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
-        if question.shape == "laplace" and plan.noise.kind != question.noise(1.0).kind:
+        kind = TabulatedNoise.kind if method.tabulated else question.noise(1.0).kind
+        if question.shape == "laplace" and plan.noise.kind != kind:
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
     if plan.unit == "person" and not method.persons:
         raise InvalidPlan(f"'{method.name}' hides no person")

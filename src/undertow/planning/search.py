@@ -231,7 +231,8 @@ def _chosen(plans: list[Plan[Any]]) -> Plan[Any]:
 
 def _kind(plan: Plan[Any]) -> str:
     """Return the kind of noise of a plan in words."""
-    return f"{'Laplace' if plan.noise.shape == 'laplace' else plan.noise.words} noise"
+    noise = plan.noise
+    return f"{'Laplace' if noise.measure == 'scale' else noise.words} noise"
 
 
 def plan_by(method: Method, question: Question[Any]) -> Plan[Any]:
@@ -314,6 +315,7 @@ def _candidates(question: Question[Any]) -> list[Method]:
         for method in METHODS[question.query.task].values()
         if method.certified
         and not method.whole
+        and not method.asked
         and (method.persons or question.unit == "record")
         and method.guards(question.against)
         and method.suits(question.model)

@@ -184,8 +184,8 @@ class Facts:
 
 def amounts(noise: Noise | None) -> dict[str, float | None]:
     """Return how much noise there is for programs: its scale, for Gaussian noise its sigma."""
-    if noise is None or noise.measure == "scale":
-        return {"scale": None if noise is None else noise.amount}
+    if noise is None or noise.measure != "sigma":
+        return {"scale": getattr(noise, "scale", None)}
     return {"scale": None, "sigma": noise.amount}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from undertow.plan import Plan
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import Matrix, found_in, parameters
-from undertow.reporting.facts import BETA, Facts, proof_method
+from undertow.reporting.facts import BETA, Alternative, Facts, proof_method
 from undertow.rounding import above, below, odds, visible
 
 __all__ = [
@@ -231,13 +231,18 @@ def _matrix(matrix: Matrix) -> ReportTable:
     return ReportTable(matrix.caption, header, matrix.rows())
 
 
+def _scale(row: Alternative) -> str:
+    """Return the scale of Laplace noise; a table has none."""
+    return "-" if row.scale is None else above(row.scale, 5)
+
+
 def _comparison(facts: Facts) -> Section:
     own, *others = facts.alternatives
     mixed = bool(facts.plan.delta)  # a scale and a sigma cannot be compared
     made = tuple(
         (
             row.method + (" (this release)" if row is own else ""),
-            row.noise.said() if mixed else above(row.noise.amount, 5),
+            row.noise.said() if mixed else _scale(row),
             f"{row.error:.4g}",
             f"{row.error / own.error:.3g}" if own.error else "-",
             "certified" if row.certified else "published",

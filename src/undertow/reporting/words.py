@@ -49,6 +49,8 @@ def noise(plan: Plan[Any]) -> str:
     'Gaussian noise, sigma ...: a normal variable, drawn exactly, rounded to a whole number'
     """
     found = plan.noise
+    if found.measure == "table":
+        return f"{found.said()}; drawn exactly"
     name, more = _DRAWN[found.kind]
     steps = " of steps of the lattice" if more and not found.query.integral else ""
     return f"{name}, {found.measure} {above(found.amount)}{more}{steps}"

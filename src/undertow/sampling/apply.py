@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from undertow.mechanisms import Noise
+from undertow.mechanisms import Noise, TabulatedNoise
 from undertow.numerics import up
 from undertow.sampling.bits import Randomness
 from undertow.sampling.integers import discrete_laplace
 from undertow.sampling.normals import discrete_gaussian, rounded_normal
+from undertow.sampling.tables import tabulated
 
 __all__ = ["lattice_amount", "randomise"]
 
@@ -16,7 +17,7 @@ _DRAWS: dict[str, Callable[[float, int, Randomness], list[int]]] = {
     "gaussian": rounded_normal,
     "discrete-gaussian": discrete_gaussian,
 }
-"""What is drawn for each kind of noise; all of it in whole numbers."""
+"""What is drawn for each kind of noise with an amount; all of it in whole numbers."""
 
 
 def lattice_amount(mechanism: Noise, length: int | None = None) -> float:
@@ -48,6 +49,9 @@ def randomise(
     >>> type(randomise(DiscreteLaplace(Count("a"), 2.0), [10], Secure())[0])
     <class 'int'>
     """
-    amount = lattice_amount(mechanism, length)
-    noise = _DRAWS[mechanism.kind](amount, len(answer), randomness)
+    if isinstance(mechanism, TabulatedNoise):
+        noise = tabulated(mechanism, len(answer), randomness)
+    else:
+        amount = lattice_amount(mechanism, length)
+        noise = _DRAWS[mechanism.kind](amount, len(answer), randomness)
     return [exact + z for exact, z in zip(answer, noise, strict=True)]

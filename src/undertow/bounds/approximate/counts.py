@@ -21,7 +21,7 @@ from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, log_ratio, pad_log, up
 
-__all__ = ["CountSide", "CountWindows", "choose_reach", "count_windows", "fading"]
+__all__ = ["CountSide", "CountWindows", "choose_reach", "count_windows", "fading", "kernels"]
 
 _LARGEST = 6e6
 """Entries of the table of all windows that are looked at (a cost limit)."""
@@ -51,12 +51,14 @@ class CountSide:
 class CountWindows:
     """All windows of a chain within a reach, and how much epsilon longer sides cost (``eta``).
 
-    ``laws`` and ``others`` (windows, counts) are the laws of the count under the two values;
+    ``counted`` (k,) says which states are counted. ``laws`` and ``others`` (windows, counts) are
+    the laws of the count under the two values;
     ``pair`` (windows, 2) these values, ``options`` (windows, 2) what is known on either side;
     ``edge`` marks windows with a known record at the reach, beyond which there are others.
     """
 
     chain: MarkovChain
+    counted: Bools
     sides: tuple[CountSide, CountSide]
     laws: Array
     others: Array
@@ -129,7 +131,7 @@ def fading(chain: MarkovChain, steps: int) -> float:
     True
     """
     total = 0.0
-    for kernel in _kernels(chain):
+    for kernel in kernels(chain):
         power = np.linalg.matrix_power(kernel, steps)
         value, other = ordered_pairs(chain.size)
         ratio = log_ratio(power[value], power[other])
@@ -158,21 +160,30 @@ def _entries(size: int, reach: int) -> float:
     return options**2 * size * (size - 1) * (2 * reach + 2)
 
 
-def _kernels(chain: MarkovChain) -> tuple[Array, Array]:
+def kernels(chain: MarkovChain) -> tuple[Array, Array]:
     """Return the kernels outwards, left (the reversal of a stationary chain) and right."""
     law, step = chain.initial, chain.transition
     return np.asarray(step.T * law[None, :] / law[:, None]), step
 
 
-def count_windows(chain: MarkovChain, counted: Bools, reach: int) -> CountWindows:
-    """Return all windows of a stationary chain with sides of at most ``reach`` records."""
-    left, right = (_side(kernel, counted, reach) for kernel in _kernels(chain))
+def count_windows(
+    chain: MarkovChain, counted: Bools, reach: int, *, known: bool = True
+) -> CountWindows:
+    """Return all windows of a stationary chain with sides of at most ``reach`` records.
+
+    Without ``known`` those of an adversary who knows no record; windows with a known record at the
+    reach then stand for longer ones alone.
+    """
+    left, right = (_side(kernel, counted, reach, known) for kernel in kernels(chain))
     value, other = ordered_pairs(chain.size)
     first, second = np.meshgrid(
         np.arange(len(left.span)), np.arange(len(right.span)), indexing="ij"
     )
     options = np.stack([first.ravel(), second.ravel()], axis=1)  # (windows, 2)
     allowed = _fits(chain, left, right, options)
+    longer = chain.length is None or chain.length - 1 > reach
+    if not known and not longer:
+        allowed &= ~left.shut[options[:, 0]] & ~right.shut[options[:, 1]]
     options = options[allowed]
     laws, others, pairs, chosen = [], [], [], []
     for a, b in zip(value, other, strict=True):
@@ -186,12 +197,11 @@ def count_windows(chain: MarkovChain, counted: Bools, reach: int) -> CountWindow
         pairs.append(np.tile([a, b], (len(own), 1)))
         chosen.append(own)
     every = np.concatenate(chosen)
-    longer = chain.length is None or chain.length - 1 > reach
     far = [(side.shut & (side.span == reach))[every[:, i]] for i, side in enumerate((left, right))]
     edge = (far[0] | far[1]) & longer
     eta = fading(chain, reach) if longer else 0.0
     return CountWindows(
-        chain, (left, right), np.concatenate(laws), np.concatenate(others),
+        chain, counted, (left, right), np.concatenate(laws), np.concatenate(others),
         np.concatenate(pairs), every, edge, eta,
     )  # fmt: skip
 
@@ -205,7 +215,7 @@ def _fits(chain: MarkovChain, left: CountSide, right: CountSide, options: Ints) 
     return np.asarray(np.where(open_, needed == chain.length, needed <= chain.length))
 
 
-def _side(kernel: Array, counted: Bools, reach: int) -> CountSide:
+def _side(kernel: Array, counted: Bools, reach: int, known: bool) -> CountSide:
     """Return the options of one side: open after 0, 1, .. records, or known at 1, 2, ..
 
     The joint table T_t[x, v, j] of the state at distance t and the count of records 1 .. t.
@@ -223,7 +233,7 @@ def _side(kernel: Array, counted: Bools, reach: int) -> CountSide:
         span.append(step)
         value.append(-1)
         mass = table.sum(axis=2)  # (target, state)
-        for v in range(size):
+        for v in range(size if known or step == reach else 0):
             with np.errstate(divide="ignore", invalid="ignore"):
                 given = table[:, v] / mass[:, v, None]
             laws.append(np.where(mass[:, v, None] > 0, given, 0.0))

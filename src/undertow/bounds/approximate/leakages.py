@@ -20,7 +20,7 @@ from undertow.certificate import Covers, Leakage, check_order
 from undertow.channels import LocalMechanism
 from undertow.curves import Curve, GaussianCurve
 from undertow.errors import NotSupported
-from undertow.mechanisms import Gaussian, Mechanism, MetricDP, Noise, PureDP, Scaled
+from undertow.mechanisms import Gaussian, Mechanism, MetricDP, Noise, PureDP, Scaled, TabulatedNoise
 from undertow.models.base import Model
 from undertow.models.markov import MarkovChain
 from undertow.numerics import down, up
@@ -84,7 +84,7 @@ def at_delta(
         )
     rate = lru_cache(maxsize=256)(lambda level: pure(PureDP(level)).upper)
     found = [closed_leakage(curve, rate, delta, against)]
-    if isinstance(mechanism, PureDP | Scaled):
+    if isinstance(mechanism, PureDP | Scaled | TabulatedNoise):
         found.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
     if isinstance(model, MarkovChain) and sweepable(model, against):
         swept = sweep_leakage(curve, model, delta, against)

@@ -1,0 +1,1 @@
+"""Counts with noise of any shape: what a table of probabilities leaks."""

@@ -1,0 +1,343 @@
+"""The least noise of any shape for a count: a linear program over tables of probabilities.
+
+The guarantee (p * g)(s) <= e^limit (q * g)(s), for all pairs of laws p, q and all answers s, is
+linear in the law g of the noise, and so is its expected error. Tails beyond the table fall by the
+ratio of discrete Laplace noise that keeps the guarantee with a little to spare.
+
+Constraints are added as they are violated. That Laplace noise h keeps all of them strictly. On the
+way from h to the optimum g of the constraints so far, the first violated one for each answer joins
+them, and the last point that keeps everything, a mixture of g and h, is noise that may be used:
+its error is an upper end, that of g a lower one, and the search ends where they meet. The mixture
+is rounded to multiples of 2^-128, and what is rounded is proved (docs, theory: least noise of any
+shape).
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from undertow.bounds.chains.known import Ints
+from undertow.bounds.tabulated.leakages import sources, table_leakage
+from undertow.bounds.tabulated.pairs import CountPairs, joined, windows_of
+from undertow.certificate import Leakage, worst
+from undertow.errors import MethodRefused, NothingToProtect, NotSupported
+from undertow.numerics import Array
+from undertow.planning.budget import aim
+from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Way
+from undertow.tabulated import BITS, FINE, LONGEST, TabulatedNoise
+
+__all__ = ["OPTIMAL", "Table", "least_table"]
+
+SPARE = 1e-3
+"""Share by which the Laplace noise is wider that all mixtures lean on (upper side)."""
+
+REACH = 12.0
+"""Scales of that noise up to which the table goes: what is beyond has a mass of e^-12."""
+
+CLOSE = 1e-6
+"""Relative distance of the two ends at which the search stops."""
+
+ROUNDS = 100
+"""Most rounds of the search (cost); the best mixture is used then."""
+
+MOST = 1e9
+"""Most multiplications of one round: pairs x counts x answers (cost, seconds)."""
+
+LEADERS = 512
+"""Pairs that are looked at in every round, as long as one of them is violated."""
+
+VIOLATED = 1e-8
+"""Share of the way from Laplace noise that a violated constraint must cut off to join."""
+
+Loss = Literal["absolute", "squared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The law of a noise: ``law`` (places,) from ``first`` on, tails of ``ratio`` beyond.
+
+    ``lower`` is the least expected loss that any noise with these tails can have, to nearest.
+    """
+
+    first: int
+    law: Array
+    ratio: float
+    lower: float
+
+    def noise(self, question: Question) -> TabulatedNoise:
+        """Return the noise with all probabilities rounded to multiples of 2^-128."""
+        masses = [Fraction(float(part)) for part in self.law]
+        for end in (0, -1):  # the tails as a whole
+            masses[end] /= 1 - Fraction(self.ratio)
+        total = sum(masses)
+        weights = [max(1, round(mass / total * 2**BITS)) for mass in masses]
+        weights[weights.index(max(weights))] += 2**BITS - sum(weights)
+        return TabulatedNoise(question.query, self.first, tuple(weights), self.ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """The constraints of a limit on tables from -reach to reach with tails of a ratio.
+
+    ``gaps`` (pairs, counts) is p - e^limit q: a law g keeps the limit if gaps * g <= 0 everywhere.
+    """
+
+    gaps: Array
+    reach: int
+    ratio: float
+
+    @property
+    def places(self) -> Ints:
+        """The whole numbers of the table."""
+        return np.arange(-self.reach, self.reach + 1)
+
+    def widened(self, law: Array) -> Array:
+        """Return a table with its tails, read at s - j: (counts, answers)."""
+        counts = self.gaps.shape[1]
+        far = self.ratio ** np.arange(1, counts)
+        return windows_of(np.concatenate([law[0] * far[::-1], law, law[-1] * far]), counts)
+
+    def excess(self, law: Array, among: "Ints | slice" = slice(None)) -> Array:
+        """Return by how much a table exceeds the limit, (pairs, answers)."""
+        return np.asarray(self.gaps[among] @ self.widened(law))
+
+    def rows(self, pairs: Ints, answers: Ints) -> Array:
+        """Return the constraints of some pairs at some answers, (constraints, places)."""
+        counts = self.gaps.shape[1]
+        # the answers begin at -reach; s - j lies in the table, or in a tail
+        apart = (answers - self.reach)[:, None] - np.arange(counts)  # (constraints, counts)
+        inside = np.clip(apart, -self.reach, self.reach)
+        share = self.gaps[pairs] * self.ratio ** np.abs(apart - inside)
+        made = np.zeros((len(pairs), 2 * self.reach + 1))
+        for count in range(counts):
+            np.add.at(made, (np.arange(len(pairs)), inside[:, count] + self.reach), share[:, count])
+        return made
+
+    def masses(self) -> Array:
+        """Return what each entry of the table adds to the whole: tails count as one."""
+        made = np.ones(2 * self.reach + 1)
+        made[[0, -1]] = 1 / (1 - self.ratio)
+        return made
+
+    def costs(self, loss: Loss) -> Array:
+        """Return what each entry of the table adds to the expected loss."""
+        power, ratio, far = (1 if loss == "absolute" else 2), self.ratio, self.reach
+        made = np.abs(self.places).astype(np.float64) ** power
+        first, second = ratio / (1 - ratio) ** 2, ratio * (1 + ratio) / (1 - ratio) ** 3
+        tail = far / (1 - ratio) + first
+        if loss == "squared":
+            tail = far**2 / (1 - ratio) + 2 * far * first + second
+        made[[0, -1]] = tail
+        return made
+
+
+def least_table(
+    pairs: CountPairs, limit: float, *, symmetric: bool = False, loss: Loss = "absolute"
+) -> Table:
+    """Return the table with the least expected loss that keeps a limit for all pairs.
+
+    A second's work for a chain of two states, growing with (pairs) x (counts) x (places).
+    ``symmetric`` asks for the best symmetric one.
+    """
+    program, start = _program(pairs, limit)
+    masses, costs = program.masses(), program.costs(loss)
+    room = -program.excess(start)  # (pairs, answers), above 0: Laplace noise keeps the limit
+    share = np.diag(start)  # (places, variables): entries in units of those of Laplace noise
+    if symmetric:
+        fold = np.abs(program.places)
+        share = np.zeros((len(start), program.reach + 1))
+        share[np.arange(len(start)), fold] = start
+    made = _Constraints(program, share)
+    tight = room / (pairs.others @ program.widened(start))  # (pairs, answers)
+    made.add(*_first(pairs, tight))
+    few = _leaders(-tight)  # (some pairs,): those worth looking at in every round
+    best, upper, lower = start, float(costs @ start), 0.0
+    for turn in range(ROUNDS):
+        law = made.solve(costs, masses)
+        law = law / (masses @ law)
+        if turn < ROUNDS - 1:
+            needed = _needed(program.excess(law, few), room[few])
+            answers = np.flatnonzero(needed.max(axis=0) > VIOLATED)
+            if made.add(few[needed.argmax(axis=0)[answers]], answers):
+                continue
+        # now all pairs: those that lead among them are looked at from here on
+        needed = _needed(program.excess(law), room)
+        part = min(1.0, float(needed.max()) * (1 + VIOLATED) + VIOLATED)
+        mixed, lower = (1 - part) * law + part * start, float(costs @ law)
+        if costs @ mixed < upper:
+            best, upper = mixed, float(costs @ mixed)
+        answers = np.flatnonzero(needed.max(axis=0) > VIOLATED)
+        new = made.add(needed.argmax(axis=0)[answers], answers)
+        if upper - lower <= CLOSE * lower or not new:
+            break
+        few = np.union1d(few, _leaders(needed))
+    return Table(-program.reach, best, program.ratio, lower)
+
+
+def _needed(excess: Array, room: Array) -> Array:
+    """Return how much of Laplace noise a mixture needs so that each constraint is kept."""
+    over = np.maximum(excess, 0.0)
+    return np.asarray(over / (over + room))
+
+
+def _leaders(scores: Array) -> Ints:
+    """Return the pairs that lead at some answer, and those that come closest anywhere."""
+    tops = scores.max(axis=1)  # (pairs,)
+    most = min(LEADERS, len(tops))
+    return np.union1d(np.argpartition(tops, len(tops) - most)[-most:], scores.argmax(axis=0))
+
+
+class _Constraints:
+    """The constraints so far, in the variables of the linear program."""
+
+    def __init__(self, program: _Program, share: Array) -> None:
+        self.program, self.share = program, share
+        self.known: set[tuple[int, int]] = set()
+        self.rows = np.empty((0, share.shape[1]))
+
+    def add(self, pairs: Ints, answers: Ints) -> bool:
+        """Add constraints, and return whether any is new."""
+        new = [
+            one
+            for one in dict.fromkeys(zip(pairs.tolist(), answers.tolist(), strict=True))
+            if one not in self.known
+        ]
+        if not new:
+            return False
+        self.known.update(new)
+        rows = self.program.rows(*np.array(new).T) @ self.share
+        self.rows = np.concatenate([self.rows, rows / np.abs(rows).max(axis=1, keepdims=True)])
+        return True
+
+    def solve(self, costs: Array, masses: Array) -> Array:
+        """Return the law with the least cost that keeps the constraints so far."""
+        from scipy.optimize import linprog
+
+        tight: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        found = linprog(
+            costs @ self.share, A_ub=self.rows, b_ub=np.zeros(len(self.rows)),
+            A_eq=(masses @ self.share)[None], b_eq=[1.0], bounds=(0, None), method="highs",
+            options=tight,
+        )  # fmt: skip
+        if found.x is None:
+            raise NotSupported(
+                "the linear program of the least noise could not be solved; use method='exact'"
+            )
+        return np.asarray(np.maximum(self.share @ found.x, 0.0))
+
+
+def _first(pairs: CountPairs, tight: Array) -> tuple[Ints, Ints]:
+    """Return the constraints to begin with: pairs and answers.
+
+    For each answer the pair that Laplace noise leaves the least room (``tight``); and where records
+    on both sides are known, so that counts are certain, one pair for each way in which they differ:
+    these keep every probability above 0.
+    """
+    answers = np.arange(tight.shape[1])
+    certain = np.flatnonzero((pairs.laws.max(axis=1) == 1) & (pairs.others.max(axis=1) == 1))
+    moves = pairs.laws[certain].argmax(axis=1) - pairs.others[certain].argmax(axis=1)
+    chosen = certain[np.unique(moves, return_index=True)[1]]
+    first = np.concatenate([tight.argmin(axis=0), np.repeat(chosen, len(answers))])
+    return first, np.concatenate([answers, np.tile(answers, len(chosen))])
+
+
+def _program(pairs: CountPairs, limit: float) -> tuple[_Program, Array]:
+    """Return the constraints, and the table of Laplace noise that keeps them with room to spare."""
+    rate = _laplace_rate(pairs, limit)
+    spare = SPARE
+    while spare < 1:
+        wide = rate / (1 + spare)
+        reach = math.ceil(REACH / wide) + 8
+        answers = 2 * reach + pairs.counts
+        if 2 * reach + 1 > LONGEST or pairs.laws.size * answers > MOST:
+            raise NotSupported(
+                f"a table of {2 * reach + 1} probabilities for {len(pairs.laws)} pairs of laws is "
+                "too large a linear program; use method='exact'"
+            )
+        ratio = round(math.exp(-wide) * 2**FINE) / 2**FINE
+        margin = 4 * pairs.error(answers) + 1e-13
+        factor = np.exp(limit - margin - pairs.slack)  # (pairs,)
+        program = _Program(pairs.laws - factor[:, None] * pairs.others, reach, ratio)
+        start = ratio ** np.abs(program.places)
+        start = start / (program.masses() @ start)
+        if (program.excess(start) < 0).all():
+            return program, start
+        spare *= 4
+    raise NotSupported("no Laplace noise keeps this limit with room to spare; use method='exact'")
+
+
+def _laplace_rate(pairs: CountPairs, limit: float) -> float:
+    """Return the largest 1 / scale at which Laplace noise keeps a limit, to a tenth of `SPARE`."""
+    if not len(pairs.laws) or np.array_equal(pairs.laws, pairs.others):
+        raise NothingToProtect(CERTAIN)
+
+    def loss(rate: float) -> float:
+        law = np.exp(-rate * np.abs(np.arange(-pairs.counts - 1, pairs.counts + 2)))
+        table = windows_of(law, pairs.counts)  # answers a step beyond all counts
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log((pairs.laws @ table) / (pairs.others @ table))
+        return float((np.nan_to_num(ratio, nan=np.inf).max(axis=1) + pairs.slack).max())
+
+    low, high, rate = 0.0, math.inf, limit / 3
+    for _ in range(100):
+        found = loss(rate)
+        low, high = (rate, high) if found <= limit else (low, rate)
+        if low and high <= low * (1 + SPARE / 10):
+            return low
+        if low > 100 * limit:
+            raise NothingToProtect(CERTAIN)
+        # the loss is nearly proportional to the rate; step aside to close the bracket
+        aside = SPARE / 12 if found <= limit else -SPARE / 20
+        guess = rate * min(limit / max(found, 1e-12), 8.0) * (1 + aside)
+        inside = low < guess < high
+        between = (low + high) / 2 if high < math.inf else 4 * rate
+        rate = guess if inside and abs(guess / rate - 1) > SPARE / 40 else between
+    raise NotSupported(f"no Laplace noise keeps a limit of {limit:g} here")
+
+
+def _pairs(question: Question) -> CountPairs:
+    """Return the pairs of laws of all models that may be true, or refuse."""
+    if question.query.kind != "count":
+        raise MethodRefused(
+            f"'optimal' knows counts, not {type(question.query).__name__}; use method='exchange'"
+        )
+    if question.against == "informed":
+        raise MethodRefused(
+            "who knows all other records is kept out best by discrete Laplace noise [ghosh2009]; "
+            "use method='exact'"
+        )
+    found = [
+        source.pairs
+        for member in question.model.members()
+        for source in sources(question.query, member, question.against, question.limit)
+    ]
+    if not found:
+        raise NothingToProtect(CERTAIN)
+    return joined(found) if len(found) > 1 else found[0]
+
+
+def solve_optimal(question: Question) -> Solution:
+    """Return the least noise of any shape for a count, with its proof."""
+    pairs = _pairs(question)
+    limit = aim(question.limit)
+    for _ in range(4):
+        noise = least_table(pairs, limit).noise(question)
+        leak = prove_optimal(question, noise)
+        if leak.proves(aim(question.limit)):
+            break
+        limit = limit - 2 * (leak.upper - aim(question.limit))  # rounding alone is in the way
+    return Solution(noise, leak)
+
+
+@Remembered
+def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
+    """Return the exact leakage of noise from a table."""
+    members = question.model.members()
+    found = [table_leakage(noise, one, question.against, question.limit) for one in members]
+    return worst(found) if len(found) > 1 else found[0]
+
+
+OPTIMAL = Way(solve_optimal, prove_optimal)

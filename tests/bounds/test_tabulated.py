@@ -1,0 +1,166 @@
+"""What noise with a table leaks: against enumeration, in the tails, and beyond the reach."""
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.oracles.attackers import random_chain
+from tests.oracles.tables import chain_joint, enumerated, random_noise
+from undertow.bounds.chains.known import ordered_pairs
+from undertow.bounds.tabulated import chains
+from undertow.bounds.tabulated.leakages import table_leakage
+from undertow.errors import NotSupported
+
+ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
+
+
+def stationary(rng, states, length):
+    rows = random_chain(rng, states, 2).transition
+    return ut.MarkovChain(rows, length=length)
+
+
+@pytest.mark.parametrize("against", ["any", "ignorant"])
+@pytest.mark.parametrize(
+    ("states", "length", "counted"), [(2, 2, {1}), (2, 5, {0}), (3, 4, {0, 2})]
+)
+def test_chains_equal_enumeration(states, length, counted, against):
+    """All adversaries, all answers of the table and five into either tail, two random tables."""
+    rng = np.random.default_rng(states * 10 + length)
+    for places, ratio in ((3, 0.5), (9, 0.75)):
+        chain = stationary(rng, states, length)
+        noise = random_noise(rng, ut.Count(tuple(counted)), places, ratio)
+        leak = ut.leakage(noise, chain, against)
+        truth = enumerated(noise, chain_joint(chain), counted, against)
+        assert leak.method == "exact"
+        assert leak.lower - 1e-13 <= truth <= leak.upper + 1e-13
+        assert leak.upper - leak.lower < 1e-11
+
+
+@pytest.mark.parametrize("against", ["any", "ignorant"])
+def test_networks_equal_enumeration(against):
+    rng = np.random.default_rng(4)
+    tables = {"a": [0.3, 0.7], "b": [[0.9, 0.1], [0.4, 0.6]], "c": [[0.2, 0.8], [0.5, 0.5]]}
+    fork = ut.BayesianNetwork([("a", "b"), ("a", "c")], tables)
+    joint = np.einsum("a,ab,ac->abc", *(np.array(table) for table in tables.values()))
+    alone = ut.BayesianNetwork([], {"a": [0.3, 0.7], "b": [0.5, 0.5]})
+    for model, law in ((fork, joint), (alone, np.outer([0.3, 0.7], [0.5, 0.5]))):
+        noise = random_noise(rng, ut.Count(1), 5)
+        leak = ut.leakage(noise, model, against)
+        truth = enumerated(noise, law, {1}, against)
+        assert leak.lower - 1e-13 <= truth <= leak.upper + 1e-13
+        assert leak.closed
+
+
+def test_families_are_looked_at_apart():
+    """Two families that are alike leak what one does against who may know the other."""
+    one = ut.Pedigree({"kim": ("bob", "ann")}, allele_frequency=0.3)
+    two = ut.Pedigree({"kim": ("bob", "ann"), "lee": ("cy", "dee")}, allele_frequency=0.3)
+    noise = random_noise(np.random.default_rng(1), ut.Count("BB"), 7)
+    single, double = ut.leakage(noise, one), ut.leakage(noise, two)
+    assert single.upper == double.upper
+    assert double.closed
+    assert ut.leakage(noise, two, "ignorant").upper <= single.upper
+    with pytest.raises(NotSupported, match="an interval of probabilities"):
+        table_leakage(noise, ut.Pedigree({"kim": ("bob", "ann")}, (0.1, 0.3)), "any")
+
+
+def test_the_discrete_laplace_law_in_a_table_leaks_what_it_leaks():
+    """A table of the discrete Laplace law, to 2^-128: the leakage of the law itself."""
+    ratio = round(np.exp(-0.25) * 2**48) / 2**48
+    share = 2**128 / (1 + ratio) * (1 - ratio)
+    inner = [int(share * ratio ** abs(z)) for z in range(-3, 4)]
+    tail = (2**128 - sum(inner)) // 2
+    weights = (tail, *inner, 2**128 - sum(inner) - tail)
+    noise = ut.TabulatedNoise(ut.Count(1), -4, weights, ratio)
+    for against in ("any", "ignorant"):
+        chain = ut.MarkovChain(ACTIVITY, length=30)
+        expected = ut.leakage(ut.DiscreteLaplace(ut.Count(1), 4.0), chain, against).upper
+        assert ut.leakage(noise, chain, against).upper == pytest.approx(expected, abs=1e-10)
+
+
+def test_any_length_covers_every_length():
+    """Sides beyond the reach are charged: no length exceeds what is proved for all of them."""
+    rng = np.random.default_rng(3)
+    for rows in (ACTIVITY, [[0.3, 0.7], [0.8, 0.2]]):
+        noise = random_noise(rng, ut.Count(1), 5, 0.75)
+        every = ut.leakage(noise, ut.MarkovChain(rows)).upper
+        known = [ut.leakage(noise, ut.MarkovChain(rows, length=n)) for n in (2, 6, 9, 40, 1000)]
+        assert all(leak.lower <= every for leak in known)
+        assert every <= max(leak.upper for leak in known) + 1e-3
+
+
+def test_a_short_reach_is_charged_for(monkeypatch):
+    """Enumerated up to 1 record a side, a chain of 9 leaks no more than is charged; without the
+    charge for longer sides the bound would not cover it."""
+    chain = ut.MarkovChain([[0.95, 0.05], [0.1, 0.9]], length=9)
+    ratio = round(np.exp(-0.2) * 2**48) / 2**48
+    noise = ut.TabulatedNoise(ut.Count(1), -1, (2**126, 2**127, 2**126), ratio)
+    truth = enumerated(noise, chain_joint(chain), {1}, "any")
+    monkeypatch.setattr(chains, "_reach", lambda *_: 1)
+    short = table_leakage(noise, chain, "any").upper
+    monkeypatch.setattr(chains, "oscillation", lambda *_: 0.0)
+    chains._pairs.cache_clear()
+    free = table_leakage(noise, chain, "any").upper
+    chains._pairs.cache_clear()
+    assert free < truth <= short
+
+
+def test_the_oscillation_bounds_what_a_far_record_does_to_the_near_one():
+    """Pr[z | x, v] over Pr[z | x', v], z at distance 5 and v known further out, by hand."""
+    chain = ut.MarkovChain(ACTIVITY)
+    power = np.linalg.matrix_power(chain.transition, 5)
+    value, other = ordered_pairs(2)
+    worst = 0.0
+    for farther in (1, 2, 7):
+        more = np.linalg.matrix_power(chain.transition, farther)
+        joint = power[:, :, None] * more  # (x, z, v)
+        given = joint / joint.sum(axis=1, keepdims=True)
+        worst = max(worst, float(np.log(given[value] / given[other]).max()))
+    both = chains.oscillation(chain, 5)
+    assert worst <= both / 2 <= 1.2 * worst
+
+
+def test_witnesses_attain_the_lower_end():
+    """The attack of the certificate, by the definition: what is known, two values, one answer."""
+    rng = np.random.default_rng(8)
+    chain = stationary(rng, 2, 6)
+    noise = random_noise(rng, ut.Count(1), 7)
+    leak = ut.leakage(noise, chain)
+    attack, joint = leak.witness, chain_joint(chain)
+    known = dict(attack.known)
+    shares = []
+    for value in (attack.value, attack.other):
+        place = tuple({**known, attack.target: value}.get(t, slice(None)) for t in range(6))
+        part, total = joint[place], 0.0
+        for hidden in np.ndindex(part.shape):
+            count = sum(hidden) + value
+            total += part[hidden] * float(noise.exact(attack.output - count))
+        shares.append(total / part.sum())
+    assert np.log(shares[0] / shares[1]) == pytest.approx(leak.lower, abs=1e-11)
+
+
+def test_other_adversaries_and_models_go_through_the_level():
+    noise = random_noise(np.random.default_rng(2), ut.Count(1), 5)
+    level = noise.level_upper()
+    chain = ut.MarkovChain(ACTIVITY, length=4)
+    assert ut.leakage(noise, chain, "informed").upper == level
+    some = ut.leakage(noise, chain, ut.Adversary(1, (0,)))
+    assert some.upper == ut.leakage(noise, chain).upper
+    assert some.lower == 0
+    assert ut.leakage(noise, ut.Groups(3)).upper == ut.leakage(ut.PureDP(level), ut.Groups(3)).upper
+    started = ut.MarkovChain(ACTIVITY, start=[1.0, 0.0], length=4)
+    bound = ut.leakage(noise, started)
+    assert bound.covers == "any"
+    assert enumerated(noise, chain_joint(started), {1}, "any") <= bound.upper
+    windows = ut.leakage(noise, chain, covers="windows")
+    assert windows.upper == ut.leakage(ut.PureDP(level), chain).upper
+    certain = ut.MarkovChain([[1.0, 0.0], [0.0, 1.0]], start=[1.0, 0.0])
+    assert ut.leakage(noise, certain).upper == 0
+    assert ut.leakage(noise, chain, delta=1e-6).upper <= ut.leakage(noise, chain).upper
+
+
+def test_a_chain_of_long_memory_is_refused():
+    noise = random_noise(np.random.default_rng(2), ut.Count(1), 5)
+    slow = ut.MarkovChain([[0.9999, 0.0001], [0.0001, 0.9999]])
+    with pytest.raises(NotSupported, match="remembers for more than"):
+        table_leakage(noise, slow, "any")
