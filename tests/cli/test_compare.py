@@ -61,10 +61,21 @@ def test_words():
     assert {"exact", "exchange", "quilt", "group"} <= kept.keys()
     assert {"quilt-approx", "wasserstein"} >= missed.keys() - {"method"}
     assert {"lange", "zhao"} <= out.keys()
-    header = ["scale", "error", "95% within", "leaks", "protects from", "basis", "time"]
+    header = [
+        "scale",
+        "error",
+        "95% within",
+        "x optimum",
+        "leaks",
+        "protects from",
+        "basis",
+        "time",
+    ]
     assert kept["method"] == header
     plan = ut.calibrate(ut.Count("active"), CHAIN_30, 1.0, method="exact")
-    scale, error, bar, leaks, protects, basis, time = kept["exact"]
+    scale, error, bar, times, leaks, protects, basis, time = kept["exact"]
+    least = ut.calibrate(ut.Count("active"), CHAIN_30, 1.0, method="optimal").expected_error
+    assert float(times) == pytest.approx(plan.expected_error / least, rel=1e-3)
     assert plan.mechanism.scale <= float(scale) <= plan.mechanism.scale * 1.0001
     assert plan.expected_error <= float(error) <= plan.expected_error * 1.0001
     assert float(bar) == plan.accuracy(0.05)
@@ -72,7 +83,7 @@ def test_words():
     assert (protects, basis) == ("any attacker", "certified")
     assert time.endswith(" ms")
     for row in missed.values():
-        assert row[4] in ("ignorant only", "protects from")
+        assert row[-3] in ("ignorant only", "protects from")
     assert "needs a limit above 8.046" in out["lange"][0]
 
 
@@ -86,7 +97,7 @@ def test_every_method_has_its_row():
 
 def test_published_methods_are_marked():
     found = sections(call(*ASKED[:-1], 15).stdout)
-    assert found[SECTIONS[0]]["lange"][5] == "published"
+    assert found[SECTIONS[0]]["lange"][-2] == "published"
     assert found["What each method costs"]["least error"] != ["lange"]
 
 

@@ -75,7 +75,8 @@ def test_methods(method):
     assert found["method"] in METHODS
     assert method in ("best", found["method"])
     plan = ut.calibrate(ut.Count("active"), SHORT, 12.0, "ignorant", method)
-    assert found["scale"] == plan.mechanism.scale
+    told = plan.mechanism.to_dict()
+    assert {name: found[name] for name in told} == told
     said = rows(call(*asked))["method"].strip()
     published = not METHODS[found["method"]].certified
     assert said == found["method"] + published * " (as published; the leakage below is certified)"

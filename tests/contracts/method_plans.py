@@ -16,6 +16,7 @@ WHO: tuple[Any, ...] = ("any", "ignorant", "informed")
 CERTIFIED = ("exact", "exchange", "quilt", "quilt-approx", "wasserstein", "group", "dependent")
 PUBLISHED = ("lange", "zhao", "zhao-multistep")
 GAUSSIAN = ("closed", "sweep")  # of Gaussian noise alone; tests/planning/test_approximate.py
+TABULATED = ("optimal",)  # noise without a scale; tests/planning/test_optimal.py
 ON_CHAINS = (*CERTIFIED, *PUBLISHED)
 IGNORANT = ("quilt-approx", "wasserstein")
 SMALL = [(2, 5, (1,), 1.0), (3, 4, (0, 2), 3.0)]  # states, records, counted, epsilon

@@ -20,6 +20,7 @@ from tests.contracts.method_plans import (
     ROUNDING,
     SAME,
     SMALL,
+    TABULATED,
     WHO,
     calibrate,
     kept,
@@ -37,18 +38,20 @@ from undertow.methods import methods_for
 
 
 def test_the_list_of_methods():
-    laplace = tuple(name for name, method in METHODS.items() if method.laplace)
+    tables = tuple(name for name, method in METHODS.items() if method.tabulated)
+    assert tables == TABULATED
+    laplace = tuple(name for name, m in METHODS.items() if m.laplace and not m.tabulated)
     assert laplace == (*CERTIFIED, *PUBLISHED, "gaussian-bound")
-    assert {*METHODS} - {*laplace} == {*GAUSSIAN}
+    assert {*METHODS} - {*laplace} == {*GAUSSIAN, *TABULATED}
     chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=3)
-    assert tuple(methods_for(chain)) == ON_CHAINS
+    assert tuple(name for name in methods_for(chain) if name not in TABULATED) == ON_CHAINS
     assert methods_for(ut.MultivariateGaussian(0, np.eye(2))) == [
         "exact", "exchange", "group", "dependent", "gaussian-bound",
     ]  # fmt: skip
     assert methods_for(ut.ModelSet([chain, ut.Groups(2)])) == ["exchange", "group", "dependent"]
     for name, method in METHODS.items():
         assert method.name == name
-        assert method.certified == (name in (*CERTIFIED, *GAUSSIAN))
+        assert method.certified == (name in (*CERTIFIED, *GAUSSIAN, *TABULATED))
         assert method.summary
         assert "\n" not in method.summary
     for name in IGNORANT:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.facts import ACTIVITY
 from tests.oracles.chains import counted, leakage, noisy_answer
+from tests.oracles.tables import enumerated
 from undertow.bounds.enumeration import chain_joint
 from undertow.errors import Infeasible, InvalidInput, MethodRefused, NotSupported, UnknownState
 from undertow.methods import METHODS, methods_for
@@ -54,7 +55,11 @@ def complete(row):
         return
     assert row.reason is None
     assert row.plan.method == row.method
-    assert row.scale == row.plan.mechanism.scale > 0
+    if row.method == "optimal":
+        assert row.scale is None
+        assert isinstance(row.plan.mechanism, ut.TabulatedNoise)
+    else:
+        assert row.scale == row.plan.mechanism.scale > 0
     assert row.expected_error == row.plan.expected_error > 0
     assert row.error_bar == row.plan.accuracy(0.05)
     assert row.error_bar >= 0
@@ -106,8 +111,24 @@ def test_the_best_row_is_what_calibrate_returns(observed):
     assert observed.best.method == best.method
     assert observed[best.method].plan.mechanism == best.mechanism
     held = [row for row in observed if row.certified and row.meets]
-    least = min(row.expected_error for row in held)
+    least = min(row.expected_error for row in held if row.method != "optimal")
     assert observed.best.expected_error <= least * (1 + SAME)
+
+
+def test_the_optimum_is_what_all_rows_are_measured_by(observed):
+    least = observed["optimal"].expected_error
+    assert observed.optimum == least
+    if least is None:  # a limit of 12 is too large for the program
+        return
+    for row in observed:
+        times = observed.times_optimum(row)
+        if row.meets:
+            assert times == row.expected_error / least
+            assert times >= 1 - SAME
+        else:
+            assert times is None
+    assert "x optimum" in str(observed)
+    assert compare(ACTIVE, SHORT, 1.0, methods=["exact"]).optimum is None
 
 
 def test_the_table_is_ready_for_json(observed):
@@ -180,7 +201,11 @@ def test_what_a_row_leaks_against_what_was_asked(epsilon, who):
         complete(row)
         if row.plan is None:
             continue
-        truth = leakage(JOINT, noisy_answer(2, 5, row.scale, counted((1,))), who)
+        noise = row.plan.mechanism
+        if row.scale is None:
+            truth = enumerated(noise, JOINT, {1}, who)
+        else:
+            truth = leakage(JOINT, noisy_answer(2, 5, row.scale, counted((1,))), who)
         assert row.leakage.lower - 1e-9 <= truth <= row.leakage.upper + 1e-12
         if row.meets:
             assert truth <= epsilon + 1e-12
@@ -195,7 +220,7 @@ def test_secrets_are_handed_on():
         if row.plan is not None:
             plan = ut.calibrate(ACTIVE, OBSERVED, 1.0, "ignorant", row.method, **secrets)
             assert row.plan.mechanism == plan.mechanism
-            assert row.scale <= whole[row.method].scale * (1 + 1e-9)
+            assert row.expected_error <= whole[row.method].expected_error * (1 + 1e-9)
     assert table["wasserstein"].scale == pytest.approx(3, rel=1e-9)
     assert table["quilt"].scale < whole["quilt"].scale
 
@@ -217,8 +242,10 @@ def test_tables_of_random_chains(q, r, length, epsilon, who):
     assert table.best.mechanism.scale == pytest.approx(best.mechanism.scale, rel=SAME)
     for row in table:
         if row.certified and row.meets:
-            assert best.mechanism.scale <= row.scale * (1 + SAME)
+            if row.scale is not None:
+                assert best.mechanism.scale <= row.scale * (1 + SAME)
             assert row.leakage.upper <= epsilon
+            assert row.expected_error >= (table.optimum or 0.0) * (1 - 2e-5)
 
 
 # --- other models and queries ---------------------------------------------------------------------

@@ -122,4 +122,4 @@ def test_what_it_does_not_know_is_refused(monkeypatch):
         planned(CHAIN, 0.01)
     monkeypatch.setattr(optimal, "MOST", 1.0)
     with pytest.raises(NotSupported, match="too large a linear program"):
-        planned(CHAIN, 1.0)
+        planned(CHAIN, 1.25)

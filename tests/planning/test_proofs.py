@@ -212,6 +212,6 @@ def test_files_know_every_method_and_whether_it_is_certified():
         "lange", "zhao", "zhao-multistep", "gaussian-bound", "chakrabarti", "mq-printed",
     } == PUBLISHED  # fmt: skip
     body = json.loads(plan("exact").to_json())
-    for name in ("xor", "optimal", "magic"):
+    for name in ("xor", "mq", "magic"):
         with pytest.raises(InvalidPlan, match="no method of that name"):
             ut.Plan.from_json(signed(body | {"method": name}))

@@ -55,7 +55,8 @@ def compare(
     """What every method costs for a guarantee, whom it protects, and what it really leaks.
 
     Certified methods are proved here. Published ones are bounds as printed in papers: shown to
-    compare with, never chosen by 'undertow plan'. With --delta, Gaussian noise stands beside
+    compare with, never chosen by 'undertow plan'. For a count, errors are also multiples of the
+    least that any noise can have, that of 'optimal'. With --delta, Gaussian noise stands beside
     Laplace noise: errors can be compared, a scale and a sigma cannot.
 
     \b
@@ -122,9 +123,9 @@ def _label(row: "Row", table: "Comparison") -> str:
 
 def _header(table: "Comparison") -> tuple[str, ...]:
     """Return the columns; where there are kinds of noise, an amount is a scale or a sigma."""
-    if not table.delta:
-        return _HEADER
-    return (_HEADER[0], "noise", *_HEADER[2:])
+    amount = "noise" if table.delta else "scale"
+    times = () if table.optimum is None else ("x optimum",)
+    return (_HEADER[0], amount, *_HEADER[2:4], *times, *_HEADER[4:])
 
 
 def _amount(row: "Row", table: "Comparison") -> str:
@@ -132,7 +133,7 @@ def _amount(row: "Row", table: "Comparison") -> str:
         return _number(row.scale)
     if row.sigma is not None:
         return f"{row.noise} sigma {_number(row.sigma)}"
-    return f"{row.noise} scale {_number(row.scale)}"
+    return "table" if row.scale is None else f"{row.noise} scale {_number(row.scale)}"
 
 
 def _cells(row: "Row", table: "Comparison") -> list[str]:
@@ -141,6 +142,7 @@ def _cells(row: "Row", table: "Comparison") -> list[str]:
         _amount(row, table),
         _number(row.expected_error),
         _number(row.error_bar),
+        *([] if table.optimum is None else [_number(table.times_optimum(row))]),
         _leaks(row.leakage),
         _protects(row.protects),
         "certified" if row.certified else "published",

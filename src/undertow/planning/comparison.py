@@ -155,9 +155,35 @@ class Comparison:
 
     @property
     def best(self) -> Plan[Any] | None:
-        """The certified plan that keeps the guarantee with the least error, or the most shown."""
-        plans = [row.plan for row in self.rows if row.certified and row.meets and row.plan]
+        """The certified plan that keeps the guarantee with the least error, or the most shown.
+
+        As in `calibrate`, a method that must be asked for by name is left out.
+        """
+        known = METHODS[self.query.task]
+        plans = [
+            row.plan
+            for row in self.rows
+            if row.certified and row.meets and row.plan and not known[row.method].asked
+        ]
         return least_error(plans) if plans else None
+
+    @property
+    def optimum(self) -> float | None:
+        """The least expected error of any noise that keeps the limit, where it is in the table."""
+        for row in self.rows:
+            if row.meets and row.plan is not None and METHODS[row.plan.task][row.method].tabulated:
+                return row.expected_error
+        return None
+
+    def times_optimum(self, row: Row) -> float | None:
+        """Return the error of a row as a multiple of the optimum.
+
+        None where no optimum is known, or the row does not keep the same guarantee: it protects
+        against less, or needs a delta.
+        """
+        if self.optimum is None or row.expected_error is None or not row.meets:
+            return None
+        return row.expected_error / self.optimum if row.noise == "laplace" else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -170,7 +196,9 @@ class Comparison:
             "model": self.model.describe(),
             "best": None if best is None else best.method,
             "best_noise": None if best is None or best.task != "answer" else best.noise.shape,
-            "rows": [row.to_dict() for row in self.rows],
+            "rows": [
+                {**row.to_dict(), "times_optimum": self.times_optimum(row)} for row in self.rows
+            ],
             **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
         }
 
@@ -180,6 +208,8 @@ class Comparison:
         measured: tuple[str, ...] = ("noise", "amount", "error", "95% within")
         if not self.delta:
             measured = ("scale", "error", "95% within")
+        if self.optimum is not None:
+            measured = (*measured, "x optimum")
         if local:
             measured = tuple(dict.fromkeys(name for row in self.rows for name in row.measures))
         lines: list[tuple[str, ...]] = [("method", *measured, "leaks", "protects", "basis")]
@@ -197,6 +227,8 @@ class Comparison:
             whom = row.protects if isinstance(row.protects, str) else "this attacker"
             amount = row.sigma if row.scale is None else row.scale
             found = [amount, row.expected_error, row.error_bar]
+            if self.optimum is not None:
+                found.append(self.times_optimum(row))
             if local:
                 found = [row.measures.get(name) for name in measured]
             numbers = ["-" if number is None else f"{number:.5g}" for number in found]
@@ -229,7 +261,9 @@ def compare(
     `Redacted` have methods of their own, and so have the kinds of models: by default those that
     have something to say about this one. With a ``delta`` there are rows for Laplace noise and for
     Gaussian noise, or for one kind of ``noise``; their errors can be compared, a scale and a sigma
-    cannot. ``releases`` of the noise keep the limit together.
+    cannot. ``releases`` of the noise keep the limit together. For a count the method ``optimal``
+    finds the least error that any noise can have; where it does, `Comparison.times_optimum` says
+    how far each row is above it.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -318,6 +352,8 @@ def error_curves(
         normal = _methods(asked, methods, "gaussian")
         found += [m for m in normal if not m.laplace and (methods is not None or m.quick)]
     found = [method for method in found if releases == 1 or method.composes]
+    if methods is None:
+        found = [method for method in found if not method.asked]
     protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
     errors: dict[str, list[float]] = {method.name: [] for method in found}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended

@@ -34,17 +34,35 @@ __all__ = ["OPTIMAL", "Table", "least_table"]
 SPARE = 1e-3
 """Share by which the Laplace noise is wider that all mixtures lean on (upper side)."""
 
-REACH = 12.0
-"""Scales of that noise up to which the table goes: what is beyond has a mass of e^-12."""
+REACH = 16.0
+"""Scales of that noise up to which a table goes at first: what is beyond has a mass of e^-16."""
+
+TAILS, FARTHEST = 1e-5, 64.0
+"""Share of the loss in the tails beyond which a longer table is tried, up to so many scales."""
 
 CLOSE = 1e-6
 """Relative distance of the two ends at which the search stops."""
+
+APART, LARGE = 1e-4, 10.0
+"""Relative distance of the ends that is not called an optimum any more; above a limit of `LARGE`
+probabilities may be too different in size for the solver."""
 
 ROUNDS = 100
 """Most rounds of the search (cost); the best mixture is used then."""
 
 MOST = 1e9
 """Most multiplications of one round: pairs x counts x answers (cost, seconds)."""
+
+TOLERANCES = (1e-10, 1e-8, 1e-7)
+"""How closely constraints are kept, from the one that is tried first; mixtures keep them all."""
+
+_FEASIBLE = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+
+SHRINK = 1e-3
+"""By how much the unit of a variable falls at most from one round to the next."""
+
+PATIENCE = 8
+"""How often the program is solved again, in better units, though no constraint is new."""
 
 LEADERS = 512
 """Pairs that are looked at in every round, as long as one of them is violated."""
@@ -59,13 +77,16 @@ Loss = Literal["absolute", "squared"]
 class Table:
     """The law of a noise: ``law`` (places,) from ``first`` on, tails of ``ratio`` beyond.
 
-    ``lower`` is the least expected loss that any noise with these tails can have, to nearest.
+    ``lower`` is the least expected loss that any noise with these tails can have, ``upper`` that of
+    this one, both to nearest; ``tails`` is the share of the tails in it.
     """
 
     first: int
     law: Array
     ratio: float
     lower: float
+    upper: float
+    tails: float
 
     def noise(self, question: Question) -> TabulatedNoise:
         """Return the noise with all probabilities rounded to multiples of 2^-128."""
@@ -140,9 +161,26 @@ def least_table(
     """Return the table with the least expected loss that keeps a limit for all pairs.
 
     A second's work for a chain of two states, growing with (pairs) x (counts) x (places).
-    ``symmetric`` asks for the best symmetric one.
+    ``symmetric`` asks for the best symmetric one. The table is made longer as long as its tails
+    matter: their ratio is not chosen by the program.
     """
-    program, start = _program(pairs, limit)
+    made, reach = _least_table(pairs, limit, REACH, symmetric, loss), 2 * REACH
+    while made.tails > TAILS and reach <= FARTHEST:
+        try:
+            longer = _least_table(pairs, limit, reach, symmetric, loss)
+        except NotSupported:  # longer than what can be solved
+            break
+        if longer.upper > made.upper:  # or than what can be solved closely
+            break
+        made, reach = longer, 2 * reach
+    return made
+
+
+def _least_table(
+    pairs: CountPairs, limit: float, reach: float, symmetric: bool, loss: Loss
+) -> Table:
+    """Return the best table that goes up to ``reach`` scales of Laplace noise."""
+    program, start = _program(pairs, limit, reach)
     masses, costs = program.masses(), program.costs(loss)
     room = -program.excess(start)  # (pairs, answers), above 0: Laplace noise keeps the limit
     share = np.diag(start)  # (places, variables): entries in units of those of Laplace noise
@@ -154,7 +192,7 @@ def least_table(
     tight = room / (pairs.others @ program.widened(start))  # (pairs, answers)
     made.add(*_first(pairs, tight))
     few = _leaders(-tight)  # (some pairs,): those worth looking at in every round
-    best, upper, lower = start, float(costs @ start), 0.0
+    best, upper, lower, again = start, float(costs @ start), 0.0, 0
     for turn in range(ROUNDS):
         law = made.solve(costs, masses)
         law = law / (masses @ law)
@@ -170,11 +208,12 @@ def least_table(
         if costs @ mixed < upper:
             best, upper = mixed, float(costs @ mixed)
         answers = np.flatnonzero(needed.max(axis=0) > VIOLATED)
-        new = made.add(needed.argmax(axis=0)[answers], answers)
-        if upper - lower <= CLOSE * lower or not new:
+        again = 0 if made.add(needed.argmax(axis=0)[answers], answers) else again + 1
+        if upper - lower <= CLOSE * lower or again > PATIENCE:
             break
         few = np.union1d(few, _leaders(needed))
-    return Table(-program.reach, best, program.ratio, lower)
+    tails = float((costs * best)[[0, -1]].sum()) / upper
+    return Table(-program.reach, best, program.ratio, lower, upper, tails)
 
 
 def _needed(excess: Array, room: Array) -> Array:
@@ -197,6 +236,7 @@ class _Constraints:
         self.program, self.share = program, share
         self.known: set[tuple[int, int]] = set()
         self.rows = np.empty((0, share.shape[1]))
+        self.unit = np.ones(share.shape[1])
 
     def add(self, pairs: Ints, answers: Ints) -> bool:
         """Add constraints, and return whether any is new."""
@@ -213,20 +253,29 @@ class _Constraints:
         return True
 
     def solve(self, costs: Array, masses: Array) -> Array:
-        """Return the law with the least cost that keeps the constraints so far."""
+        """Return the law with the least cost that keeps the constraints so far.
+
+        Variables are measured in units of their last values, which fall off faster than Laplace
+        noise where limits are large: a solver's tolerances are about numbers near 1.
+        """
         from scipy.optimize import linprog
 
-        tight: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        found = linprog(
-            costs @ self.share, A_ub=self.rows, b_ub=np.zeros(len(self.rows)),
-            A_eq=(masses @ self.share)[None], b_eq=[1.0], bounds=(0, None), method="highs",
-            options=tight,
-        )  # fmt: skip
-        if found.x is None:
-            raise NotSupported(
-                "the linear program of the least noise could not be solved; use method='exact'"
-            )
-        return np.asarray(np.maximum(self.share @ found.x, 0.0))
+        rows = self.rows * self.unit
+        rows = rows / np.abs(rows).max(axis=1, keepdims=True)
+        cost, whole = (costs @ self.share) * self.unit, (masses @ self.share) * self.unit
+        for close in TOLERANCES:
+            option: Any = dict.fromkeys(_FEASIBLE, close)
+            found = linprog(
+                cost / cost.max(), A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=whole[None],
+                b_eq=[1.0], bounds=(0, None), method="highs", options=option,
+            )  # fmt: skip
+            if found.x is not None:
+                made = np.maximum(found.x, 0.0) * self.unit  # (variables,)
+                self.unit = np.maximum(made, SHRINK * self.unit)
+                return np.asarray(self.share @ made)
+        raise NotSupported(
+            "the linear program of the least noise could not be solved; use method='exact'"
+        )
 
 
 def _first(pairs: CountPairs, tight: Array) -> tuple[Ints, Ints]:
@@ -244,13 +293,13 @@ def _first(pairs: CountPairs, tight: Array) -> tuple[Ints, Ints]:
     return first, np.concatenate([answers, np.tile(answers, len(chosen))])
 
 
-def _program(pairs: CountPairs, limit: float) -> tuple[_Program, Array]:
+def _program(pairs: CountPairs, limit: float, scales: float) -> tuple[_Program, Array]:
     """Return the constraints, and the table of Laplace noise that keeps them with room to spare."""
     rate = _laplace_rate(pairs, limit)
     spare = SPARE
     while spare < 1:
         wide = rate / (1 + spare)
-        reach = math.ceil(REACH / wide) + 8
+        reach = math.ceil(scales / wide) + 8
         answers = 2 * reach + pairs.counts
         if 2 * reach + 1 > LONGEST or pairs.laws.size * answers > MOST:
             raise NotSupported(
@@ -319,12 +368,19 @@ def _pairs(question: Question) -> CountPairs:
     return joined(found) if len(found) > 1 else found[0]
 
 
+@Remembered
 def solve_optimal(question: Question) -> Solution:
     """Return the least noise of any shape for a count, with its proof."""
     pairs = _pairs(question)
     limit = aim(question.limit)
     for _ in range(4):
-        noise = least_table(pairs, limit).noise(question)
+        table = least_table(pairs, limit)
+        if table.upper > table.lower * (1 + APART):
+            raise NotSupported(
+                "the search for the least noise did not come to its end, as it may where limits "
+                f"are above {LARGE:g}; use method='exact'"
+            )
+        noise = table.noise(question)
         leak = prove_optimal(question, noise)
         if leak.proves(aim(question.limit)):
             break
