@@ -16,6 +16,7 @@ from benchmarks import naive
 from undertow._version import __version__
 from undertow.bounds.chains.quilt import Scale, quilt_search
 from undertow.bounds.chains.wasserstein import count_distance
+from undertow.planning.optimal import solve_optimal
 
 RUNS = 3
 
@@ -99,6 +100,13 @@ def count_benchmarks() -> None:
             f"calibration with certificate, {name}",
             partial(ut.calibrate, count, chain, limit=1.0, method="exact"),
         )
+
+    def optimal(limit: float) -> object:
+        solve_optimal.forget()
+        return ut.calibrate(ut.Count(1), ACTIVITY, limit, method="optimal")
+
+    for limit in (1.0, 4.0):
+        show(f"least noise of any shape, activity, {limit:g}", partial(optimal, limit))
 
 
 def method_benchmarks() -> None:
