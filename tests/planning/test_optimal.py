@@ -5,9 +5,10 @@ import pytest
 
 import undertow as ut
 from tests.facts import ACTIVITY, FACTS, half_unit
+from tests.grids import thinned
 from tests.oracles.tables import chain_joint, enumerated, least_error
 from undertow.bounds.tabulated.leakages import sources
-from undertow.errors import MethodRefused, NothingToProtect, NotSupported
+from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported
 from undertow.planning import optimal
 from undertow.planning.optimal import least_table
 from undertow.planning.proofs import check_proof
@@ -70,6 +71,36 @@ def test_squares_are_an_objective_too():
     places = np.arange(one.first, -one.first + 1)
     assert (two.law * places**2).sum() < (one.law * places**2).sum()
     assert (two.law * abs(places)).sum() > (one.law * abs(places)).sum()
+
+
+def test_objectives_are_asked_for():
+    chain = ut.MarkovChain(ACTIVITY["transition"], length=5)
+    one = ut.calibrate(ut.Count(1), chain, 4.0, method="optimal", objective="absolute")
+    two = ut.calibrate(ut.Count(1), chain, 4.0, method="optimal", objective="squared")
+    assert one.expected_error < two.expected_error
+    square = [plan.noise.variance() + plan.noise.mean() ** 2 for plan in (one, two)]
+    assert square[1] < 0.9 * square[0]
+    assert two.leakage.proves(4.0)
+    for method in ("best", "exact"):
+        with pytest.raises(InvalidInput, match="is for method='optimal'"):
+            ut.calibrate(ut.Count(1), chain, 4.0, method=method, objective="squared")
+    with pytest.raises(InvalidInput, match="leave it out here"):
+        ut.calibrate(ut.Count(1), chain, 4.0, method="optimal", objective="flips")
+
+
+@pytest.mark.parametrize("seed", thinned(range(60), keep=6))
+def test_random_chains(seed):
+    """By enumeration: the limit is kept, and no discrete Laplace noise that keeps it errs less."""
+    rng = np.random.default_rng(seed)
+    states, length = [(2, 5), (3, 4), (2, 3)][seed % 3]
+    rows = rng.random((states, states)) + 0.05
+    chain = ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), length=length)
+    limit = float(rng.uniform(0.3, 5.0))
+    against = ("any", "ignorant")[seed % 2]
+    plan = planned(chain, limit, against)
+    assert enumerated(plan.mechanism, chain_joint(chain), {1}, against) <= limit
+    laplace = ut.calibrate(ut.Count(1), chain, limit, against, method="exact")
+    assert plan.expected_error <= laplace.expected_error * (1 + 1e-5)
 
 
 def test_independent_records_need_discrete_laplace_noise():

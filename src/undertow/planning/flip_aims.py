@@ -13,7 +13,7 @@ from undertow.numerics import Array, freeze
 
 __all__ = ["Aim", "Objective", "check_objective", "information", "long_run_law"]
 
-Objective = Literal["flips", "information"] | Sequence[float]
+Objective = Literal["flips", "information", "absolute", "squared"] | Sequence[float]
 
 _DOUBLINGS = 50
 """The mean law of a series of any length is taken over 2^50 records."""

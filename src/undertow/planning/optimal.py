@@ -373,8 +373,9 @@ def solve_optimal(question: Question) -> Solution:
     """Return the least noise of any shape for a count, with its proof."""
     pairs = _pairs(question)
     limit = aim(question.limit)
+    loss: Loss = "squared" if question.objective == "squared" else "absolute"
     for _ in range(4):
-        table = least_table(pairs, limit)
+        table = least_table(pairs, limit, loss=loss)
         if table.upper > table.lower * (1 + APART):
             raise NotSupported(
                 "the search for the least noise did not come to its end, as it may where limits "

@@ -56,7 +56,8 @@ def chains_of(model: AnyModel) -> list[MarkovChain]:
 class Question(Generic[Q]):
     """What is asked of a method.
 
-    ``search`` says how closely to look for the least noise, ``objective`` what flips should spare.
+    ``search`` says how closely to look for the least noise, ``objective`` what flips should spare,
+    or which error a table of noise.
     The leakage of all ``releases`` together is to be at most ``limit`` at ``delta``, by noise of
     the kind ``shape``.
     """

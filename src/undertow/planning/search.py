@@ -115,7 +115,8 @@ def calibrate(
     objective
         For `Series`, what to spare: ``"flips"`` (default; the least expected share of false
         records), ``"information"`` (the most about a record in its output), or the costs of
-        flipping each state.
+        flipping each state. For a count with method ``optimal`` the error to make small:
+        ``"absolute"`` (default) or ``"squared"``.
     covers
         The shapes of data that the proof must cover: ``"series"`` (one answer on whole series),
         ``"windows"`` (also on any window of each), ``"any"`` (also groups within a series, gaps,
@@ -144,6 +145,12 @@ def calibrate(
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
     )  # fmt: skip
     shapes = shapes_of(question, noise)
+    table = method != BEST and find_method(query.task, method).tabulated
+    if objective is not None and query.task == "answer" and not table:
+        raise InvalidInput(
+            "Laplace and Gaussian noise serve every objective alike; objective='squared' is for "
+            "method='optimal', leave it out here"
+        )
     if method != BEST:
         chosen = find_method(query.task, method)
         known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
@@ -393,7 +400,8 @@ def check_question(
             "pairs, protect and unit belong to a curator's answers; a Series protects every "
             "record, and Redacted(protect=...) names the records"
         )
-    if task != "flip" and objective is not None:
+    served = {"flip": (objective,), "answer": (None, "absolute", "squared"), "redact": (None,)}
+    if objective not in served[task]:
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
     secrets = Secrets(pairs, protect)
     question: Question[Any] = Question(
