@@ -1,5 +1,7 @@
 """The least noise of any shape: reference values, one large program, never worse than Laplace."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -96,7 +98,7 @@ def test_random_chains(seed):
     rows = rng.random((states, states)) + 0.05
     chain = ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), length=length)
     limit = float(rng.uniform(0.3, 5.0))
-    against = ("any", "ignorant")[seed % 2]
+    against: Any = ("any", "ignorant")[seed % 2]
     plan = planned(chain, limit, against)
     assert enumerated(plan.mechanism, chain_joint(chain), {1}, against) <= limit
     laplace = ut.calibrate(ut.Count(1), chain, limit, against, method="exact")
