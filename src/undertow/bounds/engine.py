@@ -156,7 +156,9 @@ def _wide(mechanism: Mechanism, model: Model, against: Against, window: int) -> 
         )
     level = _wide_level(mechanism, model)
     found: Leakage = family.window_leakage(level, model, against, window)
-    if not isinstance(mechanism, PureDP):  # which is all algorithms of the level, and attains it
+    if isinstance(mechanism, Noise) and hasattr(family, "window_attained"):
+        found = family.window_attained(found, mechanism, model)
+    elif not isinstance(mechanism, PureDP):  # which is all algorithms of the level, and attains it
         found = replace(found, lower=0.0, witness=None)
     return replace(found, covers="any", secrets=secrets)
 

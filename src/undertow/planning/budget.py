@@ -102,7 +102,7 @@ def dp_budget(
     >>> round(dp_budget(chain, limit=1.0), 4)
     0.2503
     >>> round(dp_budget(chain, limit=1.0, protect=Window(12)), 4)
-    0.0668
+    0.0673
     >>> budget = dp_budget(chain, limit=1.0, delta=1e-6)
     >>> round(budget.epsilon, 8), round(budget.delta * 1e7, 8), round(budget.sigma, 4)
     (0.25032579, 1.65539669, 16.9133)

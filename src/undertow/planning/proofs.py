@@ -42,7 +42,7 @@ def prove(plan: Plan[Any]) -> Leakage:
     else:
         question = check_question(
             plan.query, plan.model, plan.limit, plan.against, claim.secrets.pairs,
-            claim.secrets.records, unit=plan.unit, covers=claim.covers, delta=plan.delta,
+            claim.secrets.protect, unit=plan.unit, covers=claim.covers, delta=plan.delta,
             noise=plan.noise.shape, releases=plan.releases,
         )  # fmt: skip
         if not plan.query.sensitivity(question.length) / plan.noise.amount <= LOUDEST:

@@ -288,6 +288,11 @@ def _check(plan: Any) -> None:
     secrets = plan.leakage.secrets
     if plan.unit != "record":
         raise NotSupported("a plan for whole persons keeps its guarantee under every chain")
+    if secrets.window > 1:
+        raise NotSupported(
+            "a plan for a window of records is not compared under other models; make one for one "
+            "record, or ask leakage(PureDP(plan.dp_epsilon), model, protect=Window(...)) of each"
+        )
     if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
         raise NotSupported(
             "a plan that protects some values or records only is not compared under other models; "

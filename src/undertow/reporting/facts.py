@@ -296,7 +296,7 @@ def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
         return
     secrets = plan.leakage.secrets
     question = check_question(
-        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.records,
+        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.protect,
         delta=plan.delta, releases=plan.releases,
     )  # fmt: skip
     for method in known.values():
@@ -315,6 +315,7 @@ def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> 
         if not method.knows(question.shape, question.releases):
             raise MethodRefused(unknown(method, question, question.shape))
         method.admit(plan.against)
+        method.admit_secrets(question.secrets)
         mechanism = question.each(solve(method, question).mechanism)
     except NotSupported as reason:
         # advice is for planners, not for readers

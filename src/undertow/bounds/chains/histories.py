@@ -58,7 +58,7 @@ def informed_window(chain: MarkovChain, window: int) -> Witness | None:
     """Return an attack by whoever knows all records around a window; None with impossible moves.
 
     >>> informed_window(MarkovChain([[.9, .1], [.2, .8]]), 2).words()
-    "target records 1 to 2 of 4, record 0 = 0, record 3 = 0 known: (0, 0) against (1, 1)"
+    'target records 1 to 2 of 4, record 0 = 0, record 3 = 0 known: (0, 0) against (1, 1)'
     """
     if (chain.transition <= 0).any():
         return None

@@ -14,11 +14,11 @@ from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.metric import by_spread, spread_level
 from undertow.bounds.series.mechanisms import chain_leakage as local
 from undertow.certificate import Leakage, Witness, meet
-from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
+from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP, Scaled
 from undertow.models.markov import MarkovChain
 from undertow.numerics import down
 
-__all__ = ["leakage", "local", "window_leakage", "windows"]
+__all__ = ["leakage", "local", "window_attained", "window_leakage", "windows"]
 
 
 def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against) -> Leakage:
@@ -42,6 +42,16 @@ def window_leakage(level: float, chain: MarkovChain, against: Against, window: i
     3.0
     """
     return exchange_leakage(level, chain, against, window)
+
+
+def window_attained(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> Leakage:
+    """Return what a level leaks about a window, with a lower end that this very noise attains.
+
+    Far answers of a count are product likelihoods, worst for two states that follow themselves.
+    """
+    if isinstance(mechanism, Scaled) and mechanism.query.named:
+        return _far_count(bound, mechanism, chain)
+    return replace(bound, lower=0.0, witness=None)
 
 
 def windows(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
