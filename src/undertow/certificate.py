@@ -106,19 +106,19 @@ class Witness:
         known = ", ".join(f"record {record} = {value!r}" for record, value in self.known)
         return (
             f"target {self.place(longer)}, "
-            f"{known + ' known' if known else 'nothing known'}: {self._compared()}"
+            f"{known + ' known' if known else 'nothing known'}: {self.compared()}"
             f"{self._counted()}"
         )
 
-    def _compared(self) -> str:
-        """Return the two values, or the two histories, cut where they are long."""
+    def compared(self, word: str = "against") -> str:
+        """Return the two values, or the two histories, cut where they are long, around a word."""
         if self.histories is None:
-            return f"{self.value!r} against {self.other!r}"
+            return f"{self.value!r} {word} {self.other!r}"
         shown = (
             f"({', '.join(map(repr, each[:_SHOWN]))}{', ...' * (len(each) > _SHOWN)})"
             for each in self.histories
         )
-        return " against ".join(shown)
+        return f" {word} ".join(shown)
 
     def _counted(self) -> str:
         """Return which records are counted, in words that follow the attack."""

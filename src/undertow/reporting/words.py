@@ -216,7 +216,7 @@ def attack(witness: Witness, longer: bool = False) -> str:
     seen = f", once {_seen(witness)}," if witness.outputs else ","
     return (
         f"an attacker who wants {witness.place(longer)}, {known}{seen} and "
-        f"tells {witness.value!r} from {witness.other!r}"
+        f"tells {witness.compared('from')}"
     )
 
 
