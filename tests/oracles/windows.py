@@ -95,3 +95,37 @@ def window_leak(
             if differ == window or (differ and not all_apart):
                 worst = max(worst, histories_leak(joint, epsilon, start, facts, one, two))
     return worst
+
+
+def noisy_counts(size: int, n: int, state: int, releases: list[tuple[range, float]]) -> Floats:
+    """Return the likelihood of independent noisy counts, (size,) * n + (outputs,), up to factors.
+
+    Each is a count of a state over some records with Laplace noise of a scale; the exact answers
+    are all the outputs that matter, as in `tests.oracles.joint`.
+    """
+    table = np.ones((*(size,) * n, 1))
+    for records, scale in releases:
+        total = np.zeros((size,) * n)
+        for place in records:
+            shape = [1] * n
+            shape[place] = size
+            total = total + (np.arange(size) == state).reshape(shape)
+        own = np.exp(-np.abs(np.arange(len(records) + 1) - total[..., None]) / scale)
+        table = (table[..., :, None] * own[..., None, :]).reshape(*(size,) * n, -1)
+    return table
+
+
+def released_leak(joint: Floats, likelihood: Floats, window: int, against: Any = "any") -> float:
+    """Return what the outputs of a likelihood leak about any window, by plain enumeration."""
+    worst, weighted = 0.0, joint[..., None] * likelihood
+    for start, facts, possible in adversaries(joint, window, against):
+        rest = [t for t in range(joint.ndim) if t not in facts]
+        rest = [t for t in rest if not start <= t < start + window]
+        order = (*facts, *range(start, start + window), *rest)
+        law = joint.transpose(order)[tuple(facts.values())]
+        seen = weighted.transpose(*order, joint.ndim)[tuple(facts.values())]
+        given = np.array([seen[u].reshape(-1, seen.shape[-1]).sum(axis=0) for u in possible])
+        given /= np.array([law[u].sum() for u in possible])[:, None]  # (histories, outputs)
+        logs = np.log(given)
+        worst = max(worst, float((logs.max(axis=0) - logs.min(axis=0)).max()))
+    return worst
