@@ -1,4 +1,4 @@
-"""An account for the history of a window of records: its budget, its refusals, its joint leakage."""
+"""An account for a window of records: its budget, what it refuses, and its joint leakage."""
 
 import json
 import sqlite3

@@ -152,7 +152,7 @@ def test_the_proof_covers_gaps_and_parts(plan):
 def test_longer_series_need_a_proof_for_the_window():
     short = ut.calibrate(QUERY, DAY, 1.0, protect=HOUR, method="exchange")
     wide = ut.leakage(short.mechanism, CHAIN, protect=HOUR)
-    shown = f"its noise proves a leakage of {wide.upper:.5g}"
+    shown = f"its noise proves a leakage of {wide.upper:.6f}"[:-1]
     with pytest.raises(NotSupported, match=shown):
         covering(short, _Shape())  # 40 records, and the plan is for 24
     quiet = replace(short, mechanism=replace(short.mechanism, scale=short.mechanism.scale * 1.1))

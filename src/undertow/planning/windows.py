@@ -1,7 +1,9 @@
 """What may be spent against what is protected: from one record, over windows, to a whole person."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from undertow.adversaries import Against, Window, check_against, words
@@ -10,7 +12,7 @@ from undertow.certificate import Leakage
 from undertow.errors import InvalidInput
 from undertow.mechanisms import PureDP
 from undertow.models.sets import AnyModel
-from undertow.numerics import check_count, check_epsilon, down
+from undertow.numerics import check_count, check_epsilon
 from undertow.planning.budget import Search, largest_level
 from undertow.rounding import below, columns
 
@@ -92,7 +94,8 @@ def window_sizes(model: AnyModel, *more: int) -> tuple[int, ...]:
 
 def _shared(limit: float, records: int) -> float:
     """Return the limit over a number of records, rounded down."""
-    return limit if records == 1 else down(limit / records)
+    level = limit / records
+    return level if Fraction(level) * records <= Fraction(limit) else math.nextafter(level, 0.0)
 
 
 def budget_by_window(
