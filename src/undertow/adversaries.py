@@ -6,6 +6,7 @@
 values of one record, or the whole history of a `Window` of records in a row.
 """
 
+import datetime as dt
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -156,11 +157,12 @@ def words(against: Against, window: int = 1) -> str:
     }[against]
 
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-"""Seconds of each unit of time, by the first letter of its name."""
+_UNITS = {"us": 1, "ms": 1000, "s": 10**6, "m": 6 * 10**7, "h": 36 * 10**8,
+          "d": 864 * 10**8, "w": 7 * 864 * 10**8}  # fmt: skip
+"""Microseconds of each unit of time."""
 
 _DURATION = re.compile(
-    r"(\d+)\s*(s|seconds?|m|min|minutes?|h|hours?|d|days?|w|weeks?)", re.IGNORECASE
+    r"(\d+)\s*(?:(us|ms)|(s|m|h|d|w|(?:second|minute|hour|day|week)s?|min))", re.IGNORECASE
 )
 
 
@@ -178,9 +180,11 @@ class Window:
 
     records: int
 
-    def __init__(self, records: int | str, every: str | None = None) -> None:
+    def __init__(
+        self, records: int | str | dt.timedelta, every: str | dt.timedelta | None = None
+    ) -> None:
         """Count the records."""
-        if not isinstance(records, str):
+        if not isinstance(records, str | dt.timedelta):
             if every is not None:
                 raise InvalidInput(
                     "every belongs to a duration: write Window(12), or Window('1 hour', every='5m')"
@@ -189,10 +193,10 @@ class Window:
             return
         if every is None:
             raise InvalidInput(
-                f"the window {records[:40]!r} is a duration: say how far apart records are, "
+                f"the window {str(records)[:40]!r} is a duration: say how far apart records are, "
                 "Window('1 hour', every='5m'), or count its records, Window(12)"
             )
-        steps = Fraction(_seconds(records, "the window"), _seconds(every, "every"))
+        steps = Fraction(_lasting(records, "the window"), _lasting(every, "every"))
         object.__setattr__(self, "records", -(-steps.numerator // steps.denominator))
 
     def words(self) -> str:
@@ -208,11 +212,13 @@ ONE_RECORD = Window(1)
 """What is protected unless something else is asked for."""
 
 
-def _seconds(duration: object, what: str) -> int:
-    """Return a duration in seconds."""
+def _lasting(duration: object, what: str) -> int:
+    """Return a duration in microseconds."""
     found = _DURATION.fullmatch(duration.strip()) if isinstance(duration, str) else None
-    size = int(found[1]) * _UNITS[found[2][0].lower()] if found else 0
-    if not size:
+    size = int(found[1]) * _UNITS[(found[2] or found[3][0]).lower()] if found else 0
+    if isinstance(duration, dt.timedelta):
+        size = duration // dt.timedelta(microseconds=1)
+    if size <= 0:
         raise InvalidInput(
             f"{what} must be a duration such as '30s', '5m', '1 hour' or '1 day', found "
             f"{str(duration)[:40]!r}"

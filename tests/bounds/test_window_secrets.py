@@ -1,5 +1,6 @@
 """A window of records as the secret: the exchange against the linear program, and its laws."""
 
+from datetime import timedelta
 from itertools import pairwise as neighbours
 from typing import Any
 
@@ -283,3 +284,5 @@ def test_durations_count_every_record_that_they_touch():
     assert ut.Window("1h", every="7m") == ut.Window(9)
     assert ut.Window("1 day", every="1 hour") == ut.Window("24h", every="60 minutes")
     assert ut.Window("90s", every="1m") == ut.Window(2)
+    assert ut.Window("1s", every="20ms") == ut.Window(50)
+    assert ut.Window(timedelta(hours=1), every=timedelta(minutes=5)) == ut.Window(12)

@@ -68,6 +68,13 @@ def replace_window(plan, window):
     return type(plan.leakage.secrets)(window=window)
 
 
+def test_flips_that_claim_a_window_are_refused(plan):
+    flips = ut.calibrate(ut.Series(), CHAIN, 2.0)
+    claim = replace(flips.leakage, secrets=replace_window(plan, 2))
+    with pytest.raises(InvalidPlan, match="about one record, not about 2 records in a row"):
+        check_proof(replace(flips, leakage=claim))
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [("protect_window", 0), ("protect_window", 2.5), ("protect_window", None), ("protect", [3])],
