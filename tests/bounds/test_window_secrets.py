@@ -143,6 +143,21 @@ def test_longer_windows_leak_more_up_to_the_whole_series(against):
     assert found[-1].lower == pytest.approx(6 * 0.4, rel=1e-9)
 
 
+@pytest.mark.parametrize("against", ["any", "ignorant"])
+@pytest.mark.parametrize("window", [2, 50, 88, 89, 90])
+def test_a_window_leaves_its_sides_the_rest_of_the_series(against, window):
+    # the same chain, told once as one matrix and once as one for each step
+    once = ut.MarkovChain(SLOW.transition, length=90)
+    each = ut.MarkovChain(np.array([SLOW.transition] * 89), start=SLOW.initial)
+    found, again = (exchange_leakage(0.5, chain, against, window) for chain in (once, each))
+    assert found.upper == pytest.approx(again.upper, rel=1e-9)
+    assert found.lower == pytest.approx(found.upper, rel=1e-9)
+    witness: Any = found.witness
+    places = [witness.last, *(place for place, _ in (*witness.known, *witness.sets))]
+    assert max(places) < 90
+    assert min(places) >= 0
+
+
 def test_independent_records_add_up():
     coins = ut.MarkovChain([[0.3, 0.7], [0.3, 0.7]])
     for window in (1, 2, 7):

@@ -161,7 +161,7 @@ def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | 
 
 def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, found: _Found) -> None:
     steps = choose_steps(chain, against)
-    endless = chain.length is None or chain.length > 2 * steps + 2
+    endless = chain.length is None or chain.length - found.window > 2 * steps + 1
     if against == "ignorant" and isinstance(chain.start, str) and endless and chain.size > 2:
         _solve_open(chain, epsilon, found)
         return
@@ -197,7 +197,7 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     """
     side_laws = build_side_laws(chain, 1)
     value, other = ordered_pairs(chain.size)
-    longest = 4 * MAX_STEPS if chain.length is None else (chain.length - 1) // 2
+    longest = 4 * MAX_STEPS if chain.length is None else (chain.length - found.window) // 2
     # (sides, P) and (P,)
     gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
 
@@ -215,23 +215,23 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
         ok = capped(both(pairs), ceilings.ravel())  # (2 P,)
         return np.asarray(ok.reshape(2, -1).all(axis=0))
 
-    def ranked(pairs: Ints) -> Ints:
-        # the worst pair first: of both sides together, or of each side of a window
-        if found.window == 1:
-            return pairs[np.argsort(-gains[:, pairs].sum(axis=0), kind="stable")]
-        order = np.argsort(-gains[:, pairs], axis=1, kind="stable")  # (sides, pairs)
-        return pairs[order.T.ravel()]
-
     alone = found.window == 1
+
+    def leading(pairs: Ints) -> tuple[Ints, Ints]:
+        # the worst pairs, and the very worst: of both sides together, or of each side of a window
+        if alone:
+            order = np.argsort(-gains[:, pairs].sum(axis=0), kind="stable")
+            return pairs[order[:4]], pairs[order[:1]]
+        each = pairs[np.argsort(-gains[:, pairs], axis=1, kind="stable")]  # (sides, pairs)
+        return np.unique(each[:, :4]), each[:, 0]
+
     alive, steps = np.arange(len(value)), min(8, longest)
     lengthen(alive, steps)
     while True:
-        leaders, far = np.unique(ranked(alive)[: 4 if alone else 8]), steps
-        first = ranked(leaders)[: 1 if alone else 2]
+        (leaders, first), far = leading(alive), steps
         while far < longest and not dismissed(first, gains[:, first] + GAP / 4).all():
             far = min(4 * far, longest)
             lengthen(leaders, far)
-            first = ranked(leaders)[: 1 if alone else 2]
         # given the target the sides are independent: gains add
         reached = _choices(gains[None], None if alone else np.ones_like(gains[None], dtype=bool))[0]
         best = found.own + float(reached.sum(axis=0).max())
