@@ -112,7 +112,10 @@ def test_a_plan_and_its_account_protect_the_same(account):
     out = ut.release(hour, data, ledger=book)
     assert isinstance(out.value, int)
     assert Fraction(book.level()) <= Fraction(book.budget)
-    assert "2 records in a row" in str(out.report())
+    report = out.report()
+    assert "2 records in a row" in str(report)
+    assert "whoever holds two histories of the window" in " ".join(str(report).split())
+    assert '"protect_window": 2' in report.to_json()
     flips = ut.calibrate(ut.Series(), CHAIN, limit=1.0)
     with pytest.raises(LedgerConflict, match="protects one record"):
         ut.sanitize(flips, data, ledger=book)

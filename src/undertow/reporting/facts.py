@@ -215,16 +215,19 @@ def occasion_fields(told: Any) -> dict[str, Any]:
 
 def guarantee_fields(plan: Plan[Any]) -> dict[str, Any]:
     """Return the guarantee of a plan for programs."""
-    leak = plan.leakage
+    leak, window = plan.leakage, plan.leakage.secrets.window
     attack = leak.witness and words.attack(leak.witness, longer=plan.length is None)
     return {
         "words": plan.guarantee(),
         "unit": plan.unit,
         "unit_words": words.unit(plan),
+        **({"protect_window": window} if window > 1 else {}),
         "limit": plan.limit,
         "leakage": [leak.lower, leak.upper],
         **({"delta": plan.delta, "odds": words.odds_sentence(plan)} if plan.delta else {}),
-        "against": plan.against if isinstance(plan.against, str) else attacker(plan.against),
+        "against": (
+            plan.against if isinstance(plan.against, str) else attacker(plan.against, window)
+        ),
         "covered": words.covered(plan),
         "not_covered": words.not_covered(plan),
         "assumptions": list(leak.assumptions),
