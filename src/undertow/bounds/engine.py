@@ -179,7 +179,7 @@ def _wide_level(mechanism: Mechanism, model: Model) -> float:
         return float(levelled.level_upper(model.length))
     raise NotSupported(
         f"what {type(mechanism).__name__} leaks about a window of records is not known: it has no "
-        "finite DP level; protect one record, or use noise or flips of every record"
+        "finite DP level of its own; protect one record, or use noise or flips of every record"
     )
 
 

@@ -99,7 +99,8 @@ def _loss(witness: Witness, chain: MarkovChain, ends: tuple[int, int], weight: W
     for record, (x, y) in enumerate(lived, start=witness.target):
         own = np.broadcast_to(weight(record), (chain.size,))
         total += float(own[x] - own[y])
-    slack += log_error(2 * len(lived), abs(total))
+    if len(lived) > 1:  # so many sums
+        slack += log_error(2 * len(lived), abs(total))
     inner = (-1, witness.target, lived[0]), (1, witness.last, lived[-1])
     for (side, target, (x, y)), end in zip(inner, ends, strict=True):
         start, message, known = _far_end(witness, chain, side, end)
