@@ -141,7 +141,7 @@ def calibrate(
     14.813
     >>> hour = calibrate(Count("active"), chain, limit=1.0, protect=Window(12))
     >>> hour.method, round(hour.mechanism.scale, 3)
-    ('exchange', 14.862)
+    ('exchange', 14.865)
     """
     question = check_question(
         query, model, limit, against, pairs, protect,
