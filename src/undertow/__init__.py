@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from undertow._version import __version__
 
 if TYPE_CHECKING:
-    from undertow.adversaries import Adversary
+    from undertow.adversaries import Adversary, Window
     from undertow.auditing.attacking import attack
     from undertow.auditing.auditor import Audit, audit
     from undertow.auditing.verdicts import Attack
@@ -79,6 +79,7 @@ _HOMES = {
     "Robustness": "planning.other_models",
     "Series": "queries",
     "Sum": "queries",
+    "Window": "adversaries",
     "Witness": "certificate",
     "XorNoise": "channels",
     "ZCDP": "guarantees",
@@ -138,6 +139,7 @@ __all__ = [
     "Robustness",
     "Series",
     "Sum",
+    "Window",
     "Witness",
     "XorNoise",
     "__version__",

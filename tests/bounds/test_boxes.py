@@ -342,8 +342,8 @@ def test_bad_levels_are_refused(epsilon):
 def test_ends_that_exclude_each_other_are_reported(monkeypatch):
     real = exchange_leakage
 
-    def wrong(epsilon, member, against):
-        found = real(epsilon, member, against)
+    def wrong(epsilon, member, against, window):
+        found = real(epsilon, member, against, window)
         return replace(found, lower=found.lower + 1, upper=found.upper + 1)
 
     monkeypatch.setattr(boxes, "exchange_leakage", wrong)

@@ -18,7 +18,7 @@ from undertow.rounding import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from undertow.adversaries import Against
+    from undertow.adversaries import Against, Window
     from undertow.ledger.book import Ledger
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
@@ -40,6 +40,7 @@ __all__ = [
     "QueryText",
     "ReleaseText",
     "Unit",
+    "WindowText",
     "figure_kind",
     "find_state",
     "misuse",
@@ -241,6 +242,39 @@ class AgainstText:
         if self.against is not None:
             raise misuse("--target names one attacker; leave --against out")
         return Adversary(self.target, read_records(self.known, "--known") if self.known else [])
+
+
+@dataclass(frozen=True, slots=True)
+class WindowText:
+    """How many records in a row are protected, as it was typed."""
+
+    protect_window: str | None = option(
+        "W", "Protect the history of W records in a row, or of a duration such as 1h with --every."
+    )
+    every: str | None = option("STEP", "With a duration: the time between two records, such as 5m.")
+
+    def __post_init__(self) -> None:
+        """Refuse a step without a window."""
+        if self.every is not None and self.protect_window is None:
+            raise misuse("--every goes with --protect-window: the time between two records")
+
+    def read(self) -> "Window | None":
+        """Return the window, None for one record."""
+        from undertow.adversaries import Window
+
+        text = self.protect_window
+        if text is None:
+            return None
+        try:
+            records: int | str = int(text)
+        except ValueError:
+            records = text
+        if isinstance(records, str) and self.every is None:
+            raise misuse(
+                f"--protect-window needs a number of records, or a duration such as 1h with the "
+                f"time between two records, --every 5m; found {text!r}"
+            )
+        return Window(records, self.every)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ _PHRASES = (
     (r"Redacted\(protect=\d+, length=\d+\)", "--redacted --protect {} --length {}"),
     (r"Redacted\(protect=\d+\)", "--redacted --protect {}"),
     (r"Redacted\(protect=\.\.\.\)", "--redacted with --protect"),
+    (r"(?:protect=)?Window\(\d+\)", "--protect-window {}"),
+    (r"(?:protect=)?Window\('1 hour', every='5m'\)", "--protect-window 1h --every 5m"),
     (r"a model such as MarkovChain\(\.\.\.\)", "a model"),
     (r"\bset_limit\(limit, delta=1e-6\)", "'undertow ledger limit --delta 1e-6'"),
     (r"\bset_limit\b(?:\([^()]*\))?", "'undertow ledger limit'"),

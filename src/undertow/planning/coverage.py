@@ -8,6 +8,7 @@ all algorithms of a DP level leak on the series of the model covers all of these
 
 from typing import Any, Protocol
 
+from undertow.adversaries import Window
 from undertow.bounds.engine import leakage
 from undertow.certificate import Covers, Leakage
 from undertow.errors import InvalidInput, NotSupported
@@ -120,8 +121,8 @@ def _proof(plan: Plan[Any], covers: Covers, longer: bool) -> Leakage | None:
     if model is None:
         return None
     question = check_question(
-        plan.query, model, plan.limit, plan.against, delta=plan.delta, noise=plan.noise.shape,
-        releases=plan.releases,
+        plan.query, model, plan.limit, plan.against, protect=Window(plan.leakage.secrets.window),
+        delta=plan.delta, noise=plan.noise.shape, releases=plan.releases,
     )  # fmt: skip
     noise: Any = question.together(plan.noise)
     if covers == "any" and plan.noise.shape == "laplace":
@@ -129,7 +130,9 @@ def _proof(plan: Plan[Any], covers: Covers, longer: bool) -> Leakage | None:
     elif covers != "any" and plan.releases > 1:
         return None  # several answers: what all algorithms of the guarantee leak, or nothing
     try:
-        found = leakage(noise, model, plan.against, delta=plan.delta, covers=covers)
+        found = leakage(
+            noise, model, plan.against, delta=plan.delta, covers=covers, protect=question.window
+        )
     except NotSupported:
         return None
     return found if found.covers == covers else None
