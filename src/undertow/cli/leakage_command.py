@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.cli.commands import command, option
 from undertow.cli.files import check_figure, write_bytes
@@ -56,7 +56,15 @@ def leakage(
     limit: float | None = option("L", "What may be spent so that at most this much leaks?"),
     delta: DeltaOption = None,
     effort: int | None = option("N", "For --flips of many states: more narrows the interval."),
-    figure: Path | None = option("FILE", "Draw the leakage against delta (.png or .svg)."),
+    renew: Literal["day", "week", "month"] | None = option(
+        None, "--epsilon is spent afresh every day, week or month, on its own records ..."
+    ),
+    every: str | None = option(
+        "STEP", "... of which each lasts so long: 5m, 1h (default: records are the periods)."
+    ),
+    figure: Path | None = option(
+        "FILE", "Draw the leakage against delta, or with --renew against persistence (.png, .svg)."
+    ),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -79,7 +87,18 @@ def leakage(
       undertow leakage --model chain.json --length 12 --mu 0.06 --delta 1e-6 --figure curve.png
       undertow leakage --model chain.json --length 12 --sum 0,1 --sigma 17 --delta 1e-6
       undertow leakage --model chain.json --limit 1 --delta 1e-6
+      undertow leakage --transition '0.9,0.1;0.1,0.9' --epsilon 2 --renew day
     """
+    if renew is not None:
+        from undertow.cli.renewal import RenewalText, tell_renewal
+
+        asked = RenewalText(renew, every, limit, figure)
+        asked.check(known, others=query.asked or flips or delta or effort or amount.asked)
+        check_figure(figure, force=force)
+        tell_renewal(asked, model.read(), known, who.read(), force=force, as_json=as_json)
+        return
+    if every is not None:
+        raise misuse("--every goes with --renew: how long a record of the model lasts")
     if effort is not None and flips is None:
         raise misuse("--effort goes with --flips")
     question = _question(known, query, amount, flips, limit)
