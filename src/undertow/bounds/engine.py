@@ -94,11 +94,13 @@ def leakage(
         from undertow.bounds.approximate.leakages import at_delta
 
         more["delta"] = 0.0
-        return at_delta(
+        found_ = at_delta(
             mechanism, model, against, delta, covers,
             lambda other: leakage(other, model, against, **more),
         )  # fmt: skip
+        return found_.with_assumptions(model.disclaimers())
     proved = _proved(mechanism, model, against, effort, covers)
+    proved = proved.with_assumptions(model.disclaimers())
     everywhere = not isinstance(mechanism, Noise) and mechanism.kind != "redaction"
     if model.family in ("chain", "groups"):
         everywhere = everywhere or proved.method in _BY_LEVEL

@@ -74,6 +74,10 @@ class ModelSet(Model):
         """Return the single models, those of sets inside the set included."""
         return [one for member in self.models for one in member.members()]
 
+    def disclaimers(self) -> tuple[str, ...]:
+        """Return those of all members."""
+        return tuple(dict.fromkeys(one for member in self.models for one in member.disclaimers()))
+
     def endless(self) -> "ModelSet | None":
         """Return the set for series of any length, if every member has one."""
         found = [member.endless() for member in self.models]

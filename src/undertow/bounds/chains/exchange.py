@@ -95,7 +95,9 @@ def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any
         for start in range(0, len(targets), _BLOCK):
             block = targets[start : start + _BLOCK]
             side_laws, rows = build_positions(reduced, block, MAX_STEPS, against, full)
-            _maximise(Sides(side_laws, rows, value, other, epsilon, binary=False), found)
+            _maximise(
+                Sides(side_laws, rows, value, other, epsilon, binary=reduced.size == 2), found
+            )
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
     return _conclude(found, reduced, epsilon, against)
