@@ -83,6 +83,15 @@ def test_wrong_usage_of_levels_that_renew(more, message):
     assert message in " ".join(result.stderr.split())
 
 
+def test_a_chain_by_context_is_a_model_file(tmp_path):
+    days = ut.MarkovChain.periodic([[[0.9, 0.1], [0.1, 0.9]], [[0.6, 0.4], [0.4, 0.6]]], length=9)
+    path = tmp_path / "days.json"
+    path.write_text(json.dumps(days.to_dict()))
+    found = call_json("leakage", "--model", path, "--epsilon", 1)
+    assert found["upper"] == ut.leakage(ut.PureDP(1.0), days).upper
+    assert "nothing is guaranteed about what the context itself reveals" in found["assumptions"][1]
+
+
 def test_a_step_that_is_none_is_refused():
     result = call("leakage", *BIT, "--renew", "day", "--every", "often")
     assert result.exit_code == 1

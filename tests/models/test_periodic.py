@@ -120,7 +120,7 @@ def test_every_certificate_says_what_is_not_guaranteed():
         assert any("begins at half of the day 'night'" in said for said in leak.assumptions)
     out = ut.release(plans[0], chain.simulate(seed=1))
     assert PUBLIC in " ".join(str(out.report()).replace("- ", "").split())
-    assert "parameters" in str(out.report()).lower()
+    assert "Transition matrix of half of the day night" in str(out.report())
     assert ut.leakage(ut.PureDP(1.0), ut.MarkovChain(DAY)).assumptions == (
         "the records follow the stated Markov chain",
     )
@@ -147,6 +147,8 @@ def test_files():
     [
         ({"labels": ["night"]}, "one matrix for each of its labels"),
         ({"labels": ["day", "day"]}, "same label"),
+        ({"labels": None, "matrices": []}, "one matrix for each of its labels"),
+        ({"labels": None}, "one matrix for each of its labels"),
         ({"steps": []}, "at least one"),
         ({"steps": [0, 2]}, "places of labels, 0 to 1"),
         ({"steps": [0, -1]}, "places of labels"),

@@ -111,9 +111,9 @@ class ContextChain(MarkovChain):
         """Return the chain described by `to_dict`."""
         needed = ("context", "labels", "matrices", "steps", "start")
         read = fields(description, "a chain by context", needed, ("kind", "states"))
-        labels = names(read["labels"], "labels")
+        labels = names(read["labels"], "labels") or []
         matrices, steps = read["matrices"], read["steps"]
-        if not isinstance(matrices, list) or len(matrices) != len(labels or ()):
+        if not labels or not isinstance(matrices, list) or len(matrices) != len(labels):
             raise InvalidModel("a chain by context needs one matrix for each of its labels")
         if len(set(labels)) != len(labels):
             raise InvalidModel("two contexts bear the same label; labels must differ")
