@@ -194,6 +194,11 @@ class Leakage:
         """Return whether the leakage is certainly at most ``epsilon``."""
         return self.upper <= epsilon
 
+    def with_assumptions(self, more: tuple[str, ...]) -> "Leakage":
+        """Return the same certificate with further assumptions, each said once."""
+        new = tuple(one for one in more if one not in self.assumptions)
+        return replace(self, assumptions=(*self.assumptions, *new)) if new else self
+
     def reaches(self, covers: Covers) -> bool:
         """Return whether the proof covers these shapes of data too.
 

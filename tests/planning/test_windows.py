@@ -10,8 +10,8 @@ import undertow as ut
 from undertow.errors import InvalidInput, InvalidPlan, MethodRefused, NotSupported
 from undertow.methods import METHODS
 from undertow.planning.coverage import covering
-from undertow.planning.proofs import check_proof
 from undertow.planning.other_models import robustness
+from undertow.planning.proofs import check_proof
 from undertow.planning.windows import budget_by_window, window_sizes
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))

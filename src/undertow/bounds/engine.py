@@ -117,10 +117,13 @@ def leakage(
             mechanism, model, against, delta, covers,
             lambda other: leakage(other, model, against, **more), closed=wide,
         )  # fmt: skip
+        found = found.with_assumptions(model.disclaimers())
         return replace(found, secrets=Secrets(window=window.records)) if wide else found
     if wide:
-        return _wide(mechanism, model, against, window.records)
+        about = _wide(mechanism, model, against, window.records)
+        return about.with_assumptions(model.disclaimers())
     proved = _proved(mechanism, model, against, effort, covers)
+    proved = proved.with_assumptions(model.disclaimers())
     everywhere = not isinstance(mechanism, Noise) and mechanism.kind != "redaction"
     if model.family in ("chain", "groups"):
         everywhere = everywhere or proved.method in _BY_LEVEL

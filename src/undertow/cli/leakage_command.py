@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.cli.commands import command, option
 from undertow.cli.files import check_figure, write_bytes
@@ -60,10 +60,15 @@ def leakage(
     limit: float | None = option("L", "What may be spent so that at most this much leaks?"),
     delta: DeltaOption = None,
     effort: int | None = option("N", "For --flips of many states: more narrows the interval."),
+    renew: Literal["day", "week", "month"] | None = option(
+        None,
+        "--epsilon is spent afresh every day, week or month, on its own records, of which each "
+        "lasts --every (default: records are the periods).",
+    ),
     figure: Path | None = option(
         "FILE",
-        "Draw the leakage against delta, or with --limit the budget against the number of records "
-        "that are protected (.png or .svg).",
+        "Draw the leakage against delta, with --limit the budget against the number of records "
+        "that are protected, with --renew both against persistence (.png or .svg).",
     ),
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -89,7 +94,16 @@ def leakage(
       undertow leakage --model chain.json --limit 1 --delta 1e-6
       undertow leakage --model chain.json --limit 1 --protect-window 1h --every 5m
       undertow leakage --model chain.json --length 288 --limit 1 --figure budgets.png
+      undertow leakage --transition '0.9,0.1;0.1,0.9' --epsilon 2 --renew day
     """
+    if renew is not None:
+        from undertow.cli.renewal import RenewalText, tell_renewal
+
+        renewed = RenewalText(renew, whole, limit, figure)
+        renewed.check(known, others=query.asked or flips or delta or effort or amount.asked)
+        check_figure(figure, force=force)
+        tell_renewal(renewed, model.read(), known, who.read(), force=force, as_json=as_json)
+        return
     if effort is not None and flips is None:
         raise misuse("--effort goes with --flips")
     question = _question(known, query, amount, flips, limit)

@@ -253,17 +253,17 @@ class WindowText:
     )
     every: str | None = option("STEP", "With a duration: the time between two records, such as 5m.")
 
-    def __post_init__(self) -> None:
-        """Refuse a step without a window."""
-        if self.every is not None and self.protect_window is None:
-            raise misuse("--every goes with --protect-window: the time between two records")
+    def read(self, timed: bool = False) -> "Window | None":
+        """Return the window, None for one record; a step alone is refused unless it is ``timed``.
 
-    def read(self) -> "Window | None":
-        """Return the window, None for one record."""
+        A number of records needs no step, and may have one where something else is timed by it.
+        """
         from undertow.adversaries import Window
 
         text = self.protect_window
         if text is None:
+            if self.every is not None and not timed:
+                raise misuse("--every goes with --protect-window: the time between two records")
             return None
         try:
             records: int | str = int(text)
@@ -274,7 +274,7 @@ class WindowText:
                 f"--protect-window needs a number of records, or a duration such as 1h with the "
                 f"time between two records, --every 5m; found {text!r}"
             )
-        return Window(records, self.every)
+        return Window(records, None if timed and isinstance(records, int) else self.every)
 
 
 @dataclass(frozen=True, slots=True)

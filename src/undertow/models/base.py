@@ -86,6 +86,10 @@ class Model:
         """Return laws of the class that data can be drawn from to answer a query, () if none."""
         return ()
 
+    def disclaimers(self) -> tuple[str, ...]:
+        """Return what a guarantee under the model says nothing about, for its assumptions."""
+        return ()
+
     def order(self) -> tuple[Any, ...]:
         """Return the names of the records of its examples in its own order, () if it is theirs."""
         return ()

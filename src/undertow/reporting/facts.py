@@ -247,7 +247,9 @@ def proved(release: "Release") -> Plan[Any]:
 def proof_method(release: "Release") -> str:
     """Return the method of the proof: the plan's own, unless another one covers the release."""
     plan, proof = release.plan, release.proof
-    return plan.method if proof is None or proof == plan.leakage else proof.method
+    if proof is None or replace(proof, assumptions=plan.leakage.assumptions) == plan.leakage:
+        return plan.method  # what the data says about an assumption changes no proof
+    return proof.method
 
 
 def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -> dict[str, Any]:

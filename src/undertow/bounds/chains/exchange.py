@@ -125,7 +125,9 @@ def exchange_leakage(
         for start in range(0, len(targets), _BLOCK):
             block = targets[start : start + _BLOCK]
             side_laws, rows = build_positions(reduced, block, MAX_STEPS, against, full, window)
-            _maximise(Sides(side_laws, rows, value, other, epsilon, binary=False), found)
+            _maximise(
+                Sides(side_laws, rows, value, other, epsilon, binary=reduced.size == 2), found
+            )
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
     leak = _conclude(found, reduced, epsilon, against)
