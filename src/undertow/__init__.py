@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
     from undertow.sanitizing import redact, sanitize, stream
+    from undertow.transitions import Transitions
 
 _HOMES = {
     "Adversary": "adversaries",
@@ -77,6 +78,7 @@ _HOMES = {
     "Release": "releasing",
     "Series": "queries",
     "Sum": "queries",
+    "Transitions": "transitions",
     "Witness": "certificate",
     "XorNoise": "channels",
     "ZCDP": "guarantees",
@@ -134,6 +136,7 @@ __all__ = [
     "Release",
     "Series",
     "Sum",
+    "Transitions",
     "Witness",
     "XorNoise",
     "__version__",

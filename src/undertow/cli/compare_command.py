@@ -66,7 +66,7 @@ def compare(
         --releases 52
     """
     if query.asked != 1:
-        raise misuse("ask for one of --count, --histogram, --sum and --mean")
+        raise misuse("ask for one of --count, --histogram, --transitions, --sum and --mean")
     check_figure(figure, force=force)
     limit, against, described = most.read(), who.read(), model.read()
     asked = query.read(described)
