@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from undertow.models.markov import MarkovChain
     from undertow.models.network import BayesianNetwork
     from undertow.models.pedigree import Pedigree
+    from undertow.models.private_fits import PrivateFit
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
@@ -69,6 +70,7 @@ _HOMES = {
     "MultivariateGaussian": "models.gaussian",
     "Pedigree": "models.pedigree",
     "Plan": "plan",
+    "PrivateFit": "models.private_fits",
     "Profile": "guarantees",
     "PureDP": "guarantees",
     "Query": "queries",
@@ -127,6 +129,7 @@ __all__ = [
     "MultivariateGaussian",
     "Pedigree",
     "Plan",
+    "PrivateFit",
     "Profile",
     "PureDP",
     "Query",

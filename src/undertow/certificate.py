@@ -10,7 +10,17 @@ from undertow.errors import Contradiction, InvalidInput
 from undertow.numerics import GAP
 from undertow.queries import State
 
-__all__ = ["WIDTHS", "Covers", "Leakage", "Witness", "check_covers", "check_order", "meet", "worst"]
+__all__ = [
+    "UNSURE",
+    "WIDTHS",
+    "Covers",
+    "Leakage",
+    "Witness",
+    "check_covers",
+    "check_order",
+    "meet",
+    "worst",
+]
 
 Covers = Literal["series", "windows", "any"]
 """The shapes of data that a proof covers, each more than the one before it.
@@ -22,6 +32,13 @@ series: windows, gaps, groups within a series, several answers on disjoint recor
 
 WIDTHS: tuple[Covers, ...] = ("series", "windows", "any")
 """The shapes from the fewest to the most."""
+
+
+UNSURE = (
+    "it holds for each of the models that may be true, not for an attacker who is unsure which of "
+    "them is: a mixture can leak more"
+)
+"""What is said of every set and class of models."""
 
 
 def check_covers(covers: object) -> Covers:
@@ -194,7 +211,9 @@ def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
         assumptions=(
             f"one of the {len(found)} models of the set is true",
             *(() if note is None else (note,)),
-            *dict.fromkeys(a for leak in found for a in leak.assumptions),
+            *((UNSURE,) if len(found) > 1 else ()),
+            *dict.fromkeys(a for leak in found for a in leak.assumptions if a != UNSURE),
+            *((UNSURE,) if len(found) == 1 and UNSURE in found[0].assumptions else ()),
         ),
         covers=min((leak.covers for leak in found), key=WIDTHS.index),
         curve=_together([leak.curve for leak in found]),

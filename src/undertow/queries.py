@@ -128,7 +128,8 @@ class Histogram(BaseQuery):
         """Return the number of states, or refuse a model that names none."""
         if not states:
             raise NotSupported(
-                "a histogram needs a model that names the states, such as a MarkovChain"
+                "this model names no states, and a histogram needs a model that names the states, "
+                "such as a MarkovChain"
             )
         return len(states)
 

@@ -38,7 +38,8 @@ class Transitions(BaseQuery):
         """Return the square of the number of states, or refuse a model that names none."""
         if not states:
             raise NotSupported(
-                "transitions need a model that names the states, such as a MarkovChain"
+                "this model names no states, and transitions need a model that names the states, "
+                "such as a MarkovChain"
             )
         return len(states) ** 2
 

@@ -17,10 +17,11 @@ from tests.facts import ACTIVITY
 from tests.grids import each, law, pairwise, thinned
 from undertow.bounds.chains import boxes
 from undertow.bounds.chains.boxes import box_leakage
+from undertow.bounds.chains.contraction import contraction_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
-from undertow.errors import Contradiction, InvalidInput, NotSupported
+from undertow.errors import Contradiction, InvalidInput
 from undertow.models.chain_classes import ChainBox
 from undertow.numerics import GAP
 
@@ -327,10 +328,9 @@ def test_independent_records_leak_the_level():
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def test_more_than_two_states_are_refused():
+def test_more_than_two_states_are_bounded_by_their_contraction():
     three = ChainBox(np.full((3, 3), 0.2), np.full((3, 3), 0.5))
-    with pytest.raises(NotSupported, match=r"two states, and this one has 3; pass a ModelSet"):
-        box_leakage(1.0, three)
+    assert box_leakage(1.0, three) == contraction_leakage(1.0, three)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])

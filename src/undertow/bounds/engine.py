@@ -5,7 +5,7 @@ from typing import Any
 
 from undertow.adversaries import Against, check_against, check_records
 from undertow.bounds.series.mechanisms import level_of
-from undertow.certificate import Covers, Leakage, check_covers, worst
+from undertow.certificate import UNSURE, Covers, Leakage, check_covers, worst
 from undertow.channels import LocalMechanism
 from undertow.curves import check_delta
 from undertow.errors import InvalidInput, NotSupported
@@ -94,15 +94,26 @@ def leakage(
         from undertow.bounds.approximate.leakages import at_delta
 
         more["delta"] = 0.0
-        return at_delta(
+        found_at = at_delta(
             mechanism, model, against, delta, covers,
             lambda other: leakage(other, model, against, **more),
         )  # fmt: skip
-    proved = _proved(mechanism, model, against, effort, covers)
+        return _assuming(found_at, model)
+    proved = _assuming(_proved(mechanism, model, against, effort, covers), model)
     everywhere = not isinstance(mechanism, Noise) and mechanism.kind != "redaction"
     if model.family in ("chain", "groups"):
         everywhere = everywhere or proved.method in _BY_LEVEL
     return replace(proved, covers="any") if everywhere else proved
+
+
+def _assuming(found: Leakage, model: Model) -> Leakage:
+    """Return a leakage that also says what is assumed with its model, and that it is one of many.
+
+    A level for whole persons holds whatever the records of a person have to do with each other.
+    """
+    said = () if found.method == "person" else (*model.notes(), *(UNSURE,) * model.several())
+    fresh = tuple(note for note in said if note not in found.assumptions)
+    return replace(found, assumptions=(*found.assumptions, *fresh)) if fresh else found
 
 
 def _proved(

@@ -53,7 +53,9 @@ class Terms:
 
     Where the limit is kept up to a ``delta``, ``small`` is the delta that goes with the budget:
     all that is (budget, small)-DP leaks at most (limit, delta). ``pure`` is the level that is set
-    aside for releases that have one, also after noise without one has begun.
+    aside for releases that have one, also after noise without one has begun. ``missed`` is the
+    probability with which the model, the region of a private fit, misses the true one; 0 where the
+    model was stated.
     """
 
     model: dict[str, Any]
@@ -64,10 +66,12 @@ class Terms:
     delta: float = 0.0
     small: float = 0.0
     pure: float = 0.0
+    missed: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description; one without a delta does not mention it."""
+        """Return a JSON-ready description; one without a delta, or a fit, does not mention it."""
         told = {name: getattr(self, name) for name in self.__slots__}
+        told = told if self.missed else without(told, "missed")
         return told if self.delta else without(told, "delta", "small", "pure")
 
 

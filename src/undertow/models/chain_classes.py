@@ -11,7 +11,7 @@ import numpy as np
 from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.base import Model
-from undertow.models.described import fields, names, number, numbers, whole
+from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROW_SUM, Array, Keyed, check_count, check_positive, freeze
 
@@ -40,6 +40,8 @@ class ChainBox(Keyed, Model):
         k names, by default 0 .. k - 1.
     length
         The number of records; None means any length.
+    note
+        Where the box comes from, if that is part of what is assumed.
 
     >>> box = ChainBox([[.87, .11], [.29, .68]], [[.89, .13], [.32, .71]])
     >>> box.describe()
@@ -53,6 +55,7 @@ class ChainBox(Keyed, Model):
     upper: Array
     states: tuple[State, ...]
     length: int | None
+    note: str | None
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class ChainBox(Keyed, Model):
         upper: Any,
         states: Sequence[State] | None = None,
         length: int | None = None,
+        note: str | None = None,
     ) -> None:
         """Check that every row holds a distribution, and freeze."""
         low, high = freeze(lower), freeze(upper)
@@ -87,9 +91,20 @@ class ChainBox(Keyed, Model):
         set_(self, "upper", high)
         set_(self, "states", frame.states)
         set_(self, "length", frame.length)
+        if note is not None and not isinstance(note, str):
+            raise InvalidModel(f"the note of a box must be a text, found {type(note).__name__}")
+        set_(self, "note", note)
 
     def _key(self) -> tuple[object, ...]:
-        return self.lower.tobytes(), self.upper.tobytes(), self.states, self.length
+        return self.lower.tobytes(), self.upper.tobytes(), self.states, self.length, self.note
+
+    def several(self) -> bool:
+        """Return whether the box holds more than one chain."""
+        return not np.array_equal(self.lower, self.upper)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return where the box comes from, if that is said."""
+        return () if self.note is None else (self.note,)
 
     @property
     def size(self) -> int:
@@ -123,7 +138,7 @@ class ChainBox(Keyed, Model):
 
     def endless(self) -> "ChainBox":
         """Return the box for series of any length."""
-        return ChainBox(self.lower, self.upper, self.states)
+        return ChainBox(self.lower, self.upper, self.states, note=self.note)
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the corners."""
@@ -134,7 +149,7 @@ class ChainBox(Keyed, Model):
         length = "any length" if self.length is None else f"{self.length} records"
         return (
             f"any chain inside a box of transition matrices on {self.size} states, "
-            f"a stationary start, {length}"
+            f"a stationary start, {length}" + (f" ({self.note})" if self.note else "")
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,17 +160,20 @@ class ChainBox(Keyed, Model):
             "upper": self.upper.tolist(),
             "states": list(self.states),
             "length": self.length,
+            **({} if self.note is None else {"note": self.note}),
         }
 
     @classmethod
     def from_dict(cls, description: Any) -> "ChainBox":
         """Return the box described by `to_dict`."""
-        read = fields(description, "a box of chains", ("lower", "upper"), _OPTIONAL)
+        read = fields(description, "a box of chains", ("lower", "upper"), (*_OPTIONAL, "note"))
+        note = read.get("note")
         return cls(
             numbers(read["lower"]),
             numbers(read["upper"]),
             names(read.get("states"), "states"),
             whole(read.get("length"), "length"),
+            None if note is None else text(note, "the note of a box"),
         )
 
 
@@ -211,6 +229,10 @@ class MixingClass(Model):
     def size(self) -> int:
         """The number of states."""
         return len(self.states)
+
+    def several(self) -> bool:
+        """Return True: nothing but the rate of mixing is known."""
+        return True
 
     def endless(self) -> "MixingClass":
         """Return the class for series of any length."""

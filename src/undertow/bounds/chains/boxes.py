@@ -20,10 +20,11 @@ from itertools import product
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.contraction import contraction_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import log
 from undertow.certificate import Leakage
-from undertow.errors import Contradiction, NotSupported
+from undertow.errors import Contradiction
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, check_epsilon, up
@@ -60,10 +61,7 @@ def box_leakage(epsilon: float, box: ChainBox, against: Against = "any") -> Leak
     """
     epsilon = check_epsilon(epsilon)
     if box.size != 2:
-        raise NotSupported(
-            f"boxes of chains are bounded for two states, and this one has {box.size}; pass a "
-            "ModelSet of chains that stand for it, such as the region(...) of a fitted chain"
-        )
+        return contraction_leakage(epsilon, box, against)
     low, high = _log_odds(box)
     if against == "informed":
         found = exchange_leakage(epsilon, _chain(box, _middle(low, high)), against)
