@@ -179,8 +179,9 @@ class Ledger(Balance):
         All levels spent so far, that of the fit among them, count under the region: given what the
         fit has published, fit and answers together change likelihoods by at most their sum
         (`undertow.learning`). The limit then holds unless the region misses the true chain, with
-        the probability that was fixed when the fit was reserved. Once, in an account of records
-        without a delta; refused where the region allows no more than the class stated beforehand.
+        the probability that was fixed when the fit was reserved. Once, by the first fit, in an
+        account of records without a delta; refused where the region allows no more than the class
+        stated beforehand.
         """
         old = self._terms()
         check_narrowing(old)
@@ -188,6 +189,12 @@ class Ledger(Balance):
         if found is None:
             raise LedgerConflict(f"nothing was reserved under the id {release_id!r}")
         fit = recorded_fit(found, old)
+        first = next(entry for entry in self.entries() if "fit" in entry.about and entry.begun)
+        if first.release_id != found.release_id:
+            raise LedgerConflict(
+                "only the first fit of an account narrows it: one chosen among several by what they "
+                "show would miss more often than is said"
+            )
         region = fit.region()
         described = loads(canonical(region.to_dict(), "model"))
         budget = _affordable(old.limit, model_from_dict(described), old.against)

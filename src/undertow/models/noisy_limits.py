@@ -52,19 +52,19 @@ def limits(noisy: Any, scale: float, records: int, miss: float) -> tuple[Array, 
 
     Both (k, k); together they hold with probability 1 - ``miss`` over records and noise, by a union
     bound. ``records`` is a public number of records, which only helps to choose good tests. Of two
-    states the share of the lower limits for leaving a state is ten times that of the upper ones:
-    states that last are what leaks. Cost O(k^3) on a grid of 3,000 points.
+    states the lower limits for leaving a state have .4 each, the upper ones .03: states that last
+    are what leaks. Cost O(k^3) on a grid of 3,000 points.
 
     >>> low, high = limits([[6300, 850], [840, 1900]], 80.0, 10_000, 0.05)
     >>> low.round(2), high.round(2)
-    (array([[0.83, 0.09],
-           [0.23, 0.58]]), array([[0.91, 0.17],
+    (array([[0.82, 0.08],
+           [0.23, 0.58]]), array([[0.92, 0.18],
            [0.42, 0.77]]))
     """
     table = np.asarray(noisy, dtype=np.float64)  # (from, to)
     size = len(table)
     lower, upper = np.zeros((size, size)), np.ones((size, size))
-    often, seldom = (0.42 * miss, 0.04 * miss) if size == 2 else (miss / (2 * size**2),) * 2
+    often, seldom = (0.4 * miss, 0.03 * miss) if size == 2 else (miss / (2 * size**2),) * 2
     for x, y in np.ndindex(size, size):
         if size == 2 and x == y:
             continue  # the complement of the other entry
