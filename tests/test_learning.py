@@ -101,6 +101,7 @@ def test_a_narrowed_account_pays_for_fit_and_answer_together(ledger, tmp_path):
     again.set_limit(1.5)
     assert again.model == region
     assert again.budget > ledger.budget - 1e-12
+    assert again.verify() > 5
 
 
 def test_persons_need_no_region(tmp_path):

@@ -206,14 +206,15 @@ def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
     # largest lower end succeeds if its model is the true one
     largest = max(found, key=lambda leak: (leak.upper, leak.lower))
     shown = max(found, key=lambda leak: leak.lower)
+    several = len(found) > 1 and largest.against != "informed"
+    unsure = several or any(UNSURE in leak.assumptions for leak in found)
     return replace(
         largest, lower=shown.lower, witness=shown.witness,
         assumptions=(
             f"one of the {len(found)} models of the set is true",
             *(() if note is None else (note,)),
-            *((UNSURE,) if len(found) > 1 else ()),
             *dict.fromkeys(a for leak in found for a in leak.assumptions if a != UNSURE),
-            *((UNSURE,) if len(found) == 1 and UNSURE in found[0].assumptions else ()),
+            *((UNSURE,) if unsure else ()),
         ),
         covers=min((leak.covers for leak in found), key=WIDTHS.index),
         curve=_together([leak.curve for leak in found]),

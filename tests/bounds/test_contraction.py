@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,8 @@ def test_no_chain_of_the_box_leaks_more(size, seed):
     generator = np.random.default_rng(seed)
     length = [None, 2, 5][seed % 3]
     box, chains = random_box(size, generator, length)
-    for epsilon, against in itertools.product((0.1, 1.0), ("any", "ignorant", "informed")):
+    who: tuple[Any, ...] = ("any", "ignorant", "informed")
+    for epsilon, against in itertools.product((0.1, 1.0), who):
         bound = contraction_leakage(epsilon, box, against)
         truth = max(exchange_leakage(epsilon, chain, against).lower for chain in chains)
         assert truth <= bound.upper

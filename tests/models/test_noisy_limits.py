@@ -122,7 +122,8 @@ def worst_case(scale, beta, p, visits):
         mass = math.comb(visits, hits) * p**hits * (1 - p) ** (visits - hits)
         for a, b in np.ndindex(len(z), len(z)):
             if mass * law[a] * law[b] > 1e-6:
-                seen = lower_limit(hits + z[a], 1, visits - hits + z[b], 1, scale, visits, beta)
+                one, two = float(hits + z[a]), float(visits - hits + z[b])
+                seen = lower_limit(one, 1, two, 1, scale, visits, beta)
                 total += (seen > p) * mass * law[a] * law[b]
     return total
 

@@ -109,9 +109,12 @@ def leakage(
 def _assuming(found: Leakage, model: Model) -> Leakage:
     """Return a leakage that also says what is assumed with its model, and that it is one of many.
 
-    A level for whole persons holds whatever the records of a person have to do with each other.
+    A level for whole persons, and plain differential privacy against an informed attacker, hold
+    whatever the records have to do with each other.
     """
-    said = () if found.method == "person" else (*model.notes(), *(UNSURE,) * model.several())
+    if found.method == "person" or found.against == "informed":
+        return found
+    said = (*model.notes(), *(UNSURE,) * model.several())
     fresh = tuple(note for note in said if note not in found.assumptions)
     return replace(found, assumptions=(*found.assumptions, *fresh)) if fresh else found
 

@@ -192,8 +192,8 @@ class Ledger(Balance):
         first = next(entry for entry in self.entries() if "fit" in entry.about and entry.begun)
         if first.release_id != found.release_id:
             raise LedgerConflict(
-                "only the first fit of an account narrows it: one chosen among several by what they "
-                "show would miss more often than is said"
+                "only the first fit of an account narrows it: one chosen among several by what "
+                "they show would miss more often than is said"
             )
         region = fit.region()
         described = loads(canonical(region.to_dict(), "model"))
