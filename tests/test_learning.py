@@ -342,17 +342,22 @@ def regions(a):
     return low, high
 
 
-def box(low, high):
+def box(low, high, length):
     lower = [[1 - low[1], low[0]], [high[0], 1 - high[1]]]
     upper = [[1 - low[0], low[1]], [high[1], 1 - high[0]]]
-    return ut.MarkovChain.box(lower, upper, length=3)
+    return ut.MarkovChain.box(lower, upper, length=length)
 
 
-@pytest.mark.parametrize("limit", [1.0, 2.0])
-def test_fit_and_answer_together_stay_below_the_limit(limit):
+@pytest.mark.parametrize(
+    ("length", "limit"),
+    [(3, 1.0), (3, 2.0), (4, 1.0)],
+)
+def test_fit_and_answer_together_stay_below_the_limit(length, limit):
     fitted = 0.25
-    outputs = list(itertools.product(range(-1, 4), repeat=4))
-    budgets = {ends: ut.dp_budget(box(*ends), limit) for ends in {regions(a) for a in outputs}}
+    outputs = list(itertools.product(range(-1, length + 1), repeat=4))
+    budgets = {
+        ends: ut.dp_budget(box(*ends, length), limit) for ends in {regions(a) for a in outputs}
+    }
 
     def spends(chain, share):
         q, r = chain.transition[0, 1], chain.transition[1, 0]
@@ -366,7 +371,7 @@ def test_fit_and_answer_together_stay_below_the_limit(limit):
 
     found, careless = 0.0, 0.0
     for q, r in [(0.1, 0.3), (0.3, 0.5), (0.2, 0.4), (0.4, 0.5), (0.6, 0.7)]:
-        chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=3)
+        chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
         found = max(found, joint_leakage(chain, fitted, spends(chain, 1), outputs))
         careless = max(careless, joint_leakage(chain, fitted, spends(chain, 0), outputs))
     assert found <= limit
