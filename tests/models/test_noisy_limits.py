@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from undertow.models.noisy_limits import _tail, _tests, limits, lower_limit
+from undertow.models.noisy_limits import _tail, _tests, limits, lower_limit, sum_limit
+from undertow.models.private_fits import PrivateFit
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 STICKY = [[0.99, 0.01], [0.02, 0.98]]
@@ -48,8 +49,11 @@ def misses(name, fits, seed, claimed=1.0, miss=0.05):
     truth = np.array(chain)
     count = 0
     for table in tables(chain, records, scale, fits, np.random.default_rng(seed)):
-        low, high = limits(table, scale * claimed, records, miss)
-        count += not ((low <= truth) & (truth <= high)).all()
+        said = scale * claimed
+        fit = PrivateFit(table, level=4 / said, scale=said, records=records, confidence=1 - miss)
+        region = fit.region()
+        inside = ((region.lower <= truth) & (truth <= region.upper)).all()
+        count += not (inside and np.trace(truth) <= (region.trace or len(truth)))
     return count
 
 
@@ -153,3 +157,30 @@ def test_counts_that_say_nothing_leave_everything_open():
     assert low[0, 1] > 0.01
     assert low[1].tolist() == [0, 0]
     assert high[1].tolist() == [1, 1]
+
+
+# Null: the cell of the true pair is rejected with probability at most .1. 400 fits; false alarms
+# below 1e-4. A test for a tenth of the noise must be noticed.
+@pytest.mark.statistical
+@pytest.mark.parametrize(("claimed", "fine"), [(1.0, True), (0.1, False)])
+def test_two_states_together_are_rejected_as_seldom_as_said(claimed, fine):
+    records, scale, truth = 800, 60.0, np.array([0.118, 0.305])
+    drawn = tables(ACTIVITY, records, scale, 400, np.random.default_rng(2))
+    ends = truth - 1e-6, truth + 1e-6  # only the cell that has it
+    found = [sum_limit(table, scale * claimed, records, 0.1, *ends) for table in drawn]
+    missed = sum(limit > truth.sum() for limit in found)
+    assert (binomtest(missed, 400, 0.1, alternative="greater").pvalue > 1e-4) == fine
+    assert missed > 0
+
+
+def test_a_sum_is_bounded_beyond_the_ends_of_its_box():
+    ends = np.array([0.08, 0.22]), np.array([0.17, 0.42])
+    found = sum_limit([[6300, 850], [840, 1900]], 66.7, 10_000, 0.025, *ends)
+    assert 0.32 < found < 0.42
+
+
+def test_a_sum_is_at_least_that_of_the_lower_ends():
+    ends = np.array([0.0, 0.0]), np.array([1.0, 1.0])
+    assert sum_limit([[5, 3], [2, 4]], 50.0, 100, 0.05, *ends) == 0.0  # too many cells
+    near = np.array([0.1, 0.3]), np.array([0.101, 0.301])
+    assert sum_limit([[5, 3], [2, 4]], 50.0, 100, 0.05, *near) == pytest.approx(0.4)

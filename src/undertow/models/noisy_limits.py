@@ -24,6 +24,12 @@ point is rejected if the bound at what is seen is at most ``beta``. The limit is
 that g_1 .. g_k are rejected. If p < g_k, let g_i be the first point with p <= g_i: i <= k, so it
 was rejected, which has probability at most ``beta``. No monotony of the tests is needed. An upper
 limit is one minus the lower limit of the complement.
+
+*Two states together.* What two states leak depends mostly on q + r, the probabilities of leaving
+them. T = u S_0 + v F_0 + u' S_1 + v' F_1 has E e^T <= 1 for all q <= q0 and r <= r0 in the same
+way. Cut the plane of (q, r) into fixed cells, each with the test at its upper corner: the cell of
+the true pair is rejected with probability at most ``beta``, so that q + r is at least its least
+value over the cells that are not, and need only be looked for where other limits leave room.
 """
 
 import math
@@ -34,7 +40,7 @@ import numpy as np
 
 from undertow.numerics import Array
 
-__all__ = ["limits", "lower_limit"]
+__all__ = ["limits", "lower_limit", "sum_limit"]
 
 _GRID = 3000
 """Points of the grid, equally spaced in log-odds, from _LEAST to -_LEAST (cost; all are sound)."""
@@ -43,6 +49,12 @@ _WIDTHS = np.geomspace(0.02, 30.0, 48)
 """What is tried for w, the scale of the noise beside the likelihood (cost; each is sound)."""
 _APART = 1.02
 """Least ratio of two scales of the noise that are told apart (upper side)."""
+_STEP = 0.012
+"""Width of the cells in which two states are tested together, in log-odds (cost)."""
+_CELLS = 60_000
+"""Most cells that are looked at (cost); beyond, two states are not tested together."""
+_JOINT = np.geomspace(0.05, 20.0, 20)
+"""What is tried for w where two states are tested together (cost)."""
 _PAD = 1e-15
 """By how much u and v are lowered, so that rounding keeps expectations at most 1 (upper side)."""
 
@@ -96,6 +108,62 @@ def lower_limit(
     return float(points[count - 1]) if count else 0.0
 
 
+def sum_limit(
+    noisy: Any, scale: float, records: int, beta: float, lower: Array, upper: Array
+) -> float:
+    """Return t with Pr[q + r < t] <= beta, for leaving probabilities q, r inside a box; two states.
+
+    ``lower`` and ``upper`` are (2,), the ends of q and r: elsewhere nothing is looked for. At least
+    the sum of the lower ends, and just that where the box has too many cells.
+
+    >>> ends = np.array([.075, .2]), np.array([.18, .42])
+    >>> round(sum_limit([[6300, 850], [840, 1900]], 66.7, 10_000, .025, *ends), 2)
+    0.33
+    """
+    table = np.asarray(noisy, dtype=np.float64)  # (from, to)
+    edges = [_cells(low, high) for low, high in zip(lower, upper, strict=True)]
+    least = float(np.sum(lower))
+    if len(edges[0]) * len(edges[1]) > _CELLS:
+        return least
+    # (cells,): upper corners, and what of the cells is in the box
+    q, r = (part.ravel() for part in np.meshgrid(edges[0][1:], edges[1][1:], indexing="ij"))
+    lows = [np.maximum(edge[:-1], low) for edge, low in zip(edges, lower, strict=True)]
+    sums = np.add.outer(*lows).ravel()
+    # equal weights for both estimates, S / visits, so that q + r is what is tested
+    share = np.stack([(q + r) / (records * r), (q + r) / (records * q)])  # (2, cells)
+    found = np.full(q.shape, np.inf)
+    weights = np.zeros((4, *q.shape))
+    for width in _JOINT:
+        slopes = share * (width / (scale * (share * [1 - q, 1 - r]).max(axis=0)))
+        down = -np.log1p(np.stack([q, r]) * np.expm1(slopes)) - _PAD
+        up = slopes + down - _PAD
+        made = np.concatenate([up, down])  # (4, cells): q hit, r hit, q miss, r miss
+        largest = scale * np.abs(made).max(axis=0)
+        product = math.log(1 / beta) + sum(_log(part, scale) for part in made)
+        tail = largest * math.log(max(1 / (2 * beta), 1.0))
+        needs = np.where(largest >= 1, tail, np.where(largest < 0.98, product, np.inf))
+        drift = -((np.stack([q, r]) * up + (1 - np.stack([q, r])) * down) / share).sum(axis=0)
+        total = (needs + drift) / (slopes / share)[0]
+        weights = np.where(total < found, made, weights)
+        found = np.minimum(found, total)
+    counts = np.array([table[0, 1], table[1, 0], table[0, 0], table[1, 1]])
+    parts = weights * counts[:, None]
+    seen = parts.sum(axis=0) - 1e-12 * np.abs(parts).sum(axis=0)
+    kept = ~(_noise_bound(seen, weights, scale) <= beta)
+    return float(sums[kept].min()) if kept.any() else float(np.sum(upper))
+
+
+def _cells(low: float, high: float) -> Array:
+    """Return the ends of the fixed cells that meet an interval, in log-odds whole steps apart."""
+    with np.errstate(divide="ignore"):
+        ends = np.clip(np.log([low, high]) - np.log1p([-low, -high]), _LEAST, -_LEAST)
+    steps = np.arange(math.floor(ends[0] / _STEP), math.ceil(ends[1] / _STEP) + 1)
+    made = 1 / (1 + np.exp(-steps * _STEP))
+    made[0] = 0.0 if low <= made[0] and ends[0] == _LEAST else made[0]
+    made[-1] = 1.0 if ends[1] == -_LEAST else made[-1]
+    return np.asarray(made)
+
+
 @lru_cache(maxsize=64)
 def _tests(
     wide: int, rest: int, scale: float, visits: int, beta: float
@@ -124,28 +192,30 @@ def _tests(
 
 def _logs(up: Array, down: Array, wide: int, rest: int, scale: float) -> Array:
     """Return ln E e^W of discrete Laplace noise, inf or nan where there is none."""
+    return wide * _log(up, scale) + rest * _log(down, scale)
+
+
+def _log(a: Array, scale: float) -> Array:
+    """Return ln E e^{aZ}, Z discrete Laplace noise of a scale."""
     ratio = math.exp(-1 / scale)
-
-    def one(a: Array) -> Array:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(
-                2 * math.log1p(-ratio)
-                - np.log1p(-ratio * np.exp(a))
-                - np.log1p(-ratio * np.exp(-a))
-            )
-
-    return wide * one(up) + rest * one(down)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        both = np.log1p(-ratio * np.exp(a)) + np.log1p(-ratio * np.exp(-a))
+    return np.asarray(2 * math.log1p(-ratio) - both)
 
 
 def _bound(seen: Array, up: Array, down: Array, wide: int, rest: int, scale: float) -> Array:
     """Return a bound on the probability of seeing so much, at each point; rounded up."""
-    width = scale * np.maximum(up, -down)  # (grid,)
-    shift = up * wide - down * rest  # sum of |w_i| / s
-    scales = np.stack([*[scale * up] * wide, *[-scale * down] * rest])  # (counts, grid)
-    tail, hazard = _tail(scales, seen - shift)
+    return _noise_bound(seen, np.stack([*[up] * wide, *[down] * rest]), scale)
+
+
+def _noise_bound(seen: Array, weights: Array, scale: float) -> Array:
+    """Return a bound on the probability of seeing so much with these weights (counts, grid)."""
+    scales = scale * np.abs(weights)
+    width = scales.max(axis=0)  # (grid,)
+    tail, hazard = _tail(scales, seen - np.abs(weights).sum(axis=0))
     broad = (1 + np.maximum(1 / np.maximum(width, 1.0) - hazard, 0.0)) * tail
-    with np.errstate(over="ignore"):
-        narrow = np.exp(_logs(up, down, wide, rest, scale) - seen)
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = np.exp(sum(_log(part, scale) for part in weights) - seen)
     found = np.where(width >= 1, broad, narrow)
     return np.asarray(np.where(np.isnan(found), 1.0, found) * (1 + 1e-9))
 

@@ -15,13 +15,15 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
-from undertow.models.noisy_limits import limits
+from undertow.models.noisy_limits import limits, sum_limit
 from undertow.numerics import Array, check_count, check_positive, freeze
 from undertow.queries import State
 from undertow.rounding import above
 
 __all__ = ["PrivateFit", "check_confidence"]
 
+_ENTRIES, _SUMS = 0.6, 0.35
+"""The shares of the limits of entries, and of that of their sum, in the probability of a miss."""
 _ROUNDS = 200
 """Rounds after which flows are balanced well enough (no guarantee rests on them)."""
 
@@ -51,7 +53,7 @@ class PrivateFit(MarkovChain):
     ...                  records=10_000)
     >>> fit.transition.round(3), float(fit.region().lower[0, 1].round(3))
     (array([[0.882, 0.118],
-           [0.308, 0.692]]), 0.085)
+           [0.308, 0.692]]), 0.079)
     """
 
     noisy: npt.NDArray[np.int64] = field(repr=False)
@@ -125,7 +127,9 @@ class PrivateFit(MarkovChain):
                 f"the confidence was fixed at {self.confidence:g} before the noise was drawn, and "
                 "chosen afterwards it would be none; fit with confidence=... to have another"
             )
-        low, high = limits(self.noisy, self.scale, self.records, 1 - self.confidence)
+        miss = 1 - self.confidence
+        two = self.size == 2
+        low, high = limits(self.noisy, self.scale, self.records, _ENTRIES * miss if two else miss)
         box = self.within
         if isinstance(box, ChainBox) and box.size == self.size:
             low, high = np.maximum(low, box.lower), np.minimum(high, box.upper)
@@ -136,8 +140,13 @@ class PrivateFit(MarkovChain):
                 f"the fit and the class that was stated beforehand exclude each other at {x!r} to "
                 f"{y!r}: one of them is wrong; state a wider class"
             )
+        trace = None
+        if two:
+            ends = low[[0, 1], [1, 0]], high[[0, 1], [1, 0]]  # of leaving either state
+            least = sum_limit(self.noisy, self.scale, self.records, _SUMS * miss, *ends)
+            trace = float(np.nextafter(2 - least, 3))
         try:
-            return ChainBox(low, high, self.states, self.length, self._note())
+            return ChainBox(low, high, self.states, self.length, self._note(), trace)
         except InvalidModel as error:
             raise InvalidModel(
                 "the fit and the class that was stated beforehand exclude each other: no row of "
