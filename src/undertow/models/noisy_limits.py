@@ -157,7 +157,9 @@ def _cells(low: float, high: float) -> Array:
     """Return the ends of the fixed cells that meet an interval, in log-odds whole steps apart."""
     with np.errstate(divide="ignore"):
         ends = np.clip(np.log([low, high]) - np.log1p([-low, -high]), _LEAST, -_LEAST)
-    steps = np.arange(math.floor(ends[0] / _STEP), math.ceil(ends[1] / _STEP) + 1)
+    # an end on the border of two cells, up to rounding, is in both
+    first, last = math.floor(ends[0] / _STEP - 1e-9), math.ceil(ends[1] / _STEP + 1e-9)
+    steps = np.arange(first, last + 1)
     made = 1 / (1 + np.exp(-steps * _STEP))
     made[0] = 0.0 if low <= made[0] and ends[0] == _LEAST else made[0]
     made[-1] = 1.0 if ends[1] == -_LEAST else made[-1]
