@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from undertow.models.markov import MarkovChain
     from undertow.models.network import BayesianNetwork
     from undertow.models.pedigree import Pedigree
+    from undertow.models.private_fits import PrivateFit
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
     from undertow.sanitizing import redact, sanitize, stream
+    from undertow.transitions import Transitions
 
 _HOMES = {
     "Adversary": "adversaries",
@@ -69,6 +71,7 @@ _HOMES = {
     "MultivariateGaussian": "models.gaussian",
     "Pedigree": "models.pedigree",
     "Plan": "plan",
+    "PrivateFit": "models.private_fits",
     "Profile": "guarantees",
     "PureDP": "guarantees",
     "Query": "queries",
@@ -79,6 +82,7 @@ _HOMES = {
     "Robustness": "planning.other_models",
     "Series": "queries",
     "Sum": "queries",
+    "Transitions": "transitions",
     "Window": "adversaries",
     "Witness": "certificate",
     "XorNoise": "channels",
@@ -129,6 +133,7 @@ __all__ = [
     "MultivariateGaussian",
     "Pedigree",
     "Plan",
+    "PrivateFit",
     "Profile",
     "PureDP",
     "Query",
@@ -139,6 +144,7 @@ __all__ = [
     "Robustness",
     "Series",
     "Sum",
+    "Transitions",
     "Window",
     "Witness",
     "XorNoise",

@@ -10,7 +10,17 @@ from undertow.errors import Contradiction, InvalidInput
 from undertow.numerics import GAP
 from undertow.queries import State
 
-__all__ = ["WIDTHS", "Covers", "Leakage", "Witness", "check_covers", "check_order", "meet", "worst"]
+__all__ = [
+    "UNSURE",
+    "WIDTHS",
+    "Covers",
+    "Leakage",
+    "Witness",
+    "check_covers",
+    "check_order",
+    "meet",
+    "worst",
+]
 
 Covers = Literal["series", "windows", "any"]
 """The shapes of data that a proof covers, each more than the one before it.
@@ -25,6 +35,13 @@ _SHOWN = 6
 
 WIDTHS: tuple[Covers, ...] = ("series", "windows", "any")
 """The shapes from the fewest to the most."""
+
+
+UNSURE = (
+    "it holds for each of the models that may be true, not for an attacker who is unsure which of "
+    "them is: a mixture can leak more"
+)
+"""What is said of every set and class of models."""
 
 
 def check_covers(covers: object) -> Covers:
@@ -229,12 +246,15 @@ def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
     # largest lower end succeeds if its model is the true one
     largest = max(found, key=lambda leak: (leak.upper, leak.lower))
     shown = max(found, key=lambda leak: leak.lower)
+    several = len(found) > 1 and largest.against != "informed"
+    unsure = several or any(UNSURE in leak.assumptions for leak in found)
     return replace(
         largest, lower=shown.lower, witness=shown.witness,
         assumptions=(
             f"one of the {len(found)} models of the set is true",
             *(() if note is None else (note,)),
-            *dict.fromkeys(a for leak in found for a in leak.assumptions),
+            *dict.fromkeys(a for leak in found for a in leak.assumptions if a != UNSURE),
+            *((UNSURE,) if unsure else ()),
         ),
         covers=min((leak.covers for leak in found), key=WIDTHS.index),
         curve=_together([leak.curve for leak in found]),

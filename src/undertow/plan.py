@@ -293,7 +293,7 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
         return
     yield "noise", plan.noise.said()
     error = f"{plan.expected_error:.4g} expected"
-    if plan.states or not plan.query.per_state:
+    if plan.states or plan.query.kind not in ("histogram", "transitions"):
         error += f"; within {plan.accuracy():.4g} with probability 95%"
     yield "error", error
 

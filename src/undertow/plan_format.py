@@ -18,7 +18,7 @@ from undertow.curves import check_delta
 from undertow.errors import InvalidPlan
 from undertow.mechanisms import NOISES, Noise, noisy
 from undertow.models.described import fields, names, number, numbers, text, whole
-from undertow.queries import Count, Histogram, Linear, Mean, State, Sum
+from undertow.queries import Count, Histogram, Linear, Mean, State, Sum, Transitions
 
 __all__ = [
     "MEASURES",
@@ -174,6 +174,9 @@ def _query_from_dict(description: Any) -> Any:
         case "histogram":
             fields(description, "a histogram", ("kind",))
             return Histogram()
+        case "transitions":
+            fields(description, "a table of transitions", ("kind",))
+            return Transitions()
         case "sum" | "mean":
             fields(description, f"a {kind}", ("kind", "lower", "upper", "missing", "steps"))
             lower, upper = (number(description[end], end) for end in ("lower", "upper"))
@@ -185,7 +188,9 @@ def _query_from_dict(description: Any) -> Any:
             spread = number(description["spread"], "spread")
             least = _maybe(description["lower"], "lower")
             return Linear(numbers(description["weights"]), spread, least)
-    raise InvalidPlan("a question is a count, histogram, sum, mean or linear; found another")
+    raise InvalidPlan(
+        "a question is a count, histogram, transitions, sum, mean or linear; found another"
+    )
 
 
 def _maybe(value: Any, name: str) -> float | None:

@@ -14,7 +14,7 @@ from undertow.adversaries import (
     check_window,
 )
 from undertow.bounds.series.mechanisms import level_of
-from undertow.certificate import Covers, Leakage, check_covers, worst
+from undertow.certificate import UNSURE, Covers, Leakage, check_covers, worst
 from undertow.channels import LocalMechanism, RandomizedResponse, flips_epsilon_upper
 from undertow.curves import check_delta
 from undertow.errors import InvalidInput, NotSupported
@@ -117,17 +117,27 @@ def leakage(
             mechanism, model, against, delta, covers,
             lambda other: leakage(other, model, against, **more), closed=wide,
         )  # fmt: skip
-        found = found.with_assumptions(model.disclaimers())
+        found = _assuming(found, model)
         return replace(found, secrets=Secrets(window=window.records)) if wide else found
     if wide:
-        about = _wide(mechanism, model, against, window.records)
-        return about.with_assumptions(model.disclaimers())
-    proved = _proved(mechanism, model, against, effort, covers)
-    proved = proved.with_assumptions(model.disclaimers())
+        return _assuming(_wide(mechanism, model, against, window.records), model)
+    proved = _assuming(_proved(mechanism, model, against, effort, covers), model)
     everywhere = not isinstance(mechanism, Noise) and mechanism.kind != "redaction"
     if model.family in ("chain", "groups"):
         everywhere = everywhere or proved.method in _BY_LEVEL
     return replace(proved, covers="any") if everywhere else proved
+
+
+def _assuming(found: Leakage, model: Model) -> Leakage:
+    """Return a leakage that also says what its model does not, and that it is one of many.
+
+    A level for whole persons, and plain differential privacy against an informed attacker, hold
+    whatever the records have to do with each other.
+    """
+    if found.method == "person":
+        return found
+    sure = found.against == "informed" or not model.several()
+    return found.with_assumptions((*model.disclaimers(), *(() if sure else (UNSURE,))))
 
 
 def read_window(protect: object) -> Window:

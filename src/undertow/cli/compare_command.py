@@ -69,7 +69,7 @@ def compare(
       undertow compare --model chain.json --length 288 --histogram --limit 1 --protect-window 12
     """
     if query.asked != 1:
-        raise misuse("ask for one of --count, --histogram, --sum and --mean")
+        raise misuse("ask for one of --count, --histogram, --transitions, --sum and --mean")
     check_figure(figure, force=force)
     window = whole.read()
     limit, against, described = most.read(), who.read(), model.read()

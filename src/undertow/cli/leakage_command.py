@@ -76,10 +76,10 @@ def leakage(
     """What an algorithm reveals about one record, or several in a row, as a certified interval.
 
     Ask about every algorithm with a guarantee at once (--epsilon, with --guarantee-delta, or --rho,
-    or --mu), about one noisy answer (--count, --histogram, --sum or --mean, with --scale or
-    --sigma), or about a series of flipped records (--flips). Guarantees that are not pure, and
-    Gaussian noise, need --delta. With --limit the question is turned round: what to ask of a DP
-    library so that no record leaks more.
+    or --mu), about one noisy answer (--count, --histogram, --transitions, --sum or --mean, with
+    --scale or --sigma), or about a series of flipped records (--flips). Guarantees that are not
+    pure, and Gaussian noise, need --delta. With --limit the question is turned round: what to ask
+    of a DP library so that no record leaks more.
 
     \b
     Examples:
@@ -151,8 +151,8 @@ def _question(
     others = [str(name) for name, value in named if value is not None]
     if len(others) + query.asked != 1:
         raise misuse(
-            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --sum, --mean, "
-            "--flips or --limit"
+            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --transitions, "
+            "--sum, --mean, --flips or --limit"
         )
     if amount.asked is not None and others:
         raise misuse(f"{amount.asked} goes with a noisy answer, not with {others[0]}")

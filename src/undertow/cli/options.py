@@ -192,10 +192,11 @@ class LimitText:
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A curator's question as it was typed: one of four, or none."""
+    """A curator's question as it was typed: one of five, or none."""
 
     count: str | None = option("STATES", "The number of records in these states.")
     histogram: bool = option(None, "The number of records in each state.", False)
+    transitions: bool = option(None, "How often each state is followed by each.", False)
     sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
     mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
 
@@ -203,12 +204,12 @@ class QueryText:
     def asked(self) -> int:
         """How many questions were typed."""
         typed = [text for text in (self.count, self.sum, self.mean) if text is not None]
-        return len(typed) + self.histogram
+        return len(typed) + self.histogram + self.transitions
 
     def read(self, model: "AnyModel") -> "AnyQuery":
         """Return the query, its states being those of the model."""
         from undertow.errors import NotSupported
-        from undertow.queries import Histogram, Mean, Sum
+        from undertow.queries import Histogram, Mean, Sum, Transitions
 
         if self.count is not None:
             return read_count(self.count, model)
@@ -217,10 +218,9 @@ class QueryText:
         if self.mean is not None:
             return Mean(*read_range(self.mean, "--mean"))
         if not model.states:
-            raise NotSupported(
-                "a histogram needs a model that names the states, such as a Markov chain"
-            )
-        return Histogram()
+            asked = "transitions need" if self.transitions else "a histogram needs"
+            raise NotSupported(f"{asked} a model that names the states, such as a Markov chain")
+        return Transitions() if self.transitions else Histogram()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,10 @@ def plan(
         --method closed --output weekly.json
     """
     if asked.asked + local.asked != 1:
-        raise misuse("ask for one of --count, --histogram, --sum, --mean, --series and --redacted")
+        raise misuse(
+            "ask for one of --count, --histogram, --transitions, --sum, --mean, --series and "
+            "--redacted"
+        )
     if local.asked and pairs is not None:
         raise misuse("--pairs goes with a curator's question; a series hides all values")
     if local.asked and wanted.told():

@@ -11,7 +11,7 @@ from undertow.data.groups import look_alikes
 from undertow.data.sources import scan
 from undertow.data.sql import TEXT
 from undertow.models.pedigree import GENOTYPES
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum, Transitions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -145,7 +145,7 @@ def _of_values(
     record = data.record
     column = data.value
     made: list[tuple[str | None, str, pl.Expr]] = [(column, "is missing", ~record.there)]
-    if isinstance(query, Count | Histogram):
+    if isinstance(query, Count | Histogram | Transitions):
         domain = domain_of(query, states)
         code = record.positions(domain, named=bool(states))
         foreign = record.there & code.is_null()

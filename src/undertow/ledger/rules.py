@@ -56,6 +56,8 @@ class Terms:
     aside for releases that have one, also after noise without one has begun. ``window`` counts the
     records in a row whose history is not to leak more than the limit: no record spends more than
     the budget, and that is what all algorithms of this level leak about so many of them.
+    ``missed`` is the probability with which the model, the region of a private fit, misses the true
+    one; 0 where the model was stated.
     """
 
     model: dict[str, Any]
@@ -67,12 +69,14 @@ class Terms:
     small: float = 0.0
     pure: float = 0.0
     window: int = 1
+    missed: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description; without a delta or a window it mentions none."""
+        """Return a JSON-ready description; of delta, window and fit it mentions what there is."""
         told = {name: getattr(self, name) for name in self.__slots__}
         left = () if self.delta else ("delta", "small", "pure")
-        return without(told, *left, *(("window",) if self.window == 1 else ()))
+        window = ("window",) if self.window == 1 else ()
+        return without(told, *left, *window, *(() if self.missed else ("missed",)))
 
 
 @dataclass(frozen=True, slots=True)

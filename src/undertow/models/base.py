@@ -66,6 +66,10 @@ class Model:
         """Return the model described by `to_dict`, or refuse what is none."""
         raise NotImplementedError
 
+    def several(self) -> bool:
+        """Return whether it stands for several laws, any one of which may be true."""
+        return False
+
     def members(self) -> "list[Model]":
         """Return the single models behind this one: itself, or those of a set."""
         return [self]

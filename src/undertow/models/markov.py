@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -339,7 +340,11 @@ class MarkovChain(Keyed, Model):
         prior: float = 0.0,
         length: int | None = None,
         public: bool = False,
-    ) -> "FittedChain":
+        private: float | None = None,
+        ledger: Any = None,
+        confidence: float = 0.95,
+        release_id: str | None = None,
+    ) -> Any:
         """Return the chain fitted to one sequence of records, or to many.
 
         Sequences are lists, arrays or Series; a list whose items are lists (tuples, arrays) is
@@ -349,12 +354,25 @@ class MarkovChain(Keyed, Model):
         many pseudo-counts to every transition; ``length`` is that of the model. Warns with
         `DisclosureWarning` unless the records are ``public``.
 
+        With ``private``, a DP level, the counts get noise, and a ``ledger`` pays for it: returns a
+        `undertow.PrivateFit`, whose region has the ``confidence`` (`undertow.learning`).
+
         >>> MarkovChain.fit(["a", "a", "b", None, "b", "a", "a"], public=True).counts
         array([[2, 1],
                [1, 0]])
         """
         from undertow.models.fitting import fit_chain
 
+        if private is not None:
+            if public:
+                raise InvalidInput("records are public, or the fit is private: not both")
+            learn = import_module("undertow.learning").private_fit  # above: it draws noise
+            more = {"prior": prior, "length": length, "release_id": release_id}
+            return learn(
+                sequences, states, level=private, ledger=ledger, confidence=confidence, **more
+            )
+        if ledger is not None or release_id is not None:
+            raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
         return fit_chain(sequences, states, prior=prior, length=length, public=public)
 
     @classmethod

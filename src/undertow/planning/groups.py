@@ -19,8 +19,14 @@ __all__ = ["GROUP", "contribution", "dependents", "group_noise", "prove_group", 
 
 def group_noise(size: int, question: Question) -> Scaled:
     """Return the noise that hides so many records, size * sensitivity / limit, rounded up."""
-    moved = Fraction(question.query.sensitivity_upper(question.length))
-    return question.noise(divide_up(size * moved, question.limit))
+    return question.noise(divide_up(_moved(size, question), question.limit))
+
+
+def _moved(size: int, question: Question) -> Fraction:
+    """Return how far the answer moves with so many records: all of a person's, or any."""
+    if question.unit == "person":
+        return question.query.person_upper(size, question.length)
+    return size * Fraction(question.query.sensitivity_upper(question.length))
 
 
 def solve_group(question: Question) -> Scaled:
@@ -33,8 +39,9 @@ def prove_group(question: Question, noise: Scaled) -> Leakage:
     size = _size(question)
     if question.unit == "person":
         leak = group_leakage(noise, size, "any", question.length)
+        upper = divide_up(_moved(size, question), noise.scale)
         return replace(
-            leak, method="person", against=question.against, lower=0.0, covers="any",
+            leak, method="person", against=question.against, lower=0.0, upper=upper, covers="any",
             assumptions=(
                 "a person has at most as many records as the model says",
                 "different persons are independent",

@@ -303,8 +303,7 @@ def numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
     for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
-        histogram = release.plan.noise.query.per_state
-        for state, value in found.items() if histogram else [(None, found)]:
+        for state, value in release.plan.noise.query.listed(found, release.plan.states):
             yield Number(group, state, value, bar)
 
 

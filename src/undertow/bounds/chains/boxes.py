@@ -12,7 +12,9 @@ where l is the log-ratio of the probabilities of the known value ahead, l <- M(l
 or 0 throughout where nothing is known. M is monotone in R, in a and in b, and in l it has at most
 one extreme, at -(R + a + b) / 2. So its range over intervals is attained at a few points, and
 carrying ranges from record to record encloses every chain of the box. The enclosure shrinks to the
-truth with the box: boxes are split until the worst enclosure meets the best chain found.
+truth with the box: boxes are split until the worst enclosure meets the best chain found. Where the
+box has a trace, parts that lie wholly beyond it are dropped: the diagonal is least at the corner of
+the least a and the largest b.
 """
 
 import math
@@ -21,6 +23,7 @@ from itertools import product
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.contraction import contraction_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import log
 from undertow.certificate import Leakage
@@ -42,6 +45,9 @@ _TAIL = 1e-4
 """What the tail bound may add before a longer sweep is tried, relative to max(1, leakage)."""
 _SURE = 200.0
 """Log-odds of the chain tried where a box reaches to infinite ones: probabilities near 1e-87."""
+_BEYOND = 1e-12
+"""By how much a diagonal may seem to exceed the trace of a box before a part is dropped (upper
+side)."""
 _HUGE = 1e4
 """Stands for an infinite log-ratio: beyond all log-odds of floating-point numbers."""
 
@@ -63,10 +69,12 @@ def box_leakage(
     """
     epsilon = check_epsilon(epsilon)
     if box.size != 2:
-        raise NotSupported(
-            f"boxes of chains are bounded for two states, and this one has {box.size}; pass a "
-            "ModelSet of chains that stand for it, such as the region(...) of a fitted chain"
-        )
+        if window > 1:
+            raise NotSupported(
+                f"what is revealed about a window is bounded for boxes of two states, and this one "
+                f"has {box.size}; protect one record, or pass a ModelSet of chains"
+            )
+        return contraction_leakage(epsilon, box, against)
     low, high = _log_odds(box)
     if against == "informed":
         found = exchange_leakage(epsilon, _chain(box, _middle(low, high)), against, window)
@@ -77,8 +85,10 @@ def box_leakage(
         return _conclude(found, found.upper, against)
     one = isinstance(against, Adversary)
     known = bool(against.known) if isinstance(against, Adversary) else against == "any"
-    upper, worst = _search(low, high, epsilon, known, box.length, window)
-    corners = product(*zip(low, high, strict=True)) if one else ()
+    most = math.inf if box.trace is None else box.trace
+    upper, worst = _search(low, high, epsilon, known, box.length, window, most)
+    corners = list(product(*zip(low, high, strict=True))) if one else []
+    corners = [odds for odds in corners if _diagonal(np.array(odds)) <= most]
     leaks = [
         exchange_leakage(epsilon, _chain(box, np.array(odds)), against, window)
         for odds in (worst, *corners)
@@ -128,13 +138,22 @@ def _middle(low: Array, high: Array) -> Array:
 
 
 def _search(
-    low: Array, high: Array, epsilon: float, known: bool, length: int | None, window: int = 1
+    low: Array,
+    high: Array,
+    epsilon: float,
+    known: bool,
+    length: int | None,
+    window: int = 1,
+    most: float = math.inf,
 ) -> tuple[float, Array]:
-    """Return a ceiling over a box of log-odds, and the worst point found in it."""
+    """Return a ceiling over a box of log-odds, and the worst point found in it.
+
+    Only diagonals that sum to at most ``most`` count.
+    """
     lows, highs = low[None], high[None]  # (boxes, 2)
     # the middle, and the corners where states last longest and shortest
     points = np.stack([_middle(low, high), [high[0], low[1]], [low[0], high[1]]])
-    tops, best, worst = np.full(1, math.inf), -math.inf, points[0]
+    tops, best, worst = np.full(1, math.inf), -math.inf, points[2]  # the least diagonal
     fresh, effort = np.arange(1), 0
     while True:
         boxes = np.concatenate([lows[fresh], points]), np.concatenate([highs[fresh], points])
@@ -142,20 +161,29 @@ def _search(
         effort += swept
         tops[fresh] = np.minimum(tops[fresh], found[: len(fresh)])
         values = found[len(fresh) :]  # (points,)
+        values = np.where(_diagonal(points) <= most, values, -math.inf)
         if values.max() > best:
             best, worst = float(values.max()), points[values.argmax()]
         goal = best + 0.7 * _WIDTH * max(1.0, best)
-        if tops.max() <= goal or math.isinf(best) or effort > _EFFORT:
+        if tops.max() <= goal or best == math.inf or effort > _EFFORT:
             return float(tops.max()), worst
         order = np.argsort(-tops)[:_SPLITS]  # the highest ceilings are split first
         order = order[tops[order] > goal]
         keep = np.delete(np.arange(len(tops)), order)
         parts = _halve(*_halve(lows[order], highs[order]))
+        # a part leaks no more than the whole; one beyond the trace has none of the chains
+        near = _diagonal(np.stack([parts[0][:, 0], parts[1][:, 1]], axis=1)) <= most + _BEYOND
+        parts, above = (parts[0][near], parts[1][near]), np.tile(tops[order], 4)[near]
         lows = np.concatenate([lows[keep], parts[0]])
         highs = np.concatenate([highs[keep], parts[1]])
-        # a part leaks no more than the whole
-        tops = np.concatenate([tops[keep], np.tile(tops[order], 4)])
+        tops = np.concatenate([tops[keep], above])
         fresh, points = np.arange(len(keep), len(tops)), _middle(*parts)
+
+
+def _diagonal(odds: Array) -> Array:
+    """Return P(0,0) + P(1,1) at log-odds (..., 2)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-odds[..., 0])) + 1 / (1 + np.exp(odds[..., 1])))
 
 
 def _halve(low: Array, high: Array) -> tuple[Array, Array]:
