@@ -157,7 +157,7 @@ def ask_all(path: Path) -> None:
             typed(ask)
         typed(data.answers, ut.Histogram(), ("u1", "u2"))
         typed(data.answers, ut.Sum(0, 1))
-    typed(read_sequences, path, "v", by="p")
+    typed(read_sequences, path, "v", person="p")
     typed(read_sequences, path, "v", state="x > 3")
     typed(read_numbers, path, ["x", "v"])
 
