@@ -5,12 +5,13 @@ from typing import Any
 
 from undertow.adversaries import Against, check_against, check_records
 from undertow.bounds.series.mechanisms import level_of
+from undertow.bounds.unions import members_leakages
 from undertow.certificate import Covers, Leakage, check_covers, worst
 from undertow.channels import LocalMechanism
 from undertow.curves import check_delta
 from undertow.errors import InvalidInput, NotSupported
 from undertow.guarantees import Guarantee
-from undertow.mechanisms import Mechanism, Noise, Normal, PureDP
+from undertow.mechanisms import Levelled, Mechanism, Noise, Normal, PureDP
 from undertow.models.base import Model
 from undertow.models.registry import prover
 from undertow.models.sets import ModelSet
@@ -85,8 +86,8 @@ def leakage(
     delta = check_delta(delta)
     more: Any = {"delta": delta, "effort": effort, "covers": covers}
     if isinstance(model, ModelSet):
-        found = [leakage(mechanism, member, against, **more) for member in model.models]
-        return worst(found, model.note)
+        found = _of_set(mechanism, model, against, more)
+        return worst(found, model.note, len(model.models))
     check_records(against, model.length)
     if delta or isinstance(mechanism, Guarantee | Normal):
         if isinstance(mechanism, Noise):
@@ -103,6 +104,23 @@ def leakage(
     if model.family in ("chain", "groups"):
         everywhere = everywhere or proved.method in _BY_LEVEL
     return replace(proved, covers="any") if everywhere else proved
+
+
+def _of_set(
+    mechanism: Mechanism, model: ModelSet, against: Against, more: dict[str, Any]
+) -> list[Leakage]:
+    """Return leakages of members of a set whose worst is that of the set."""
+
+    def ask(member: Model) -> Leakage:
+        return leakage(mechanism, member, against, **more)
+
+    if more["delta"] or not isinstance(mechanism, Levelled):
+        return [ask(member) for member in model.models]
+    for member in model.models:
+        check_records(against, member.length)
+        if isinstance(mechanism, Noise):
+            check_fit(mechanism.query, member)
+    return members_leakages(mechanism, model.models, against, ask)
 
 
 def _proved(

@@ -48,7 +48,8 @@ def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
     if data.grid.time is None:
         _refuse_shuffled(data)
     order = _by_name(data, found)
-    codes, series, persons, times = _runs(data, names, found[order], codes[order])
+    kept = found.select(FIRST, *([] if data.grid.time is None else [TIME]))[order]
+    codes, series, persons, times = _runs(data, names, kept, codes[order])
     hours = None
     if times is not None and data.grid.clock and (times % _DAY != 0).any():
         hours = ((times % _DAY) // _HOUR).astype(np.int8)
