@@ -53,7 +53,7 @@ def packed(path: Path, field: bytes, quoted: bool) -> None:
 def test_a_huge_field_is_refused_within_little_memory(name, field, quoted, tmp_path):
     path = tmp_path / name
     packed(path, field, quoted)
-    commands = [["validate", name, "--value", "v"], ["fit", name, "--column", "v"]]
+    commands = [["validate", name, "--value", "v"], ["fit", name, "--value", "v"]]
     for arguments in commands if not quoted else commands[:1]:
         done = subprocess.run(
             [sys.executable, "-c", LIMITED, *arguments], cwd=tmp_path, capture_output=True,

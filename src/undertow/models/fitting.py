@@ -311,6 +311,13 @@ def _shares(counts: Ints, prior: float) -> Array:
             "the records never pass between two groups of states, so that no stationary law is "
             "certain; pass a prior (pseudo-counts, such as prior=0.5), or fit each group apart"
         ) from error
+    final = np.flatnonzero(matrix.diagonal() == 1)
+    if final.size:
+        raise InvalidModel(
+            f"state {int(final[0])} of the counts (from 0) is never left, and a stationary chain "
+            "would be in it for ever; pass a prior (pseudo-counts, such as prior=0.5), leave the "
+            "state out, or add records"
+        )
     return matrix
 
 

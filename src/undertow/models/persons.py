@@ -106,4 +106,4 @@ def _ratios(counts: Ints, shares: Array) -> Array:
     own = counts / np.maximum(left, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(counts > 0, counts * np.log(own / shares), 0.0)
-    return np.maximum(2 * terms.sum(axis=(1, 2, 3)), 0.0)
+    return np.asarray(np.maximum(2 * terms.sum(axis=(1, 2, 3)), 0.0))

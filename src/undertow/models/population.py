@@ -32,6 +32,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from undertow.base_query import State
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.chain_classes import ChainBox
 from undertow.models.persons import of_persons
@@ -123,7 +124,7 @@ def _enough(counts: Ints, tally: Tally | None, least: int) -> Ints:
     kept = counts[several >= max(least, 1)]
     if not len(kept):
         raise InvalidInput(f"no person has {max(least, 1)} transitions; say a smaller least=...")
-    return kept
+    return np.asarray(kept)
 
 
 def _of_sample(counts: Ints, confidence: float) -> tuple[Array, int]:
@@ -249,14 +250,15 @@ def _rounded(boxes: Array) -> Array:
         [np.floor(boxes[..., 0] / _GRID) * _GRID, np.ceil(boxes[..., 1] / _GRID) * _GRID], axis=2
     )
     wide = np.unique(wide, axis=0)  # (J, state, end)
-    inside = (
-        (wide[:, None, :, 0] >= wide[None, :, :, 0]) & (wide[:, None, :, 1] <= wide[None, :, :, 1])
-    ).all(axis=2)  # (J, J): the first inside the second
+    held = (wide[:, None, :, 0] >= wide[None, :, :, 0]) & (
+        wide[:, None, :, 1] <= wide[None, :, :, 1]
+    )
+    inside = np.asarray(held.all(axis=2))  # (J, J): the first inside the second
     np.fill_diagonal(inside, False)
     return np.asarray(wide[~inside.any(axis=1)])
 
 
-def _chain_box(box: Array, states: tuple[object, ...], length: int | None) -> ChainBox:
+def _chain_box(box: Array, states: tuple[State, ...], length: int | None) -> ChainBox:
     """Return the chains with log-odds of staying in a box (state, end), rounded outwards."""
     low, high = (1 / (1 + np.exp(-box[:, end])) for end in (0, 1))  # (state,): staying
     least, most = low * (1 - _SLACK), 1 - (1 - high) * (1 - _SLACK)
@@ -264,7 +266,7 @@ def _chain_box(box: Array, states: tuple[object, ...], length: int | None) -> Ch
     for state in range(2):
         lower[state, state], upper[state, state] = least[state], most[state]
         lower[state, 1 - state], upper[state, 1 - state] = 1 - most[state], 1 - least[state]
-    return ChainBox(lower, upper, states, length)  # type: ignore[arg-type]
+    return ChainBox(lower, upper, states, length)
 
 
 def _part(value: float, name: str) -> float:
