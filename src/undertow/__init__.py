@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
+    from undertow.planning.persons import PersonBudgets, person_budgets
     from undertow.planning.search import calibrate
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
@@ -67,6 +68,7 @@ _HOMES = {
     "ModelSet": "models.sets",
     "MultivariateGaussian": "models.gaussian",
     "Pedigree": "models.pedigree",
+    "PersonBudgets": "planning.persons",
     "Plan": "plan",
     "Profile": "guarantees",
     "PureDP": "guarantees",
@@ -88,6 +90,7 @@ _HOMES = {
     "estimate": "estimation",
     "from_opendp": "guarantees",
     "leakage": "bounds.engine",
+    "person_budgets": "planning.persons",
     "redact": "sanitizing",
     "release": "releasing",
     "sanitize": "sanitizing",
@@ -124,6 +127,7 @@ __all__ = [
     "ModelSet",
     "MultivariateGaussian",
     "Pedigree",
+    "PersonBudgets",
     "Plan",
     "Profile",
     "PureDP",
@@ -145,6 +149,7 @@ __all__ = [
     "estimate",
     "from_opendp",
     "leakage",
+    "person_budgets",
     "redact",
     "release",
     "sanitize",

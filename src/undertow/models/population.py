@@ -130,7 +130,8 @@ def _enough(counts: Ints, tally: Tally | None, least: int) -> Ints:
 def _of_sample(counts: Ints, confidence: float) -> tuple[Array, int]:
     """Return boxes (J, 2, 2) that hold all persons at once, and how many are open."""
     boxes = _regions(counts, (1 - confidence) / len(counts))
-    return _staircase(boxes), int((~np.isfinite(boxes)).any(axis=(1, 2)).sum())
+    open_ends = int((~np.isfinite(boxes)).any(axis=(1, 2)).sum())
+    return (boxes, open_ends) if open_ends else (_staircase(boxes), 0)
 
 
 def _of_share(counts: Ints, share: float, confidence: float) -> tuple[Array, int]:
@@ -219,8 +220,6 @@ def _interval(hits: Ints, misses: Ints, beta: float) -> tuple[Array, Array]:
 def _staircase(boxes: Array) -> Array:
     """Return few boxes (J, 2, 2) that cover boxes (P, 2, 2) of axes (state, end)."""
     staying = boxes.sum(axis=(1, 2)) >= 0
-    with np.errstate(invalid="ignore"):
-        staying |= np.isnan(boxes.sum(axis=(1, 2)))  # open on both sides
     found = []
     if staying.any():
         found.append(_steps(boxes[staying]))
@@ -239,7 +238,7 @@ def _steps(boxes: Array) -> Array:
             corners.append((first, second))
     while len(corners) > _STEPS:
         costs = [(one[0] - two[0]) * (two[1] - one[1]) for one, two in pairwise(corners)]
-        place = int(np.argmin(np.nan_to_num(costs, posinf=1e300)))
+        place = int(np.argmin(costs))
         corners[place : place + 2] = [(corners[place][0], corners[place + 1][1])]
     return np.array([np.stack([low, corner], axis=1) for corner in np.array(corners)])
 
