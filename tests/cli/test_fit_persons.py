@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def rows_of(persons, length, seed=0):
         series = ut.MarkovChain([[1 - a, a], [b, 1 - b]]).simulate(length, seed=seed + person)
         for step, state in enumerate(series):
             when = f"2025-01-{1 + step // 288:02d}T{step // 12 % 24:02d}:{step % 12 * 5:02d}"
-            rows.append((f"p{person:03d}", "ab"[person % 2], when, 7 * int(state)))
+            rows.append((f"p{person:03d}", "ab"[person % 2], when, 7 * state))
     return rows
 
 
@@ -102,7 +103,7 @@ def test_cohorts(nine, tmp_path):
     assert [part["persons"]["persons"] for part in found["cohorts"]] == [5, 4]
     total = np.sum([part["counts"] for part in found["cohorts"]], axis=0)
     assert found["counts"] == total.tolist()
-    held = model_from_dict(json.loads(model.read_text()))
+    held: Any = model_from_dict(json.loads(model.read_text()))
     assert held.note == "one for each of 2 cohorts"
     assert len(held.models) == 2
     shown = call("fit", path, *OPTIONS, *WHO, "--by", "arm", "--groups", "a").stdout
@@ -114,7 +115,7 @@ def test_a_population_is_a_model_that_says_for_whom_it_holds(nine, tmp_path):
     result = call("fit", path, *OPTIONS, *WHO, "--population", "--output", model)
     assert result.exit_code == 0, result.output
     assert "holds for every person in the sample (9 persons), with confidence 95%" in result.stdout
-    held = model_from_dict(json.loads(model.read_text()))
+    held: Any = model_from_dict(json.loads(model.read_text()))
     assert {one.kind for one in held.models} == {"box"}
     plan = tmp_path / "plan.json"
     made = call("plan", "--model", model, "--count", "busy", "--limit", 1, "--output", plan)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,11 +34,16 @@ def drawn(persons, length, randomness, spread=0.4):
     return stay, counts
 
 
+def boxes_of(model) -> list[Any]:
+    """Return the boxes of a set."""
+    return [*model.models]
+
+
 def held(model, stay):
     """Return which chains (n, 2), by their probabilities of staying, are in a set of boxes."""
     inside = [
         (stay >= box.lower.diagonal()).all(axis=1) & (stay <= box.upper.diagonal()).all(axis=1)
-        for box in model.models
+        for box in boxes_of(model)
     ]
     return np.any(inside, axis=0)
 
@@ -82,12 +88,12 @@ def test_every_region_of_a_person_is_covered_and_no_number_of_theirs_is_kept():
     model = population(of_counts(counts))
     regions = module._regions(counts, 0.05 / 300)
     ends = 1 / (1 + np.exp(-regions))  # (n, state, end)
-    for box in model.models:  # a box holds a region if it holds both its corners
+    for box in boxes_of(model):  # a box holds a region if it holds both its corners
         inside = (ends[..., 0] >= box.lower.diagonal()) & (ends[..., 1] <= box.upper.diagonal())
         ends = ends[~inside.all(axis=1)]
     assert not len(ends)
     assert len(model.models) <= 12
-    kept = np.concatenate([box.lower.diagonal() for box in model.models])
+    kept = np.concatenate([box.lower.diagonal() for box in boxes_of(model)])
     odds = np.log(kept / (1 - kept)) * 32
     assert np.allclose(odds, odds.round(), atol=1e-5)
 

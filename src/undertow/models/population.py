@@ -5,7 +5,7 @@ A = ln P(0,0)/P(0,1) and B = ln P(1,1)/P(1,0), everything below is made of boxes
 
 **What a person's records leave open.** The exits from a state are independent trials with one
 probability p; after h of them led across and m did not, the mixture likelihood over Jeffreys' law
-divided by p^h (1-p)^m is a martingale of mean 1. By Ville's inequality it ever exceeds 1/beta with
+divided by p^h (1-p)^m is a martingale of mean 1. By Ville's inequality [ville1939] it ever exceeds 1/beta with
 probability at most beta, whatever rule ends the series (so the number of visits, which depends on
 the records, does no harm), and {p : p^h (1-p)^m >= beta mixture(h, m)} is an interval that holds p
 with probability 1 - beta. Two of them, at beta/2 each, are the person's box C.

@@ -31,6 +31,9 @@ class PersonBudgets:
     (half of all persons have no smaller one, nobody has a smaller one); ``leaks`` is what the
     pooled budget leaks under the worst person's chain, where ``limit`` was meant. Estimates of
     persons with few records scatter: ``persons`` counts those that were asked. Not private.
+
+    >>> PersonBudgets(1.0, 9, 0.25, 0.24, 0.125, 1.8).words()[:57]
+    'for a limit of 1 the one chain allows a DP level of 0.25,'
     """
 
     limit: float
