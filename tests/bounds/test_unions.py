@@ -22,15 +22,12 @@ def chain(a, b, length=None):
 CASES = ((None, "any"), (7, "any"), (None, "ignorant"), (7, "informed"))
 
 
-@settings(max_examples=8, deadline=None)
-@given(
-    st.lists(st.tuples(PART, PART), min_size=4, max_size=5),
-    st.sampled_from(CASES),
-    st.sampled_from([ut.PureDP(0.02), ut.PureDP(0.3), ut.Laplace(ut.Count(1), 2.0)]),
-)
-def test_the_worst_of_those_asked_is_the_worst_of_all(points, case, mechanism):
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("mechanism", [ut.PureDP(0.02), ut.PureDP(0.3), ut.Laplace(ut.Count(1), 2)])
+def test_the_worst_of_those_asked_is_the_worst_of_all(case, mechanism):
     length, against = case
-    models = [chain(a, b, length) for a, b in points]
+    drawn = np.random.default_rng(len(str(case)))
+    models = [chain(a, b, length) for a, b in drawn.uniform(0.15, 0.85, (5, 2))]
     every = worst([ut.leakage(mechanism, one, against) for one in models])
     found = ut.leakage(mechanism, ut.ModelSet(models), against)
     assert found.upper == every.upper

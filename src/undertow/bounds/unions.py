@@ -26,7 +26,7 @@ from undertow.numerics import Array
 __all__ = ["members_leakages"]
 
 _FEW = 4
-"""Members that are simply asked, each."""
+"""Fewer chains than this are simply asked, each."""
 _RATIO = 1.03
 """Levels share the ceilings of the next power of this: ceilings grow with the level, so those of a
 higher one hold, and a search that tries many levels sweeps few."""
@@ -39,10 +39,12 @@ def members_leakages(
 
     ``ask`` gives the leakage of a member, with its own proof.
     """
-    if len(models) < _FEW or getattr(mechanism, "unit", "record") != "record":
+    if getattr(mechanism, "unit", "record") != "record":
         return [ask(model) for model in models]
     boxes = [model for model in models if isinstance(model, ChainBox) and model.size == 2]
     chains = [model for model in models if isinstance(model, MarkovChain) and _swept(model)]
+    boxes = boxes if len(boxes) > 1 else []
+    chains = chains if len(chains) >= _FEW else []
     held = {id(model) for model in (*boxes, *chains)}
     found = [ask(model) for model in models if id(model) not in held]
     if boxes:
