@@ -19,7 +19,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 demo: $(PLOT)  ## install what the demonstration needs and run it
 	$(BIN)/undertow demo
 
-test: lint types imports docs  ## the gate: everything that must hold, pytest's summary last
+test: $(DEV)  ## the gate: everything that must hold, pytest's summary last
+	$(MAKE) --no-print-directory -j $(WORKERS) lint types imports docs
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: lint types imports  ## the inner loop: the same without the documentation and the slow tests

@@ -29,9 +29,9 @@ from undertow.auditing.lstm import Training, lstm_attacker
 from undertow.auditing.posteriors import posteriors
 from undertow.errors import NotSupported
 from undertow.figures.canvas import figure_bytes
-from undertow.figures.robustness import draw_robustness
+from undertow.figures.other_models import draw_robustness
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.robustness import robustness
+from undertow.planning.other_models import robustness
 
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[2] / "shared" / "data")
 NAMES = ("slow", "fast")
@@ -39,9 +39,12 @@ LIKE_N10 = [[[0.918, 0.082], [0.288, 0.712]], [[0.835, 0.165], [0.087, 0.913]]]
 QUICK = Training(window=21, hidden=16, folds=3, epochs=20, batch=128)
 
 
-def main(full: bool = False, epsilons: tuple[float, ...] = (2.0, 4.0)) -> None:
+def main(
+    full: bool = False, epsilons: tuple[float, ...] = (2.0, 4.0), beats: int | None = None
+) -> None:
     """Plan for order one, then let the truth have order two, and attack."""
-    for name, series in records().items():
+    for name, whole in records().items():
+        series = whole[:beats]
         fit = ut.MarkovChain.fit(series, NAMES, length=len(series), public=True)
         second = SecondOrderChain.from_fit(fit)
         print(f"\n{name}: {len(series)} beats, {fit.order_test().words()}")

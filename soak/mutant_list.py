@@ -4,9 +4,14 @@ Each stands for a slip that a person makes: a flipped comparison, a wrong sign o
 by one, a check or a term of a budget left out, a rounding to the wrong side where it decides.
 """
 
-CHAINS = "tests/contracts/test_chain_leakage.py tests/bounds/test_reference.py"
+EXCHANGE = "tests/contracts/test_chain_exchange.py"
+COUNTS = "tests/contracts/test_chain_counts.py"
+LENGTHS = "tests/contracts/test_chain_lengths.py tests/bounds/test_reference.py"
+CHAINS = f"{EXCHANGE} {COUNTS} {LENGTHS}"
+COUNTED = f"{COUNTS} {LENGTHS}"
 LAWS = "tests/contracts/test_chain_laws.py"
-METHODS = "tests/contracts/test_methods.py tests/bounds/test_published_numbers.py"
+SCALES = "tests/contracts/test_method_scales.py tests/contracts/test_method_laws.py"
+METHODS = f"tests/contracts/test_methods.py {SCALES} tests/bounds/test_published_numbers.py"
 QUILTS = f"tests/bounds/test_quilt.py {METHODS}"
 WASSERSTEIN = f"tests/bounds/test_wasserstein.py {METHODS}"
 BOXES = "tests/bounds/test_boxes.py tests/bounds/test_box_guards.py"
@@ -19,7 +24,7 @@ DEPENDENCE = "tests/bounds/test_dependence.py tests/bounds/test_total_dependence
 SEPARATION = "tests/bounds/test_separation.py tests/bounds/test_dependence.py"
 SECOND = "tests/bounds/test_second_order.py"
 SERIES = "tests/contracts/test_local.py tests/bounds/test_local_own.py"
-REDACTION = "tests/contracts/test_local.py tests/contracts/test_local_plans.py"
+REDACTION = "tests/contracts/test_local.py tests/contracts/test_redaction_plans.py"
 PUBLISHED = "tests/bounds/test_published.py tests/papers"
 LOCAL_PAPERS = "tests/papers/test_chakrabarti2022.py tests/bounds/test_local_reference.py"
 ENUMERATION = "tests/bounds/test_enumeration.py tests/bounds/test_enumeration_levels.py"
@@ -49,8 +54,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      "goal = best", f"{CHAINS} {LAWS}"),
     ("bounds/chains/sweep.py", "spent = np.where(signed > 0, signed, spend * signed)",
      "spent = np.where(signed >= 0, spend * signed, signed)", CHAINS),
-    ("bounds/chains/side_laws.py", "room = np.concatenate([positions, records - 1 - positions])",
-     "room = np.concatenate([positions, records - positions])", CHAINS),
+    ("bounds/chains/side_laws.py", "    right = records - 1 - positions\n",
+     "    right = records - positions\n", CHAINS),
     ("bounds/chains/side_laws.py", "left = np.clip(positions - step, 0, records - 2)",
      "left = np.clip(positions - step + 1, 0, records - 2)", CHAINS),
     ("bounds/chains/side_laws.py", "return low - pad, high + pad",
@@ -64,19 +69,19 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # --- chains: noisy counts --------------------------------------------------------------------
     ("bounds/chains/count.py",
      "step = np.subtract(marks[value], marks[other], dtype=float) / scale",
-     "step = np.subtract(marks[other], marks[value], dtype=float) / scale", CHAINS),
+     "step = np.subtract(marks[other], marks[value], dtype=float) / scale", COUNTED),
     ("bounds/chains/count.py", "moved[:, counted, :, 0] = -np.inf",
-     "moved[:, counted, :, 0] = path[:, counted, :, 0]", CHAINS),
+     "moved[:, counted, :, 0] = path[:, counted, :, 0]", COUNTED),
     ("bounds/chains/count.py", "before[..., 1:] = rising[..., :-1] - rate",
-     "before[..., 1:] = rising[..., :-1]", CHAINS),
+     "before[..., 1:] = rising[..., :-1]", COUNTED),
     ("bounds/chains/count.py", "if marks[target.value] != marks[target.other]:",
-     "if marks[target.value] == marks[target.other]:", CHAINS),
+     "if marks[target.value] == marks[target.other]:", COUNTED),
     ("bounds/chains/windows.py", "if reach + most <= self.goal or self.effort <= 0:",
-     "if reach <= self.goal or self.effort <= 0:", CHAINS),
+     "if reach <= self.goal or self.effort <= 0:", COUNTED),
     ("bounds/chains/replay.py", "loss = logs[0] - logs[1] - slack - 2 * _law_error(chain, first)",
-     "loss = logs[0] - logs[1] + slack + 1e-3", CHAINS),
+     "loss = logs[0] - logs[1] + slack + 1e-3", COUNTED),
     ("bounds/chains/replay.py", "grown[:, 1:] += table * marks[:, None]",
-     "grown[:, :-1] += table * marks[:, None]", CHAINS),
+     "grown[:, :-1] += table * marks[:, None]", COUNTED),
     # --- chains: quilts, Wasserstein, classes ----------------------------------------------------
     ("bounds/chains/quilt.py", "room = self.epsilon - influence", "room = self.epsilon", QUILTS),
     ("bounds/chains/quilt.py",
@@ -116,7 +121,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("bounds/networks/pedigrees.py",
      "upper = 0.0 if bracket is None else min(up(bracket.upper), ceiling)",
      "upper = 0.0 if bracket is None else min(bracket.lower, ceiling)", PEDIGREES),
-    ("bounds/networks/contagions.py", "middle = (left + right) / 2", "middle = left",
+    ("bounds/networks/contagions.py", "-min(up(leak.upper + 2 * drift), ceiling)",
+     "-min(up(leak.upper), ceiling)",
      "tests/bounds/test_contagions.py"),
     ("bounds/trees/pairs.py", "back = -bound[1] if p0 >= p1 else bound[0]",
      "back = bound[1] if p0 >= p1 else bound[0]", TREES),
@@ -178,7 +184,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("bounds/groups.py", "exact = Fraction(1 if against == \"informed\" else size)",
      "exact = Fraction(1)", "tests/contracts/test_models.py"),
     ("bounds/metric.py", "return PureDP(up(mechanism.dp_epsilon(max(values) - min(values))))",
-     "return PureDP(up(mechanism.dp_epsilon(max(values))))", "tests/bounds tests/contracts"),
+     "return PureDP(up(mechanism.dp_epsilon(max(values))))",
+     "tests/bounds/test_classes_of_chains.py tests/bounds/test_reference.py"),
     ("bounds/definitions.py",
      "widths = log_ratio(mechanism.max(axis=axes), mechanism.min(axis=axes))",
      "widths = log_ratio(mechanism.max(axis=axes), mechanism.mean(axis=axes))", DEFINITIONS),
@@ -200,7 +207,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("ledger/rules.py", "return replace(layout, used=live > 0, redaction=None)",
      "return replace(layout, used=True, redaction=None)", LEDGER),
     # --- the ledger: spends, replay, checks, memory ----------------------------------------------
-    ("ledger/spends.py", "self._sizes[number] -= len(cells)", "self._sizes[number] -= 0", LEDGER),
+    ("ledger/spends.py", "self._sizes[own] = len(cells)", "self._sizes[own] = 1", RULES),
     ("ledger/spends.py",
      "found.append(Change([*where.fresh], [], [*line[:low], *new, *line[high:]]))",
      "found.append(Change([*where.fresh], [], [*new]))", LEDGER),
@@ -251,7 +258,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      "return False", "tests/ledger/test_approximate.py"),
     ("bounds/approximate/closed.py", "if math.log(delta) + exponent > 0:",
      "if math.log(delta) + exponent > 9:",
-     "tests/bounds/approximate tests/contracts/test_approximate.py"),
+     "tests/bounds/approximate/test_closed.py tests/contracts/test_approximate.py"),
     ("bounds/approximate/counts.py",
      "np.where(open_, needed == chain.length, needed <= chain.length)",
      "needed <= chain.length", "tests/contracts/test_approximate.py"),

@@ -22,9 +22,13 @@ PRELOADED = [
     for path in sorted(SOURCE.rglob("*.py"))
     if path.stem not in ("__init__", "__main__", *HEAVY) and "papers" not in path.parts
 ]
+OTHERS = [  # what most commands load, and what those load that draw; a missing one is passed over
+    "polars", "scipy.optimize", "scipy.stats", "rich.console", "rich.progress", "typer._adapters",
+    "matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg",
+]  # fmt: skip
 PATIENCE = 300.0
 CONTEXT: Any = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([*PRELOADED, "polars", "scipy.optimize", "scipy.stats"])
+CONTEXT.set_forkserver_preload([*PRELOADED, *OTHERS])
 
 
 def program(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from undertow._version import __version__
 
 if TYPE_CHECKING:
-    from undertow.adversaries import Adversary
+    from undertow.adversaries import Adversary, Window
     from undertow.auditing.attacking import attack
     from undertow.auditing.auditor import Audit, audit
     from undertow.auditing.verdicts import Attack
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
+    from undertow.planning.other_models import Robustness, robustness
     from undertow.planning.persons import PersonBudgets, person_budgets
     from undertow.planning.search import calibrate
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
@@ -77,8 +78,10 @@ _HOMES = {
     "Redacted": "queries",
     "Redaction": "channels",
     "Release": "releasing",
+    "Robustness": "planning.other_models",
     "Series": "queries",
     "Sum": "queries",
+    "Window": "adversaries",
     "Witness": "certificate",
     "XorNoise": "channels",
     "ZCDP": "guarantees",
@@ -93,6 +96,7 @@ _HOMES = {
     "person_budgets": "planning.persons",
     "redact": "sanitizing",
     "release": "releasing",
+    "robustness": "planning.other_models",
     "sanitize": "sanitizing",
     "stream": "sanitizing",
 }
@@ -136,8 +140,10 @@ __all__ = [
     "Redacted",
     "Redaction",
     "Release",
+    "Robustness",
     "Series",
     "Sum",
+    "Window",
     "Witness",
     "XorNoise",
     "__version__",
@@ -152,6 +158,7 @@ __all__ = [
     "person_budgets",
     "redact",
     "release",
+    "robustness",
     "sanitize",
     "stream",
 ]

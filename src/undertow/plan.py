@@ -9,7 +9,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from undertow.accuracy import accuracy as _accuracy
-from undertow.adversaries import Adversary, Against, words
+from undertow.adversaries import Adversary, Against, Window, words
 from undertow.base_query import State, Task
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
@@ -18,6 +18,7 @@ from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
 from undertow.mechanisms import Noise, Scaled, Unit
 from undertow.methods import METHODS, is_certified
+from undertow.models.checks import Check, checks_from_list
 from undertow.models.described import fields, number, text, whole
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon
@@ -49,6 +50,7 @@ class Plan(Generic[M]):
     of one person. ``measures`` are named numbers about a local plan: how much of the series
     stays, and how much could. With a ``delta`` the leakage is one at that delta; with several
     ``releases`` it is that of as many releases of this noise on the same records together.
+    ``checks`` are what was tested of a fitted model, with what each failure costs this plan.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -66,6 +68,7 @@ class Plan(Generic[M]):
     measures: tuple[tuple[str, float], ...] = ()
     delta: float = 0.0
     releases: int = 1
+    checks: tuple[Check, ...] = ()
 
     @property
     def noise(self) -> Noise:
@@ -155,7 +158,7 @@ class Plan(Generic[M]):
         what = self.leakage.secrets.words()
         if self.unit == "person":
             what = "between any two histories of one person"
-        who, upper = words(self.against), self.leakage.upper
+        who, upper = words(self.against, self.leakage.secrets.window), self.leakage.upper
         several = f"{self.releases} releases together: " if self.releases > 1 else ""
         if not self.delta:
             return (
@@ -170,10 +173,12 @@ class Plan(Generic[M]):
 
     def __repr__(self) -> str:
         """Return the plan in one line: what is asked, on what kind of model, for what guarantee."""
+        protect = self.leakage.secrets.protect
         return (
             f"Plan({self.query!r} on {type(self.model).__name__}, limit={self.limit:g}, "
             f"{f'delta={self.delta:g}, ' if self.delta else ''}"
             f"{f'releases={self.releases}, ' if self.releases > 1 else ''}"
+            f"{f'protect={protect!r}, ' if isinstance(protect, Window) else ''}"
             f"against={self.against!r}, method={self.method!r}, unit={self.unit!r})"
         )
 
@@ -185,8 +190,9 @@ class Plan(Generic[M]):
             ("guarantee", self.guarantee()),
             *_randomisation(self),
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.covers]}"),
-            ("protects", _UNITS[self.unit]),
+            ("protects", _protected(self)),
             ("model", self.model.describe()),
+            *(("checked", check.said()) for check in self.checks),
         ]
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"{label:<{width}}  {words}" for label, words in rows)
@@ -211,6 +217,7 @@ class Plan(Generic[M]):
             "unit": self.unit,
             "leakage": leakage_to_dict(self.leakage),
             **({"measures": dict(self.measures)} if "channel" in described else {}),
+            **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
         }
         for said in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
             text(said, "the note of a model set, like every assumption,")
@@ -271,6 +278,14 @@ _UNITS = {
 }
 
 
+def _protected(plan: Plan[Any]) -> str:
+    """Return what is protected, in words."""
+    window = plan.leakage.secrets.window
+    if window == 1:
+        return _UNITS[plan.unit]
+    return f"the history of any {window} records in a row, with all that other records say about it"
+
+
 def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
     """Yield the noise and how far off it puts an answer, or what a local plan keeps."""
     if plan.task != "answer":
@@ -293,7 +308,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     local = "channel" in body
     amount = "sigma" if "sigma" in body else "scale"
     own = ("channel", "measures") if local else ("query", "noise", amount)
-    fields(body, "a plan", (*_ALWAYS, *own), ("signature", "delta", "releases"))
+    fields(body, "a plan", (*_ALWAYS, *own), ("signature", "delta", "releases", "checks"))
     mechanism = mechanism_from_dict(body)
     if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
         raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
@@ -307,6 +322,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         measures=measures_from_dict(body["measures"]) if local else (),
         delta=check_delta(number(body.get("delta", 0.0), "delta")),
         releases=whole(body.get("releases", 1), "releases", 10**9),
+        checks=checks_from_list(body.get("checks", [])),
     )
     method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):
@@ -340,7 +356,7 @@ def _check_records(plan: Plan[Any]) -> None:
     leak, places = plan.leakage, [0]
     if isinstance(leak.against, Adversary):
         places += [leak.against.target, *leak.against.known]
-    places += leak.secrets.records or ()
+    places += [*(leak.secrets.records or ()), leak.secrets.window - 1]
     if leak.witness is not None:
         places.append(leak.witness.length - 1)
     if length is not None and max(places) >= length:
@@ -366,5 +382,6 @@ def _named(plan: Plan[Any]) -> Iterator[State]:
         yield from pair
     if witness is not None:
         yield from (witness.value, witness.other)
+        yield from (state for each in witness.lived for state in each)
         yield from (value for _, value in witness.known)
         yield from (state for _, states in witness.sets for state in states)

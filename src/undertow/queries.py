@@ -238,7 +238,8 @@ class Mean(_Clipped):
         if length is None:
             raise InvalidInput(
                 "the sensitivity of a mean depends on the number of records; give the model a "
-                "length, e.g. MarkovChain(..., length=1000)"
+                "length, e.g. MarkovChain(..., length=1000), or release the sum and divide it by "
+                "the number of records, which is public"
             )
         return (float(self.upper) - float(self.lower)) / check_count(length, "length", 1)
 

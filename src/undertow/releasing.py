@@ -133,13 +133,16 @@ def prepare(
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     query = plan.noise.query
     if isinstance(query, Histogram) and not plan.states:
-        raise NotSupported("a histogram needs a model that names the states, e.g. a MarkovChain")
+        raise NotSupported(
+            "a histogram needs a model that names the states, such as MarkovChain(...) or "
+            "Groups(5, states=...)"
+        )
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
     table: Any = data if hasattr(data, "answers") else _listed(data)
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
-    proof = covering(plan, shape, persons=table.asked().get("person") is not None)
+    proof = covering(plan, shape, person=table.asked().get("person"))
     if ledger is None:
         return Prepared(plan, table, shape, proof, None)
     check_ledger(plan, ledger, shape.series)

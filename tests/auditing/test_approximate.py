@@ -19,7 +19,7 @@ from undertow.models.groups import Groups
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
 SIGMA = 6.8649  # of a count on the activity chain that leaks 1 at delta 0.01 against any attacker
-SEEDS = thinned([pytest.param(60, 9, id="60"), pytest.param(200, 20, id="200")], keep=1)
+SEEDS = thinned([pytest.param(24, 5, id="24"), pytest.param(200, 20, id="200")], keep=1)
 
 
 def claimed(mechanism, model=ACTIVITY, epsilon=1.0, delta=0.01, against="any", releases=1):
@@ -47,11 +47,16 @@ def normal(sigma, seed=5, shown=lambda answers: answers):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise", [ut.Gaussian, ut.DiscreteGaussian])
-@pytest.mark.parametrize(("factor", "least", "most"), [(0.7, 5, 6), (1.0, 0, 2), (1.3, 0, 0)])
-def test_too_little_noise_is_refuted(noise, factor, least, most):
-    """Null: (1, 0.01) is kept. Six seeded audits of 20,000 draws at 95% confidence."""
-    plan = claimed(noise(ut.Count(1), factor * SIGMA))
-    assert least <= refuted(plan, 20_000, 6) <= most
+@pytest.mark.parametrize(("factor", "broken"), [(0.7, True), (1.0, False), (1.3, False)])
+@pytest.mark.parametrize("audits", thinned([3, 6], keep=1))
+def test_too_little_noise_is_refuted(noise, factor, broken, audits):
+    """Null: (1, 0.01) is kept. Seeded audits of 20,000 draws at 95% confidence.
+
+    At most one misses what is broken. With the exact noise a third may be false alarms, with more
+    noise none.
+    """
+    found = refuted(claimed(noise(ut.Count(1), factor * SIGMA)), 20_000, audits)
+    assert found >= audits - 1 if broken else found <= (audits // 3 if factor == 1 else 0)
 
 
 @pytest.mark.statistical
@@ -71,12 +76,15 @@ def test_a_small_delta_takes_many_draws():
 
 @pytest.mark.statistical
 def test_several_releases_are_attacked_together():
-    """Null: four releases together keep (1, 0.01). Noise for two of them is refuted."""
+    """Null: four releases together keep (1, 0.01). Noise for two of them is refuted, in two audits.
+
+    Of what is kept one may be a false alarm.
+    """
     kept = claimed(ut.Gaussian(ut.Count(1), 2 * SIGMA), releases=4)
-    assert refuted(kept, 5000, 4) <= 1
+    assert refuted(kept, 5000, 2) <= 1
     broken = replace(kept, mechanism=ut.Gaussian(ut.Count(1), math.sqrt(2) * SIGMA))
-    assert refuted(broken, 20_000, 4) == 4
-    assert refuted(replace(broken, releases=1), 20_000, 4) == 0
+    assert refuted(broken, 20_000, 2) == 2
+    assert refuted(replace(broken, releases=1), 20_000, 2) == 0
     found = audit(broken, 5000, seed=1)
     assert found.releases == 4
     assert found.attack_words().startswith("4 releases together, target record")
@@ -84,14 +92,14 @@ def test_several_releases_are_attacked_together():
 
 @pytest.mark.statistical
 def test_laplace_releases_and_histograms():
-    """Null: kept. Two Laplace releases of half the level each, and a histogram."""
+    """Null: kept. Two Laplace releases of half the level, a histogram, a sum; two audits."""
     two = claimed(ut.DiscreteLaplace(ut.Count(1), 1.2 * 7.99), delta=1e-6, releases=2)
-    assert refuted(two, 2000, 4) <= 1
-    assert refuted(replace(two, mechanism=ut.DiscreteLaplace(ut.Count(1), 2.0)), 5000, 4) == 4
+    assert refuted(two, 2000, 2) <= 1
+    assert refuted(replace(two, mechanism=ut.DiscreteLaplace(ut.Count(1), 2.0)), 5000, 2) == 2
     bins = claimed(ut.Gaussian(ut.Histogram(), 2.0))
-    assert refuted(bins, 5000, 4) == 4
+    assert refuted(bins, 5000, 2) == 2
     sums = claimed(ut.Gaussian(ut.Sum(0, 1), 2.0))
-    assert refuted(sums, 5000, 4) == 4
+    assert refuted(sums, 5000, 2) == 2
 
 
 # --- code of one's own ----------------------------------------------------------------------------
@@ -136,11 +144,11 @@ def test_the_truth_now_and_then_is_refuted():
     assert any("the released number is" in one.event for one in found)
 
 
-@pytest.mark.statistical
 def added(noise, records):
     return records + noise(records.shape)
 
 
+@pytest.mark.statistical
 def test_queries_that_only_own_code_answers():
     """A plan for two sums at once has no lattice; its code can be on trial all the same."""
     query = ut.Linear(np.eye(2), 1.0)
@@ -162,7 +170,7 @@ def test_a_guarantee_kept_exactly_is_spared(audits, alarms):
     """Null: three equal records and normal noise of sigma leak exactly (1, 0.05).
 
     Seeded audits of 2,000 draws at 95% confidence, a false alarm in 5% of them at most: more than
-    9 of 60, and more than 20 of 200, have a probability below 2e-3.
+    5 of 24, and more than 20 of 200, have a probability below 2e-3.
     """
     mu = brentq(lambda one: gaussian_delta(one, 1.0) - 0.05, 0.1, 3)
     plan = claimed(ut.Gaussian(ut.Count("a"), 3 / mu), Groups(3), delta=0.05)
@@ -170,7 +178,7 @@ def test_a_guarantee_kept_exactly_is_spared(audits, alarms):
     assert sum(one.refuted for one in found) <= alarms
     assert max(one.lower for one in found) > 0.5
     # the broken twin: the same audits without delta
-    assert sum(audit(plan, 20_000, seed=s, delta=0).refuted for s in range(6)) >= 5
+    assert sum(audit(plan, 20_000, seed=s, delta=0).refuted for s in range(3)) >= 2
 
 
 def bounds(p, q, delta, draws, runs, seed, error=0.05):

@@ -79,7 +79,7 @@ def oracle(kind, who, epsilon, length, chains):
     [(2.0, 6), (1.0, 40), (0.3, None)], ["any", "ignorant"], SLOW,
 )  # fmt: skip
 def test_chains_inside_leak_no_more(kind, who, epsilon, length):
-    oracle(kind, who, epsilon, length, 12)
+    oracle(kind, who, epsilon, length, 6)
 
 
 @pytest.mark.parametrize("chains", thinned([40, 200], keep=1))
@@ -342,8 +342,8 @@ def test_bad_levels_are_refused(epsilon):
 def test_ends_that_exclude_each_other_are_reported(monkeypatch):
     real = exchange_leakage
 
-    def wrong(epsilon, member, against):
-        found = real(epsilon, member, against)
+    def wrong(epsilon, member, against, window):
+        found = real(epsilon, member, against, window)
         return replace(found, lower=found.lower + 1, upper=found.upper + 1)
 
     monkeypatch.setattr(boxes, "exchange_leakage", wrong)

@@ -54,12 +54,12 @@ def test_a_mixing_class_is_worse_than_its_chains():
     for level in (0.05, 0.5):
         whole = ut.leakage(ut.PureDP(level), MIXING, "ignorant")
         assert whole.method == "quilt-approx"
-        for seed in range(30):
+        for seed in range(15):
             chain = reversible(seed)
             if chain is not None:
                 tried += 1
                 assert ut.leakage(ut.PureDP(level), chain, "ignorant").lower <= whole.upper
-    assert tried >= 10
+    assert tried >= 5
 
 
 def test_whom_a_mixing_class_speaks_about():
@@ -88,8 +88,9 @@ def test_a_note_of_a_set_is_among_the_assumptions():
 # --- metric privacy -------------------------------------------------------------------------------
 
 
-def test_metric_privacy_on_two_states_is_a_dp_level():
-    chain = ut.MarkovChain(ROWS, states=(0, 3))
+@pytest.mark.parametrize("states", [(0, 3), (-1, 2)], ids=str)
+def test_metric_privacy_on_two_states_is_a_dp_level(states):
+    chain = ut.MarkovChain(ROWS, states=states)
     found = ut.leakage(ut.MetricDP(0.5), chain)
     assert found.upper == pytest.approx(ut.leakage(ut.PureDP(1.5), chain).upper)
     assert found.closed

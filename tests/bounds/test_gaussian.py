@@ -314,6 +314,13 @@ def test_an_interval_is_returned_where_the_effort_does_not_suffice():
     assert narrow[1] < wide[1]
 
 
+def test_little_effort_claims_no_less_than_an_adversary_that_it_overlooked():
+    covariance, form = family("smooth", 30), Form.apart(np.ones(30), clipped=False)
+    found = gaussian_factor(MultivariateGaussian(0, covariance), form, effort=-8)
+    better = block_of(covariance, form).evaluate(7, (2,))
+    assert found.lower < better.lower <= found.upper
+
+
 def test_thresholds_between_the_ends_are_proved():
     """With a middling effort the search cannot close, but proves more than the roots do."""
     block = block_of(family("noisy", 34), Form.apart(np.ones(34), clipped=False))

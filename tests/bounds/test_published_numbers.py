@@ -132,7 +132,10 @@ def test_the_oracles_give_figure_2():
         printed(oracles.quilt_approx(0.05, 0.1, 601, math.exp(power), [300]), sigma)
 
 
-@pytest.mark.parametrize(("epsilon", "any_", "exact", "approx"), SCALES)
+@pytest.mark.parametrize(
+    ("epsilon", "any_", "exact", "approx"),
+    [pytest.param(*row, marks=[pytest.mark.soak] * (row[0] <= 0.5)) for row in SCALES],
+)
 def test_the_oracles_give_the_activity_scales(epsilon, any_, exact, approx):
     """90 records say it as 15,264 do (170 where the noise is large)."""
     n = 90 if epsilon > 0.5 else 170
@@ -145,7 +148,7 @@ def test_the_oracles_give_the_wasserstein_distances():
     long = ut.MarkovChain(P, length=40)
     ends = [oracles.wasserstein_of_count(long, (1,), [i]) for i in range(7)]
     assert ends == [3, 4, 4, 4, 4, 4, 5]
-    assert oracles.wasserstein_of_count(long, (1,), range(6, 34, 3)) == 5
+    assert oracles.wasserstein_of_count(long, (1,), range(6, 34, 9)) == 5
     assert oracles.wasserstein_of_count(ut.MarkovChain(HEART, length=60), (1,), [20, 30]) == 10
 
 
@@ -266,7 +269,7 @@ def test_any_length_is_the_worst_length(length, expected):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("length", "expected"),
-    thinned([pytest.param(12, 4), pytest.param(None, 4), pytest.param(15264, 3)], keep=2),
+    thinned([pytest.param(12, 4), pytest.param(None, 4), pytest.param(15264, 3)], keep=1),
 )
 def test_any_length_of_a_livelier_chain_is_the_worst_length(length, expected):
     """The same where it is found sooner: 12 records need 4, 15,264 need 3."""
@@ -278,7 +281,7 @@ def test_any_length_of_a_livelier_chain_is_the_worst_length(length, expected):
     assert found == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("length", [129, 180])
+@pytest.mark.parametrize("length", thinned([129, 180], keep=1))
 def test_wasserstein_distances_beyond_direct_convolution(length):
     """Never below the exact distance, and equal to it where the chain forgets quickly."""
     for matrix, tight in (

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.cli.calls import PLAIN, call
+from tests.grids import each
 from undertow.cli import output, tables
 from undertow.data.scopes import Scope
 from undertow.ledger.book import Ledger
@@ -71,8 +72,11 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("terminal", [PLAIN, TERMINAL], ids=["file", "terminal"])
-@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda a: f"{ascii(a)[:50]}")
+@each(
+    ("arguments", "terminal"),
+    [pytest.param(words, id=f"{ascii(words)[:50]}") for words in COMMANDS],
+    [pytest.param(PLAIN, id="file"), pytest.param(TERMINAL, id="terminal")],
+)
 @pytest.mark.usefixtures("study")
 def test_no_command_passes_an_escape_on(arguments, terminal):
     result = call(*arguments, env=terminal)

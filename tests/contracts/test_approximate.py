@@ -17,6 +17,7 @@ from tests.contracts.approximate_oracle import (
     gaussian_delta_any,
     worst_delta_any,
 )
+from tests.grids import each, law
 from undertow.errors import NotSupported
 
 LINES = st.lists(
@@ -43,8 +44,10 @@ def worst(chain, lines, epsilon, against):
     return worst_delta_any(chain.transition, chain.initial, chain.length, lines, epsilon, against)
 
 
-@settings(max_examples=12, deadline=None)
-@given(chain=chains(), lines=LINES, delta=st.sampled_from([1e-6, 1e-3, 0.05]), data=st.data())
+@law(
+    settings(deadline=None, max_examples=12), 4,
+    chain=chains(), lines=LINES, delta=st.sampled_from([1e-6, 1e-3, 0.05]), data=st.data(),
+)  # fmt: skip
 def test_a_profile_leaks_no_more_than_is_stated(chain, lines, delta, data):
     against = data.draw(st.sampled_from(["any", "ignorant"]))
     leak = ut.leakage(ut.Profile(lines), chain, against, delta=delta)
@@ -58,12 +61,11 @@ def test_a_profile_leaks_no_more_than_is_stated(chain, lines, delta, data):
         assert worst(chain, lines, leak.lower, against) >= delta * (1 - 1e-6) - 1e-9
 
 
-@settings(max_examples=8, deadline=None)
-@given(
-    chain=chains(lengths=(2, 3, 4)),
-    sigma=st.floats(0.5, 6.0),
+@law(
+    settings(deadline=None, max_examples=8), 3,
+    chain=chains(lengths=(2, 3, 4)), sigma=st.floats(0.5, 6.0),
     delta=st.sampled_from([1e-6, 1e-4, 1e-2]),
-)
+)  # fmt: skip
 def test_a_gaussian_count_leaks_exactly_what_is_stated(chain, sigma, delta):
     leak = ut.leakage(ut.Gaussian(ut.Count(0), sigma=sigma), chain, delta=delta)
     counted = np.arange(chain.size) == 0
@@ -75,8 +77,7 @@ def test_a_gaussian_count_leaks_exactly_what_is_stated(chain, sigma, delta):
         assert gaussian_delta_any(*given_, leak.lower) >= delta * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("mu", [0.1, 0.5])
+@each(("mu", "against"), [0.1, 0.5], ["any", "ignorant"])
 def test_a_gaussian_class_holds_every_count(mu, against):
     """A count with noise 1 / mu is mu-GDP, so the class leaks at least as much, for each window."""
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=5)

@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
-from tests.contracts.test_chain_leakage import (
+from tests.contracts.chain_truths import (
     ACTIVITY,
     CLOSED,
     LAWS,
@@ -20,7 +19,8 @@ from tests.contracts.test_chain_leakage import (
     count_truth,
     slack,
 )
-from tests.grids import law, pairwise
+from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
+from tests.grids import each, law
 from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
@@ -163,9 +163,8 @@ def test_no_leakage_exceeds_the_group_bound(family, seed, k, epsilon, who):
 METHODS = ("exact", "exchange", "group")
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize(
-    ("family", "k", "n", "states"),
+@each(
+    (("family", "k", "n", "states"), "epsilon"),
     [
         ("generic", 2, 6, (1,)),
         ("negative", 2, 6, (0,)),
@@ -175,6 +174,7 @@ METHODS = ("exact", "exchange", "group")
         ("point-mass", 4, 4, (0, 1)),
         ("absorbing", 2, 5, (1,)),
     ],
+    [0.3, 1.0, 4.0],
 )
 def test_plans_keep_their_guarantee(family, k, n, states, epsilon):
     chain = example(family, k, n, seed=90)
@@ -225,7 +225,7 @@ def test_expected_error_is_that_of_the_noise():
 # --- the inverse ----------------------------------------------------------------------------------
 
 
-@pairwise(
+@each(
     (("family", "k", "n"), "epsilon", "who"),
     [("generic", 2, 4), ("negative", 2, 4), ("zeros", 3, 3), ("sticky", 3, 3)],
     [0.2, 1.0, 5.0], ["any", "ignorant"],

@@ -14,7 +14,7 @@ import undertow as ut
 from tests.contracts import joint_histories as parts
 from tests.contracts import joint_runs as runs
 from tests.contracts.joint_histories import TWO, Ask, Person, Promise, Table, View, World
-from tests.grids import law, thinned
+from tests.grids import each, law, thinned
 from tests.oracles import joint as oracle
 from tests.oracles.joint import ERROR, Noisy, chain_law, joint_leakage
 
@@ -270,16 +270,15 @@ def test_exact_plans_are_granted_whole_series(name, length):
         assert (whole.granted, whole.failure) == (1, None)
 
 
-@pytest.mark.parametrize("name", [*TWO, *parts.THREE])
-def test_exchange_plans_for_any_length_are_granted_everything(name):
+@each(("name", "query"), [*TWO, *parts.THREE], [ut.Count(0), ut.Histogram()])
+def test_exchange_plans_for_any_length_are_granted_everything(name, query):
     states = 2 if name in TWO else 3
     n = runs.SMALL[states]
     table = one_person((0, 1, None, 1, 0, 1)[:n])
-    for query in (ut.Count(0), ut.Histogram()):
-        ask = Ask(World(name, states), query, 1.0, "exchange")
-        for view in (View(), View((1, 3)), View(by="g"), View((0, 4), "g", (1,))):
-            outcome = runs.release_of("any", ask, table, view, np.random.default_rng(1))
-            assert (outcome.granted, outcome.failure) == (1, None), view
+    ask = Ask(World(name, states), query, 1.0, "exchange")
+    for view in (View(), View((1, 3)), View(by="g"), View((0, 4), "g", (1,))):
+        outcome = runs.release_of("any", ask, table, view, np.random.default_rng(1))
+        assert (outcome.granted, outcome.failure) == (1, None), view
 
 
 @pytest.mark.parametrize("name", ["activity", "negative", "sticky", "plain"])
@@ -297,12 +296,12 @@ def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
 # --- random histories -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", thinned(range(0, 120, 30), keep=[60]))
+@pytest.mark.parametrize("first", thinned(range(0, 120, 15), keep=[60]))
 def test_random_releases_keep_their_guarantee(first):
-    tally = runs.run(runs.single, range(first, first + 30), seconds=3600)
+    tally = runs.run(runs.single, range(first, first + 15), seconds=3600)
     assert not tally.failures
-    assert tally.histories == 30
-    assert sum(tally.grants.values()) >= 5
+    assert tally.histories == 15
+    assert sum(tally.grants.values()) >= 2
 
 
 @pytest.mark.parametrize("first", thinned(range(0, 14, 7), keep=[7]))

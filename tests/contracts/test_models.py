@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.contracts.model_cases import CASES, Case, network_case
-from tests.grids import law, thinned
+from tests.grids import each, law, thinned
 from tests.oracles import models as model_oracles
 from tests.oracles.networks import networks
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
@@ -43,8 +43,10 @@ ALIKE = {  # a model, and where the gate sees its kind
     "gaussian or class": "set of gaussians",
     "clipped, three": "clipped",
 }
+KINDS = thinned(LISTED, keep=CASES.keys() - ALIKE)
+WHOM = ("any", "ignorant", "informed")
 every = pytest.mark.parametrize("case", LISTED)
-of_every_kind = pytest.mark.parametrize("case", thinned(LISTED, keep=CASES.keys() - ALIKE))
+of_every_kind = pytest.mark.parametrize("case", KINDS)
 
 
 def slack(value: float) -> float:
@@ -202,10 +204,12 @@ def test_independent_records_leak_the_dp_loss(model: Any) -> None:
 # --- methods --------------------------------------------------------------------------------------
 
 
-@of_every_kind
-def test_every_method_keeps_its_guarantee_or_refuses(case: Case) -> None:
-    questions: list[tuple[Any, float]] = [("any", 0.5), ("ignorant", 3.0), ("informed", 1.0)]
-    for against, epsilon in [*questions, (ut.Adversary(case.records - 1), 1.0)]:
+@each(("case", "who"), KINDS, [*WHOM, "last"])
+def test_every_method_keeps_its_guarantee_or_refuses(case: Case, who: str) -> None:
+    """Whoever attacks; ``last`` knows nothing and is after the last record."""
+    limits: dict[Any, float] = {"any": 0.5, "ignorant": 3.0}
+    whom: Any = ut.Adversary(case.records - 1) if who == "last" else who
+    for against, epsilon in [(whom, limits.get(who, 1.0))]:
         plans = {}
         for method in methods_for(case.model):
             try:
@@ -264,18 +268,16 @@ def test_the_table_of_methods(case: Case) -> None:
     json.dumps(table.to_dict())
 
 
-@of_every_kind
-def test_the_budget_is_the_inverse(case: Case) -> None:
-    questions: list[tuple[Any, float]] = [("any", 0.3), ("ignorant", 2.0), ("informed", 1.0)]
-    for against, epsilon in questions:
-        level = ut.dp_budget(case.model, epsilon, against)
-        if math.isinf(level):
-            assert case.level(5.0, against)[1] <= 1e-6
-            continue
-        assert ut.leakage(ut.PureDP(level), case.model, against).proves(epsilon)
-        assert not ut.leakage(ut.PureDP(level * (1 + SEARCH)), case.model, against).proves(epsilon)
-        attained, _ = case.level(level, against)
-        assert attained <= epsilon + slack(epsilon)
+@each(("case", ("against", "epsilon")), KINDS, zip(WHOM, (0.3, 2.0, 1.0), strict=True))
+def test_the_budget_is_the_inverse(case: Case, against: Any, epsilon: float) -> None:
+    level = ut.dp_budget(case.model, epsilon, against)
+    if math.isinf(level):
+        assert case.level(5.0, against)[1] <= 1e-6
+        return
+    assert ut.leakage(ut.PureDP(level), case.model, against).proves(epsilon)
+    assert not ut.leakage(ut.PureDP(level * (1 + SEARCH)), case.model, against).proves(epsilon)
+    attained, _ = case.level(level, against)
+    assert attained <= epsilon + slack(epsilon)
 
 
 @every

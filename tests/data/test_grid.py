@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
 from tests.data.tables import BACKENDS, DAY, STEP, as_source, is_missing, tables
+from tests.grids import law
 from undertow.data.grid import step_of
 from undertow.data.scopes import Scope
 from undertow.data.table import Data, Shape
@@ -307,8 +308,7 @@ def test_the_printed_form_says_nothing_of_the_records():
 # --- series ---------------------------------------------------------------------------------------
 
 
-@LAWS
-@given(data=st.data())
+@law(LAWS, 25, data=st.data())
 def test_series_are_those_of_a_loop(data):
     kind = data.draw(st.sampled_from(["whole", "text"]))
     rows = data.draw(tables(kind))

@@ -7,11 +7,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
 from tests.data.tables import BACKENDS, DAY, STEP, as_source, tables
+from tests.grids import law
 from undertow.data.table import Data
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=150)
@@ -47,8 +48,7 @@ def by_loop(rows, window, groups, grouped, fill, stepped):
     return max(series), min(released, default=0), windowed, split, longest, persons
 
 
-@LAWS
-@given(data=st.data())
+@law(LAWS, 50, data=st.data())
 def test_the_facts_are_those_of_a_loop(data):
     rows = data.draw(tables("whole"))
     backend = data.draw(st.sampled_from(BACKENDS))

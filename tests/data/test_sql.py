@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from undertow.data.table import Data
 from undertow.data.tokens import columns_of
 from undertow.errors import InvalidInput
@@ -245,8 +246,10 @@ truths = st.recursive(
 floats = st.none() | st.floats() | st.sampled_from([0.0, -0.0, 1.0, math.inf, -math.inf, 2.5])
 
 
-@LAWS
-@given(truths, st.lists(st.tuples(floats, floats), min_size=1, max_size=5))
+@law(
+    LAWS, 80,
+    expression=truths, values=st.lists(st.tuples(floats, floats), min_size=1, max_size=5),
+)  # fmt: skip
 def test_random_expressions(expression, values):
     text, meaning = expression
     if not columns_of(text):

@@ -17,6 +17,7 @@ from scipy.stats import norm
 import undertow as ut
 from tests.contracts.approximate_histories import NoisyCount, joint_delta_any
 from tests.contracts.approximate_laws import joint_law
+from tests.grids import law
 from undertow.data.scopes import Scope
 from undertow.errors import UndertowError
 from undertow.ledger.amounts import Spend
@@ -110,8 +111,10 @@ terms_of = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None, database=None)
-@given(st.sampled_from([ACTIVITY, STICKY]), histories(3, 3), terms_of)
+@law(
+    settings(max_examples=25, deadline=None, database=None), 10,
+    matrix=st.sampled_from([ACTIVITY, STICKY]), asked=histories(3, 3), terms=terms_of,
+)  # fmt: skip
 def test_no_granted_history_reveals_more_than_the_limit(tmp_path_factory, matrix, asked, terms):
     check(tmp_path_factory.getbasetemp(), matrix, 3, asked, terms)
 

@@ -225,7 +225,7 @@ def test_neighbours_of_one_level_become_one_segment(place):
 def test_the_database_holds_the_sums_of_brute_force(request, backend):
     place = request.getfixturevalue(backend)
 
-    @settings(max_examples=40 if place.backend == "sqlite" else 10, deadline=None, database=None)
+    @settings(max_examples=20 if place.backend == "sqlite" else 5, deadline=None, database=None)
     @given(st.lists(st.tuples(coarse, scopes()), max_size=12), st.lists(scopes(), max_size=3))
     def check(asked, probes):
         ledger, accepted = place.open(uuid.uuid4().hex), []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.grids import thinned
+from tests.grids import each, thinned
 from tests.ledger import soak_work as work
 from tests.ledger.soak_work import CHECKPOINTS, DATASET, KILLED, LEVEL, LIMIT, MODEL, Task
 from tests.processes import CONTEXT
@@ -20,7 +20,7 @@ def run():
         yield run
 
 
-@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+@each(("checkpoint", "place"), CHECKPOINTS, ["sqlite", "postgresql"], indirect=["place"])
 def test_a_release_killed_anywhere_is_repeated_and_charged_once(run, place, tmp_path, checkpoint):
     shown = tmp_path / "shown"
     task = Task(place.where, str(shown), "r", 0, checkpoint)
@@ -47,7 +47,7 @@ def test_a_release_killed_anywhere_is_repeated_and_charged_once(run, place, tmp_
 
 
 def test_random_kills(sqlite_place, tmp_path):
-    seen = work.kill_points(sqlite_place.where, tmp_path, 16, seed=5, every=8)
+    seen = work.kill_points(sqlite_place.where, tmp_path, 8, seed=5, every=8)
     assert not seen.faults
     assert seen.killed
 
@@ -90,7 +90,7 @@ def test_two_processes_with_one_id_publish_one_answer(place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kills", "confirmed"), thinned([pytest.param(16, 8), pytest.param(48, 24)], keep=1)
+    ("kills", "confirmed"), thinned([pytest.param(8, 4), pytest.param(48, 24)], keep=1)
 )
 def test_many_random_kills(place, tmp_path, kills, confirmed):
     seen = work.kill_points(place.where, tmp_path, kills, seed=6, every=16)

@@ -1,5 +1,7 @@
 """Ledgers over Gaussian records: rates add up, and their sum is exchanged once."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,8 @@ def test_what_counts_as_a_level():
     assert gradual_spread(LOOSE) is None
     assert gradual_spread(ut.ModelSet([FAMILY, LOOSE])) is None
     assert gradual_spread(ut.Groups(3)) is None
+    narrow = ut.MultivariateGaussian([69, 64, 67], COVARIANCE, spread=20)
+    assert gradual_spread(ut.ModelSet([narrow, FAMILY])) == 40
     assert budget_of(1.0, LOOSE, "any") == pytest.approx(1 / 3)
     assert budget_of(1.0, FAMILY, "any") == pytest.approx(1 / factor(), rel=1e-9)
     assert budget_of(1.0, FAMILY, "any", "person") == 1.0
@@ -47,6 +51,8 @@ def test_a_plan_fits_its_limit_and_two_halves_do(tmp_path):
         < level_of(whole, whole.leakage)
         < 40 / whole.noise.scale * (1 + 1e-5)
     )
+    reach = 40 + 2 * 3 * Fraction(40, whole.noise.query.steps)  # two steps for each record
+    assert Fraction(level_of(whole, whole.leakage)) * Fraction(whole.noise.scale) >= reach
     records = [70.0, 64.0, 68.0]
     ut.release(half, records, ledger=ledger, release_id="one")
     ut.release(half, records, ledger=ledger, release_id="two")

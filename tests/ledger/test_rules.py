@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from undertow.data.scopes import HIGH, LOW, Scope, _folded, as_scope, check_name, group_key
@@ -99,6 +99,26 @@ def test_segments_hold_the_sums_of_brute_force(asked, probe):
         assert all(segment.start < segment.end and segment.spend.level > 0 for segment in line)
         for left, right in itertools.pairwise(line):
             assert left.end < right.start or (left.end == right.start and left.spend != right.spend)
+
+
+WEEK_THEN_GROUP = [(0.5, Scope(start=0, end=2)), (0.25, Scope("cohort", ["a"], 4, 6))]
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(levels, scopes()), max_size=6))
+@example(WEEK_THEN_GROUP)
+def test_what_a_writer_stores_is_what_the_events_give(asked):
+    """A fresh cell is stored with all that the rest has spent, also outside of its own window."""
+    account = Account(terms())
+    stored: dict[str, list[Segment]] = {REST: []}
+    for k, (level, scope) in enumerate(asked):
+        one = entry(level, scope, str(k))
+        for cells, old, new in account.spends.changes(account.region(scope), one.spend):
+            for cell in cells:
+                left = [segment for segment in stored.get(cell, []) if segment not in old]
+                stored[cell] = sorted([*left, *new], key=lambda segment: segment.start)
+        account.reserve(one)
+        assert stored == account.cells
 
 
 @given(st.lists(st.tuples(levels, scopes()), max_size=6), st.randoms())

@@ -5,12 +5,16 @@ import shutil
 
 import pytest
 
-from tests.grids import pairwise
+from tests.grids import each, pairwise
 from tests.ledger.places import EIGHTH, HALF, QUARTER, Place
 from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, LedgerDamaged
 from undertow.ledger import store
 from undertow.ledger.book import Ledger
+from undertow.ledger.checks import Checks
+from undertow.ledger.events import Event
+from undertow.ledger.replay import Account, replayed
+from undertow.ledger.rules import Terms
 from undertow.ledger.seals import Seal
 
 EVENTS = 8
@@ -129,7 +133,7 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
+@each(("forgery", "place"), FORGERIES, ["sqlite", "postgresql"], indirect=["place"])
 def test_a_forgery_is_found(place, ledger, forgery):
     place.forge(*FORGERIES[forgery])
     with pytest.raises(LedgerDamaged):
@@ -244,6 +248,44 @@ def test_a_second_confirmation_is_found(sqlite_place):
     forge_event(sqlite_place, 4, "confirm", "a", {"result": {"value": 2}})
     with pytest.raises(LedgerDamaged, match="confirmed before"):
         ledger.verify()
+
+
+def test_an_event_that_has_its_own_hash_must_follow_too(place, ledger):
+    """One event in the middle, hashed anew: the next one still names the hash it had before."""
+    body, previous = place.forge("SELECT body, previous FROM undertow_events WHERE seq = 3")[0]
+    body = body.replace("17", "71")
+    own = Seal().of(previous, 3, "w25", "confirm", "a", body)
+    place.forge(f"UPDATE undertow_events SET body = '{body}', hash = '{own}' WHERE seq = 3")
+    with pytest.raises(LedgerDamaged, match="event 4 does not follow"):
+        ledger.verify()
+
+
+def test_spends_that_change_between_the_check_and_the_grant_are_found(place, ledger, monkeypatch):
+    checked = Checks._checked
+
+    def then_forged(self):
+        known = checked(self)
+        place.forge(*FORGERIES["lowered spend"])
+        return known
+
+    monkeypatch.setattr(Checks, "_checked", then_forged)
+    with pytest.raises(LedgerDamaged, match="spent levels do not follow"):
+        ledger.reserve("next", EIGHTH)
+
+
+def test_a_second_reservation_is_found():
+    """Even one that fits and asks for the same: the release might be made twice."""
+    accounts = {"w25": Account(Terms({}, 1.0, 1.0, "any", "record"))}
+    body = {**ASKED, "level": 0.25}
+    reserve, cancel = (
+        Event(seq, "w25", kind, "a", "", "", "") for seq, kind in ((2, "reserve"), (3, "cancel"))
+    )
+    replayed(accounts, reserve, body)
+    with pytest.raises(LedgerDamaged, match="has no place here"):
+        replayed(accounts, reserve, body)
+    replayed(accounts, cancel, {})
+    with pytest.raises(LedgerDamaged, match="has no place here"):
+        replayed(accounts, reserve, body)
 
 
 def test_an_old_copy_is_found_with_a_printed_hash(sqlite_place, tmp_path):

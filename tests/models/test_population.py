@@ -17,8 +17,11 @@ from undertow.models.tallies import Tally, tally
 def of_counts(counts):
     """Return a tally that knows nothing but the transitions of persons."""
     empty = np.zeros((2, 2), int)
-    return Tally((0, 1), counts.sum(0), None, counts, np.zeros((2, 2, 2), int), None, empty,
-                 empty[0], empty[0], 0, 0, len(counts))  # fmt: skip
+    return Tally(
+        states=(0, 1), counts=counts.sum(0), triples=None, persons=counts,
+        halves=np.zeros((2, 2, 2), int), hours=None, together=empty, ends=empty, pairs=empty[0],
+        visits=empty[0], records=0, missing=0, series=len(counts),
+    )  # fmt: skip
 
 
 def drawn(persons, length, randomness, spread=0.4):

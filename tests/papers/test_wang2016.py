@@ -122,7 +122,8 @@ def test_flu():
     assert [float(row[2]) for row in group] == [2.0, 3.0, 4.0]
 
 
-def test_real_data():
+@pytest.mark.parametrize("item", thinned(["ex:activity", "data:power"], keep=1))
+def test_real_data(item):
     needed = (("activity", "activity.csv.gz"), ("sleep", "sleep_edf_hypnograms.csv.gz"),
               ("power", "uci_household_hourly.csv.gz"))  # fmt: skip
     if not all(DATA.joinpath(*parts).is_file() for parts in needed):
@@ -132,11 +133,11 @@ def test_real_data():
     assert {stage: sum(night.count(stage) for night in nights) for stage in STAGES} == {
         "W": 3656, "N1": 1689, "N2": 8927, "N3": 3074, "REM": 3693,
     }  # fmt: skip
-    for item in ("ex:activity", "data:power"):
-        assert outcome(item, DATA).data == "real"
-        assert set(outcome(item, DATA).verdicts) == {"reproduced", "improved"}
-    count = finding("ex:activity", "scale for a count, epsilon 1: exact against quilt-", DATA)
-    assert count.ours == pytest.approx(3.99, abs=0.02)
-    levels = finding("data:power", "noise at epsilon 1: exchange, any attacker, against quilt-",
-                     DATA)  # fmt: skip
+    assert outcome(item, DATA).data == "real"
+    assert set(outcome(item, DATA).verdicts) == {"reproduced", "improved"}
+    if item == "ex:activity":
+        count = finding(item, "scale for a count, epsilon 1: exact against quilt-", DATA)
+        assert count.ours == pytest.approx(3.99, abs=0.02)
+        return
+    levels = finding(item, "noise at epsilon 1: exchange, any attacker, against quilt-", DATA)
     assert levels.ours == pytest.approx(12.858, abs=1e-2)

@@ -46,8 +46,13 @@ def test_the_budget_for_a_library():
 
 @pytest.mark.parametrize(
     ("chain", "sigma"),
-    [(hearts(0.238402, 0.383117), 9.51944576), (hearts(0.089380, 0.109241), 37.78515974)],
-    ids=["N5", "N10"],
+    thinned(
+        [
+            pytest.param(hearts(0.238402, 0.383117), 9.51944576, id="N5"),
+            pytest.param(hearts(0.089380, 0.109241), 37.78515974, id="N10"),
+        ],
+        keep=1,
+    ),
 )
 def test_closed_noise_on_heart_rates(chain, sigma):
     plan = ut.calibrate(ut.Count(1), chain, limit=1.0, delta=1e-6, method="closed")
@@ -65,8 +70,8 @@ def test_closed_noise_on_power():
     ("limit", "delta", "sigma"),
     thinned(
         [
-            pytest.param(1.0, 1e-6, 16.50010579),
             pytest.param(4.0, 1e-6, 3.43004879),
+            pytest.param(1.0, 1e-6, 16.50010579),
             pytest.param(0.5, 1e-6, 31.39147392),
             pytest.param(2.0, 1e-6, 8.20789633),
             pytest.param(1.0, 1e-9, 21.64585174),

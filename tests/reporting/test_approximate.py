@@ -1,6 +1,7 @@
 """Reports of releases at a delta: the odds sentence, the noise really sampled, mu and rho."""
 
 import json
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ from tests.reporting.pages import CHAIN, COUNT, RECORDS, Page
 from undertow.reporting import words
 
 ASKED: dict[str, Any] = {"delta": 1e-6, "method": "closed"}
-GAUSSIAN = ut.calibrate(ut.Count("active"), CHAIN, 1.0, noise="gaussian", **ASKED)
-DISCRETE = ut.calibrate(ut.Count("active"), CHAIN, 1.0, noise="discrete-gaussian", **ASKED)
-SUM = ut.calibrate(ut.Sum(0, 10), CHAIN, 1.0, noise="gaussian", **ASKED)
-WEEKLY = ut.calibrate(ut.Count("active"), CHAIN, 1.0, "ignorant", releases=52, **ASKED)
+
+
+@cache
+def count(noise="gaussian"):
+    return ut.calibrate(ut.Count("active"), CHAIN, 1.0, noise=noise, **ASKED)
 
 
 def said(plan, records=RECORDS):
@@ -21,7 +23,7 @@ def said(plan, records=RECORDS):
 
 
 def test_what_a_report_says_at_a_delta():
-    text = said(GAUSSIAN)
+    text = said(count())
     for words_ in (
         "by more than a factor 5.44 with probability at most 2e-6 (leakage 1 at delta 1e-6)",
         "move by more than a factor 5.44 (that is 2 e^1) with probability at most 2e-6",
@@ -39,17 +41,18 @@ def test_what_a_report_says_at_a_delta():
 
 
 def test_which_noise_was_really_sampled():
-    assert "discrete Gaussian noise, sigma" in said(DISCRETE)
-    assert "rho" in words.levels(DISCRETE)
-    assert "mu" not in words.levels(DISCRETE)
-    assert "rounded to a whole number of steps of the lattice" in said(SUM, [1.0] * 10)
-    assert "exact, on a lattice" in said(SUM, [1.0] * 10)
+    summed = ut.calibrate(ut.Sum(0, 10), CHAIN, 1.0, noise="gaussian", **ASKED)
+    assert "discrete Gaussian noise, sigma" in said(count("discrete-gaussian"))
+    assert "rho" in words.levels(count("discrete-gaussian"))
+    assert "mu" not in words.levels(count("discrete-gaussian"))
+    assert "rounded to a whole number of steps of the lattice" in said(summed, [1.0] * 10)
+    assert "exact, on a lattice" in said(summed, [1.0] * 10)
     assert words.levels(COUNT) is None
     assert words.noise(COUNT).startswith("discrete Laplace noise, scale")
 
 
 def test_several_releases_and_the_ignorant():
-    text = said(WEEKLY)
+    text = said(ut.calibrate(ut.Count("active"), CHAIN, 1.0, "ignorant", releases=52, **ASKED))
     assert "52 releases together: an attacker who knows no other record" in text
     assert "more than 52 releases with this noise on the same records" in text
     assert "at delta 1e-6, and for whoever knows some nothing is guaranteed" in text
@@ -58,17 +61,17 @@ def test_several_releases_and_the_ignorant():
 
 
 def test_json_and_page():
-    report = ut.release(GAUSSIAN, RECORDS).report()
+    report = ut.release(count(), RECORDS).report()
     found = json.loads(report.to_json())
     noise, promise = found["noise"], found["promise"]
-    assert noise["sigma"] == GAUSSIAN.noise.amount
+    assert noise["sigma"] == count().noise.amount
     assert noise["scale"] is None
     assert promise["delta"] == 1e-6
-    assert promise["mu"] == GAUSSIAN.noise.mu_upper()
-    assert promise["rho"] == GAUSSIAN.noise.rho_upper()
+    assert promise["mu"] == count().noise.mu_upper()
+    assert promise["rho"] == count().noise.rho_upper()
     assert "2 e^1" in promise["odds"]
     assert promise["dp_level"] == "inf"
-    assert found["comparison"][0]["sigma"] == GAUSSIAN.noise.amount
+    assert found["comparison"][0]["sigma"] == count().noise.amount
     page = " ".join(" ".join(Page(report.html()).words).split())
     assert "a normal variable, drawn exactly, rounded to a whole number" in page
     assert "with probability at most 2e-6" in page

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
+from tests.grids import each
 from undertow.errors import InvalidInput, NotSupported
 from undertow.sampling.bits import Insecure
 from undertow.sampling.normals import discrete_gaussian, rounded_normal
@@ -48,8 +49,10 @@ def p_value(sample, law, sigma):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.7, 16.58])
-@pytest.mark.parametrize("draw", LAWS, ids=lambda draw: draw.__name__)
+@each(
+    ("sigma", "draw"),
+    [0.4, 1.0, 3.7, 16.58], [pytest.param(draw, id=draw.__name__) for draw in LAWS],
+)  # fmt: skip
 def test_noise_follows_its_law_and_twins_do_not(draw, sigma):
     sample = draw(sigma, SIZE)
     law = LAWS[draw]

@@ -6,6 +6,7 @@ in at most 5% of 200. A short rehearsal runs with the ordinary tests.
 
 import pytest
 
+from tests.grids import thinned
 from tests.soak.audits import CASES, audited, run_audits
 
 HEAD = [
@@ -40,14 +41,15 @@ def test_kept_guarantees_are_spared(lines):
 
 
 @pytest.mark.statistical
-def test_a_short_rehearsal_of_the_audits():
-    """Six audits of each case: a broken guarantee is caught five times, a kept one spared four."""
+@pytest.mark.parametrize("audits", thinned([2, 6], keep=1))
+def test_a_short_rehearsal_of_the_audits(audits):
+    """Of two audits of a broken guarantee one catches it, of six five; a third may be alarms."""
     for case, about in CASES.items():
         if case == "theorem 1":
             continue
-        found = run_audits(case, 6)
-        assert found.runs == 6
-        assert found.refuted >= 5 if about.broken else found.refuted <= 2, case
+        found = run_audits(case, audits)
+        assert found.runs == audits
+        assert found.refuted >= audits - 1 if about.broken else 3 * found.refuted <= audits, case
 
 
 @pytest.mark.slow

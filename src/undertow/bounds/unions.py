@@ -51,7 +51,8 @@ def members_leakages(
         joint = boxes_leakage(mechanism.level_upper(boxes[0].length), boxes, against)
         if not isinstance(mechanism, PureDP):  # attained by some algorithm, not by this one
             joint = replace(joint, lower=0.0, witness=None)
-        found.append(replace(joint, covers="any"))
+        said = tuple(dict.fromkeys(line for box in boxes for line in box.disclaimers()))
+        found.append(replace(joint, covers="any").with_assumptions(said))
     if chains:
         found += _of_chains(mechanism.level_upper(chains[0].length), chains, against, ask, found)
     return found

@@ -17,6 +17,7 @@ from undertow.cli.ledger_command import ledger_app
 from undertow.cli.plan_command import plan
 from undertow.cli.release_command import release
 from undertow.cli.reproduce_command import reproduce
+from undertow.cli.robustness_command import robustness
 from undertow.cli.series_command import redact, sanitize
 from undertow.cli.validate_command import validate
 
@@ -69,6 +70,8 @@ def undertow(
     What would attackers make of it? (needs the truth)
       undertow attack flipped.csv --plan flips.json --truth activity.csv.gz --value steps \\
         --state 'steps > 0'
+    What if the records follow another model than the plan's?
+      undertow robustness plan.json
     Does the code that carries out my plan keep its guarantee?
       undertow audit plan.json
     How is one record hidden, and the rest of the series shown?
@@ -90,6 +93,7 @@ def undertow(
 app.command(short_help="What an algorithm reveals about one record.")(leakage)
 app.command(short_help="The least noise for a guarantee.")(plan)
 app.command(short_help="What every method costs, side by side.")(compare)
+app.command(short_help="What a plan leaks under other models.")(robustness)
 app.command(short_help="A model from a file of records.")(fit)
 app.command(short_help="What is odd about a table.")(validate)
 app.command(short_help="A private answer, accounted and written.")(release)

@@ -40,7 +40,7 @@ def audit(
     \b
     Examples:
       undertow audit plan.json
-      undertow audit flips.json --draws 200000 --json
+      undertow audit flips.json --draws 20000 --json
 
     Exit codes: 0 consistent with the guarantee; 1 refuted, or no audit possible (with the reason);
     2 wrong usage.

@@ -10,7 +10,7 @@ import numpy as np
 
 from undertow.cli.options import find_state, misuse
 from undertow.cli.output import above, below, show
-from undertow.cli.tables import show_table
+from undertow.cli.tables import show_checks, show_table
 from undertow.errors import (
     DisclosureWarning,
     InvalidInput,
@@ -65,9 +65,11 @@ class ChainFit:
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
+        from undertow.models.registry import model_to_dict
+
         chain, kept = self.chain, _tally(self.chain)
         return {
-            "model": self.model.to_dict(),
+            "model": model_to_dict(self.model),
             "states": list(chain.states),
             "transition": chain.transition.tolist(),
             "stationary": chain.initial.tolist(),
@@ -104,6 +106,7 @@ class ChainFit:
         to = [f"to {state}" for state in chain.states]
         sure = f"{100 * self.confidence:.6g}% confidence intervals"
         self._table(f"Transition probabilities, with {sure}", to, self._probabilities())
+        show_checks(self.model.checks)
         self._table("Transitions seen", to, [[f"{n:g}" for n in row] for row in chain.counts])
 
     def _model(self) -> str:
@@ -154,9 +157,11 @@ class CohortFit:
 
     def fields(self) -> dict[str, Any]:
         """Return the fits as the fields of a JSON object."""
+        from undertow.models.registry import model_to_dict
+
         cohorts = [{"cohort": name, **part.fields()} for name, part in self.parts.items()]
         pooled = {name: field for name, field in self.pooled.fields().items() if name != "model"}
-        return {"model": self.model.to_dict(), **pooled, "cohorts": cohorts}
+        return {"model": model_to_dict(self.model), **pooled, "cohorts": cohorts}
 
     def tell(self, output: Path | None) -> None:
         """Print the fits in words: all persons together, then a line for each cohort."""

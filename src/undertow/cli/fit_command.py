@@ -110,6 +110,8 @@ def fit(
             table = reading.read(data)
             found = fit_one(table, asked) if reading.by is None else fit_cohorts(table, asked)
     say(f"warning: {_WARNING}")
+    from undertow.models.registry import model_to_dict
+
     if output is not None:
-        write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
+        write_text(output, strict_json(model_to_dict(found.model)) + "\n", force=force)
     answer(found.fields() | {"warning": _WARNING}, lambda: found.tell(output), as_json=as_json)

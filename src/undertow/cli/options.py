@@ -18,7 +18,7 @@ from undertow.rounding import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from undertow.adversaries import Against
+    from undertow.adversaries import Against, Window
     from undertow.ledger.book import Ledger
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
@@ -40,6 +40,7 @@ __all__ = [
     "QueryText",
     "ReleaseText",
     "Unit",
+    "WindowText",
     "figure_kind",
     "find_state",
     "misuse",
@@ -161,12 +162,12 @@ class ModelText:
 
     def _from_file(self, path: Path) -> "AnyModel":
         from undertow.cli.files import read_model
-        from undertow.models.sets import model_from_dict
+        from undertow.models.registry import model_from_dict, model_to_dict
 
         model = read_model(path)
         if self.length is None:
             return model
-        description = model.to_dict()
+        description = model_to_dict(model)
         if description.get("length", "none") is not None:
             raise misuse("--length completes a chain of any length; this model file is none")
         return model_from_dict(description | {"length": self.length})
@@ -241,6 +242,39 @@ class AgainstText:
         if self.against is not None:
             raise misuse("--target names one attacker; leave --against out")
         return Adversary(self.target, read_records(self.known, "--known") if self.known else [])
+
+
+@dataclass(frozen=True, slots=True)
+class WindowText:
+    """How many records in a row are protected, as it was typed."""
+
+    protect_window: str | None = option(
+        "W", "Protect the history of W records in a row, or of a duration such as 1h with --every."
+    )
+    every: str | None = option("STEP", "With a duration: the time between two records, such as 5m.")
+
+    def read(self, timed: bool = False) -> "Window | None":
+        """Return the window, None for one record; a step alone is refused unless it is ``timed``.
+
+        A number of records needs no step, and may have one where something else is timed by it.
+        """
+        from undertow.adversaries import Window
+
+        text = self.protect_window
+        if text is None:
+            if self.every is not None and not timed:
+                raise misuse("--every goes with --protect-window: the time between two records")
+            return None
+        try:
+            records: int | str = int(text)
+        except ValueError:
+            records = text
+        if isinstance(records, str) and self.every is None:
+            raise misuse(
+                f"--protect-window needs a number of records, or a duration such as 1h with the "
+                f"time between two records, --every 5m; found {text!r}"
+            )
+        return Window(records, None if timed and isinstance(records, int) else self.every)
 
 
 @dataclass(frozen=True, slots=True)

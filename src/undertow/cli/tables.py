@@ -1,13 +1,17 @@
 """Tables of several columns: rich on a terminal, plain aligned text elsewhere."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
 from undertow.reporting.files import aligned
 from undertow.rounding import visible
 
-__all__ = ["show_table"]
+if TYPE_CHECKING:
+    from undertow.models.checks import Check
+
+__all__ = ["show_checks", "show_table"]
 
 
 def show_table(title: str, header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
@@ -38,3 +42,16 @@ def show_table(title: str, header: Sequence[str] | None, rows: Sequence[Sequence
         table.add_row(*map(Text, row))
     console.print(table)
     console.print()
+
+
+def show_checks(checks: "Sequence[Check]") -> None:
+    """Print what was tested of a fitted model, and what a failure costs; nothing if it was not."""
+    if not checks:
+        return
+    origins = "; ".join(dict.fromkeys(check.origin for check in checks))
+    rows = [(check.name, check.outcome, _whole(check.words, check.cost())) for check in checks]
+    show_table(f"What was checked of the model ({origins})", ("assumption", "", "found"), rows)
+
+
+def _whole(words: str, cost: str) -> str:
+    return f"{words}; {cost}" if cost else words

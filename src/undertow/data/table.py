@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from undertow.data.evaluation import Answers
     from undertow.data.problems import Problem
+    from undertow.models.base import Model
     from undertow.models.sequences import Encoded
 
 __all__ = ["Data", "Shape"]
@@ -280,15 +281,24 @@ class Data:
         return {name: self.changed(groups=normalised(column, [name])) for name in names}
 
     def problems(
-        self, query: AnyQuery | None = None, states: Sequence[State] = ()
+        self,
+        query: AnyQuery | None = None,
+        states: Sequence[State] = (),
+        model: "Model | None" = None,
     ) -> "list[Problem]":
         """Return what a curator may want to look at, by column and row; never a value.
 
+        With the plan's ``model``, also whether a pedigree's allele is as frequent as it says.
         Depends on the records: for the curator's eyes, not for publication.
         """
         from undertow.data.problems import problems
 
-        return problems(self, query, tuple(states))
+        found = problems(self, query, tuple(states))
+        if model is None:
+            return found
+        from undertow.data.frequencies import frequency_problems
+
+        return found + frequency_problems(self, model)
 
     # --- the frame of rows, for the modules that ask the questions
 

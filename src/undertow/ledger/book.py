@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from json import loads
 from typing import Any, Literal
 
+from undertow.adversaries import Window
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged
@@ -77,6 +78,10 @@ class Ledger(Balance):
     against, unit
         The adversary covered, by default ``"any"``, and whether one record or all records of one
         person are hidden, by default ``"record"``.
+    protect
+        ``Window(12)``: the limit is kept for the whole history of any twelve records in a row, and
+        the budget is ``dp_budget(model, limit, against, protect=Window(12))``. One record by
+        default.
     create
         Whether a missing ledger or data set is created.
     key
@@ -111,13 +116,14 @@ class Ledger(Balance):
         pure: float | None = None,
         against: Named | None = None,
         unit: Unit | None = None,
+        protect: Window | None = None,
         create: bool = True,
         key: bytes | str | os.PathLike[str] | None = None,
         memory: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         """Open the account, or start it; a refusal leaves everything as it was."""
         self.dataset = check_name(dataset, "the name of the data set")
-        wanted = wanted_terms(model, limit, against, unit, delta, pure)
+        wanted = wanted_terms(model, limit, against, unit, delta, pure, protect)
         self._store = Store(where, read_key(key))
         self._checks = Checks(self._store, memory_at(memory))
         present = self._store.prepare(needed=not create)
@@ -128,6 +134,7 @@ class Ledger(Balance):
         self.model: AnyModel = model_from_dict(terms.model)
         self.against: Named = terms.against
         self.unit: Unit = terms.unit
+        self.protect: Window = Window(terms.window)
 
     def __repr__(self) -> str:
         return f"Ledger({self._store.place!r}, dataset={self.dataset!r})"
@@ -149,7 +156,7 @@ class Ledger(Balance):
         old = self._terms()
         rare = old.delta if delta is None else check_delta(delta)
         wanted = check_positive(limit, "the limit")
-        budget, small = allowance(wanted, rare, self.model, old.against, old.unit)
+        budget, small = allowance(wanted, rare, self.model, old.against, old.unit, old.window)
         pure = min(old.pure, budget) if rare else 0.0
         new = replace(old, limit=wanted, budget=budget, delta=rare, small=small, pure=pure)
         with self._checks.writing("limit") as granting:
@@ -343,9 +350,10 @@ class Ledger(Balance):
         unit: Unit = wanted["unit"] or "record"
         described = model_from_dict(wanted["model"])
         limit, delta = wanted["limit"], wanted["delta"] or 0.0
-        budget, small = allowance(limit, delta, described, against, unit)
+        window = wanted["window"] or 1
+        budget, small = allowance(limit, delta, described, against, unit, window)
         pure = _share(wanted["pure"] or 0.0, budget, delta)
-        terms = Terms(wanted["model"], limit, budget, against, unit, delta, small, pure)
+        terms = Terms(wanted["model"], limit, budget, against, unit, delta, small, pure, window)
         if not present:
             self._store.create()
             self._stored(created=True)

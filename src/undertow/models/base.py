@@ -1,10 +1,14 @@
 """What every correlation model is: a frozen description of how records depend on each other."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import UnknownState
+
+if TYPE_CHECKING:
+    from undertow.models.checks import Check
 
 __all__ = ["Model"]
 
@@ -17,7 +21,7 @@ class Model:
     proves its leakages.
     """
 
-    __slots__ = ()
+    __slots__ = ("_checks",)
 
     kind: ClassVar[str]
     """Its name in files, and in the registry."""
@@ -37,6 +41,17 @@ class Model:
         @property
         def states(self) -> tuple[State, ...]:
             """The values that a record can have, () for numbers and where none are named."""
+
+    @property
+    def checks(self) -> "tuple[Check, ...]":
+        """What was tested before the model was believed; () for one that was not fitted."""
+        return getattr(self, "_checks", ())
+
+    def with_checks(self, checks: "Sequence[Check]") -> Self:
+        """Return the same model with what was tested; two such models are equal."""
+        other = copy(self)
+        object.__setattr__(other, "_checks", tuple(checks))
+        return other
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""
@@ -69,6 +84,10 @@ class Model:
 
     def examples(self, query: BaseQuery) -> "Sequence[Model]":
         """Return laws of the class that data can be drawn from to answer a query, () if none."""
+        return ()
+
+    def disclaimers(self) -> tuple[str, ...]:
+        """Return what a guarantee under the model says nothing about, for its assumptions."""
         return ()
 
     def order(self) -> tuple[Any, ...]:

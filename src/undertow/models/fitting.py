@@ -5,8 +5,8 @@ no noise protects: fit to public or older data, or say ``public=True`` where tha
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from undertow.models.stationary import stationary_law
 from undertow.models.tallies import MOST_TRIPLED, Ints, Tally, tally
 from undertow.numerics import Array, check_count, check_number, freeze
 from undertow.queries import State
+
+if TYPE_CHECKING:
+    from undertow.models.checks import Check
 
 __all__ = ["FittedChain", "OrderTest", "check_prior", "fit_chain"]
 
@@ -76,6 +79,7 @@ class FittedChain(MarkovChain):
     triples: Ints | None = field(repr=False)
     prior: float
     tally: Tally | None = field(repr=False)
+    public: bool
 
     def __init__(
         self,
@@ -86,6 +90,7 @@ class FittedChain(MarkovChain):
         length: int | None = None,
         triples: Ints | None = None,
         tally: Tally | None = None,
+        public: bool = False,
     ) -> None:
         """Check the counts and turn them into a chain."""
         table, weight = _whole(counts), check_prior(prior)
@@ -95,11 +100,23 @@ class FittedChain(MarkovChain):
         set_(self, "triples", triples)
         set_(self, "prior", weight)
         set_(self, "tally", tally)
+        set_(self, "public", bool(public))
 
     @classmethod
     def from_dict(cls, description: Any) -> MarkovChain:
         """Return the plain chain described by `to_dict`: counts are never written."""
         return MarkovChain.from_dict(description)
+
+    @property
+    def checks(self) -> "tuple[Check, ...]":
+        """What the records say about the assumptions of the chain; computed once."""
+        found: tuple[Check, ...] | None = getattr(self, "_checks", None)
+        if found is None:
+            from undertow.models.checking import checks_of
+
+            found = checks_of(self, "public" if self.public else "not private")
+            object.__setattr__(self, "_checks", found)
+        return found
 
     @property
     def unseen(self) -> list[tuple[State, State]]:
@@ -147,24 +164,39 @@ class FittedChain(MarkovChain):
         """
         confidence = _confidence(confidence)
         if self.size == 2:
-            ends = _clopper_pearson(self.counts, (1 - confidence) / 2)
-            return ChainBox(
-                np.minimum(ends[..., 0], self.transition),
-                np.maximum(ends[..., 1], self.transition),
-                self.states,
-                self.length,
-            )
+            return self.plausible(confidence).with_checks(self._of_region(confidence))
         from scipy.special import chdtri
 
         limit = float(chdtri(self.size * (self.size - 1), 1 - confidence))
         found = _boundary(self.counts, check_count(samples, "samples", 1), limit, seed)
-        return ModelSet(
+        sampled = ModelSet(
             [
                 MarkovChain(matrix, self.states, length=self.length)
                 for matrix in (self.transition, *found)
             ],
             f"a fit and {samples} chains sampled on the boundary of its {confidence:.6g} "
             "likelihood-ratio region: sampled, not a bound over the whole region",
+        )
+        return sampled.with_checks(self.checks)
+
+    def plausible(self, confidence: float) -> ChainBox:
+        """Return the box of both rows' intervals of a chain on two states, as it stands."""
+        ends = _clopper_pearson(self.counts, (1 - _confidence(confidence)) / 2)  # (2, 2, ends)
+        return ChainBox(
+            np.minimum(ends[..., 0], self.transition),
+            np.maximum(ends[..., 1], self.transition),
+            self.states,
+            self.length,
+        )
+
+    def _of_region(self, confidence: float) -> "tuple[Check, ...]":
+        """Return the checks where the region accounts for the size of the sample."""
+        said = f"the region holds the chain with confidence {confidence:.6g}"
+        return tuple(
+            replace(check, outcome="passed", words=f"{check.words}; {said}", alternative=None)
+            if check.name == "sample"
+            else check
+            for check in self.checks
         )
 
     def order_test(self) -> OrderTest:
@@ -257,7 +289,13 @@ def fit_chain(
         read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
     )
     chain = FittedChain(
-        found.counts, read.states, prior=prior, length=length, triples=found.triples, tally=found
+        found.counts,
+        read.states,
+        prior=prior,
+        length=length,
+        triples=found.triples,
+        tally=found,
+        public=public,
     )
     warn_fitted(public, stacklevel=3)
     return chain

@@ -18,6 +18,7 @@ from undertow.numerics import Array, Keyed, check_count, freeze
 if TYPE_CHECKING:
     from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
+    from undertow.models.periodic import ContextChain, FittedContexts
 
 __all__ = ["MarkovChain"]
 
@@ -376,7 +377,7 @@ class MarkovChain(Keyed, Model):
         """
         from undertow.models.fitting import FittedChain
 
-        chain = FittedChain(counts, states, prior=prior, length=length)
+        chain = FittedChain(counts, states, prior=prior, length=length, public=public)
         warn_fitted(public, stacklevel=2)
         return chain
 
@@ -411,6 +412,59 @@ class MarkovChain(Keyed, Model):
         from undertow.models.chain_classes import MixingClass
 
         return MixingClass(states, pi_min, gap, length)
+
+    @classmethod
+    def periodic(
+        cls, matrices: Any, states: Sequence[State] | None = None, *, length: int | None = None,
+        phase: int = 0, steps_per: int = 1, start: Any = None,
+        context: str = "time of the cycle",
+    ) -> "ContextChain":  # fmt: skip
+        """Return the chain of ``length`` records that goes through its matrices in a cycle.
+
+        A list, or a dictionary by name: 24 hours, 7 days. Each is used for ``steps_per`` steps;
+        the first step is number ``phase`` of the cycle (from 0). The start law, by default, is the
+        one that comes back after a cycle. ``context`` names what is public, and not guaranteed.
+
+        >>> day, night = [[.8, .2], [.3, .7]], [[.97, .03], [.5, .5]]
+        >>> MarkovChain.periodic([day, night], length=24, steps_per=6).transition.shape
+        (23, 2, 2)
+        """
+        from undertow.models.periodic import periodic
+
+        return periodic(matrices, states, length=length, phase=phase, steps_per=steps_per,
+                        start=start, context=context)  # fmt: skip
+
+    @classmethod
+    def by_context(
+        cls, matrices: Any, context: Any, states: Sequence[State] | None = None,
+        start: Any = None, name: str = "context",
+    ) -> "ContextChain":  # fmt: skip
+        """Return the chain whose step from record t has the matrix of the public ``context[t]``.
+
+        By default the first record has the stationary law of the first step's matrix.
+
+        >>> MarkovChain.by_context({"day": [[.8, .2], [.3, .7]]}, ["day"] * 9).length
+        10
+        """
+        from undertow.models.periodic import by_context
+
+        return by_context(matrices, context, states, start, name)
+
+    @classmethod
+    def fit_by_context(
+        cls, sequences: Any, context: Any, states: Sequence[State] | None = None, *,
+        prior: float = 0.0, name: str = "context", public: bool = False,
+    ) -> "FittedContexts":  # fmt: skip
+        """Return a matrix for each context, fitted to sequences and their parallel contexts.
+
+        Arguments as in `fit`; a step belongs to the context of the record that it leaves.
+
+        >>> MarkovChain.fit_by_context([*"aab"], [*"ddd"], prior=1, public=True).counts["d"][0, 1]
+        np.int64(1)
+        """
+        from undertow.models.periodic import fit_by_context
+
+        return fit_by_context(sequences, context, states, prior=prior, name=name, public=public)
 
     def _check_record(self, record: int) -> None:
         if self.length is not None and record >= self.length:

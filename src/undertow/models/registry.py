@@ -10,8 +10,9 @@ from typing import Any
 
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
+from undertow.models.checks import checks_from_list
 
-__all__ = ["KINDS", "Kind", "model_from_dict", "prover"]
+__all__ = ["KINDS", "Kind", "model_from_dict", "model_to_dict", "prover"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,16 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "markov-chain": Kind("undertow.models.markov:MarkovChain", "undertow.bounds.chains.leakages"),
+    "context-chain": Kind(
+        "undertow.models.periodic:ContextChain", "undertow.bounds.chains.leakages"
+    ),
     "groups": Kind("undertow.models.groups:Groups", "undertow.bounds.groups"),
     "set": Kind("undertow.models.sets:ModelSet", None),
     "box": Kind("undertow.models.chain_classes:ChainBox", "undertow.bounds.chains.classes"),
     "mixing": Kind("undertow.models.chain_classes:MixingClass", "undertow.bounds.chains.classes"),
+    "second-order-chain": Kind(
+        "undertow.models.second_order:SecondOrderChain", "undertow.bounds.second_order.leakages"
+    ),
     "gaussian": Kind(
         "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages"
     ),
@@ -52,8 +59,22 @@ def model_from_dict(description: Any) -> Model:
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidModel(f"unknown kind of model {repr(kind)[:40]}; known: {', '.join(KINDS)}")
     module, name = KINDS[kind].model.split(":")
-    found: Model = getattr(import_module(module), name).from_dict(description)
-    return found
+    own = {key: value for key, value in description.items() if key != "checks"}
+    found: Model = getattr(import_module(module), name).from_dict(own)
+    if "checks" not in description:
+        return found
+    return found.with_checks(checks_from_list(description["checks"]))
+
+
+def model_to_dict(model: Model) -> dict[str, Any]:
+    """Return a model as files hold it: its description, and what was tested.
+
+    >>> from undertow.models.groups import Groups
+    >>> model_to_dict(Groups(3)) == Groups(3).to_dict()
+    True
+    """
+    checks = [check.to_dict() for check in model.checks]
+    return {**model.to_dict(), **({"checks": checks} if checks else {})}
 
 
 def prover(model: Model) -> Any:

@@ -1,28 +1,31 @@
 """Chains of order two: the next record depends on the last two.
 
-Such a chain is a Markov chain on pairs of neighbours. It is no model that a plan can be made for;
-it answers what a plan made for a first-order chain leaks if the truth has a longer memory.
+Such a chain is a Markov chain on pairs of neighbours. It answers what a plan made for a first-order
+chain leaks if the truth has a longer memory; its own plans rest on a bound that is not tight.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
+from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.models.base import Model
+from undertow.models.described import fields, names, numbers, whole
 from undertow.models.fitting import FittedChain, check_prior, fit_chain
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows
 from undertow.models.stationary import stationary_law
-from undertow.numerics import Array, check_count, freeze
+from undertow.numerics import Array, Keyed, check_count, freeze
 from undertow.queries import State
 
 __all__ = ["SecondOrderChain"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SecondOrderChain:
+class SecondOrderChain(Keyed, Model):
     """A stationary chain of order two: Pr[X_t = z | X_{t-2} = x, X_{t-1} = y].
 
     Parameters
@@ -40,10 +43,12 @@ class SecondOrderChain:
            [0.062, 0.375]])
     """
 
+    kind: ClassVar[str] = "second-order-chain"
+
     transition: Array
     states: tuple[State, ...]
     length: int | None
-    pair_law: Array
+    pair_law: Array = field(repr=False)
     """Pr[X_t = x, X_{t+1} = y], shape (k, k)."""
 
     def __init__(
@@ -62,6 +67,9 @@ class SecondOrderChain:
         set_(self, "states", frame.states)
         set_(self, "length", frame.length)
         set_(self, "pair_law", freeze(stationary_law(self._on_pairs()).reshape(table.shape[:2])))
+
+    def _key(self) -> tuple[object, ...]:
+        return self.transition.shape, self.transition.tobytes(), self.states, self.length
 
     @classmethod
     def of(cls, chain: MarkovChain) -> "SecondOrderChain":
@@ -190,11 +198,31 @@ class SecondOrderChain:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
-            "kind": "second-order-chain",
+            "kind": self.kind,
             "transition": self.transition.tolist(),
             "states": list(self.states),
             "length": self.length,
         }
+
+    @classmethod
+    def from_dict(cls, description: Any) -> "SecondOrderChain":
+        """Return the chain described by `to_dict`."""
+        read = fields(
+            description, "a chain of order two", ("transition",), ("kind", "states", "length")
+        )
+        return cls(
+            numbers(read["transition"]),
+            names(read.get("states"), "states"),
+            whole(read.get("length"), "length (records in a series)"),
+        )
+
+    def endless(self) -> "SecondOrderChain":
+        """Return the chain for series of any length."""
+        return SecondOrderChain(self.transition, self.states)
+
+    def examples(self, query: BaseQuery) -> "list[Model]":
+        """Return none yet: an auditor draws from first-order chains."""
+        return []
 
     def _on_pairs(self) -> Array:
         size = len(self.transition)

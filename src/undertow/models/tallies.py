@@ -43,9 +43,10 @@ class Tally:
       one belongs to the half of its first record, the middle record of an odd number to the first.
     - ``hours``: (24, k, k) transitions by the hour in which they begin, None without clock times.
       Hours are those of UTC where times have a zone, else those that are written.
-    - ``together``, ``pairs``: (L + 1, k) and (L + 1,): ``pairs[l]`` counts the pairs of records l
-      steps apart in one series that are both there, ``together[l, s]`` those of them that are both
-      in state s; L is 400, or the steps between the ends of the longest series.
+    - ``together``, ``ends``, ``pairs``: (L + 1, k) twice and (L + 1,): ``pairs[l]`` counts the
+      pairs of records l steps apart in one series that are both there, ``together[l, s]`` those of
+      them that are both in state s, ``ends[l, s]`` the records of these pairs that are; L is 400,
+      or the steps between the ends of the longest series.
     - ``visits``: (k,) records in each state.
     - ``records``, ``missing``, ``series``: how many records there are, how many of them are
       missing, and how many unbroken series.
@@ -61,6 +62,7 @@ class Tally:
     halves: Ints
     hours: Ints | None
     together: Ints
+    ends: Ints
     pairs: Ints
     visits: Ints
     records: int
@@ -118,7 +120,9 @@ def tally(
     lengths = np.bincount(who, minlength=people)  # (P,)
     starts = np.cumsum(lengths) - lengths
     late = 2 * (first - starts[who[first]]) >= lengths[who[first]] + lengths[who[first]] % 2
-    together, pairs = _lags(codes, there, linked, size, int(np.bincount(run_of).max(initial=1)))
+    together, ends, pairs = _lags(
+        codes, there, linked, size, int(np.bincount(run_of).max(initial=1))
+    )
     return Tally(
         states=tuple(states),
         counts=counts.astype(np.int64),
@@ -129,6 +133,7 @@ def tally(
         if hours is None
         else _split(np.asarray(hours)[first].astype(np.int64), flat, 24, size),
         together=together,
+        ends=ends,
         pairs=pairs,
         visits=np.bincount(codes[there], minlength=size).astype(np.int64),
         records=total,
@@ -157,8 +162,8 @@ def _lags(
     linked: npt.NDArray[np.bool_],
     size: int,
     longest: int,
-) -> tuple[Ints, Ints]:
-    """Return together (L + 1, k) and pairs (L + 1,).
+) -> tuple[Ints, Ints, Ints]:
+    """Return together (L + 1, k), ends (L + 1, k) and pairs (L + 1,).
 
     Indicators are packed into words of 64 records. Records i and i + l are in one series if
     i and i + l - 1 are, and the neighbours i + l - 1 and i + l: one shift for each lag.
@@ -167,15 +172,18 @@ def _lags(
     present, edges = _packed(there), _packed(np.append(linked, False)[: codes.size])
     of_state = [_packed(codes == state) for state in range(size)]
     joined = _packed(np.ones(codes.size, np.bool_))  # records l steps apart in one series
-    together = np.zeros((reach + 1, size), np.int64)
+    together, ends = (np.zeros((reach + 1, size), np.int64) for _ in range(2))
     pairs = np.zeros(reach + 1, np.int64)
     for lag in range(reach + 1):
         if lag:
             joined = joined & _shifted(edges, lag - 1)
-        pairs[lag] = _ones(present & _shifted(present, lag) & joined)
+        first, second = present & joined, _shifted(present, lag) & joined
+        pairs[lag] = _ones(first & second)
         for state, indicator in enumerate(of_state):
-            together[lag, state] = _ones(indicator & _shifted(indicator, lag) & joined)
-    return together, pairs
+            later = _shifted(indicator, lag)
+            together[lag, state] = _ones(indicator & later & joined)
+            ends[lag, state] = _ones(indicator & second) + _ones(first & later)
+    return together, ends, pairs
 
 
 def _packed(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:

@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from undertow.adversaries import Against, words
+from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.methods import METHODS, Method, find_method
+from undertow.models.checks import Check
 from undertow.models.sets import AnyModel
 from undertow.numerics import Array, check_epsilon, freeze
 from undertow.plan import Plan
 from undertow.planning.budget import Search
+from undertow.planning.checked import priced
 from undertow.planning.methods import solve
 from undertow.planning.questions import Question, Shape
 from undertow.planning.search import (
@@ -119,7 +121,8 @@ class Comparison:
     """One row per method and kind of noise, for one question.
 
     With a ``delta`` the limit is one at that delta; with several ``releases`` it is kept by all of
-    them together.
+    them together. ``checks`` are what was tested of a fitted model, and what a failure costs the
+    best plan.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), limit=2.0)
@@ -134,6 +137,8 @@ class Comparison:
     against: Against
     delta: float = 0.0
     releases: int = 1
+    secrets: Secrets = EVERYTHING
+    checks: tuple[Check, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         """Iterate over the rows."""
@@ -162,11 +167,13 @@ class Comparison:
             "limit": self.limit,
             **({"delta": self.delta} if self.delta else {}),
             **({"releases": self.releases} if self.releases > 1 else {}),
+            **({"protect_window": self.secrets.window} if self.secrets.window > 1 else {}),
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "model": self.model.describe(),
             "best": None if best is None else best.method,
             "best_noise": None if best is None or best.task != "answer" else best.noise.shape,
             "rows": [row.to_dict() for row in self.rows],
+            **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
         }
 
     def __str__(self) -> str:
@@ -199,7 +206,8 @@ class Comparison:
                 numbers = [str(row.noise), *numbers]
             mark = "" if row.meets else " only"
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
-        return "\n".join([*columns(lines), *notes])
+        checked = [f"checked: {check.said()}" for check in self.checks]
+        return "\n".join([*columns(lines), *notes, *checked])
 
 
 @renamed(epsilon="limit")
@@ -223,7 +231,8 @@ def compare(
     `Redacted` have methods of their own, and so have the kinds of models: by default those that
     have something to say about this one. With a ``delta`` there are rows for Laplace noise and for
     Gaussian noise, or for one kind of ``noise``; their errors can be compared, a scale and a sigma
-    cannot. ``releases`` of the noise keep the limit together.
+    cannot. ``releases`` of the noise keep the limit together. ``protect=Window(12)`` asks what the
+    history of so many records in a row costs; methods for one record say so.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -240,10 +249,12 @@ def compare(
             rows.append(_row(method, shaped(question, shape)))
             if tick is not None:
                 tick()
-    return Comparison(
+    table = Comparison(
         tuple(rows), query, model, question.limit, question.against, question.delta,
-        question.releases,
+        question.releases, question.secrets, model.checks,
     )  # fmt: skip
+    best = table.best
+    return table if best is None else replace(table, checks=priced(best).checks)
 
 
 def _row(method: Method, question: Question[Any]) -> Row:
@@ -286,6 +297,7 @@ def error_curves(
     *,
     delta: float = 0.0,
     releases: int = 1,
+    protect: Window | None = None,
 ) -> ErrorCurves:
     """Return the expected error of each method at each limit, for a figure.
 
@@ -304,12 +316,15 @@ def error_curves(
         raise InvalidInput("curves need limits in increasing order")
     if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
-    asked = check_question(query, model, float(levels[0]), against, delta=delta, releases=releases)
+    asked = check_question(
+        query, model, float(levels[0]), against, protect=protect, delta=delta, releases=releases
+    )
     found = _methods(asked, methods)
     if asked.delta:
         normal = _methods(asked, methods, "gaussian")
         found += [m for m in normal if not m.laplace and (methods is not None or m.quick)]
     found = [method for method in found if releases == 1 or method.composes]
+    found = [method for method in found if asked.secrets.window == 1 or method.histories]
     protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
     errors: dict[str, list[float]] = {method.name: [] for method in found}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
@@ -360,9 +375,11 @@ def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
     if plan.delta or plan.releases > 1:  # anything sharper takes long, or is about one answer
         return plan.leakage if plan.against == against else None
     try:
-        found = leakage(plan.mechanism, plan.model, against)
+        window = Window(plan.leakage.secrets.window)
+        found = leakage(plan.mechanism, plan.model, against, protect=window)
     except NotSupported:
         return None
-    if plan.against != against or not plan.leakage.secrets.everything:
+    secrets = plan.leakage.secrets
+    if plan.against != against or secrets.pairs is not None or secrets.records is not None:
         return found
     return replace(found, upper=min(found.upper, plan.leakage.upper))

@@ -6,6 +6,7 @@ Nothing is assumed about the dependence among them, so they are hidden together.
 from dataclasses import replace
 from fractions import Fraction
 
+from undertow.adversaries import Secrets
 from undertow.bounds.groups import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
@@ -40,9 +41,14 @@ def prove_group(question: Question, noise: Scaled) -> Leakage:
             ),
             citation="definition of person-level differential privacy",
         )  # fmt: skip
-    leak = group_leakage(noise, size, question.against, question.length)
+    window = question.secrets.window
+    # a window's records are counted in the size, also those that whoever knows the others lacks
+    leak = group_leakage(noise, size, question.against if window == 1 else "any", question.length)
     alone = question.families == {"groups"}
-    return replace(leak, lower=leak.lower if alone else 0.0, covers="any")
+    return replace(
+        leak, lower=leak.lower if alone else 0.0, covers="any", against=question.against,
+        secrets=Secrets(window=window),
+    )  # fmt: skip
 
 
 GROUP = noise_way(solve_group, prove_group)
@@ -94,12 +100,28 @@ def _size(question: Question) -> int:
             )
         size = contribution(question.model)
     else:
-        size = dependents(
-            question,
-            "'group' multiplies by the number of dependent records; give the chain a length",
-        )
+        refusal = "'group' multiplies by the number of dependent records; give the chain a length"
+        size = dependents(question, refusal)
+        if question.secrets.window > 1:
+            size = _touched(question, refusal)
     _check_ranges(question)
     return size
+
+
+def _touched(question: Question, refusal: str) -> int:
+    """Return how many records depend on a window: as many groups, or all of a series.
+
+    Whoever knows all other records leaves the window itself.
+    """
+    window = question.secrets.window
+    if question.against == "informed":
+        return window
+    sizes = []
+    for member in question.model.members():
+        size, length = member.dependent_records(), member.length
+        several = None if size is None else window * size
+        sizes.append(several if length is None or several is None else min(several, length))
+    return _largest(sizes, refusal)
 
 
 def _check_ranges(question: Question) -> None:

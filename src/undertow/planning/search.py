@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, get_args, overload
 
-from undertow.adversaries import Against, Secrets, check_against
+from undertow.adversaries import Against, Secrets, Window, check_against, check_window
 from undertow.base_query import BaseQuery, Task
 from undertow.bounds.engine import check_fit
 from undertow.certificate import WIDTHS, Covers, check_covers
@@ -25,6 +25,7 @@ from undertow.models.base import Model
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_count, check_epsilon, up
 from undertow.plan import Plan
+from undertow.planning.checked import priced
 from undertow.planning.flip_aims import Objective
 from undertow.planning.methods import prove, solve
 from undertow.planning.questions import Question, Shape
@@ -106,7 +107,9 @@ def calibrate(
     pairs, protect
         Pairs of states that must not be told apart, and the records (from 0) that matter; by
         default all. Quilts and the Wasserstein distance use them; the other methods protect
-        everything.
+        everything. ``protect=Window(12)`` hides more than a record: the whole history of any twelve
+        records in a row, which the methods for guarantees can (``exchange``, ``closed``,
+        ``group``).
     unit
         ``"record"``: one record of a series is protected, given how records depend on each
         other. ``"person"``: all records of one person at once, at most the model's length of
@@ -129,7 +132,7 @@ def calibrate(
     releases
         How many releases of this noise on the same records shall keep the limit together.
 
-    >>> from undertow import Count, MarkovChain, calibrate
+    >>> from undertow import Count, MarkovChain, Window, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
     >>> plan = calibrate(Count("active"), chain, limit=1.0)
     >>> round(plan.mechanism.scale, 4)
@@ -137,6 +140,9 @@ def calibrate(
     >>> published = calibrate(Count("active"), chain, 1.0, against="ignorant", method="quilt")
     >>> round(published.mechanism.scale, 4)
     14.813
+    >>> hour = calibrate(Count("active"), chain, limit=1.0, protect=Window(12))
+    >>> hour.method, round(hour.mechanism.scale, 3)
+    ('exchange', 14.865)
     """
     question = check_question(
         query, model, limit, against, pairs, protect,
@@ -148,8 +154,8 @@ def calibrate(
         known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
         if not known:
             raise MethodRefused(unknown(chosen, question, noise))
-        return _chosen([plan_by(chosen, shaped(question, shape)) for shape in known])
-    return _best_of(question, shapes)
+        return priced(_chosen([plan_by(chosen, shaped(question, shape)) for shape in known]))
+    return priced(_best_of(question, shapes))
 
 
 def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:
@@ -241,6 +247,7 @@ def plan_by(method: Method, question: Question[Any]) -> Plan[Any]:
 def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     """Return the plan of a method, and whether no other can serve better."""
     method.admit(question.against)
+    method.admit_secrets(question.secrets)
     if question.unit == "person" and not method.persons:
         raise MethodRefused(
             "unit='person' hides all records of a person, whatever they are: leave method, pairs "
@@ -314,6 +321,7 @@ def _candidates(question: Question[Any]) -> list[Method]:
         if method.certified
         and not method.whole
         and (method.persons or question.unit == "record")
+        and (method.histories or question.secrets.window == 1)
         and method.guards(question.against)
         and method.suits(question.model)
         and method.knows(question.shape, question.releases)
@@ -392,7 +400,7 @@ def check_question(
         )
     if task != "flip" and objective is not None:
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
-    secrets = Secrets(pairs, protect)
+    secrets = Secrets.asked(pairs, protect)
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
         covers=check_covers(covers), unit=unit, objective=objective or "flips",
@@ -409,6 +417,7 @@ def check_question(
             raise UnknownState(f"the model has no state {state!r}; its states are {shown}")
     for member in model.members():
         check_fit(query, member)
+        check_window(Window(secrets.window), question.against, member.length)
     last = max(secrets.records or (0,))
     if question.length is not None and last >= question.length:
         raise InvalidInput(

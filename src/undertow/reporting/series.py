@@ -10,10 +10,16 @@ from undertow._version import __version__
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.plan import Plan
 from undertow.reporting import words
-from undertow.reporting.facts import guarantee_fields, model_fields, occasion_fields
+from undertow.reporting.facts import (
+    check_fields,
+    guarantee_fields,
+    model_fields,
+    occasion_fields,
+)
 from undertow.reporting.sections import (
     ReportTable,
     Section,
+    checks_section,
     guarantee_section,
     model_section,
     occasion,
@@ -68,6 +74,7 @@ class SeriesFacts:
             "measures": dict(plan.measures),
             "promise": guarantee_fields(plan),
             "model": model_fields(plan, self.source, plan.fingerprint()),
+            "checks": check_fields(plan),
             "foreign": self.foreign or None,
             "plan": plan.fingerprint(),
             "release_id": self.release_id,
@@ -82,6 +89,7 @@ def series_sections(facts: SeriesFacts) -> list[Section]:
         _shown(facts),
         guarantee_section(facts.plan),
         model_section(facts.plan, facts.source, facts.plan.fingerprint()),
+        checks_section(facts.plan),
         proof_section(facts, facts.plan.fingerprint(), _SAMPLER, _versions()),
     ]
 

@@ -59,6 +59,11 @@ def test_a_point_with_too_large_a_delta_says_nothing():
     assert found.epsilon == math.inf
 
 
+def test_more_than_any_probability_is_no_delta():
+    assert closed_delta(0.05, 1.0, 3.0) == pytest.approx(0.05 * math.expm1(3.0) / math.expm1(1.0))
+    assert closed_delta(0.1, 1.0, 3.0) == math.inf  # 1.11
+
+
 def test_a_small_point_may_do_where_the_budget_alone_would_not():
     """(.05, 2e-7) leaks (.19, 8.3e-7), which meets (1, 1e-6), although 2e-7 > d0."""
     rate = ut.leakage(ut.PureDP(0.05), CHAIN).upper

@@ -2,7 +2,8 @@
 
 In log-odds a = ln P(0,0)/P(0,1) and b = ln P(1,0)/P(1,1) a box is an interval for each. A two-state
 chain is reversible, so both sides of a target have the same law, and given the target they are
-independent: the leakage is epsilon plus one gain per side (docs, "The exchange rate"). On a side
+independent: the leakage is epsilon plus one gain per side (docs, "The exchange rate"), that about
+a window of w records w epsilon plus the largest gain of each. On a side
 the log-ratio g of what is expected given 0 and given 1 obeys, from the far end inwards,
 
     g <- M(g +- epsilon),   M(R) = F(R, a + l) - F(R, b + l),   F(R, u) = ln (1+e^{u+R}) / (1+e^u)
@@ -48,7 +49,9 @@ _HUGE = 1e4
 """Stands for an infinite log-ratio: beyond all log-odds of floating-point numbers."""
 
 
-def box_leakage(epsilon: float, box: ChainBox, against: Against = "any") -> Leakage:
+def box_leakage(
+    epsilon: float, box: ChainBox, against: Against = "any", window: int = 1
+) -> Leakage:
     """Return the worst leakage of all epsilon-DP algorithms over all chains of a box, certified.
 
     ``lower`` is attained on a chain of the box, by the witness; ``upper`` holds on every chain of
@@ -61,10 +64,12 @@ def box_leakage(epsilon: float, box: ChainBox, against: Against = "any") -> Leak
     >>> round(leak.lower, 2), leak.upper - leak.lower < 4e-3
     (3.66, True)
     """
-    return boxes_leakage(epsilon, [box], against)
+    return boxes_leakage(epsilon, [box], against, window)
 
 
-def boxes_leakage(epsilon: float, boxes: Sequence[ChainBox], against: Against = "any") -> Leakage:
+def boxes_leakage(
+    epsilon: float, boxes: Sequence[ChainBox], against: Against = "any", window: int = 1
+) -> Leakage:
     """Return the worst leakage over all chains of several boxes of one length: one search for all.
 
     >>> box = ChainBox([[.87, .11], [.29, .68]], [[.89, .13], [.32, .71]])
@@ -82,22 +87,27 @@ def boxes_leakage(epsilon: float, boxes: Sequence[ChainBox], against: Against = 
     box, length = boxes[0], boxes[0].length
     low, high = (np.stack(ends) for ends in zip(*map(_log_odds, boxes), strict=True))  # (J, 2)
     if against == "informed":
-        found = exchange_leakage(epsilon, _chain(box, _middle(low[0], high[0])), against)
-        return _conclude(found, epsilon, against)
+        found = exchange_leakage(epsilon, _chain(box, _middle(low[0], high[0])), against, window)
+        return _conclude(found, _own(epsilon, window), against)
     if len(boxes) == 1 and np.array_equal(box.lower, box.upper):
         chain = MarkovChain(box.lower, box.states, length=length)
-        found = exchange_leakage(epsilon, chain, against)
+        found = exchange_leakage(epsilon, chain, against, window)
         return _conclude(found, found.upper, against)
     one = isinstance(against, Adversary)
     known = bool(against.known) if isinstance(against, Adversary) else against == "any"
-    upper, worst, place = _search(low, high, epsilon, known, length)
+    upper, worst, place = _search(low, high, epsilon, known, length, window)
     tried = [(boxes[place], worst)]
     if one:
         for held, least, most in zip(boxes, low, high, strict=True):
             corners = product(*zip(least, most, strict=True))
             tried += [(held, np.array(odds)) for odds in corners]
-    leaks = [exchange_leakage(epsilon, _chain(held, odds), against) for held, odds in tried]
+    leaks = [exchange_leakage(epsilon, _chain(held, odds), against, window) for held, odds in tried]
     return _conclude(max(leaks, key=lambda leak: leak.lower), upper, against)
+
+
+def _own(epsilon: float, window: int) -> float:
+    """Return what the records wanted add by themselves, rounded up."""
+    return epsilon if window == 1 else up(window * epsilon)
 
 
 def _conclude(found: Leakage, upper: float, against: Against) -> Leakage:
@@ -137,7 +147,7 @@ def _middle(low: Array, high: Array) -> Array:
 
 
 def _search(
-    low: Array, high: Array, epsilon: float, known: bool, length: int | None
+    low: Array, high: Array, epsilon: float, known: bool, length: int | None, window: int = 1
 ) -> tuple[float, Array, int]:
     """Return a ceiling over boxes of log-odds (J, 2), the worst point found, and in which box."""
     lows, highs, places = low, high, np.arange(len(low))  # (boxes, 2), and of which each is a part
@@ -151,7 +161,7 @@ def _search(
     fresh, effort = places, 0
     while True:
         boxes = np.concatenate([lows[fresh], points]), np.concatenate([highs[fresh], points])
-        found, swept = _ceilings(*boxes, epsilon, known, length)
+        found, swept = _ceilings(*boxes, epsilon, known, length, window)
         effort += swept
         tops[fresh] = np.minimum(tops[fresh], found[: len(fresh)])
         values = found[len(fresh) :]  # (points,)
@@ -204,7 +214,7 @@ def _halve(low: Array, high: Array) -> tuple[Array, Array]:
 
 
 def _ceilings(
-    low: Array, high: Array, epsilon: float, known: bool, length: int | None
+    low: Array, high: Array, epsilon: float, known: bool, length: int | None, window: int = 1
 ) -> tuple[Array, int]:
     """Return for each of N boxes of log-odds (N, 2) a leakage that none of its chains exceeds.
 
@@ -214,7 +224,7 @@ def _ceilings(
     todo, swept = np.arange(len(low)), 0
     for steps in _SWEEPS:
         swept += len(todo) * (steps if length is None else min(steps, length - 1))
-        tops, closed = _enclose(low[todo], high[todo], epsilon, known, length, steps)
+        tops, closed = _enclose(low[todo], high[todo], epsilon, known, length, steps, window)
         result[todo] = np.minimum(result[todo], tops)
         todo = todo[~closed]
         if not todo.size:
@@ -223,15 +233,18 @@ def _ceilings(
 
 
 def _enclose(
-    low: Array, high: Array, epsilon: float, known: bool, length: int | None, steps: int
-) -> tuple[Array, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+    low: Array, high: Array, epsilon: float, known: bool, length: int | None, steps: int,
+    window: int = 1,
+) -> tuple[Array, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:  # fmt: skip
     """Return ceilings (N,) from sides of up to ``steps`` records, and whether more would not help.
 
     Columns: nothing known; then the side with a known 0 and with a known 1 at its end, whose
     ratios l are carried along in two more.
     """
-    count = len(low)
-    room = steps if length is None else min(steps, length - 1)
+    count, own = len(low), _own(epsilon, window)
+    # records on both sides together, of a window as of a target
+    around = None if length is None else length - window
+    room = steps if around is None else min(steps, around)
     # (columns,): the ratios l carry no output
     share = np.where(np.arange(5 if known else 1) < 3, epsilon, 0.0)
     least, most = np.zeros((count, len(share))), np.zeros((count, len(share)))
@@ -249,16 +262,18 @@ def _enclose(
     sides = gains[..., 0]  # (records, N, direction)
     sides[1:] = np.maximum(sides[1:], gains[:-1].max(axis=3))
     far = np.maximum(gains[-1].max(axis=2), _tail(least, most, share, low, high))  # (N, direction)
-    if length is None:
-        tops = epsilon + 2 * far.max(axis=1)
+    if around is None:
+        tops = own + 2 * far.max(axis=1)  # both sides are worst in the same direction
     else:
         sides = np.concatenate([sides, far[None]])
-        shorter = np.arange(min((length - 1) // 2, room + 1) + 1)
-        longer = np.minimum(length - 1 - shorter, room + 1)
-        tops = epsilon + (sides[shorter] + sides[longer]).max(axis=(0, 2))
+        # the ends of a window may go in different directions
+        best = sides if window == 1 else sides.max(axis=2, keepdims=True)
+        shorter = np.arange(min(around // 2, room + 1) + 1)
+        longer = np.minimum(around - shorter, room + 1)
+        tops = own + (best[shorter] + best[longer]).max(axis=(0, 2))
     slack = _TAIL * np.maximum(1.0, epsilon + 2 * sides[room].max(axis=1))
     closed = (far - sides[room]).max(axis=1) <= slack
-    if length is not None and length - 1 <= room:
+    if around is not None and around <= room:
         closed[:] = True
     return tops * (1 + 8 * ROUNDOFF), closed
 

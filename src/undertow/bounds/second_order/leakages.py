@@ -25,7 +25,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array, check_count, down, log_error, log_ratio, up
 from undertow.queries import State
 
-__all__ = ["REACH", "second_order_leakage"]
+__all__ = ["REACH", "leakage", "local", "second_order_leakage"]
 
 REACH = 24
 """How far from the target the search for an attack looks (cost)."""
@@ -114,6 +114,18 @@ def second_order_leakage(
                 best = found.value, _witness(found, view, chain, target)
     upper = _upper(chain, lambda _: view.own) if (chain.transition > 0).all() else math.inf
     return _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
+
+
+def leakage(mechanism: Levelled | MetricDP, model: SecondOrderChain, against: Against) -> Leakage:
+    """Return what a curator's answer leaks on a chain of order two."""
+    return second_order_leakage(mechanism, model, against)
+
+
+def local(
+    mechanism: LocalMechanism, model: SecondOrderChain, against: Against, effort: int
+) -> Leakage:
+    """Return what a series shown record by record leaks on a chain of order two."""
+    return second_order_leakage(mechanism, model, against)
 
 
 def _targets(length: int | None, reach: int) -> list[int | None]:
@@ -300,9 +312,10 @@ def _witness(
     known = [(place + d, chain.states[s.known]) for d, s in found.seen if s.known is not None]
     shown = [(place + d, view.names[s.output]) for d, s in found.seen if s.output is not None]
     length = length or chain.length or last - first + 1
+    sets = tuple((record, name) for record, name in shown if isinstance(name, tuple))
     return Witness(
-        place, length, tuple(known),
-        chain.states[found.first], chain.states[found.other], outputs=tuple(shown),
+        place, length, tuple(known), chain.states[found.first], chain.states[found.other],
+        sets=sets, outputs=() if sets else tuple(shown),
     )  # fmt: skip
 
 

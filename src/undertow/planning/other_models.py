@@ -2,8 +2,9 @@
 
 A plan guarantees a leakage under one model. `robustness` computes what the same mechanism leaks
 under others: a grid of chains around the planned one, the chains that the fit leaves plausible,
-and a chain of order two. Each is compared with the guarantee: *kept* where a bound proves it,
-*broken* where an attack exceeds it, *open* where neither is known.
+a chain of order two, and whatever else the checks of the fit suggest. Each is compared with the
+guarantee: *kept* where a bound proves it, *broken* where an attack exceeds it, *open* where neither
+is known.
 """
 
 import math
@@ -15,8 +16,6 @@ from typing import Any, Literal
 import numpy as np
 
 from undertow.adversaries import Against, words
-from undertow.bounds.engine import leakage
-from undertow.bounds.second_order.leakages import second_order_leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.fitting import FittedChain
@@ -25,6 +24,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import check_positive
 from undertow.plan import Plan
+from undertow.planning.checked import under
 from undertow.rounding import above, below, columns
 
 __all__ = ["FACTORS", "ModelCase", "Robustness", "robustness"]
@@ -32,7 +32,7 @@ __all__ = ["FACTORS", "ModelCase", "Robustness", "robustness"]
 FACTORS = (0.5, 0.8, 1.0, 1.25, 2.0)
 """Factors of the odds of leaving a state, for the grid."""
 
-Kind = Literal["planned", "grid", "region", "second order", "other"]
+Kind = Literal["planned", "grid", "region", "second order", "check", "other"]
 Verdict = Literal["kept", "broken", "open"]
 
 
@@ -141,7 +141,7 @@ class Robustness:
             lines.append((case.name, *ends, case.verdict(self.promise)))
             if case.reason is not None:
                 notes.append(f"{case.name}: {case.reason}")
-        said = f"promised: {above(self.promise)}, {words(self.against)}"
+        said = f"limit: {above(self.promise)}, to {words(self.against)}"
         return "\n".join([said, *columns(lines), *notes])
 
 
@@ -152,7 +152,7 @@ def robustness(
     fitted: FittedChain | None = None,
     confidence: float = 0.95,
     second_order: SecondOrderChain | None = None,
-    others: Mapping[str, AnyModel | SecondOrderChain] | None = None,
+    others: Mapping[str, AnyModel] | Sequence[AnyModel] | None = None,
     tick: Callable[[], object] | None = None,
 ) -> Robustness:
     """Return what the mechanism of a plan leaks under models other than its own.
@@ -171,7 +171,7 @@ def robustness(
     second_order
         A chain of order two; by default that of the fit, where it has counted runs of three.
     others
-        Further models, by name.
+        Further models, by name, or a list of them.
     tick
         Called after each case.
 
@@ -186,7 +186,7 @@ def robustness(
     if fitted is None and isinstance(plan.model, FittedChain):
         fitted = plan.model
     cases = []
-    for case in _cases(plan, factors, fitted, confidence, second_order, others or {}):
+    for case in _cases(plan, factors, fitted, confidence, second_order, _named(others)):
         cases.append(case)
         if tick is not None:
             tick()
@@ -195,7 +195,7 @@ def robustness(
 
 def _cases(
     plan: "Plan[Any]", factors: Sequence[float], fitted: FittedChain | None, confidence: float,
-    second_order: SecondOrderChain | None, others: Mapping[str, AnyModel | SecondOrderChain],
+    second_order: SecondOrderChain | None, others: Mapping[str, AnyModel],
 ) -> Iterator[ModelCase]:  # fmt: skip
     yield ModelCase("planned", "planned", plan.leakage)
     if factors and isinstance(plan.model, MarkovChain):
@@ -204,12 +204,32 @@ def _cases(
         yield _region(plan, fitted, confidence)
     if second_order is None and fitted is not None and fitted.triples is not None:
         yield _guarded(
-            "second order", "second order", lambda: _under(plan, SecondOrderChain.from_fit(fitted))
+            "second order", "second order", lambda: under(plan, SecondOrderChain.from_fit(fitted))
         )
     elif second_order is not None:
-        yield _guarded("second order", "second order", lambda: _under(plan, second_order))
+        yield _guarded("second order", "second order", lambda: under(plan, second_order))
+    for check in plan.checks:
+        model, known = check.alternative, fitted is not None or second_order is not None
+        if model is not None and not (known and check.name in ("order", "sample")):
+            name = f"check: {check.name}"
+            yield _guarded(name, "check", lambda model=model: under(plan, model))  # type: ignore[misc]
     for name, model in others.items():
-        yield _guarded(name, "other", lambda model=model: _under(plan, model))  # type: ignore[misc]
+        yield _guarded(name, "other", lambda model=model: under(plan, model))  # type: ignore[misc]
+
+
+def _named(others: Mapping[str, AnyModel] | Sequence[AnyModel] | None) -> dict[str, AnyModel]:
+    """Return further models by name; those of a list are named by what they are."""
+    if others is None or isinstance(others, Mapping):
+        found = dict(others or {})
+    else:
+        found = {f"{place}: {one.describe()}": one for place, one in enumerate(others, 1)}
+    for name, model in found.items():
+        if not isinstance(model, AnyModel):
+            raise InvalidInput(
+                f"others must be models, found {type(model).__name__} for {name!r}; pass a list "
+                "or a dictionary of models such as MarkovChain(...)"
+            )
+    return found
 
 
 def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any) -> ModelCase:
@@ -218,12 +238,6 @@ def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any)
         return ModelCase(name, kind, compute(), **more)
     except (NotSupported, InvalidModel) as refusal:
         return ModelCase(name, kind, None, str(refusal), **more)
-
-
-def _under(plan: "Plan[Any]", model: AnyModel | SecondOrderChain) -> Leakage:
-    if isinstance(model, SecondOrderChain):
-        return second_order_leakage(plan.mechanism, model, plan.against)
-    return leakage(plan.mechanism, model, plan.against)
 
 
 def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> Iterator[ModelCase]:
@@ -236,7 +250,7 @@ def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> It
         name = "odds of leaving " + ", ".join(f"x {factor:g}" for factor in chosen)
         moved = chosen if repeat == 2 else chosen * chain.size
         yield _guarded(
-            name, "grid", lambda moved=moved: _under(plan, _moved(chain, moved)),  # type: ignore[misc]
+            name, "grid", lambda moved=moved: under(plan, _moved(chain, moved)),  # type: ignore[misc]
             factors=tuple(chosen),
         )  # fmt: skip
 
@@ -265,13 +279,13 @@ def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelC
     name = f"{confidence:.6g} region of the fit"
     if isinstance(region, ModelSet):
         reason = region.note or "sampled, not a bound over the whole region"
-        case = _guarded(name, "region", lambda: _under(plan, region), whole=False)
+        case = _guarded(name, "region", lambda: under(plan, region), whole=False)
         return case if case.leakage is None else replace(case, reason=reason)
-    corners = [_guarded("corner", "region", lambda c=c: _under(plan, c)) for c in region.corners()]  # type: ignore[misc]
+    corners = [_guarded("corner", "region", lambda c=c: under(plan, c)) for c in region.corners()]  # type: ignore[misc]
     attained = [case.leakage for case in corners if case.leakage is not None]
     best = max(attained, key=lambda leak: leak.lower, default=None)
     try:
-        bound = _under(plan, region)
+        bound = under(plan, region)
     except NotSupported:
         if best is None:
             return ModelCase(name, "region", None, "no corner of the region has a known leakage")

@@ -15,9 +15,9 @@ from undertow.adversaries import Secrets
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.figures.canvas import figure_bytes
-from undertow.figures.robustness import draw_robustness
+from undertow.figures.other_models import draw_robustness
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.robustness import ModelCase, Robustness, robustness
+from undertow.planning.other_models import ModelCase, Robustness, robustness
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
@@ -155,7 +155,7 @@ def test_redactions_are_checked_for_their_protected_records():
 
 def test_the_table_in_words_and_as_json(table):
     text = str(table)
-    assert text.startswith("promised: 4, an attacker who knows any other records\nmodel")
+    assert text.startswith("limit: 4, to an attacker who knows any other records\nmodel")
     assert "second order" in text
     described = json.loads(json.dumps(table.to_dict(), allow_nan=False))
     assert described["promise"] == 4.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from undertow.errors import InvalidInput
 from undertow.figures.canvas import canvas, over, plain
 from undertow.figures.colours import BLUE, GREEN, GREY, INK, RED
-from undertow.planning.robustness import ModelCase, Robustness
+from undertow.planning.other_models import ModelCase, Robustness
 from undertow.rounding import above
 
 if TYPE_CHECKING:

@@ -1,0 +1,78 @@
+"""What the failure of a check costs a plan: its leakage under the model that records suggest."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from undertow.adversaries import Window
+from undertow.bounds.engine import leakage
+from undertow.certificate import Leakage
+from undertow.errors import InvalidInput, NotSupported
+from undertow.guarantees import GDP, ZCDP
+from undertow.mechanisms import DiscreteGaussian, Gaussian, Mechanism, PureDP
+from undertow.models.base import Model
+from undertow.models.checks import Check
+from undertow.numerics import up
+from undertow.plan import Plan
+
+__all__ = ["jointly", "priced", "under"]
+
+MOST_STATES = 3
+"""States up to which a chain of order two is tried out with every plan (cost: seconds beyond);
+`undertow.robustness` tries all."""
+
+
+def priced(plan: Plan[Any]) -> Plan[Any]:
+    """Return the plan with the checks of its model, and what it leaks where one of them failed.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> from undertow.models.second_order import SecondOrderChain
+    >>> longer = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
+    >>> chain = MarkovChain.fit(longer.simulate(4000, seed=1), public=True)
+    >>> plan = calibrate(Count(1), chain, limit=1.0)
+    >>> [check.name for check in plan.checks if check.leakage]
+    ['order']
+    """
+    if not plan.model.checks:
+        return plan
+    return replace(plan, checks=tuple(_priced(check, plan) for check in plan.model.checks))
+
+
+def under(plan: Plan[Any], model: Model) -> Leakage:
+    """Return what a plan leaks about what it protects, if another model is true."""
+    window = plan.leakage.secrets.window
+    more: dict[str, Any] = {"protect": Window(window)} if window > 1 else {}
+    return leakage(jointly(plan), model, plan.against, delta=plan.delta, **more)
+
+
+def jointly(plan: Plan[Any]) -> Mechanism:
+    """Return what all releases of a plan are together: its mechanism, or what several of it keep.
+
+    Levels and rho add up, and so do squares of mu (rounded up); what one answer leaks by its own
+    shape says nothing about several.
+    """
+    if plan.releases == 1:
+        found: Mechanism = plan.mechanism
+        return found
+    noise, times = plan.noise, plan.releases
+    if isinstance(noise, DiscreteGaussian):
+        return ZCDP(up(noise.rho_upper(plan.length) * times))
+    if isinstance(noise, Gaussian):
+        return GDP(up(noise.mu_upper(plan.length) * up(math.sqrt(times))))
+    return PureDP(up(noise.level_upper(plan.length) * times))
+
+
+def _priced(check: Check, plan: Plan[Any]) -> Check:
+    """Return the check with both ends, where it failed and a leakage is known under its model."""
+    other, secrets = check.alternative, plan.leakage.secrets
+    if check.outcome != "failed" or other is None or plan.unit != "record":
+        return check
+    if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
+        return check  # some values only: what all of them leak is no price
+    if other.kind == "second-order-chain" and len(other.states) > MOST_STATES:
+        return check
+    try:
+        leak = under(plan, other)
+    except (NotSupported, InvalidInput):
+        return check
+    return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)

@@ -1,0 +1,158 @@
+"""Leakages of chains of any length: they cover every length, and are attained."""
+
+import math
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.contracts.chain_truths import (
+    ACTIVITY,
+    FOUR,
+    NAMED,
+    against_of,
+    count_truth,
+    encloses,
+    slack,
+)
+from tests.contracts.chains import Example, example
+from tests.grids import pairwise
+
+
+@pairwise(
+    ("who", ("k", "lengths"), "family"),
+    ["any", "ignorant"],
+    [(2, (2, 3, 6, 8)), (3, (2, 4, 6))],
+    ["stationary", "sticky", "wavering", "negative"],
+)
+def test_any_length_covers_every_length(family, k, lengths, who):
+    series = example(family, k, 2, seed=80)
+    free = ut.MarkovChain(series.transition)
+    every = ut.leakage(ut.PureDP(0.6), free, against=who)
+    assert every.lower <= every.upper
+    for n in lengths:
+        short = Example(family, series.transition, "stationary", n).model()
+        leak = ut.leakage(ut.PureDP(0.6), short, against=who)
+        assert leak.lower <= every.upper + slack(every.upper)
+
+
+@pairwise(
+    ("family", "who", ("k", "lengths")),
+    ["stationary", "sticky", "wavering"], NAMED, [(2, (2, 3, 6, 8)), (3, (2, 4, 6))],
+)  # fmt: skip
+def test_any_length_of_a_count_covers_every_length(family, who, k, lengths):
+    """Short series may leak more than long ones: an unknown record blurs a count."""
+    series = example(family, k, 2, seed=80)
+    noisy = ut.Laplace(ut.Count(0), scale=0.9)
+    every = ut.leakage(noisy, ut.MarkovChain(series.transition), against=who)
+    assert every.lower <= every.upper
+    for n in lengths:
+        short = Example(family, series.transition, "stationary", n)
+        truth = count_truth(short, (0,), 0.9, who)
+        assert truth <= every.upper + slack(truth)
+
+
+@pytest.mark.parametrize("family", ["stationary", "wavering"])
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_any_length_is_attained_by_some_length(family, who):
+    """The lower end is attained: by a short series or, within the mixing, by a long one."""
+    series = example(family, 3, 60, seed=81)
+    lengths = (*range(2, 12), 60)
+    for mechanism in (ut.PureDP(0.6), ut.Laplace(ut.Count(0), scale=0.9)):
+        every = ut.leakage(mechanism, ut.MarkovChain(series.transition), against=who)
+        some = [
+            ut.leakage(mechanism, ut.MarkovChain(series.transition, length=n), against=who)
+            for n in lengths
+        ]
+        assert every.lower == pytest.approx(max(leak.upper for leak in some), abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "anyone", "ignorant"),
+    [
+        (0.05, 0.192471001157, 0.189850986248),
+        (0.2, 0.793454372632, 0.791798466940),
+        (0.5, 1.985846982792, 1.985846982792),
+        (1.0, 3.474873376754, 3.458264743769),
+        (2.0, 5.430933968243, 5.198346780382),
+        (4.0, 8.057752706747, 7.502272897300),
+        (5.0, 9.343592590847, None),
+        (10.0, 14.596645242251, 13.546345974184),
+        (20.0, 24.598491607780, None),
+    ],
+)
+def test_activity_chain_of_lange2024(epsilon, anyone, ignorant):
+    """Computed elsewhere, to the digits given; the same through a count (positive correlation)."""
+    chain = ut.MarkovChain(ACTIVITY)
+    for who, expected in (("any", anyone), ("ignorant", ignorant)):
+        if expected is None:
+            continue
+        for mechanism in (ut.PureDP(epsilon), ut.Laplace(ut.Count(1), scale=1 / epsilon)):
+            leak = ut.leakage(mechanism, chain, against=against_of(who))
+            assert leak.lower - 1e-11 <= expected <= leak.upper + 1e-11
+            assert leak.upper == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "who", "scale", "digits"),
+    [
+        (0.5, "any", 7.830413359, 5e-9),
+        (1.0, "any", 3.994794182, 5e-9),
+        (4.0, "any", 0.814117575, 5e-9),
+        (12.0, "any", 0.134669, 5e-7),
+        (20.0, "any", 0.064928671, 5e-9),
+        (0.5, "ignorant", 7.784041, 5e-7),
+        (1.0, "ignorant", 3.992222, 5e-7),
+        (4.0, "ignorant", 0.796904, 5e-7),
+        (20.0, "ignorant", 0.060777, 5e-7),
+    ],
+)
+def test_activity_scales(epsilon, who, scale, digits):
+    plan = ut.calibrate(
+        ut.Count(1), ut.MarkovChain(ACTIVITY), limit=epsilon, against=who, method="exact"
+    )
+    assert plan.mechanism.scale == pytest.approx(scale, abs=digits + 1e-8 * scale)
+
+
+def test_four_state_scale():
+    chain = ut.MarkovChain(FOUR, length=1000)
+    plan = ut.calibrate(ut.Count((2, 3)), chain, limit=1.0, method="exact")
+    assert plan.mechanism.scale == pytest.approx(4.664211759, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("transition", "start"),
+    [
+        ([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5]),
+        ([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], [0.2, 0.3, 0.5]),
+        ([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5]),
+        ([[0.0, 1.0], [1.0, 0.0]], "stationary"),
+    ],
+    ids=["swap", "cycle", "frozen", "swap-stationary"],
+)
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_infinite_leakage_is_an_answer(transition, start, who):
+    chain = ut.MarkovChain(transition, start=start)
+    leak = ut.leakage(ut.PureDP(0.5), chain, against=who)
+    assert leak.upper == math.inf
+    assert leak.lower >= 0.5 * 40 * (1 - 1e-9)  # 40 records leak as much, see below
+    assert not leak.proves(1e9)
+    for n in (2, 5, 40):
+        finite = ut.leakage(
+            ut.PureDP(0.5), ut.MarkovChain(transition, start=start, length=n), against=who
+        )
+        assert finite.lower == pytest.approx(0.5 * n, rel=1e-9)
+        assert finite.upper == pytest.approx(0.5 * n, rel=1e-9)
+
+
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+def test_infinite_leakage_of_a_count(who):
+    frozen = ut.MarkovChain(np.eye(2), start=[0.5, 0.5])
+    leak = ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), frozen, against=who)
+    assert leak.upper == math.inf
+
+
+def test_a_count_of_an_alternating_series_leaks_no_more_than_one_record():
+    swap = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], start=[0.5, 0.5])
+    leak = ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), swap)
+    encloses(leak, 1 / 3)  # the counts of the two series of odd length differ by one

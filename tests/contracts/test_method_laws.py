@@ -1,0 +1,97 @@
+"""Laws of every method of `calibrate`, on random chains."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import undertow as ut
+from tests.contracts.chains import Example
+from tests.contracts.method_plans import IGNORANT, PUBLISHED, SAME, calibrate, kept, scale, table
+from tests.grids import law
+
+LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=15)
+
+
+@st.composite
+def matrices(draw, most=3):
+    """Positive transition matrices with entries in parts of at most 60."""
+    size = draw(st.integers(2, most))
+    rows = st.lists(st.integers(1, 20), min_size=size, max_size=size)
+    return np.array([(row := np.array(draw(rows))) / row.sum() for _ in range(size)])
+
+
+APPLICABLE = [("quilt", "ignorant"), ("quilt", "any"), *((m, "ignorant") for m in IGNORANT)]
+epsilons = st.floats(0.1, 8.0)
+
+
+@law(
+    LAWS,
+    4,
+    matrix=matrices(),
+    n=st.integers(2, 12),
+    epsilon=epsilons,
+    random=st.randoms(use_true_random=False),
+)
+def test_relabelling_changes_nothing(matrix, n, epsilon, random):
+    order = list(range(len(matrix)))
+    random.shuffle(order)
+    turned = ut.MarkovChain(matrix[np.ix_(order, order)], states=order, length=n)
+    chain = ut.MarkovChain(matrix, length=n)
+    for method, who in [*APPLICABLE, *((method, "any") for method in PUBLISHED)]:
+        level = epsilon + 50 if method in PUBLISHED else epsilon
+        one, two = scale(chain, level, who, method), scale(turned, level, who, method)
+        assert one == pytest.approx(two, rel=1e-8)
+
+
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 20), epsilon=epsilons)
+def test_reading_backwards_changes_nothing(matrix, n, epsilon):
+    chain = ut.MarkovChain(matrix, length=n)
+    for method, who in APPLICABLE:
+        one, two = (scale(model, epsilon, who, method) for model in (chain, chain.reverse()))
+        assert one == pytest.approx(two, rel=1e-8)
+
+
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 20), epsilon=epsilons, factor=st.floats(1.0, 3.0))
+def test_more_epsilon_is_never_more_noise(matrix, n, epsilon, factor):
+    chain = ut.MarkovChain(matrix, length=n)
+    for method, who in APPLICABLE:
+        more = scale(chain, epsilon * factor, who, method)
+        assert more <= scale(chain, epsilon, who, method) * (1 + SAME)
+
+
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 20), epsilon=epsilons)
+def test_any_needs_no_less_than_ignorant_and_longer_no_less_than_shorter(matrix, n, epsilon):
+    scales = {
+        (who, length): scale(ut.MarkovChain(matrix, length=length), epsilon, who, "quilt")
+        for who in ("any", "ignorant")
+        for length in (n, n + 1, n + 9)
+    }
+    for length in (n, n + 1, n + 9):
+        assert scales["any", length] >= scales["ignorant", length] * (1 - SAME)
+    for who in ("any", "ignorant"):
+        assert scales[who, n] <= scales[who, n + 1] * (1 + SAME)
+        assert scales[who, n + 1] <= scales[who, n + 9] * (1 + SAME)
+
+
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 200), epsilon=epsilons)
+def test_independent_records_need_plain_noise(matrix, n, epsilon):
+    chain = ut.MarkovChain(np.tile(matrix[0], (len(matrix), 1)), length=n)
+    for method, who in (
+        ("quilt", "ignorant"),
+        ("quilt", "any"),
+        ("wasserstein", "ignorant"),
+        ("exact", "any"),
+    ):
+        assert scale(chain, epsilon, who, method) == pytest.approx(1 / epsilon, rel=1e-8)
+
+
+@law(LAWS, 6, matrix=matrices(), n=st.integers(2, 5), epsilon=st.floats(0.2, 6.0))
+def test_guarantees_on_random_chains(matrix, n, epsilon):
+    chain = Example("random", matrix, "stationary", n)
+    for method, who in APPLICABLE:
+        plan = calibrate(chain, (1,), epsilon, who, method)
+        assert math.isfinite(plan.leakage.upper)
+        kept(plan, chain, table(chain, (1,), plan.mechanism.scale), who)

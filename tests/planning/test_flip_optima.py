@@ -1,0 +1,219 @@
+"""Flips keep their guarantee and none are better; whole grains, extremes, refusals."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.grids import each, law
+from tests.planning.flips import LAWS, STAY, THREE, calibrate_series, rates, truth, two
+from undertow.bounds.engine import leakage
+from undertow.bounds.published.series import plain_flips
+from undertow.channels import RandomizedResponse, flips_epsilon_upper
+from undertow.errors import InvalidInput, MethodRefused, NothingToProtect
+from undertow.methods import METHODS
+from undertow.models.markov import MarkovChain
+from undertow.models.sets import ModelSet
+from undertow.numerics import GRAIN
+from undertow.planning.flip_aims import information, long_run_law
+from undertow.planning.flips import one_sided
+from undertow.planning.kary_flips import even_channel, grained_channel, silent_channel
+
+# --- two states: the guarantee, and nothing better ------------------------------------------------
+
+
+@law(
+    LAWS, 10, q=STAY, r=STAY, epsilon=st.sampled_from([0.2, 1.0, 3.0]),
+    against=st.sampled_from(["any", "ignorant", "informed"]),
+    objective=st.sampled_from(["flips", "information", (1.0, 3.0)]),
+)  # fmt: skip
+def test_guarantees_against_enumeration(q, r, epsilon, against, objective):
+    chain = two(q, r, 4)
+    plan = calibrate_series(chain, epsilon, against, objective=objective)
+    found = truth(plan.mechanism.matrix, chain, against)
+    assert plan.leakage.lower - 1e-12 <= found <= plan.leakage.upper + 1e-12
+    assert epsilon * (1 - 1e-6) <= plan.leakage.lower <= plan.leakage.upper <= epsilon
+    if objective != "information":
+        assert max(rates(plan)) <= 0.5
+
+
+@each(
+    (("q", "r"), ("weights", "against")),
+    [(0.2, 0.35), (0.05, 0.4), (0.8, 0.7), (0.95, 0.3)],
+    itertools.product([(1.0, 1.0), (1.0, 5.0)], ["any", "ignorant"]),
+)
+def test_no_flips_on_a_grid_cost_less(q, r, weights, against):
+    """All pairs of flips up to one half, judged by enumeration."""
+    chain, epsilon, step = two(q, r, 4), 1.5, 0.0125
+    objective = "flips" if weights == (1.0, 1.0) else weights
+    plan = calibrate_series(chain, epsilon, against, objective=objective)
+    cost = chain.initial * np.array(weights)
+    best = float(cost @ np.array(rates(plan)))
+    grid = np.arange(step, 0.5 + step / 2, step)
+    tried = {pair: float(cost @ np.array(pair)) for pair in itertools.product(grid, grid)}
+    cheaper = [pair for pair, paid in tried.items() if paid < best - 1e-9]
+    near = sorted(cheaper, key=lambda pair: -tried[pair])[:40]  # a cheaper one leaks more still
+    assert near
+    for rho0, rho1 in near:
+        channel = RandomizedResponse.binary(rho0, rho1)
+        assert truth(channel.matrix, chain, against) > epsilon
+
+
+@law(
+    LAWS, 10, q=st.floats(0.05, 0.9), r=st.floats(0.05, 0.9),
+    rows=st.lists(st.floats(0.01, 1.0), min_size=6, max_size=6),
+)  # fmt: skip
+def test_no_channel_of_three_outputs_says_more(q, r, rows):
+    """Where neighbours are positively correlated, the corner says the most of all channels."""
+    q, r = (q, r) if q + r <= 1 else (1 - q, 1 - r)
+    chain, epsilon = two(q, r, 6), 1.0
+    plan = calibrate_series(chain, epsilon, objective="information")
+    channel = np.array(rows).reshape(2, 3)
+    channel /= channel.sum(axis=1, keepdims=True)
+    mean, low, high = channel.mean(axis=0), 0.0, 1.0
+    for _ in range(40):
+        share = (low + high) / 2
+        mixed = (1 - share) * mean + share * channel
+        fits = leakage(RandomizedResponse(mixed, ("x", "y", "z")), chain).proves(epsilon)
+        low, high = (share, high) if fits else (low, share)
+    mixed = (1 - low) * mean + low * channel
+    assert information(chain.initial, mixed) <= dict(plan.measures)["information"] + 1e-9
+
+
+def test_one_ratio_rules_one_direction():
+    """On a positively correlated chain the leakage is the larger of two one-sided ones."""
+    chain = two(0.2, 0.35, 7)
+    for rho0, rho1 in ((0.1, 0.3), (0.45, 0.2), (0.02, 0.4)):
+        s, t = math.log((1 - rho0) / rho1), math.log((1 - rho1) / rho0)
+        whole = leakage(RandomizedResponse.binary(rho0, rho1), chain).upper
+        parts = [leakage(one_sided(s, 0), chain).upper, leakage(one_sided(t, 1), chain).upper]
+        assert whole == pytest.approx(max(parts), abs=1e-11)
+
+
+# --- rounding -------------------------------------------------------------------------------------
+
+
+@law(LAWS, 5, q=STAY, r=STAY, epsilon=st.floats(1e-6, 60.0))
+def test_planned_probabilities_are_whole_grains(q, r, epsilon):
+    plan = calibrate_series(two(q, r, 5), epsilon)
+    for row in plan.mechanism.matrix:
+        assert all(Fraction(float(entry)) % Fraction(GRAIN) == 0 for entry in row)
+        assert sum(Fraction(float(entry)) for entry in row) == 1
+        assert (row > 0).all()
+    assert plan.leakage.proves(epsilon)
+
+
+@given(size=st.integers(2, 9), level=st.floats(0.0, 50.0))
+@LAWS
+def test_even_channels_are_whole_grains(size, level):
+    channel = even_channel(size, level)
+    for row in channel.matrix:
+        assert all(Fraction(float(entry)) % Fraction(GRAIN) == 0 for entry in row)
+        assert sum(Fraction(float(entry)) for entry in row) == 1
+    if level > 1e-9:
+        assert flips_epsilon_upper(channel) <= max(level, 1e-12) * (1 + 1e-9) + 1e-14
+    silent = silent_channel(size).matrix
+    assert (silent == silent[0]).all()
+    assert sum(Fraction(float(entry)) for entry in silent[0]) == 1
+
+
+def test_a_row_that_spills_over_is_mended():
+    wanted = np.array([[0.0, 1 / 3, 2 / 3 + 2**-53], [0.1, 0.0, 0.1], [0.2, 0.1, 0.0]])
+    channel = grained_channel(wanted).matrix
+    assert [sum(map(Fraction, map(float, row))) for row in channel] == [1, 1, 1]
+    assert channel[0, 0] == 0.0
+    assert (channel >= 0).all()
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        two(0.0, 0.0, start=[0.5, 0.5]),
+        two(1.0, 1.0),
+        MarkovChain(np.eye(3), start=[0.2, 0.3, 0.5]),
+    ],
+    ids=["copies", "alternating", "three copies"],
+)
+@pytest.mark.parametrize("method", ["exact", "exchange"])
+def test_where_nothing_may_be_said(chain, method):
+    plan = calibrate_series(chain, 1.0, method=method)
+    assert (plan.mechanism.matrix == plan.mechanism.matrix[0]).all()
+    assert (plan.leakage.lower, plan.leakage.upper) == (0.0, 0.0)
+    assert any("do not depend on the records" in said for said in plan.leakage.assumptions)
+    assert dict(plan.measures)["information"] == 0.0
+
+
+def test_copies_of_one_record_share_the_guarantee():
+    plan = calibrate_series(two(0.0, 0.0, 4, start=[0.5, 0.5]), 1.0)
+    assert rates(plan) == pytest.approx((plain_flips(0.25),) * 2, abs=1e-10)
+    turned = calibrate_series(two(1.0, 1.0, 5), 1.0)
+    assert rates(turned) == pytest.approx((plain_flips(0.2),) * 2, abs=1e-9)
+
+
+def test_nothing_to_protect():
+    with pytest.raises(NothingToProtect, match="certain"):
+        calibrate_series(two(0.0, 0.0, start=[1.0, 0.0]), 1.0)
+    with pytest.raises(NothingToProtect, match="certain"):
+        calibrate_series(two(0.0, 0.0, 4, start=[0.5, 0.5]), 1.0, "informed")
+
+
+@each(
+    ("epsilon", "against"),
+    [1e-15, 1e-12, 1e-9, 1e-4, 45.0, 300.0, 1e4], ["any", "ignorant", "informed"],
+)  # fmt: skip
+def test_extreme_guarantees(epsilon, against):
+    plan = calibrate_series(two(0.1, 0.3), epsilon, against)
+    assert plan.leakage.proves(epsilon)
+    assert GRAIN <= min(rates(plan)) <= max(rates(plan)) <= 0.5
+    if epsilon > 100:
+        assert rates(plan) == (GRAIN, GRAIN)
+
+
+def test_independent_records_are_plain_randomised_response():
+    for against in ("any", "ignorant", "informed"):
+        plan = calibrate_series(two(0.5, 0.5), 1.0, against)
+        assert rates(plan) == pytest.approx((plain_flips(1.0),) * 2, abs=1e-10)
+
+
+def test_costs_decide_which_state_is_flipped():
+    chain = two(0.2, 0.2)
+    first = calibrate_series(chain, 0.5, objective=[5, 1])
+    second = calibrate_series(chain, 0.5, objective=[1, 5])
+    assert rates(first) == pytest.approx(rates(second)[::-1], abs=1e-12)
+    assert rates(first)[0] < rates(first)[1] == 0.5
+
+
+def test_the_law_of_a_record_on_average():
+    assert long_run_law(two(0.1, 0.3)) == pytest.approx([0.75, 0.25])
+    assert long_run_law(two(0.1, 0.3, start=[0, 1])) == pytest.approx([0.75, 0.25])
+    assert long_run_law(two(1.0, 1.0, 3, start=[1, 0])) == pytest.approx([2 / 3, 1 / 3])
+    assert long_run_law(two(0.1, 0.0, start=[1, 0])) == pytest.approx([0.0, 1.0])
+
+
+def test_refusals():
+    chain = two(0.1, 0.3)
+    with pytest.raises(InvalidInput, match="exact, exchange, xor, chakrabarti, best"):
+        calibrate_series(chain, 1.0, method="quilt")
+    with pytest.raises(InvalidInput, match="model"):
+        calibrate_series([[0.5, 0.5], [0.5, 0.5]], 1.0)
+    with pytest.raises(InvalidInput, match="limit"):
+        calibrate_series(chain, 0.0)
+    for objective in ("noise", [1.0], [1.0, -1.0], [0.0, 0.0], [1.0, math.inf]):
+        with pytest.raises(InvalidInput, match="objective"):
+            calibrate_series(chain, 1.0, objective=objective)
+    for method in ("xor", "chakrabarti"):
+        with pytest.raises(MethodRefused, match="two states"):
+            calibrate_series(MarkovChain(THREE), 1.0, method=method)
+    for wrong in (two(0.6, 0.3), two(0.1, 0.3, start=[1, 0])):
+        with pytest.raises(MethodRefused, match="stated for a stationary chain"):
+            calibrate_series(wrong, 1.0, method="chakrabarti")
+    with pytest.raises(MethodRefused, match="one chain"):
+        calibrate_series(ModelSet([chain, two(0.2, 0.3)]), 1.0, method="chakrabarti")
+    assert list(METHODS["flip"]) == ["exact", "exchange", "xor", "chakrabarti"]
