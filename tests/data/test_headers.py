@@ -104,7 +104,7 @@ def everything(data: Data, value: str) -> list[Any]:
         [list(row) for row in redacted.iter_rows()],
         [str(estimate_transitions(again, PLAN)), str(estimate(sanitised, PLAN))],
         [verdict.accuracy for verdict in fared.verdicts],
-        ut.MarkovChain.fit(data, (0, 1), public=True).counts.tolist(),
+        ut.MarkovChain.fit(data, (0, 1), prior=0.5, public=True).counts.tolist(),
     ]
 
 
