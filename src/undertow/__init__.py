@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
     from undertow.planning.other_models import Robustness, robustness
+    from undertow.planning.persons import PersonBudgets, person_budgets
     from undertow.planning.search import calibrate
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
@@ -70,6 +71,7 @@ _HOMES = {
     "ModelSet": "models.sets",
     "MultivariateGaussian": "models.gaussian",
     "Pedigree": "models.pedigree",
+    "PersonBudgets": "planning.persons",
     "Plan": "plan",
     "PrivateFit": "models.private_fits",
     "Profile": "guarantees",
@@ -95,6 +97,7 @@ _HOMES = {
     "estimate": "estimation",
     "from_opendp": "guarantees",
     "leakage": "bounds.engine",
+    "person_budgets": "planning.persons",
     "redact": "sanitizing",
     "release": "releasing",
     "robustness": "planning.other_models",
@@ -132,6 +135,7 @@ __all__ = [
     "ModelSet",
     "MultivariateGaussian",
     "Pedigree",
+    "PersonBudgets",
     "Plan",
     "PrivateFit",
     "Profile",
@@ -157,6 +161,7 @@ __all__ = [
     "estimate",
     "from_opendp",
     "leakage",
+    "person_budgets",
     "redact",
     "release",
     "robustness",

@@ -232,10 +232,11 @@ class Leakage:
         return self.upper - self.lower <= 4 * GAP * max(1.0, self.upper)
 
 
-def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
+def worst(found: Sequence[Leakage], note: str | None = None, models: int = 0) -> Leakage:
     """Return the worst of the leakages under several models, one of which is true.
 
-    The largest lower end with its witness, the largest upper end, the narrowest shape.
+    The largest lower end with its witness, the largest upper end, the narrowest shape. ``models``
+    says how many there are where not every one of them was asked.
 
     >>> one, two = Leakage(1.0, 1.5, "exact", "any"), Leakage(0.5, 2.0, "group", "any")
     >>> both = worst([one, two])
@@ -246,12 +247,12 @@ def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
     # largest lower end succeeds if its model is the true one
     largest = max(found, key=lambda leak: (leak.upper, leak.lower))
     shown = max(found, key=lambda leak: leak.lower)
-    several = len(found) > 1 and largest.against != "informed"
+    several = (models or len(found)) > 1 and largest.against != "informed"
     unsure = several or any(UNSURE in leak.assumptions for leak in found)
     return replace(
         largest, lower=shown.lower, witness=shown.witness,
         assumptions=(
-            f"one of the {len(found)} models of the set is true",
+            f"one of the {models or len(found)} models of the set is true",
             *(() if note is None else (note,)),
             *dict.fromkeys(a for leak in found for a in leak.assumptions if a != UNSURE),
             *((UNSURE,) if unsure else ()),

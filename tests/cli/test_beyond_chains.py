@@ -62,8 +62,8 @@ def test_a_gaussian_model_is_fitted_planned_and_released(heights, tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--column", "father", "--columns", "father,mother"), "either --column"),
-        ((), "either --column"),
+        (("--value", "father", "--columns", "father,mother"), "--columns goes alone"),
+        ((), "say what the records are: --value"),
         (("--columns", "father,mother", "--state", "x > 0"), "--columns goes alone"),
     ],
 )

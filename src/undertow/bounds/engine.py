@@ -14,12 +14,13 @@ from undertow.adversaries import (
     check_window,
 )
 from undertow.bounds.series.mechanisms import level_of
+from undertow.bounds.unions import members_leakages
 from undertow.certificate import UNSURE, Covers, Leakage, check_covers, worst
 from undertow.channels import LocalMechanism, RandomizedResponse, flips_epsilon_upper
 from undertow.curves import check_delta
 from undertow.errors import InvalidInput, NotSupported
 from undertow.guarantees import Guarantee
-from undertow.mechanisms import Mechanism, MetricDP, Noise, Normal, PureDP
+from undertow.mechanisms import Levelled, Mechanism, MetricDP, Noise, Normal, PureDP
 from undertow.models.base import Model
 from undertow.models.registry import prover
 from undertow.models.sets import ModelSet
@@ -102,8 +103,8 @@ def leakage(
     delta = check_delta(delta)
     more: Any = {"delta": delta, "effort": effort, "covers": covers, "protect": window}
     if isinstance(model, ModelSet):
-        each = [leakage(mechanism, member, against, **more) for member in model.models]
-        return worst(each, model.note)
+        each = _of_set(mechanism, model, against, more)
+        return worst(each, model.note, len(model.models))
     check_records(against, model.length)
     check_window(window, against, model.length)
     wide = window.records > 1
@@ -138,6 +139,24 @@ def _assuming(found: Leakage, model: Model) -> Leakage:
         return found
     sure = found.against == "informed" or not model.several()
     return found.with_assumptions((*model.disclaimers(), *(() if sure else (UNSURE,))))
+
+
+def _of_set(
+    mechanism: Mechanism, model: ModelSet, against: Against, more: dict[str, Any]
+) -> list[Leakage]:
+    """Return leakages of members of a set whose worst is that of the set."""
+
+    def ask(member: Model) -> Leakage:
+        return leakage(mechanism, member, against, **more)
+
+    plain = not more["delta"] and more["protect"].records == 1
+    if not plain or not isinstance(mechanism, Levelled):
+        return [ask(member) for member in model.models]
+    for member in model.models:
+        check_records(against, member.length)
+        if isinstance(mechanism, Noise):
+            check_fit(mechanism.query, member)
+    return members_leakages(mechanism, model.models, against, ask)
 
 
 def read_window(protect: object) -> Window:
