@@ -176,7 +176,7 @@ def test_what_cannot_be_fitted_spends_nothing(ledger, change, error, message):
 
 def test_a_ledger_without_a_private_level_is_refused(ledger):
     with pytest.raises(InvalidInput, match="private=LEVEL"):
-        ut.MarkovChain.fit(RECORDS, ledger=ledger)
+        ut.MarkovChain.fit(RECORDS, ledger=ledger)  # type: ignore[call-overload]
 
 
 def test_a_window_beyond_the_series_is_refused(ledger):

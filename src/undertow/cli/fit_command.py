@@ -8,6 +8,7 @@ from undertow.cli.data_options import TableText
 from undertow.cli.files import check_written, write_text
 from undertow.cli.fit_chain import Asked, ChainFit, CohortFit, fit_cohorts, fit_one
 from undertow.cli.fit_gaussian import GaussianFit, fit_gaussian
+from undertow.cli.fit_private import LearningText, PrivateChain, learn
 from undertow.cli.options import DataArgument, ForceOption, JsonOption, LengthOption, misuse, names
 from undertow.cli.output import answer, say, strict_json, waiting
 
@@ -64,6 +65,7 @@ def fit(
     data: DataArgument,
     reading: FitText,
     whom: PopulationText,
+    learning: LearningText,
     states: str | None = option("NAMES", "The states in order; names of false,true or of bins."),
     prior: float = option("X", "Pseudo-count added to every transition.", 0.0),
     length: LengthOption = None,
@@ -80,7 +82,7 @@ def fit(
     such as 'time' is refused. Missing records (empty, NA) end a series and are never bridged. With
     --columns a row is one draw of several records, such as a family, and rows are independent of
     each other. The model is a disclosure if the records are private: fit it to public or old
-    data, or protect it.
+    data, or through noise that an account pays for (--private), which gives a region of chains.
 
     \b
     Examples:
@@ -89,6 +91,8 @@ def fit(
       undertow fit ward.parquet --value steps --state 0.5 --person id --time at --every 5m \\
         --population --share 0.99 --output population.json
       undertow fit nights.parquet --value stage --person night --by site --prior 0.5 --json
+      undertow fit activity.csv.gz --value steps --state 'steps > 0' \\
+        --private 0.06 --ledger year.db --dataset w25 --narrow --output region.json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """
     chain_only = (states, length, prior or None, region or None, whom.population or None)
@@ -96,8 +100,15 @@ def fit(
         raise misuse("--columns goes alone: states, series and regions belong to --value")
     if sum((whom.population, region, reading.by is not None)) > 1:
         raise misuse("a file holds one model: of --population, --region and --by choose one")
+    if learning.private is not None and (
+        prior or length or region or whom.population or reading.by or reading.columns
+    ):
+        raise misuse(
+            "--private goes with the reading of the table, --states and --confidence: what is "
+            "written is the region, for series of any length"
+        )
     check_written(output, force=force)
-    found: ChainFit | CohortFit | GaussianFit
+    found: ChainFit | CohortFit | GaussianFit | PrivateChain
     with waiting("fitting the model"):
         if reading.columns is not None:
             found = fit_gaussian(data, names(reading.columns, "--columns"))
@@ -108,10 +119,15 @@ def fit(
                 region, whom.population, share, least,
             )  # fmt: skip
             table = reading.read(data)
-            found = fit_one(table, asked) if reading.by is None else fit_cohorts(table, asked)
-    say(f"warning: {_WARNING}")
+            if learning.private is not None:
+                found = learn(table, learning, asked.states, confidence)
+            else:
+                found = fit_one(table, asked) if reading.by is None else fit_cohorts(table, asked)
+    warning = {} if learning.private is not None else {"warning": _WARNING}
+    if warning:
+        say(f"warning: {_WARNING}")
     from undertow.models.registry import model_to_dict
 
     if output is not None:
         write_text(output, strict_json(model_to_dict(found.model)) + "\n", force=force)
-    answer(found.fields() | {"warning": _WARNING}, lambda: found.tell(output), as_json=as_json)
+    answer(found.fields() | warning, lambda: found.tell(output), as_json=as_json)

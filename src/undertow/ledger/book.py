@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from undertow.adversaries import Window
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, check_name
-from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged, NotSupported
+from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged
 from undertow.guarantees import Guarantee, PureDP
 from undertow.ledger.amounts import Spend, highest, round_up
 from undertow.ledger.balance import Balance, Named
 from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.currency import allowance
 from undertow.ledger.memory import memory_at
-from undertow.ledger.narrowing import check_narrowing, recorded_fit
+from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit
 from undertow.ledger.requests import check_terms, request, wanted_terms
 from undertow.ledger.rooms import Room, spend_words
 from undertow.ledger.rules import (
@@ -137,7 +137,7 @@ class Ledger(Balance):
         if terms is None:
             terms = self._start(wanted, present, create)
         check_terms(self.dataset, terms, wanted)
-        self.model: AnyModel = model_from_dict(terms.model)
+        self.model: AnyModel = believed(terms)
         self.against: Named = terms.against
         self.unit: Unit = terms.unit
         self.protect: Window = Window(terms.window)
@@ -205,7 +205,7 @@ class Ledger(Balance):
             )
         region = fit.region()
         described = loads(canonical(region.to_dict(), "model"))
-        budget = _affordable(old, model_from_dict(described))
+        budget = affordable(old, model_from_dict(described))
         if budget <= old.budget:
             raise LedgerConflict(
                 f"under the region of the fit the limit allows a DP level of {below(budget)}, "
@@ -221,7 +221,7 @@ class Ledger(Balance):
             changed = {"model": new.model, "budget": new.budget, "missed": new.missed}
             self._append(granting, "narrow", entry.release_id, **changed)
             granting.transaction.put_dataset(self.dataset, new, account.layout)
-        self.model = model_from_dict(described)
+        self.model = believed(new)
         return region
 
     @property
@@ -465,14 +465,6 @@ def forget(
     store = Store(where, read_key(key))
     store.prepare(needed=True)
     return Checks(store, memory_at(memory)).forget(_now())
-
-
-def _affordable(terms: Terms, model: AnyModel) -> float:
-    """Return the level that the limit of an account allows under a region, 0 for nothing."""
-    try:
-        return allowance(terms.limit, 0.0, model, terms.against, terms.unit, terms.window)[0]
-    except NotSupported:
-        return 0.0
 
 
 def _share(pure: float, budget: float, delta: float) -> float:

@@ -4,14 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from undertow.errors import LedgerConflict
+from undertow.errors import LedgerConflict, NotSupported
+from undertow.ledger.currency import allowance
 from undertow.ledger.rules import Entry, Terms
 from undertow.mechanisms import DiscreteLaplace
+from undertow.models.checks import privately
 from undertow.models.private_fits import PrivateFit
-from undertow.models.sets import model_from_dict
+from undertow.models.sets import AnyModel, model_from_dict
 from undertow.queries import Transitions
 
-__all__ = ["check_narrowing", "recorded_fit"]
+__all__ = ["affordable", "believed", "check_narrowing", "recorded_fit"]
 
 
 def check_narrowing(terms: Terms) -> None:
@@ -52,3 +54,17 @@ def recorded_fit(entry: Entry, terms: Terms) -> PrivateFit:
         confidence=said["confidence"], within=model_from_dict(terms.model),
         release_id=entry.release_id,
     )  # fmt: skip
+
+
+def believed(terms: Terms) -> AnyModel:
+    """Return the model of an account, with what is known of it if a private fit has made it."""
+    model = model_from_dict(terms.model)
+    return model.with_checks(privately(terms.missed)) if terms.missed else model
+
+
+def affordable(terms: Terms, model: AnyModel) -> float:
+    """Return the level that the limit of an account allows under a region, 0 for nothing."""
+    try:
+        return allowance(terms.limit, 0.0, model, terms.against, terms.unit, terms.window)[0]
+    except NotSupported:
+        return 0.0

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.chain_classes import ChainBox
+from undertow.models.checks import Check, privately
 from undertow.models.markov import MarkovChain
 from undertow.models.noisy_limits import limits, sum_limit
 from undertow.numerics import Array, check_count, check_positive, freeze
@@ -105,6 +106,11 @@ class PrivateFit(MarkovChain):
         """The DP level that the fit spent."""
         return self.level
 
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What is known of the chain: its region, and no more."""
+        return privately(1 - self.confidence)
+
     @classmethod
     def from_dict(cls, description: Any) -> MarkovChain:
         """Return the plain chain described by `to_dict`: counts are not written."""
@@ -130,9 +136,9 @@ class PrivateFit(MarkovChain):
         miss = 1 - self.confidence
         two = self.size == 2
         low, high = limits(self.noisy, self.scale, self.records, _ENTRIES * miss if two else miss)
-        box = self.within
-        if isinstance(box, ChainBox) and box.size == self.size:
-            low, high = np.maximum(low, box.lower), np.minimum(high, box.upper)
+        stated = self.within
+        if isinstance(stated, ChainBox) and stated.size == self.size:
+            low, high = np.maximum(low, stated.lower), np.minimum(high, stated.upper)
         bad = np.argwhere(low > high)
         if bad.size:
             x, y = (self.states[place] for place in bad[0])
@@ -146,12 +152,13 @@ class PrivateFit(MarkovChain):
             least = sum_limit(self.noisy, self.scale, self.records, _SUMS * miss, *ends)
             trace = float(np.nextafter(2 - least, 3))
         try:
-            return ChainBox(low, high, self.states, self.length, self._note(), trace)
+            box = ChainBox(low, high, self.states, self.length, self._note(), trace)
         except InvalidModel as error:
             raise InvalidModel(
                 "the fit and the class that was stated beforehand exclude each other: no row of "
                 "probabilities is in both; state a wider class"
             ) from error
+        return box.with_checks(self.checks)
 
     def _note(self) -> str:
         return (

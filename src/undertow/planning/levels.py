@@ -9,6 +9,7 @@ from undertow.methods import find_method
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_positive, divide_up
 from undertow.plan import Plan
+from undertow.planning.checked import priced
 from undertow.planning.groups import contribution
 from undertow.planning.methods import prove
 from undertow.planning.questions import Question, Scaled
@@ -44,7 +45,8 @@ def plan_at_level(
             f"{model.describe()}: some state may last for ever; state a class without zeros, or "
             "give it a length"
         )
-    return Plan(noise, model, proof.upper, proof, method.name, unit=unit)
+    plan = Plan(noise, model, proof.upper, proof, method.name, unit=unit)
+    return priced(plan)
 
 
 def _noise(question: Question, level: float) -> Scaled:
