@@ -276,7 +276,9 @@ def _population(chain: "FittedChain", persons: int) -> "Model | None":
     """Return the boxes that hold every person's chain, None where there are no such boxes."""
     if persons > MOST_PERSONS:
         return None
+    from undertow.models.population import population
+
     try:
-        return chain.population()
+        return population(chain.tally, length=chain.length)
     except (NotSupported, InvalidInput):  # more than two states, or persons with few records
         return None

@@ -164,7 +164,8 @@ class FittedChain(MarkovChain):
         """
         confidence = _confidence(confidence)
         if self.size == 2:
-            return self.plausible(confidence).with_checks(self._of_region(confidence))
+            said = f"the region holds the chain with confidence {confidence:.6g}"
+            return self.plausible(confidence).with_checks(self._accounted("sample", said))
         from scipy.special import chdtri
 
         limit = float(chdtri(self.size * (self.size - 1), 1 - confidence))
@@ -189,12 +190,11 @@ class FittedChain(MarkovChain):
             self.length,
         )
 
-    def _of_region(self, confidence: float) -> "tuple[Check, ...]":
-        """Return the checks where the region accounts for the size of the sample."""
-        said = f"the region holds the chain with confidence {confidence:.6g}"
+    def _accounted(self, name: str, said: str) -> "tuple[Check, ...]":
+        """Return the checks for a model that accounts for one of them, and how it does."""
         return tuple(
             replace(check, outcome="passed", words=f"{check.words}; {said}", alternative=None)
-            if check.name == "sample"
+            if check.name == name
             else check
             for check in self.checks
         )
@@ -259,7 +259,8 @@ class FittedChain(MarkovChain):
         >>> fitted.population().note.partition(";")[0]
         'holds for every person in the sample (5 persons), with confidence 95%'
         """
-        return population(self.tally, share, confidence, least=least, length=self.length)
+        found = population(self.tally, share, confidence, least=least, length=self.length)
+        return found.with_checks(self._accounted("persons", f"the model {found.note}"))
 
 
 def fit_chain(
