@@ -1,4 +1,4 @@
-"""Count and histogram over 10 million rows of Parquet: ``python -m benchmarks.data [ROWS]``.
+"""Count, histogram and fit over 10 million rows of Parquet: ``python -m benchmarks.data [ROWS]``.
 
 Each question runs in a process of its own, which reports its peak memory; beside it a plain query
 of Polars for the same numbers, which checks neither persons nor times, and OpenDP's count. The file
@@ -89,6 +89,10 @@ QUESTIONS: dict[str, Callable[[Path], object]] = {
         data(path, value="stage", gaps="W").answers(ut.Histogram(), STAGES)
     ),
     "shape": lambda path: data(path, value="stage").shape(),
+    "fit of a chain, by person": lambda path: ut.MarkovChain.fit(
+        ut.Data(path, value="steps", state="steps > 99", person="id", time="ts", every="5m"),
+        public=True,
+    ).counts.tolist(),
 }
 
 

@@ -13,6 +13,7 @@ LONG = ut.MarkovChain(P, NAMES)
 SHORT = ut.MarkovChain(P, NAMES, length=5)
 THREE = ut.MarkovChain([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]], ("a", "b", "c"))
 STEPS = ut.MarkovChain([P, [[0.5, 0.5], [0.2, 0.8]]], NAMES, start=[0.5, 0.5])
+DAYS = ut.MarkovChain.periodic({"night": P, "day": STEPS.transition[1]}, NAMES, length=5)
 EVEN = ut.MarkovChain([[0.8, 0.2], [0.2, 0.8]], length=2)
 PAIR = ut.MultivariateGaussian(5, [[1, 0.5], [0.5, 1]])
 CLASS = ut.MultivariateGaussian.bounded(3, 0.275)
@@ -54,6 +55,8 @@ ASKED: dict[str, tuple[Any, ...]] = {
     "group": (ACTIVE, SHORT, 0.5, "any", "group"),
     "group contagion": (ut.Count("ill"), Contagion(3, 0.1, (0.1, 0.5)), 1.0, "any", "group"),
     "groups": (ut.Count("x"), ut.Groups(4), 1.0),
+    "groups named": (ut.Histogram(), ut.Groups(4, NAMES), 1.0),
+    "context": (ACTIVE, DAYS, 1.0),
     "dependent": (ut.Count(1), EVEN, 1.0, "any", "dependent"),
     "dependent baseline": (
         ut.Count("ill"), XOR, 1.0, "any", "dependent",

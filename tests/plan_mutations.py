@@ -18,7 +18,8 @@ WORDS = (
     "zhao", "gaussian-bound", "xor", "chakrabarti", "optimal", "mq", "mq-printed", "3r-constant",
     "person", "record", "any", "ignorant", "informed", "series", "windows", "laplace",
     "discrete-laplace", "count", "histogram", "sum", "mean", "linear", "flips", "redaction",
-    "markov-chain", "groups", "set", "box", "mixing", "gaussian", "network", "stationary",
+    "markov-chain", "context-chain", "groups", "set", "box", "mixing", "gaussian", "network",
+    "stationary",
 )  # fmt: skip
 ODD: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 7, 10**6, 10**18, 10**400, -(10**30), 0.0, -0.0, 0.5, 1.0, 1e-9,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from undertow._version import __version__
 
 if TYPE_CHECKING:
-    from undertow.adversaries import Adversary
+    from undertow.adversaries import Adversary, Window
     from undertow.auditing.attacking import attack
     from undertow.auditing.auditor import Audit, audit
     from undertow.auditing.verdicts import Attack
@@ -29,16 +29,19 @@ if TYPE_CHECKING:
     from undertow.models.markov import MarkovChain
     from undertow.models.network import BayesianNetwork
     from undertow.models.pedigree import Pedigree
+    from undertow.models.private_fits import PrivateFit
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
     from undertow.planning.other_models import Robustness, robustness
+    from undertow.planning.persons import PersonBudgets, person_budgets
     from undertow.planning.search import calibrate
     from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
     from undertow.releasing import Release, release
     from undertow.sanitizing import redact, sanitize, stream
     from undertow.tabulated import TabulatedNoise
+    from undertow.transitions import Transitions
 
 _HOMES = {
     "Adversary": "adversaries",
@@ -69,7 +72,9 @@ _HOMES = {
     "ModelSet": "models.sets",
     "MultivariateGaussian": "models.gaussian",
     "Pedigree": "models.pedigree",
+    "PersonBudgets": "planning.persons",
     "Plan": "plan",
+    "PrivateFit": "models.private_fits",
     "Profile": "guarantees",
     "PureDP": "guarantees",
     "Query": "queries",
@@ -81,6 +86,8 @@ _HOMES = {
     "Series": "queries",
     "Sum": "queries",
     "TabulatedNoise": "tabulated",
+    "Transitions": "transitions",
+    "Window": "adversaries",
     "Witness": "certificate",
     "XorNoise": "channels",
     "ZCDP": "guarantees",
@@ -92,6 +99,7 @@ _HOMES = {
     "estimate": "estimation",
     "from_opendp": "guarantees",
     "leakage": "bounds.engine",
+    "person_budgets": "planning.persons",
     "redact": "sanitizing",
     "release": "releasing",
     "robustness": "planning.other_models",
@@ -129,7 +137,9 @@ __all__ = [
     "ModelSet",
     "MultivariateGaussian",
     "Pedigree",
+    "PersonBudgets",
     "Plan",
+    "PrivateFit",
     "Profile",
     "PureDP",
     "Query",
@@ -141,6 +151,8 @@ __all__ = [
     "Series",
     "Sum",
     "TabulatedNoise",
+    "Transitions",
+    "Window",
     "Witness",
     "XorNoise",
     "__version__",
@@ -152,6 +164,7 @@ __all__ = [
     "estimate",
     "from_opendp",
     "leakage",
+    "person_budgets",
     "redact",
     "release",
     "robustness",

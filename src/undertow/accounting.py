@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from undertow.adversaries import words
+from undertow.adversaries import Window, words
 from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.errors import AccountWarning, LedgerConflict, LedgerError, NotSupported
 from undertow.ledger.currency import gradual_spread
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
-    """Refuse a plan for another unit or another model than the ledger's, and longer series.
+    """Refuse a plan for another unit, window or model than the ledger's, and longer series.
 
     Levels are exchanged under the ledger's model, so the series must be among those of the model.
     """
@@ -55,6 +55,12 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
         raise LedgerConflict(
             f"the plan protects one {plan.unit}, the ledger accounts by {ledger.unit}; plan with "
             f"unit='{ledger.unit}', or keep another ledger"
+        )
+    window, kept = plan.leakage.secrets.window, ledger.protect
+    if window != kept.records:
+        raise LedgerConflict(
+            f"the plan protects {Window(window).words()}, the ledger {kept.words()}; plan with "
+            f"protect=Window({kept.records}), or keep another ledger"
         )
     if _law(plan.model) != _law(ledger.model):
         raise LedgerConflict(
@@ -275,8 +281,13 @@ def released(release_id: str) -> LedgerConflict:
 
 
 def _law(model: Any) -> Any:
-    """Return a model's description without its length: what a level is exchanged under."""
+    """Return a model's description without its length, which levels are not exchanged by.
+
+    Neither are they by the names of states that groups may have.
+    """
     described = dict(model.to_dict())
     if isinstance(model, MarkovChain | ChainBox):
         described.pop("length", None)
+    if model.family == "groups":
+        described.pop("states", None)
     return described

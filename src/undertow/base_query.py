@@ -13,7 +13,7 @@ import numpy as np
 from undertow.errors import NotSupported
 from undertow.numerics import up
 
-__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task"]
+__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task", "known"]
 
 State = Hashable
 
@@ -63,6 +63,19 @@ class BaseQuery:
         """Return how many numbers the answer has."""
         return 1
 
+    def cells(self, states: Sequence[State]) -> tuple[State, ...]:
+        """Return the names of the numbers of the answer, () where there is one without a name."""
+        return ()
+
+    def told(self, numbers: Sequence[int], states: Sequence[State]) -> Any:
+        """Return the released whole numbers as a person gets them: alone, or by their names."""
+        names = self.cells(states)
+        return dict(zip(names, numbers, strict=True)) if names else numbers[0]
+
+    def listed(self, told: Any, states: Sequence[State]) -> list[tuple[State | None, Any]]:
+        """Return the numbers of what was told, each with its name."""
+        return list(told.items()) if self.cells(states) else [(None, told)]
+
     def words(self) -> str:
         """Return the question for people."""
         raise NotImplementedError
@@ -93,6 +106,15 @@ class BaseQuery:
         (1.0, 1.414214)
         """
         return self.sensitivity_upper(length)
+
+    def person_upper(self, records: int, length: int | None = None) -> Fraction:
+        """Return how far the answer moves in l1 when all of a person's records are replaced.
+
+        >>> from undertow.queries import Count, Transitions
+        >>> int(Count("active").person_upper(30)), int(Transitions().person_upper(30))
+        (30, 58)
+        """
+        return records * Fraction(self.sensitivity_upper(length))
 
     def answer(self, total: int, rows: int) -> Fraction:
         """Return what so many steps of the lattice over so many records stand for, exactly."""
@@ -145,3 +167,22 @@ class Lattice:
             return self.missing
         share = (min(max(number, self.lower), self.upper) - self.lower) / (self.upper - self.lower)
         return min(max(math.floor(share * self.steps + 0.5), 0), self.steps)
+
+
+_PLAIN = (str, bytes, bool, int, float)
+
+
+def known(record: Any, wanted: set[State]) -> bool:
+    """Return whether a record is one of the states; foreign types are never asked to compare.
+
+    >>> known("a", {"a", "b"}), known(["a"], {"a", "b"})
+    (True, False)
+    """
+    kind = type(record)
+    plain = kind in _PLAIN or isinstance(record, np.generic)
+    if not plain and kind not in {type(state) for state in wanted}:
+        return False
+    try:
+        return record in wanted
+    except TypeError:  # unhashable: foreign to every model
+        return False

@@ -10,7 +10,17 @@ from undertow.errors import Contradiction, InvalidInput
 from undertow.numerics import GAP
 from undertow.queries import State
 
-__all__ = ["WIDTHS", "Covers", "Leakage", "Witness", "check_covers", "check_order", "meet", "worst"]
+__all__ = [
+    "UNSURE",
+    "WIDTHS",
+    "Covers",
+    "Leakage",
+    "Witness",
+    "check_covers",
+    "check_order",
+    "meet",
+    "worst",
+]
 
 Covers = Literal["series", "windows", "any"]
 """The shapes of data that a proof covers, each more than the one before it.
@@ -20,8 +30,18 @@ whatever is known outside it. *any*: whatever an algorithm of the same DP level 
 series: windows, gaps, groups within a series, several answers on disjoint records.
 """
 
+_SHOWN = 6
+"""Values of a history that a line shows."""
+
 WIDTHS: tuple[Covers, ...] = ("series", "windows", "any")
 """The shapes from the fewest to the most."""
+
+
+UNSURE = (
+    "it holds for each of the models that may be true, not for an attacker who is unsure which of "
+    "them is: a mixture can leak more"
+)
+"""What is said of every set and class of models."""
 
 
 def check_covers(covers: object) -> Covers:
@@ -49,7 +69,8 @@ class Witness:
     to see far too high while all others are far too low. For flipped or redacted series
     ``outputs`` is what to see (record and output; None stands for an erased record); records
     that are not listed do not matter. ``window`` names the records that are counted, the first
-    and one after the last; None means all.
+    and one after the last; None means all. Where the secret is a window of records in a row,
+    ``histories`` are the two that are compared, from the target on.
 
     >>> Witness(target=0, length=2, known=(), value="a", other="b").words()
     "target record 0 of 2, nothing known: 'a' against 'b'"
@@ -64,6 +85,21 @@ class Witness:
     output: int | None = None
     outputs: tuple[tuple[int, State], ...] = field(default=(), repr=False)
     window: tuple[int, int] | None = None
+    histories: tuple[tuple[State, ...], tuple[State, ...]] | None = None
+
+    @property
+    def lived(self) -> tuple[tuple[State, ...], tuple[State, ...]]:
+        """What is compared, as two histories: of one record, or of each of a window.
+
+        >>> Witness(target=0, length=2, known=(), value="a", other="b").lived
+        (('a',), ('b',))
+        """
+        return self.histories or ((self.value,), (self.other,))
+
+    @property
+    def last(self) -> int:
+        """The last record that is wanted: the target, or the last one of the window."""
+        return self.target + len(self.lived[0]) - 1
 
     def place(self, longer: bool = False) -> str:
         """Return which record is wanted; ``longer``: of a pattern that a longer series contains.
@@ -74,19 +110,32 @@ class Witness:
         >>> Witness(57, 72, (), "a", "b").place(longer=True)
         'record 57 of a pattern of 72 records within a longer series'
         """
+        wanted = f"record {self.target}"
+        if self.histories is not None:
+            wanted = f"records {self.target} to {self.last}"
         if not longer:
-            return f"record {self.target} of {self.length}"
+            return f"{wanted} of {self.length}"
         several = f"{self.length} record{'s' * (self.length != 1)}"
-        return f"record {self.target} of a pattern of {several} within a longer series"
+        return f"{wanted} of a pattern of {several} within a longer series"
 
     def words(self, longer: bool = False) -> str:
         """Return the attack in one line; ``longer`` says that the model has no length."""
         known = ", ".join(f"record {record} = {value!r}" for record, value in self.known)
         return (
             f"target {self.place(longer)}, "
-            f"{known + ' known' if known else 'nothing known'}: {self.value!r} against "
-            f"{self.other!r}{self._counted()}"
+            f"{known + ' known' if known else 'nothing known'}: {self.compared()}"
+            f"{self._counted()}"
         )
+
+    def compared(self, word: str = "against") -> str:
+        """Return the two values, or the two histories, cut where they are long, around a word."""
+        if self.histories is None:
+            return f"{self.value!r} {word} {self.other!r}"
+        shown = (
+            f"({', '.join(map(repr, each[:_SHOWN]))}{', ...' * (len(each) > _SHOWN)})"
+            for each in self.histories
+        )
+        return f" {word} ".join(shown)
 
     def _counted(self) -> str:
         """Return which records are counted, in words that follow the attack."""
@@ -110,12 +159,14 @@ class Witness:
         }
         if self.window is not None:
             described["window"] = list(self.window)
+        if self.histories is not None:
+            described["histories"] = [list(each) for each in self.histories]
         return described
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> "Witness":
         """Return the witness described by `to_dict`."""
-        window = description.get("window")
+        window, lived = description.get("window"), description.get("histories")
         return cls(
             target=description["target"],
             length=description["length"],
@@ -126,6 +177,7 @@ class Witness:
             output=description["output"],
             outputs=tuple((record, output) for record, output in description.get("outputs", ())),
             window=None if window is None else (window[0], window[1]),
+            histories=None if lived is None else (tuple(lived[0]), tuple(lived[1])),
         )
 
 
@@ -159,6 +211,11 @@ class Leakage:
         """Return whether the leakage is certainly at most ``epsilon``."""
         return self.upper <= epsilon
 
+    def with_assumptions(self, more: tuple[str, ...]) -> "Leakage":
+        """Return the same certificate with further assumptions, each said once."""
+        new = tuple(one for one in more if one not in self.assumptions)
+        return replace(self, assumptions=(*self.assumptions, *new)) if new else self
+
     def reaches(self, covers: Covers) -> bool:
         """Return whether the proof covers these shapes of data too.
 
@@ -175,10 +232,11 @@ class Leakage:
         return self.upper - self.lower <= 4 * GAP * max(1.0, self.upper)
 
 
-def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
+def worst(found: Sequence[Leakage], note: str | None = None, models: int = 0) -> Leakage:
     """Return the worst of the leakages under several models, one of which is true.
 
-    The largest lower end with its witness, the largest upper end, the narrowest shape.
+    The largest lower end with its witness, the largest upper end, the narrowest shape. ``models``
+    says how many there are where not every one of them was asked.
 
     >>> one, two = Leakage(1.0, 1.5, "exact", "any"), Leakage(0.5, 2.0, "group", "any")
     >>> both = worst([one, two])
@@ -189,12 +247,15 @@ def worst(found: Sequence[Leakage], note: str | None = None) -> Leakage:
     # largest lower end succeeds if its model is the true one
     largest = max(found, key=lambda leak: (leak.upper, leak.lower))
     shown = max(found, key=lambda leak: leak.lower)
+    several = (models or len(found)) > 1 and largest.against != "informed"
+    unsure = several or any(UNSURE in leak.assumptions for leak in found)
     return replace(
         largest, lower=shown.lower, witness=shown.witness,
         assumptions=(
-            f"one of the {len(found)} models of the set is true",
+            f"one of the {models or len(found)} models of the set is true",
             *(() if note is None else (note,)),
-            *dict.fromkeys(a for leak in found for a in leak.assumptions),
+            *dict.fromkeys(a for leak in found for a in leak.assumptions if a != UNSURE),
+            *((UNSURE,) if unsure else ()),
         ),
         covers=min((leak.covers for leak in found), key=WIDTHS.index),
         curve=_together([leak.curve for leak in found]),

@@ -326,8 +326,8 @@ class DiscreteGaussian(_Normal):
     whole: ClassVar[bool] = True
 
     def curve(self, length: int | None = None) -> Curve:
-        """Return the exact curve of a count, that of zCDP for a histogram."""
-        if self.query.per_state:
+        """Return the exact curve of a count, that of zCDP for a histogram or transitions."""
+        if self.query.sensitivity(length) > 1:  # several numbers move, each by its own law
             return ConcentratedCurve(self.rho_upper(length))
         return DiscreteGaussianCurve(self.sigma, 1)
 

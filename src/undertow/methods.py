@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from undertow.errors import InvalidInput, MethodRefused
 
 if TYPE_CHECKING:
-    from undertow.adversaries import Against
+    from undertow.adversaries import Against, Secrets
     from undertow.base_query import Task
     from undertow.certificate import Covers
     from undertow.models.sets import AnyModel
@@ -67,8 +67,8 @@ class Method:
         secret; ``best`` leaves this one out once it has a plan of that one.
     whole
         Whether one party must hold the whole series; ``best`` does not assume that.
-    persons
-        Whether it can hide all records of a person.
+    persons, histories
+        Whether it can hide all records of a person, and the history of a window of records.
     normal
         The solver for Gaussian noise, None where the method knows Laplace noise only; ``laplace``
         says whether it knows that. At a delta of 0 there is no Gaussian noise.
@@ -97,6 +97,7 @@ class Method:
     subsumed_by: str | None = None
     whole: bool = False
     persons: bool = False
+    histories: bool = False
     quick: bool = False
     effort: str | None = None
     normal: "str | None" = None
@@ -124,6 +125,15 @@ class Method:
         ignorant = getattr(against, "known", None) == ()  # one target, and nothing else known
         return "any" in self.protects or ("ignorant" if ignorant else against) in self.protects
 
+    def admit_secrets(self, secrets: "Secrets") -> None:
+        """Refuse a window of records, if the method is about one record alone."""
+        if secrets.window == 1 or self.histories:
+            return
+        raise MethodRefused(
+            f"'{self.name}' is about one record, and the history of {secrets.window} records in a "
+            "row is to be protected; use method='exchange', or 'closed' for Gaussian noise"
+        )
+
     def admit(self, against: "Against") -> None:
         """Refuse an adversary that the method does not protect against."""
         if self.guards(against):
@@ -149,13 +159,13 @@ _LISTED = (
     Method("exchange", "answer", "what any algorithm of the same level could leak",
            "docs, theory: exchange rate",
            {"gaussian": "gaussian.EXCHANGE", "network": "networks.EXCHANGE",
-            "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True),
+            "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True, histories=True),
     Method("optimal", "answer", "the least noise of any shape for this very answer",
            "docs, theory: least noise of any shape", "optimal.OPTIMAL", ("chain", "network"),
            tight=True, asked=True, tabulated=True),
     Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
            "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, covers="any",
-           normal="approximate.CLOSED", laplace=False, composes=True, quick=True),
+           normal="approximate.CLOSED", laplace=False, composes=True, quick=True, histories=True),
     Method("sweep", "answer", "what any algorithm of the same curve could leak on a chain",
            "docs, theory: approximate guarantees", "approximate.SWEEP", covers="any",
            normal="approximate.SWEEP", laplace=False, composes=True),
@@ -173,7 +183,7 @@ _LISTED = (
            ("chain", "network"), ("ignorant",)),
     Method("group", "answer", "any dependence whatever among the records",
            "Theorem 4.2 of [lange2024]", "groups.GROUP", _EVERY, covers="any", persons=True,
-           quick=True, composes=True),
+           quick=True, composes=True, histories=True),
     Method("dependent", "answer", "dependence coefficients, confirmed by the leakage",
            "sections VI-A and VI-B of [liu2016], confirmed by the leakage",
            "dependent.DEPENDENT", _EVERY, covers="any", subsumed_by="exchange"),

@@ -9,7 +9,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from undertow.accuracy import accuracy as _accuracy
-from undertow.adversaries import Adversary, Against, words
+from undertow.adversaries import Adversary, Against, Window, words
 from undertow.base_query import State, Task
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
@@ -158,7 +158,7 @@ class Plan(Generic[M]):
         what = self.leakage.secrets.words()
         if self.unit == "person":
             what = "between any two histories of one person"
-        who, upper = words(self.against), self.leakage.upper
+        who, upper = words(self.against, self.leakage.secrets.window), self.leakage.upper
         several = f"{self.releases} releases together: " if self.releases > 1 else ""
         if not self.delta:
             return (
@@ -173,10 +173,12 @@ class Plan(Generic[M]):
 
     def __repr__(self) -> str:
         """Return the plan in one line: what is asked, on what kind of model, for what guarantee."""
+        protect = self.leakage.secrets.protect
         return (
             f"Plan({self.query!r} on {type(self.model).__name__}, limit={self.limit:g}, "
             f"{f'delta={self.delta:g}, ' if self.delta else ''}"
             f"{f'releases={self.releases}, ' if self.releases > 1 else ''}"
+            f"{f'protect={protect!r}, ' if isinstance(protect, Window) else ''}"
             f"against={self.against!r}, method={self.method!r}, unit={self.unit!r})"
         )
 
@@ -188,7 +190,7 @@ class Plan(Generic[M]):
             ("guarantee", self.guarantee()),
             *_randomisation(self),
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.covers]}"),
-            ("protects", _UNITS[self.unit]),
+            ("protects", _protected(self)),
             ("model", self.model.describe()),
             *(("checked", check.said()) for check in self.checks),
         ]
@@ -276,6 +278,14 @@ _UNITS = {
 }
 
 
+def _protected(plan: Plan[Any]) -> str:
+    """Return what is protected, in words."""
+    window = plan.leakage.secrets.window
+    if window == 1:
+        return _UNITS[plan.unit]
+    return f"the history of any {window} records in a row, with all that other records say about it"
+
+
 def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
     """Yield the noise and how far off it puts an answer, or what a local plan keeps."""
     if plan.task != "answer":
@@ -283,7 +293,7 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
         return
     yield "noise", plan.noise.said()
     error = f"{plan.expected_error:.4g} expected"
-    if plan.states or not plan.query.per_state:
+    if plan.states or plan.query.kind not in ("histogram", "transitions"):
         error += f"; within {plan.accuracy():.4g} with probability 95%"
     yield "error", error
 
@@ -346,7 +356,7 @@ def _check_records(plan: Plan[Any]) -> None:
     leak, places = plan.leakage, [0]
     if isinstance(leak.against, Adversary):
         places += [leak.against.target, *leak.against.known]
-    places += leak.secrets.records or ()
+    places += [*(leak.secrets.records or ()), leak.secrets.window - 1]
     if leak.witness is not None:
         places.append(leak.witness.length - 1)
     if length is not None and max(places) >= length:
@@ -372,5 +382,6 @@ def _named(plan: Plan[Any]) -> Iterator[State]:
         yield from pair
     if witness is not None:
         yield from (witness.value, witness.other)
+        yield from (state for each in witness.lived for state in each)
         yield from (value for _, value in witness.known)
         yield from (state for _, states in witness.sets for state in states)

@@ -19,7 +19,7 @@ from undertow.curves import check_delta
 from undertow.errors import InvalidPlan
 from undertow.mechanisms import NOISES, Noise, TabulatedNoise, noisy
 from undertow.models.described import fields, names, number, numbers, text, whole
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum, Transitions
 from undertow.tabulated import LONGEST
 
 __all__ = [
@@ -195,6 +195,9 @@ def _query_from_dict(description: Any) -> Any:
         case "histogram":
             fields(description, "a histogram", ("kind",))
             return Histogram()
+        case "transitions":
+            fields(description, "a table of transitions", ("kind",))
+            return Transitions()
         case "sum" | "mean":
             fields(description, f"a {kind}", ("kind", "lower", "upper", "missing", "steps"))
             lower, upper = (number(description[end], end) for end in ("lower", "upper"))
@@ -206,7 +209,9 @@ def _query_from_dict(description: Any) -> Any:
             spread = number(description["spread"], "spread")
             least = _maybe(description["lower"], "lower")
             return Linear(numbers(description["weights"]), spread, least)
-    raise InvalidPlan("a question is a count, histogram, sum, mean or linear; found another")
+    raise InvalidPlan(
+        "a question is a count, histogram, transitions, sum, mean or linear; found another"
+    )
 
 
 def _maybe(value: Any, name: str) -> float | None:
@@ -245,6 +250,7 @@ def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
         "against": named,
         "pairs": None if pairs is None else [list(pair) for pair in pairs],
         "protect": None if records is None else list(records),
+        **({"protect_window": leakage.secrets.window} if leakage.secrets.window > 1 else {}),
         "witness": None if leakage.witness is None else leakage.witness.to_dict(),
         "assumptions": list(leakage.assumptions),
         "citation": leakage.citation,
@@ -263,7 +269,7 @@ def leakage_from_dict(description: Any) -> Leakage:
         "lower", "upper", "method", "against", "pairs", "protect", "witness", "assumptions",
         "citation",
     )  # fmt: skip
-    read = fields(description, "a leakage", needed, ("covers", "delta", "curve"))
+    read = fields(description, "a leakage", needed, ("covers", "delta", "curve", "protect_window"))
     lower, upper = (float(number(read[end], f"the {end} end")) for end in ("lower", "upper"))
     if not 0 <= lower <= upper:
         raise InvalidPlan("the ends of a leakage must be ordered, 0 <= lower <= upper")
@@ -278,7 +284,7 @@ def leakage_from_dict(description: Any) -> Leakage:
         witness=None if read["witness"] is None else _witness(read["witness"]),
         assumptions=tuple(text(note, "an assumption") for note in read["assumptions"]),
         citation=None if citation is None else text(citation, "a citation"),
-        secrets=_secrets(read["pairs"], read["protect"]),
+        secrets=_secrets(read["pairs"], read["protect"], read.get("protect_window", 1)),
         covers=_covers(read.get("covers", "series")),
         delta=check_delta(number(read.get("delta", 0.0), "delta")),
         curve=_curve(read.get("curve", [])),
@@ -305,14 +311,15 @@ def _against(named: Any) -> Against:
     raise InvalidPlan("against must be 'any', 'ignorant', 'informed' or an adversary")
 
 
-def _secrets(pairs: Any, protect: Any) -> Secrets:
+def _secrets(pairs: Any, protect: Any, window: Any) -> Secrets:
     if pairs is not None:
         if not isinstance(pairs, list):
             raise InvalidPlan("pairs must be a list of pairs of states")
         for pair in pairs:
             if not isinstance(pair, list) or len(names(pair, "states")) != 2:
                 raise InvalidPlan("pairs must be a list of pairs of states")
-    return Secrets(pairs, None if protect is None else _records(protect, "protect"))
+    size = whole(window, "the window that is protected")
+    return Secrets(pairs, None if protect is None else _records(protect, "protect"), size)
 
 
 def _covers(name: object) -> Literal["series", "windows", "any"]:
@@ -337,7 +344,7 @@ def _records(listed: Any, name: str) -> list[int]:
 def _witness(description: Any) -> Witness:
     """Return the attack described by ``Witness.to_dict``, its records within its series."""
     keys = ("target", "length", "known", "value", "other", "sets", "output", "outputs")
-    read = fields(description, "a witness", keys, ("window",))
+    read = fields(description, "a witness", keys, ("window", "histories"))
     (length,) = _records([read["length"]], "the length of a witness")
     places = _records([read["target"]], "the target of a witness")
     for key in ("known", "sets", "outputs"):
@@ -354,6 +361,9 @@ def _witness(description: Any) -> Witness:
         first, end = _records(window, "the window of a witness")
         if not first < end <= length:
             raise InvalidPlan("the window of a witness must lie within its series")
+    lived = read.get("histories")
+    if lived is not None:
+        places.append(read["target"] + _history(lived) - 1)
     if max(places) >= length:
         raise InvalidPlan("a witness names a record beyond its series")
     if read["target"] in (record for record, _ in read["known"]):
@@ -368,8 +378,22 @@ def _witness(description: Any) -> Witness:
     return Witness.from_dict(read)
 
 
+def _history(lived: Any) -> int:
+    """Return how many records the two histories of a witness have, or refuse what is none."""
+    if (
+        not isinstance(lived, list)
+        or len(lived) != 2
+        or not all(isinstance(h, list) for h in lived)
+    ):
+        raise InvalidPlan("the histories of a witness must be two lists of values")
+    if len(lived[0]) != len(lived[1]) or len(lived[0]) < 2:
+        raise InvalidPlan("the histories of a witness must have as many records, at least two")
+    return len(lived[0])
+
+
 def _named(read: dict[str, Any]) -> Iterator[State]:
     """Yield every value that a witness names."""
+    yield from (value for each in read.get("histories") or () for value in each)
     yield from (read["value"], read["other"])
     yield from (value for _, value in read["known"])
     yield from (value for _, value in read["outputs"] if value is not None)  # None: erased

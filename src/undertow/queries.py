@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
+from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task, known
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import Array, Keyed, check_count, check_positive, freeze, up
+from undertow.transitions import Transitions
 
 __all__ = [
     "STEPS",
@@ -32,6 +33,7 @@ __all__ = [
     "State",
     "Sum",
     "Task",
+    "Transitions",
     "protected",
 ]
 
@@ -99,7 +101,7 @@ class Count(BaseQuery):
     def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> int:
         """Return the count; foreign and missing values are in no state."""
         wanted = set(self.states)
-        return sum(1 for record in records if _known(record, wanted))
+        return sum(1 for record in records if known(record, wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +128,14 @@ class Histogram(BaseQuery):
         """Return the number of states, or refuse a model that names none."""
         if not states:
             raise NotSupported(
-                "the model names no states, so the number of bins is unknown; use a model "
-                "that does, such as a MarkovChain"
+                "this model names no states, and a histogram needs a model that names the states, "
+                "such as a MarkovChain"
             )
         return len(states)
+
+    def cells(self, states: Sequence[State]) -> tuple[State, ...]:
+        """Return the states: each number has one."""
+        return tuple(states)
 
     def words(self) -> str:
         """Return the question for people."""
@@ -152,7 +158,7 @@ class Histogram(BaseQuery):
         counts = dict.fromkeys(states, 0)
         wanted = set(states)
         for record in records:
-            if _known(record, wanted):
+            if known(record, wanted):
                 counts[record] += 1
         return [counts[state] for state in states]
 
@@ -238,7 +244,8 @@ class Mean(_Clipped):
         if length is None:
             raise InvalidInput(
                 "the sensitivity of a mean depends on the number of records; give the model a "
-                "length, e.g. MarkovChain(..., length=1000)"
+                "length, e.g. MarkovChain(..., length=1000), or release the sum and divide it by "
+                "the number of records, which is public"
             )
         return (float(self.upper) - float(self.lower)) / check_count(length, "length", 1)
 
@@ -434,7 +441,7 @@ class Redacted(BaseQuery):
         return f"the series with records erased around record {shown}{more}"
 
 
-AnyQuery = Count | Histogram | Sum | Mean | Linear | Query
+AnyQuery = Count | Histogram | Transitions | Sum | Mean | Linear | Query
 """What a curator answers from all records."""
 
 LocalQuery = Series | Redacted
@@ -463,18 +470,3 @@ def _check_range(lower: float, upper: float) -> None:
         raise InvalidInput(
             f"lower must be below upper and both finite, found lower={lower}, upper={upper}"
         )
-
-
-_PLAIN = (str, bytes, bool, int, float)
-
-
-def _known(record: Any, wanted: set[State]) -> bool:
-    """Return whether a record is one of the states; foreign types are never asked to compare."""
-    kind = type(record)
-    plain = kind in _PLAIN or isinstance(record, np.generic)
-    if not plain and kind not in {type(state) for state in wanted}:
-        return False
-    try:
-        return record in wanted
-    except TypeError:  # unhashable: foreign to every model
-        return False

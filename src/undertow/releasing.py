@@ -14,12 +14,12 @@ from undertow.accuracy import accuracy
 from undertow.certificate import Leakage
 from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
-from undertow.errors import InvalidInput, NotSupported
+from undertow.errors import InvalidInput
 from undertow.ledger.rules import Entry
 from undertow.mechanisms import Noise
 from undertow.plan import Plan
 from undertow.planning.coverage import covering
-from undertow.queries import AnyQuery, Count, Histogram, Mean, State
+from undertow.queries import AnyQuery, Count, Histogram, Mean, State, Transitions
 from undertow.reporting.brief import brief
 from undertow.reporting.report import Report
 from undertow.sampling.apply import lattice_amount, randomise
@@ -131,15 +131,13 @@ def prepare(
     """
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
-    query = plan.noise.query
-    if isinstance(query, Histogram) and not plan.states:
-        raise NotSupported("a histogram needs a model that names the states, e.g. a MarkovChain")
+    plan.noise.query.numbers(plan.states)  # refuses a model without states where they are needed
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
     table: Any = data if hasattr(data, "answers") else _listed(data)
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
-    proof = covering(plan, shape, persons=table.asked().get("person") is not None)
+    proof = covering(plan, shape, person=table.asked().get("person"))
     if ledger is None:
         return Prepared(plan, table, shape, proof, None)
     check_ledger(plan, ledger, shape.series)
@@ -257,9 +255,11 @@ def _told(
 
 def _value(plan: Plan[Noise], numbers: list[int], rows: int) -> Any:
     query: Any = plan.noise.query
-    if isinstance(query, Histogram):
-        return dict(zip(plan.states, numbers, strict=True))
-    return numbers[0] if isinstance(query, Count) else float(query.answer(numbers[0], rows))
+    return (
+        query.told(numbers, plan.states)
+        if query.integral
+        else float(query.answer(numbers[0], rows))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class _Records(Listed):
 
 
 def _exact(query: AnyQuery, records: list[Any], states: tuple[State, ...]) -> list[int]:
-    if isinstance(query, Count | Histogram):
+    if isinstance(query, Count | Histogram | Transitions):
         found = query.evaluate(records, states)
         return found if isinstance(found, list) else [found]
     lattice = query.lattice()

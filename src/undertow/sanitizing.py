@@ -21,6 +21,7 @@ from undertow.data.listed import Listed
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UnknownState
 from undertow.ledger.rules import Entry
 from undertow.plan import Plan
+from undertow.planning.coverage import check_groups, group_size
 from undertow.planning.proofs import check_proof
 from undertow.queries import State
 from undertow.sampling.bits import Randomness, Secure, chosen
@@ -234,7 +235,7 @@ class Stream:
         self, plan: "Plan[Any]", mechanism: LocalMechanism, rule: Rule, randomness: Randomness
     ) -> None:
         self._lookup, self._names = Lookup(rule), mechanism.names(plan.states)
-        self._length = plan.length
+        self._length = group_size(plan.model) if plan.length is None else plan.length
         self._step = steps(mechanism, single_draws(randomness))
         self.records = 0
 
@@ -365,6 +366,7 @@ def _check_lengths(plan: "Plan[Any]", _read: Coded, longest: int) -> None:
             "absent steps and records outside a window or its groups included; plan for that "
             "many, or for any length"
         )
+    check_groups(plan.model, longest)
 
 
 def _check_whole(plan: "Plan[Any]", read: Coded, longest: int) -> None:

@@ -106,6 +106,8 @@ def test_the_search_forgets_no_part_of_a_box(monkeypatch):
 
     monkeypatch.setattr(boxes, "_ceilings", ceilings)
     monkeypatch.setattr(boxes, "_SPLITS", 1)
-    upper, worst = boxes._search(np.zeros(2), np.full(2, 10.0), 1.0, True, None)
+    upper, worst, _ = boxes._search(
+        np.zeros((1, 2)), np.full((1, 2), 10.0), 1.0, True, None, 1, np.full(1, math.inf)
+    )
     assert 2 <= upper <= 2.01
     assert np.abs(worst - 9).sum() < 0.01

@@ -17,10 +17,11 @@ from tests.facts import ACTIVITY
 from tests.grids import each, law, pairwise, thinned
 from undertow.bounds.chains import boxes
 from undertow.bounds.chains.boxes import box_leakage
+from undertow.bounds.chains.contraction import contraction_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
-from undertow.errors import Contradiction, InvalidInput, NotSupported
+from undertow.errors import Contradiction, InvalidInput, InvalidModel
 from undertow.models.chain_classes import ChainBox
 from undertow.numerics import GAP
 
@@ -327,10 +328,9 @@ def test_independent_records_leak_the_level():
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def test_more_than_two_states_are_refused():
+def test_more_than_two_states_are_bounded_by_their_contraction():
     three = ChainBox(np.full((3, 3), 0.2), np.full((3, 3), 0.5))
-    with pytest.raises(NotSupported, match=r"two states, and this one has 3; pass a ModelSet"):
-        box_leakage(1.0, three)
+    assert box_leakage(1.0, three) == contraction_leakage(1.0, three)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
@@ -342,10 +342,44 @@ def test_bad_levels_are_refused(epsilon):
 def test_ends_that_exclude_each_other_are_reported(monkeypatch):
     real = exchange_leakage
 
-    def wrong(epsilon, member, against):
-        found = real(epsilon, member, against)
+    def wrong(epsilon, member, against, window):
+        found = real(epsilon, member, against, window)
         return replace(found, lower=found.lower + 1, upper=found.upper + 1)
 
     monkeypatch.setattr(boxes, "exchange_leakage", wrong)
     with pytest.raises(Contradiction, match="please report the box"):
         box_leakage(1.0, box(*KINDS["narrow"]))
+
+
+# --- a bound on the trace -------------------------------------------------------------------------
+
+
+def traced(trace, **more):
+    return ChainBox([[0.7, 0.05], [0.1, 0.5]], [[0.95, 0.3], [0.5, 0.9]], trace=trace, **more)
+
+
+@pytest.mark.parametrize("against", ["any", "ignorant"])
+def test_a_trace_leaves_out_the_chains_that_last(against):
+    leak = box_leakage(0.3, traced(1.5), against)
+    assert leak.upper < 0.8 * box_leakage(0.3, traced(None), against).lower
+    found = []
+    for q in np.linspace(0.05, 0.3, 11):
+        for r in np.linspace(0.1, 0.5, 11):
+            if 2 - q - r <= 1.5 + 1e-9:
+                chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]])
+                found.append(exchange_leakage(0.3, chain, against).lower)
+    for q in np.linspace(0.05, 0.3, 6):  # the line itself
+        chain = ut.MarkovChain([[1 - q, q], [0.5 - q, 0.5 + q]])
+        found.append(exchange_leakage(0.3, chain, against).lower)
+    assert max(found) <= leak.upper
+    assert leak.lower <= leak.upper <= max(found) * 1.02
+
+
+def test_boxes_with_a_trace_describe_themselves():
+    box = traced(1.5, length=9, states=("a", "b"))
+    assert ChainBox.from_dict(box.to_dict()) == box != traced(None, length=9, states=("a", "b"))
+    assert box.endless() == traced(1.5, states=("a", "b"))
+    assert "sum to at most 1.5" in box.describe()
+    assert all(np.trace(corner.transition) <= 1.5 for corner in box.corners())
+    with pytest.raises(InvalidModel, match=r"the least is 1\.2"):
+        traced(1.1)

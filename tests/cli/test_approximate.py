@@ -102,7 +102,7 @@ def test_a_person_is_protected_by_the_curve_itself():
         (("--limit", 1, "--mu", 1), "ask one question"),
         (("--limit", 1, "--scale", 1), "not with --limit"),
         (("--mu", 1, "--figure", "a.png"), "it needs --delta"),
-        (("--limit", 1, "--delta", 1e-6, "--figure", "a.png"), "--figure draws a leakage"),
+        (("--limit", 1, "--delta", 1e-6, "--figure", "a.png"), "leave --delta out"),
         (("--mu", 1, "--delta", 1e-6, "--force"), "--force goes with --figure"),
         (("--count", 1, "--sigma", 1, "--unit", "person"), "--unit goes with --epsilon"),
     ],

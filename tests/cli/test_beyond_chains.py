@@ -62,8 +62,8 @@ def test_a_gaussian_model_is_fitted_planned_and_released(heights, tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--column", "father", "--columns", "father,mother"), "either --column"),
-        ((), "either --column"),
+        (("--value", "father", "--columns", "father,mother"), "--columns goes alone"),
+        ((), "say what the records are: --value"),
         (("--columns", "father,mother", "--state", "x > 0"), "--columns goes alone"),
     ],
 )
@@ -162,8 +162,34 @@ def test_counts_from_a_vcf_file(trio, tmp_path):
         result = call("release", cohort, "--plan", plan, *more)
         assert result.exit_code == code
         assert message in " ".join(result.stderr.split())
+    result = call("release", cohort, "--plan", plan, "--locus", "rs2")
+    assert "say which is B, --allele" in " ".join(result.stderr.split())
     wrong = tmp_path / "cohort.csv"
     wrong.write_text("a,b\n1,2\n")
     result = call("release", wrong, "--plan", plan, "--locus", "rs1")
     assert result.exit_code == 1
     assert "not a VCF file" in result.stderr
+
+
+def test_a_frequency_that_does_not_fit_is_told_to_the_curator_only(tmp_path):
+    """Thirty founders with two copies of ALT each, declared rare: said by validate alone."""
+    pytest.importorskip("pysam", reason="needs the extra genomics")
+    people = [f"p{i}" for i in range(30)]
+    head, _, columns = HEAD.strip().rpartition("\n")
+    columns = "\t".join([*columns.split("\t")[:9], *people])
+    row = "\t".join(["22", "100", "rs1", "A", "G", ".", ".", ".", "GT", *["1/1"] * 30])
+    cohort, plan, family = (tmp_path / name for name in ("c.vcf", "plan.json", "c.ped"))
+    cohort.write_text(f"{head}\n{columns}\n{row}\n")
+    family.write_text("".join(f"f{i} {person} 0 0 0 0\n" for i, person in enumerate(people)))
+    asked = ("--count", "BB", "--limit", 20, "--output", plan)
+    assert call("plan", "--model", family, "--frequency", "0.05,0.5", *asked).exit_code == 0
+    read = (cohort, "--plan", plan, "--locus", "rs1")
+    told = strict(call("validate", *read, "--json").stdout)["problems"]
+    assert "allele B is more frequent among the founders" in " ".join(p["what"] for p in told)
+    out = call("release", *read, "--json", "--report", tmp_path / "report.txt")
+    assert out.exit_code == 0
+    said = out.stdout + out.stderr + (tmp_path / "report.txt").read_text()
+    assert "frequent" not in said.replace("frequency", "")
+    other = call("validate", *read, "--allele", "A", "--json")
+    assert other.exit_code == 0  # no copy in sixty is no wonder at 0.05
+    assert strict(other.stdout)["problems"] == []

@@ -48,7 +48,7 @@ def expected(series=(SERIES,), **options):
 
 
 def test_json_is_the_library_answer(table):
-    found = fit_json(table, "--column", "word")
+    found = fit_json(table, "--value", "word")
     chain = expected()
     assert model_from_dict(found["model"]) == chain
     assert found["states"] == ["no", "yes"]
@@ -69,7 +69,7 @@ def test_json_is_the_library_answer(table):
 
 
 def test_words(table):
-    result = call("fit", table, "--column", "word", "--length", 50)
+    result = call("fit", table, "--value", "word", "--length", 50)
     assert result.exit_code == 0
     assert result.stderr.startswith(WARNING)
     assert len(result.stderr.splitlines()) == 1
@@ -85,48 +85,48 @@ def test_words(table):
 
 
 def test_series_are_told_apart(table):
-    found = fit_json(table, "--column", "word", "--by", "day")
+    found = fit_json(table, "--value", "word", "--person", "day")
     assert found["sequences"] == 2
     assert found["counts"] == expected([SERIES[:9], SERIES[9:]]).counts.tolist()
 
 
 def test_prior_confidence_and_length(table):
-    found = fit_json(table, "--column", "word", "--prior", 0.5, "--confidence", 0.8, "--length", 99)
+    found = fit_json(table, "--value", "word", "--prior", 0.5, "--confidence", 0.8, "--length", 99)
     chain = expected(prior=0.5, length=99)
     assert model_from_dict(found["model"]) == chain
     assert found["intervals"] == chain.intervals(0.8).tolist()
 
 
 def test_names_of_false_and_true(table):
-    named = fit_json(table, "--column", "steps", "--state", "steps > 0", "--states", "idle,busy")
+    named = fit_json(table, "--value", "steps", "--state", "steps > 0", "--states", "idle,busy")
     assert named["states"] == ["idle", "busy"]
-    plain = fit_json(table, "--column", "steps", "--state", "steps > 0")
+    plain = fit_json(table, "--value", "steps", "--state", "steps > 0")
     assert plain["states"] == [False, True]
     assert named["transition"] == plain["transition"]
     assert model_from_dict(plain["model"]).to_dict()["states"] == [False, True]
-    result = call("fit", table, "--column", "steps", "--state", "steps > 0", "--states", "a,b,c")
+    result = call("fit", table, "--value", "steps", "--state", "steps > 0", "--states", "a,b,c")
     assert result.exit_code == 2
     assert "two names, found 3" in result.stderr
 
 
 def test_the_order_of_states_is_that_of_their_names(table):
-    turned = fit_json(table, "--column", "word", "--states", "yes,no")
+    turned = fit_json(table, "--value", "word", "--states", "yes,no")
     assert turned["states"] == ["yes", "no"]
     assert turned["counts"] == [row[::-1] for row in expected().counts.tolist()[::-1]]
-    numbers = fit_json(table, "--column", "steps", "--states", "3,0")
+    numbers = fit_json(table, "--value", "steps", "--states", "3,0")
     assert numbers["states"] == [3, 0]
 
 
 def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
     path = tmp_path / "model.json"
-    result = call("fit", table, "--column", "word", "--length", 20, "--output", path)
+    result = call("fit", table, "--value", "word", "--length", 20, "--output", path)
     assert result.exit_code == 0
     assert f"written to   {path}" in result.stdout
     text = path.read_text()
     assert "counts" not in text
     assert "triples" not in text
     body = strict(text)
-    assert body.keys() == {"kind", "transition", "states", "start", "length"}
+    assert body.keys() - {"checks"} == {"kind", "transition", "states", "start", "length"}
     assert model_from_dict(body) == expected(length=20)
     plan = call("plan", "--model", path, "--count", "yes", "--limit", 1)
     assert plan.exit_code == 0, plan.output
@@ -135,19 +135,19 @@ def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
 def test_a_file_is_not_replaced_unless_forced(table, tmp_path):
     path = tmp_path / "model.json"
     path.write_text("mine")
-    refused = call("fit", table, "--column", "word", "--output", path)
+    refused = call("fit", table, "--value", "word", "--output", path)
     assert refused.exit_code == 1
     assert "--force" in refused.stderr
     assert path.read_text() == "mine"
-    assert call("fit", table, "--column", "word", "--output", path, "--force").exit_code == 0
+    assert call("fit", table, "--value", "word", "--output", path, "--force").exit_code == 0
     assert model_from_dict(json.loads(path.read_text())) == expected()
-    assert call("fit", table, "--column", "word", "--force").exit_code == 2
+    assert call("fit", table, "--value", "word", "--force").exit_code == 2
 
 
 def test_the_region_is_written_instead(table, tmp_path):
     path = tmp_path / "region.json"
     result = call(
-        "fit", table, "--column", "word", "--region", "--confidence", 0.9, "--output", path
+        "fit", table, "--value", "word", "--region", "--confidence", 0.9, "--output", path
     )
     assert result.exit_code == 0
     region = model_from_dict(json.loads(path.read_text()))
@@ -155,7 +155,7 @@ def test_the_region_is_written_instead(table, tmp_path):
     assert region.to_dict() == expected().region(0.9).to_dict()
     leak = call("leakage", "--model", path, "--epsilon", 1)
     assert leak.exit_code == 0, leak.output
-    found = fit_json(table, "--column", "word", "--region")
+    found = fit_json(table, "--value", "word", "--region")
     assert found["model"]["kind"] == "box"
     assert found["transition"] == expected().transition.tolist()
 
@@ -163,9 +163,9 @@ def test_the_region_is_written_instead(table, tmp_path):
 def test_the_region_of_three_states_says_that_it_is_sampled(tmp_path):
     path = tmp_path / "three.csv"
     path.write_text("x\n" + "\n".join(list("abcaabbccbacbbca" * 9)) + "\n")
-    result = call("fit", path, "--column", "x", "--region")
+    result = call("fit", path, "--value", "x", "--region")
     assert "sampled" in result.stdout
-    model = model_from_dict(fit_json(path, "--column", "x", "--region")["model"])
+    model = model_from_dict(fit_json(path, "--value", "x", "--region")["model"])
     assert isinstance(model, ModelSet)
     assert "sampled" in model.describe()
 
@@ -173,43 +173,43 @@ def test_the_region_of_three_states_says_that_it_is_sampled(tmp_path):
 def test_unseen_transitions_and_what_a_prior_does(tmp_path):
     path = tmp_path / "three.csv"
     path.write_text("x\n" + "\n".join("abcabcaabbcc") + "\n")
-    said = call("fit", path, "--column", "x").stdout
+    said = call("fit", path, "--value", "x").stdout
     assert "a to c, b to a, c to b; held to be impossible" in said
     assert "--prior 0.5 would give the first of them probability 0.091" in said
-    assert fit_json(path, "--column", "x")["unseen"] == [["a", "c"], ["b", "a"], ["c", "b"]]
-    smoothed = call("fit", path, "--column", "x", "--prior", 0.5).stdout
+    assert fit_json(path, "--value", "x")["unseen"] == [["a", "c"], ["b", "a"], ["c", "b"]]
+    smoothed = call("fit", path, "--value", "x", "--prior", 0.5).stdout
     assert "made possible by the prior of 0.5" in smoothed
     assert "held to be impossible" not in smoothed
-    assert fit_json(path, "--column", "x", "--prior", 0.5)["transition"][0][2] == pytest.approx(
+    assert fit_json(path, "--value", "x", "--prior", 0.5)["transition"][0][2] == pytest.approx(
         0.5 / 5.5
     )
 
 
 REFUSED = {
-    "a column that is not there": (("--column", "w"), "InvalidInput", "no column 'w' among its 3"),
+    "a column that is not there": (("--value", "w"), "InvalidInput", "no column 'w' among its 3"),
     "an expression that is none": (
-        ("--column", "steps", "--state", "steps >"),
+        ("--value", "steps", "--state", "steps >"),
         "InvalidInput",
         "cannot be read",
     ),
-    "one state": (("--column", "steps", "--state", "steps < 9"), "InvalidModel", "two different"),
+    "one state": (("--value", "steps", "--state", "steps < 9"), "InvalidModel", "two different"),
     "too few states named": (
-        ("--column", "word", "--states", "no,maybe"),
+        ("--value", "word", "--states", "no,maybe"),
         "UnknownState",
         "record",
     ),
     "a state that never occurs": (
-        ("--column", "word", "--states", "no,yes,maybe"),
+        ("--value", "word", "--states", "no,yes,maybe"),
         "InvalidModel",
         "prior",
     ),
-    "a negative prior": (("--column", "word", "--prior", -1), "InvalidInput", "found -1"),
+    "a negative prior": (("--value", "word", "--prior", -1), "InvalidInput", "found -1"),
     "an impossible confidence": (
-        ("--column", "word", "--confidence", 1.5),
+        ("--value", "word", "--confidence", 1.5),
         "InvalidInput",
         "confidence",
     ),
-    "a length of one": (("--column", "word", "--length", 1), "InvalidInput", "at least 2"),
+    "a length of one": (("--value", "word", "--length", 1), "InvalidInput", "at least 2"),
 }
 
 
@@ -224,12 +224,12 @@ def test_refusals_are_one_line_and_quote_no_record(table, arguments, kind, words
 
 
 def test_bad_files(tmp_path):
-    missing = call("fit", tmp_path / "none.csv", "--column", "x")
+    missing = call("fit", tmp_path / "none.csv", "--value", "x")
     assert missing.exit_code == 1
     assert "no such file" in missing.stderr
     bare = tmp_path / "bare.csv"
     bare.write_text(f"1,{SECRET}\n2,x\n3,{SECRET}\n")
-    result = call("fit", bare, "--column", "name")
+    result = call("fit", bare, "--value", "name")
     assert result.exit_code == 1
     assert "header" in result.stderr
     assert SECRET not in result.output
@@ -242,19 +242,19 @@ def test_measurements_are_not_states(tmp_path):
     many = [f"{i / 7:.6f},{SECRET}{i},{i % 100}" for i in range(101)]
     path.write_text("\n".join(["rate,name,count", *many]) + "\n")
     for column in ("rate", "name"):
-        result = call("fit", path, "--column", column)
+        result = call("fit", path, "--value", column)
         assert result.exit_code == 1
         assert "more than 100 different values, too many for states; make states" in result.stderr
         assert "--state" in result.stderr
         assert SECRET not in result.output
-    assert call("fit", path, "--column", "rate", "--state", "rate > 3").exit_code == 0
-    assert len(fit_json(path, "--column", "count")["states"]) == 100
+    assert call("fit", path, "--value", "count", "--state", "count > 3").exit_code == 0
+    assert len(fit_json(path, "--value", "count")["states"]) == 100
 
 
 def test_a_table_without_records(tmp_path):
     path = tmp_path / "none.csv"
     path.write_text("x,y\n")
-    result = call("fit", path, "--column", "x")
+    result = call("fit", path, "--value", "x")
     assert result.exit_code == 1
     assert "two different" in result.stderr
 
@@ -264,12 +264,12 @@ def test_a_place_is_refused_before_anything_is_read(table, tmp_path, monkeypatch
         raise AssertionError("read in vain")
 
     monkeypatch.setattr("undertow.data.table.Data.sequences", never)
-    assert call("fit", table, "--column", "word", "--output", tmp_path).exit_code == 1
+    assert call("fit", table, "--value", "word", "--output", tmp_path).exit_code == 1
 
 
 def test_a_terminal_gets_tables(table):
     env = {"FORCE_COLOR": "1", "TERM": "xterm"}
-    result = call("fit", table, "--column", "word", env=env)
+    result = call("fit", table, "--value", "word", env=env)
     assert "\x1b[" in result.stdout
     assert "from yes" in result.stdout
 
@@ -277,7 +277,7 @@ def test_a_terminal_gets_tables(table):
 @needs_activity
 def test_activity():
     found = fit_json(
-        ACTIVITY, "--column", "steps", "--state", "steps > 0", "--states", "inactive,active",
+        ACTIVITY, "--value", "steps", "--state", "steps > 0", "--states", "inactive,active",
         "--length", 15264,
     )  # fmt: skip
     assert found["counts"] == [[9713, 1295], [1295, 2955]]
@@ -289,7 +289,7 @@ def test_activity():
 
 def test_length_completes_a_region(table, tmp_path):
     path = tmp_path / "region.json"
-    assert call("fit", table, "--column", "word", "--region", "--output", path).exit_code == 0
+    assert call("fit", table, "--value", "word", "--region", "--output", path).exit_code == 0
     said = call("plan", "--model", path, "--length", 40, "--count", "yes", "--limit", 1)
     assert said.exit_code == 0, said.output
     assert "40 records" in said.stdout

@@ -66,8 +66,8 @@ COMMANDS = [
     ("ledger", "show", "year.db"),
     ("ledger", "show", "year.db", "--dataset", EVIL),
     ("ledger", "show", EVIL),
-    ("fit", "data.csv", "--column", "state"),
-    ("fit", "data.csv", "--column", EVIL),
+    ("fit", "data.csv", "--value", "state"),
+    ("fit", "data.csv", "--value", EVIL),
     (EVIL,),
 ]  # fmt: skip
 

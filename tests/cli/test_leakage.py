@@ -33,6 +33,71 @@ def test_json_has_exactly_the_fields_and_the_reference_value():
     assert isinstance(found["assumptions"], list)
 
 
+BIT = ("--transition", "0.9,0.1;0.1,0.9", "--epsilon", 2)
+
+
+def test_a_level_that_renews(tmp_path):
+    found = call_json("leakage", *BIT, "--renew", "day")
+    assert found["upper"] == pytest.approx(7.583671911734, abs=1e-9)
+    assert (found["records_per_period"], found["trait_over_a_year"]) == (1, 730.0)
+    assert 0.11556 < found["budget"] < 0.11557
+    fine = call_json("leakage", *BIT, "--renew", "week", "--every", "1h", "--limit", 2)
+    assert (fine["records_per_period"], fine["limit"]) == (168, 2.0)
+    assert fine["trait_over_a_year"] == 2 * 52 * 168
+    drawing = tmp_path / "renewals.svg"
+    told = rows(call("leakage", *BIT, "--renew", "month", "--figure", drawing))
+    assert "spent afresh every month" in told["question"]
+    assert "7.583672 about one record, over any number of months" in told["leakage"]
+    assert "its own month only" in told["assumes"]
+    assert "A fresh epsilon every month" in drawing.read_text()
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (("1,0;0,1", "--start", "0.5,0.5"), "nothing, for at most 1 about one record"),
+        (("1,0;1,0", "--start", "1,0"), "whatever you like"),
+    ],
+)
+def test_what_renews_without_end_or_without_harm(model, said):
+    told = rows(call("leakage", "--transition", *model, "--epsilon", 1, "--renew", "day"))
+    assert said in told["spend"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--epsilon", 2, "--every", "5m"), "--every goes with --protect-window"),
+        (("--epsilon", 2, "--renew", "day", "--every", "2d"), "2d is longer than a day"),
+        (("--epsilon", 2, "--renew", "day", "--unit", "person"), "no --unit"),
+        (("--epsilon", 2, "--renew", "day", "--delta", "1e-6"), "one pure level"),
+        (("--epsilon", 2, "--renew", "day", "--flips", "0.1"), "one pure level"),
+        (("--limit", 2, "--renew", "day"), "one pure level"),
+        (("--mu", 1, "--renew", "day"), "one pure level"),
+        (("--epsilon", 2, "--renew", "hour"), "--renew"),
+    ],
+)
+def test_wrong_usage_of_levels_that_renew(more, message):
+    result = call("leakage", "--transition", "0.9,0.1;0.1,0.9", *more)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+
+
+def test_a_chain_by_context_is_a_model_file(tmp_path):
+    days = ut.MarkovChain.periodic([[[0.9, 0.1], [0.1, 0.9]], [[0.6, 0.4], [0.4, 0.6]]], length=9)
+    path = tmp_path / "days.json"
+    path.write_text(json.dumps(days.to_dict()))
+    found = call_json("leakage", "--model", path, "--epsilon", 1)
+    assert found["upper"] == ut.leakage(ut.PureDP(1.0), days).upper
+    assert "nothing is guaranteed about what the context itself reveals" in found["assumptions"][1]
+
+
+def test_a_step_that_is_none_is_refused():
+    result = call("leakage", *BIT, "--renew", "day", "--every", "often")
+    assert result.exit_code == 1
+    assert "a duration such as" in result.stderr
+
+
 def test_json_is_the_library_answer():
     leak = ut.leakage(ut.PureDP(0.5), ACTIVITY)
     found = call_json("leakage", *NAMED, "--epsilon", 0.5)

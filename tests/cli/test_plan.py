@@ -70,11 +70,12 @@ def test_every_method_can_be_named():
 
 @pytest.mark.parametrize("method", ["best", *methods_for(SHORT)])
 def test_methods(method):
-    asked = (*ASKED[:-1], 12, "--length", 20, "--against", "ignorant", "--method", method)
+    limit = 4 if method == "optimal" else 12  # which published methods need, and tables do not reach
+    asked = (*ASKED[:-1], limit, "--length", 20, "--against", "ignorant", "--method", method)
     found = call_json(*asked)
     assert found["method"] in METHODS
     assert method in ("best", found["method"])
-    plan = ut.calibrate(ut.Count("active"), SHORT, 12.0, "ignorant", method)
+    plan = ut.calibrate(ut.Count("active"), SHORT, float(limit), "ignorant", method)
     told = plan.mechanism.to_dict()
     assert {name: found[name] for name in told} == told
     said = rows(call(*asked))["method"].strip()

@@ -116,7 +116,7 @@ MISTAKES = [
     ("ledger", "create", "year.db", "--dataset", "w25", "--model", "chain.json", "--limit", "2"),
     ("ledger", "show", "steps.csv"),
     ("audit", "chain.json"),
-    ("fit", "steps.csv", "--column", "cohort", "--states", "a,b"),
+    ("fit", "steps.csv", "--value", "cohort", "--states", "a,b"),
 ]  # fmt: skip
 
 

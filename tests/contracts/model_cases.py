@@ -311,6 +311,7 @@ def set_case(*cases: Case) -> Case:
 
 LAZY = ut.MarkovChain([[0.85, 0.15], [0.3, 0.7]], length=4)
 LIVELY = ut.MarkovChain([[0.6, 0.4], [0.5, 0.5]], length=4)
+DAYS = ut.MarkovChain.periodic([[[0.9, 0.1], [0.4, 0.6]], [[0.2, 0.8], [0.7, 0.3]]], length=3)
 VARYING = ut.MarkovChain(
     [[[0.7, 0.2, 0.1], [0, 0.5, 0.5], [0.3, 0.3, 0.4]], [[0, 1, 0], [0.2, 0, 0.8], [0.5, 0.5, 0]]],
     ("a", "b", "c"), start=[0.2, 0.8, 0.0],
@@ -351,6 +352,9 @@ CASES: dict[str, Case] = {
     "chain": discrete(LAZY, ut.Count(1), twins=(
         Twin(renamed_chain(LAZY, (1, 0)), ut.Count(1), (0, 1, 2, 3)),
         Twin(mirrored_chain(LAZY), ut.Count(1), (3, 2, 1, 0)),
+    )),
+    "context chain": discrete(DAYS, ut.Count(1), twins=(
+        Twin(ut.MarkovChain(DAYS.transition, start=DAYS.initial), ut.Count(1), (0, 1, 2)),
     )),
     "varying chain": discrete(VARYING, ut.Count(["a", "c"]), twins=(
         Twin(renamed_chain(VARYING, (2, 0, 1)), ut.Count(["a", "c"]), (0, 1, 2)),

@@ -53,7 +53,7 @@ def packed(path: Path, field: bytes, quoted: bool) -> None:
 def test_a_huge_field_is_refused_within_little_memory(name, field, quoted, tmp_path):
     path = tmp_path / name
     packed(path, field, quoted)
-    commands = [["validate", name, "--value", "v"], ["fit", name, "--column", "v"]]
+    commands = [["validate", name, "--value", "v"], ["fit", name, "--value", "v"]]
     for arguments in commands if not quoted else commands[:1]:
         done = subprocess.run(
             [sys.executable, "-c", LIMITED, *arguments], cwd=tmp_path, capture_output=True,
@@ -157,7 +157,7 @@ def ask_all(path: Path) -> None:
             typed(ask)
         typed(data.answers, ut.Histogram(), ("u1", "u2"))
         typed(data.answers, ut.Sum(0, 1))
-    typed(read_sequences, path, "v", by="p")
+    typed(read_sequences, path, "v", person="p")
     typed(read_sequences, path, "v", state="x > 3")
     typed(read_numbers, path, ["x", "v"])
 

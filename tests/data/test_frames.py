@@ -18,9 +18,9 @@ DATA = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not here")
 
 
-def read_sequences(path, column, *, state=None, by=None):
+def read_sequences(path, column, *, state=None, person=None):
     """Return the series of a column, as 'undertow fit' reads them."""
-    return Data(path, value=column, state=state, by=by).sequences(apart=by is not None)
+    return Data(path, value=column, state=state, person=person).sequences()
 
 
 @pytest.fixture
@@ -70,11 +70,10 @@ def test_a_record_missing_in_the_column_stays_missing(table):
     assert read_sequences(table, "share", state="share > 0.1") == [[True, True, None, True]]
 
 
-def test_series_end_where_the_other_column_changes(tmp_path, table):
-    assert read_sequences(table, "steps", by="day") == [[0, 14, None], [7]]
-    text = "who,x\na,0\na,1\n,0\n,1\nb,1\na,0\n"
-    path = written(tmp_path, text, "whose.csv")
-    assert read_sequences(path, "x", by="who") == [[0, 1], [0, 1], [1], [0]]
+def test_every_person_has_a_series(tmp_path, table):
+    assert read_sequences(table, "steps", person="day") == [[0, 14, None], [7]]
+    path = written(tmp_path, "who,x\na,0\na,1\nb,1\na,0\n", "whose.csv")
+    assert read_sequences(path, "x", person="who") == [[0, 1, 0], [1]]
 
 
 def test_formats_agree(tmp_path, table):
@@ -87,7 +86,9 @@ def test_formats_agree(tmp_path, table):
     marked.write_bytes(b"\xef\xbb\xbf" + TABLE.encode())
     for path in (zipped, parquet, loud, str(table), marked):
         for column in ("steps", "mood", "share"):
-            assert read_sequences(path, column, by="day") == read_sequences(table, column, by="day")
+            assert read_sequences(path, column, person="day") == read_sequences(
+                table, column, person="day"
+            )
 
 
 def test_names_with_brackets_are_names(tmp_path):
@@ -173,12 +174,12 @@ def test_what_a_value_cannot_make_fail(tmp_path):
 
 def test_an_unknown_column_is_answered_with_those_there_are(tmp_path, table):
     assert "no column 'step' among its 4; its first line must be a header" in refusal(table, "step")
-    several = refusal(table, "step", by="day")
+    several = refusal(table, "step", person="day")
     assert "no column 'step'; its columns are 'day', 'steps', 'mood', 'share'" in several
-    assert "no column 'date'" in refusal(table, "steps", by="date")
+    assert "no column 'date'" in refusal(table, "steps", person="date")
     assert "no column 'sleps'" in refusal(table, "steps", state="sleps > 0")
     wide = written(tmp_path, ",".join(f"c{i}" for i in range(20)) + "\n" + "1," * 19 + "1\n")
-    assert "'c11' and 8 more" in refusal(wide, "x", by="c1")
+    assert "'c11' and 8 more" in refusal(wide, "x", person="c1")
 
 
 @pytest.mark.parametrize(
@@ -226,9 +227,9 @@ def test_activity():
     path = DATA / "activity" / "activity.csv.gz"
     (series,) = read_sequences(path, "steps", state="steps > 0")
     assert (len(series), series.count(True), series.count(None)) == (17_568, 4_250, 2_304)
-    assert [len(day) for day in read_sequences(path, "steps", state="steps > 0", by="date")] == [
-        288
-    ] * 61
+    assert [
+        len(day) for day in read_sequences(path, "steps", state="steps > 0", person="date")
+    ] == [288] * 61
 
 
 @needs_data
@@ -237,7 +238,7 @@ def test_sleep():
         "case when stage in ('3', '4') then 'N3' when stage in ('M', '?') then null else stage end"
     )
     path = DATA / "sleep" / "sleep_edf_hypnograms.csv.gz"
-    nights = read_sequences(path, "stage", state=stage, by="record")
+    nights = read_sequences(path, "stage", state=stage, person="record")
     assert [len(night) for night in nights] == [2880] * 20
     counts = {s: sum(n.count(s) for n in nights) for s in ("W", "1", "2", "N3", "R", None)}
     assert counts == {"W": 37_115, "1": 1_689, "2": 8_927, "N3": 3_074, "R": 3_693, None: 3_102}

@@ -3,11 +3,13 @@
 import gzip
 import os
 import sys
+from math import comb
 from pathlib import Path
 
 import pytest
 
-from undertow.data.genotypes import count_genotypes, read_genotypes
+from undertow.data.genotypes import count_genotypes, genotype_table, read_genotypes
+from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.pedigree import Pedigree
 
@@ -23,6 +25,7 @@ ROWS = [
     "22\t200\trs2\tA\tG,T\t.\t.\t.\tGT\t0/0\t0/2\t1/2\t2/2\t1",
     "22\t300\trs3\tC\tT\t.\t.\t.\tGT\t1/1\t1/1\t1/1\t1/1\t1/1",
     "22\t300\trs4\tC\tG\t.\t.\t.\tGT\t0/1\t0/1\t0/1\t0/1\t0/1",
+    "22\t400\trs5\tC\t.\t.\t.\t.\tGT\t0/0\t0/0\t0/0\t0/0\t0/0",
 ]
 
 
@@ -36,8 +39,10 @@ def cohort(tmp_path):
 
 @pytest.mark.parametrize("locus", ["rs1", "22:100", ("22", 100)])
 def test_genotypes(cohort, locus):
-    assert read_genotypes(cohort, locus) == ["BB", "Bb", "bb", None, None]
-    assert read_genotypes(cohort, locus, ["kim", "bob"]) == ["bb", "BB"]
+    assert read_genotypes(cohort, locus) == ["bb", "Bb", "BB", None, None]  # B is ALT
+    assert read_genotypes(cohort, locus, allele="G") == read_genotypes(cohort, locus)
+    assert read_genotypes(cohort, locus, allele="A") == ["BB", "Bb", "bb", None, None]
+    assert read_genotypes(cohort, locus, ["kim", "bob"]) == ["BB", "bb"]
     assert count_genotypes(cohort, locus) == {"BB": 1, "Bb": 1, "bb": 1}
 
 
@@ -52,14 +57,21 @@ def test_plain_gzip(cohort, tmp_path):
 
 
 def test_several_alleles(cohort):
-    assert read_genotypes(cohort, "rs2") == ["BB", "Bb", "bb", "bb", None]
+    assert read_genotypes(cohort, "rs2", allele="A") == ["BB", "Bb", "bb", "bb", None]
     assert read_genotypes(cohort, "rs2", allele="T") == ["bb", "Bb", "Bb", "BB", None]
     assert read_genotypes(cohort, "rs4")[0] == "Bb"
 
 
 def test_in_the_order_of_a_pedigree(cohort):
     trio = Pedigree({"kim": ("bob", "ann")})
-    assert read_genotypes(cohort, "rs1", trio.people) == ["bb", "BB", "Bb"]
+    assert read_genotypes(cohort, "rs1", trio.people) == ["BB", "bb", "Bb"]
+
+
+def test_the_name_of_a_table_says_which_allele_is_counted(cohort):
+    """A ledger goes by it: an answer recorded for the other allele must not be given again."""
+    named = [genotype_table(cohort, "rs1", allele=allele).asked()["source"] for allele in "AG"]
+    assert named == ["cohort.vcf at rs1, allele A", "cohort.vcf at rs1, allele G"]
+    assert genotype_table(cohort, "rs1").asked()["source"] == named[1]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +83,8 @@ def test_in_the_order_of_a_pedigree(cohort):
         ("22:300", {}, "2 variants at 22:300"),
         ("rs1", {"people": ["zoe"]}, "'zoe' has no genotypes"),
         ("rs1", {"allele": "T"}, "no allele 'T'"),
+        ("rs2", {}, "several alternative alleles: A, G, T .* say which is B"),
+        ("rs5", {}, "no alternative allele: C "),
         (("22", 1, 2), {}, "a locus is"),
     ],
 )
@@ -109,4 +123,52 @@ def test_thousand_genomes():
         pytest.skip("no 1000 Genomes excerpt: set UNDERTOW_DATA to the folder that holds genomes/")
     found = count_genotypes(path, ("22", 16050075))
     assert sum(found.values()) == 2504
-    assert found["BB"] > found["Bb"] > found["bb"] - 1
+    assert found["bb"] > found["Bb"] > found["BB"] - 1  # ALT is the rare allele
+    reference = count_genotypes(path, ("22", 16050075), allele="A")
+    assert (reference["BB"], reference["bb"]) == (found["bb"], found["BB"])
+
+
+# --- is the allele as frequent as the pedigree says? ----------------------------------------------
+
+FOUNDERS = {f"child {i}": (f"father {i}", f"mother {i}") for i in range(20)}
+
+
+def problems_of(copies, frequency, children="bb"):
+    """What a curator is told of 40 founders with so many copies of B, and their 20 children."""
+    pedigree = Pedigree(FOUNDERS, allele_frequency=frequency)
+    given = iter(["BB"] * (copies // 2) + ["Bb"] * (copies % 2) + ["bb"] * 40)
+    records = [children if person in FOUNDERS else next(given) for person in pedigree.people]
+    return frequencies(Data(records).problems(model=pedigree))
+
+
+def frequencies(problems):
+    return [str(found) for found in problems if "allele" in found.what]
+
+
+@pytest.mark.parametrize(
+    ("copies", "frequency", "word"),
+    [(70, (0.05, 0.5), "more frequent"), (6, (0.5, 0.9), "rarer"), (80, 0.5, "more frequent")],
+)
+def test_a_curator_is_told_that_the_frequency_does_not_fit(copies, frequency, word):
+    (found,) = problems_of(copies, frequency)
+    assert f"allele B is {word} among the founders than declared" in found
+    assert str(copies) not in found.replace("0.05", "").replace("0.5", "")
+
+
+def test_a_frequency_that_may_be_right_is_no_problem():
+    assert problems_of(40, 0.5) == problems_of(2, (0.05, 0.5)) == problems_of(4, 0.05) == []
+    assert problems_of(40, 0.5, children="BB") == []  # children are no further evidence
+    pedigree = Pedigree(FOUNDERS, allele_frequency=0.9)
+    assert frequencies(Data(["bb"] * 60).problems(model=pedigree)) != []
+    assert frequencies(Data(["bb"] * 59).problems(model=pedigree)) == []  # other people
+    assert frequencies(Data([None] * 60).problems(model=pedigree)) == []  # nothing known
+
+
+def test_the_tails_are_binomial():
+    """The least number of copies that is told is where the exact tail falls below 1%."""
+    tail = [
+        sum(comb(80, k) * 0.2**k * 0.8 ** (80 - k) for k in range(least, 81)) for least in range(81)
+    ]
+    first = next(least for least in range(81) if tail[least] < 0.01)
+    assert problems_of(first, 0.2)
+    assert not problems_of(first - 1, 0.2)

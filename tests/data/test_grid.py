@@ -368,7 +368,7 @@ def test_a_chain_is_fitted_to_series():
     table = frame(p=["a"] * 4 + ["b"] * 2, t=[0, 1, 2, 9, 0, 1], x=[0, 1, 1, 0, 0, 0])
     data = Data(table, value="x", person="p", time="t", every=1)
     assert data.sequences() == [[0, 1, 1], [0], [0, 0]]
-    chain = ut.MarkovChain.fit(data.sequences(), public=True)
+    chain = ut.MarkovChain.fit(data.sequences(), prior=0.5, public=True)
     assert chain.counts.tolist() == [[1, 1], [0, 1]]
 
 

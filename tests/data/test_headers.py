@@ -104,7 +104,7 @@ def everything(data: Data, value: str) -> list[Any]:
         [list(row) for row in redacted.iter_rows()],
         [str(estimate_transitions(again, PLAN)), str(estimate(sanitised, PLAN))],
         [verdict.accuracy for verdict in fared.verdicts],
-        ut.MarkovChain.fit(data, (0, 1), public=True).counts.tolist(),
+        ut.MarkovChain.fit(data, (0, 1), prior=0.5, public=True).counts.tolist(),
     ]
 
 
@@ -200,7 +200,7 @@ def test_series_are_read_from_columns_of_any_name(name, tmp_path):
     if unreadable(name):
         return
     path = as_source(FRAME.rename({"value": name, "who": f"{name}2"}), "csv", tmp_path)
-    assert read_sequences(path, name, by=f"{name}2") == [[0, 1, 1], [0, 0, 1]]
+    assert read_sequences(path, name, person=f"{name}2") == [[0, 1, 1], [0, 0, 1]]
 
 
 @pytest.mark.parametrize("four", quadruples()[:: len(quadruples()) // 8])

@@ -8,7 +8,9 @@ from undertow.errors import NotSupported
 from undertow.figures.canvas import figure_bytes
 from undertow.figures.deltas import DeltaCurves, delta_curves, draw_deltas
 from undertow.figures.releases import draw_releases
+from undertow.figures.renewals import draw_renewals
 from undertow.planning.releases import noise_by_releases
+from undertow.planning.renewals import by_persistence
 
 COUPLES = ut.Groups(2)
 
@@ -83,3 +85,19 @@ def test_noise_against_releases():
     few = noise_by_releases(COUPLES, 1.0, delta=1e-6, releases=(1, 2))
     (small,) = draw_releases(few).axes
     assert not [line for line in small.lines if line.get_label() == "wins"]
+
+
+def test_renewals_are_drawn_as_they_are_proved():
+    table = by_persistence((1.0, 2.0), (0.5, 0.7, 0.9))
+    leaks, spent = draw_renewals(table, "A title", mark=0.9).axes
+    for level, row in zip(table.levels, table.leakages, strict=True):
+        x, y = drawn(leaks, f"{level:g}")
+        assert (tuple(x), tuple(y)) == (table.persistences, row)
+    assert tuple(drawn(spent, "budget")[1]) == table.budgets
+    assert set(drawn(spent, "limit")[1]) == {1.0}
+    assert drawn(leaks, "mark")[1][0] == table.leakages[1][2]
+    words = [text.get_text() for axes in (leaks, spent) for text in axes.texts]
+    assert {"7.59", "0.115", "leakage about one day"} <= set(words)  # to the safe sides
+    (plain, _) = draw_renewals(table, period="week", mark=0.65).axes
+    assert "mark" not in {line.get_label() for line in plain.lines}
+    figure_bytes(draw_renewals(table), "svg")

@@ -69,7 +69,7 @@ def test_many_sequences_are_not_joined():
 
 @pytest.mark.parametrize("gap", [None, math.nan, np.float64("nan"), np.ma.masked])
 def test_missing_records_split_a_sequence(gap):
-    chain = fit([0, 0, gap, 1, 1, gap, gap, 1, 0, gap])
+    chain = fit([0, 0, gap, 1, 1, gap, gap, 1, 0, gap], prior=0.5)
     assert chain.counts.tolist() == [[1, 0], [1, 1]]
     assert chain.triples is not None
     assert chain.triples.sum() == 0
@@ -326,6 +326,7 @@ def test_bad_priors_are_refused(prior):
         ([[1, math.inf], [1, 1]], "whole numbers"),
         ([[0, 0], [1, 1]], "row 0 of the counts is empty"),
         ([[5, 0], [0, 5]], "never pass between two groups"),
+        ([[5, 1], [0, 5]], r"state 1 of the counts \(from 0\) is never left.*prior"),
     ],
 )
 def test_bad_counts_are_refused(counts, message):

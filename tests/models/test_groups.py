@@ -3,10 +3,11 @@
 import dataclasses
 
 import numpy as np
+import polars as pl
 import pytest
 
 import undertow as ut
-from undertow.errors import InvalidInput
+from undertow.errors import InvalidInput, InvalidModel, NotSupported, UnknownState
 from undertow.models.base import Model
 from undertow.models.sets import model_from_dict
 
@@ -45,3 +46,151 @@ def test_groups_are_frozen():
 @pytest.mark.parametrize("size", [1, 4, 10**9])
 def test_groups_survive_a_file(size):
     assert model_from_dict(ut.Groups(size).to_dict()) == ut.Groups(size)
+
+
+# --- named states ---------------------------------------------------------------------------------
+
+HOUSEHOLDS = ut.Groups(3, states=("never", "former", "daily"))
+
+
+def test_named_states_survive_a_file_and_bare_groups_are_written_as_before():
+    assert ut.Groups(3).to_dict() == {"kind": "groups", "size": 3}
+    assert model_from_dict(HOUSEHOLDS.to_dict()) == HOUSEHOLDS != ut.Groups(3)
+    assert hash(HOUSEHOLDS) == hash(ut.Groups(3, ["never", "former", "daily"]))
+    assert (repr(ut.Groups(3)), eval(repr(HOUSEHOLDS), {"Groups": ut.Groups})) == (
+        "Groups(size=3)",
+        HOUSEHOLDS,
+    )
+    plan = ut.calibrate(ut.Histogram(), HOUSEHOLDS, 1.0)
+    assert ut.Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ("yes", "found one string"),
+        (("yes",), "at least two values of a record, found 1"),
+        ((), "at least two values of a record, found 0"),
+        (("yes", "yes"), "two states bear the same name"),
+        (({}, []), "hashables"),
+        (3, "a list of names, found int"),
+    ],
+)
+def test_bad_names_are_refused(states, message):
+    with pytest.raises(InvalidModel, match=message):
+        ut.Groups(3, states)
+
+
+def test_names_that_a_file_cannot_hold_are_refused():
+    with pytest.raises(InvalidModel, match="texts or numbers, found list"):
+        model_from_dict({"kind": "groups", "size": 3, "states": [["a"], ["b"]]})
+
+
+def test_a_state_that_is_not_named_is_refused():
+    with pytest.raises(UnknownState, match="no state 'weekly'"):
+        ut.calibrate(ut.Count("weekly"), HOUSEHOLDS, 1.0)
+
+
+@pytest.mark.parametrize("query", [ut.Count("daily"), ut.Histogram(), ut.Sum(0, 1)])
+def test_names_change_no_noise(query):
+    """What is leaked depends on the size alone, and it is the size times the level."""
+    plain, named = (ut.calibrate(query, model, 1.0) for model in (ut.Groups(3), HOUSEHOLDS))
+    assert plain.mechanism == named.mechanism
+    assert plain.leakage == named.leakage
+    level = 2.0 if query == ut.Histogram() else 1.0  # a replaced record moves two bins
+    assert named.mechanism.scale == pytest.approx(3 * level, rel=1e-9)
+
+
+def test_members_of_a_set_agree_on_the_names_they_have():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("no", "yes"))
+    assert ut.ModelSet([ut.Groups(2), chain]).states == ("no", "yes")
+    assert ut.ModelSet([ut.Groups(2, ("no", "yes")), chain]).states == ("no", "yes")
+    with pytest.raises(InvalidModel, match="same state names"):
+        ut.ModelSet([HOUSEHOLDS, chain])
+
+
+def test_audits_draw_households():
+    """Copies of one record among the named states, for a histogram too."""
+    for query, states in (
+        (ut.Histogram(), ("never", "former")),
+        (ut.Count("daily"), ("daily", "never")),
+    ):
+        copied, _ = HOUSEHOLDS.examples(query)
+        assert copied.states == states
+    with pytest.raises(NotSupported, match="name them"):
+        ut.Groups(3).examples(ut.Histogram())
+
+
+# --- sizes held against the data ------------------------------------------------------------------
+
+SURVEY = {
+    "household": [1, 1, 1, 1, 1, 2, 2, 3],
+    "person": [*range(8)],
+    "smokes": ["daily", "never", "former", "never", "daily", "never", "never", "former"],
+    "income": [30.0, 10.0, 0.0, 0.0, 55.0, 41.0, 20.0, 90.0],
+}
+QUESTIONS = [(ut.Count("daily"), "smokes"), (ut.Histogram(), "smokes"), (ut.Sum(0, 60), "income")]
+
+
+def survey(value, person="household"):
+    return ut.Data(pl.DataFrame(SURVEY), value=value, person=person)
+
+
+@pytest.mark.parametrize(("query", "value"), QUESTIONS)
+def test_households_larger_than_the_groups_are_refused_before_anything_is_spent(
+    query, value, tmp_path
+):
+    names = HOUSEHOLDS.states if value == "smokes" else None
+    small, large = ut.Groups(4, names), ut.Groups(5, names)
+    ledger = ut.Ledger(tmp_path / "survey.db", "survey", small, limit=2.0)
+    with pytest.raises(InvalidInput, match=r"at most 4 records .* group of the data has 5 .*\(5\)"):
+        ut.release(ut.calibrate(query, small, 1.0), survey(value), ledger)
+    assert ledger.entries() == []
+    out = ut.release(ut.calibrate(query, large, 1.0), survey(value))
+    report = " ".join(str(out.report()).split())
+    assert "groups are the rows with one 'household': at most 5, as was checked" in report
+    assert out.proof.proves(1.0)
+
+
+def test_a_release_that_could_not_check_says_so():
+    plan = ut.calibrate(ut.Count("daily"), ut.Groups(2), 1.0)
+    for data in (survey("smokes", None), SURVEY["smokes"]):
+        report = " ".join(str(ut.release(plan, data).report()).split())
+        assert "at most 2 records do was not checked" in report
+
+
+def test_answers_are_those_of_the_table():
+    """With noise that vanishes the released numbers are the exact ones."""
+    for query, value, exact in (
+        (ut.Histogram(), "smokes", {"never": 4, "former": 2, "daily": 2}),
+        (ut.Count("never"), "smokes", 4),
+        (ut.Sum(0, 60), "income", 216.0),
+    ):
+        plan = ut.calibrate(query, ut.Groups(5, HOUSEHOLDS.states), 1e4)
+        found = ut.release(plan, survey(value)).value
+        assert found == (exact if value == "smokes" else pytest.approx(exact, abs=1))
+
+
+def test_an_account_of_groups_takes_plans_that_name_the_states(tmp_path):
+    ledger = ut.Ledger(tmp_path / "survey.db", "survey", ut.Groups(5), limit=2.0)
+    plan = ut.calibrate(ut.Histogram(), ut.Groups(5, HOUSEHOLDS.states), 1.0)
+    assert ut.release(plan, survey("smokes"), ledger).entry
+    other = ut.calibrate(ut.Histogram(), ut.Groups(6, HOUSEHOLDS.states), 1.0)
+    with pytest.raises(ut.errors.LedgerConflict, match="another model"):
+        ut.release(other, survey("smokes"), ledger)
+
+
+def test_flipped_answers_of_households():
+    """Each member flips alone; e^(limit / size) to one is all that an answer may say."""
+    plan = ut.calibrate(ut.Series(), HOUSEHOLDS, 3.0)
+    matrix = np.asarray(plan.mechanism.matrix)
+    assert np.log(matrix.max() / matrix.min()) == pytest.approx(1.0, rel=1e-6)
+    assert len(ut.sanitize(plan, [["daily", "never"], ["former"] * 3])) == 2
+    with pytest.raises(InvalidInput, match=r"at most 3 records depend .* has 4"):
+        ut.sanitize(plan, [["daily", "never"], ["former"] * 4])
+    with pytest.raises(InvalidInput, match="group of the data has 5"):
+        ut.sanitize(plan, survey("smokes"))
+    device = ut.stream(plan)
+    assert len(list(device.each(["never"] * 3))) == 3
+    with pytest.raises(InvalidInput, match="for 3 records of a series"):
+        device.push("never")

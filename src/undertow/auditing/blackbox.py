@@ -112,8 +112,16 @@ def _answers(
     return run
 
 
+def _pairs(series: Batch, size: int) -> Batch:
+    """Return how often each state is followed by each, (draws, size * size), row by row."""
+    pairs = series[:, :-1] * size + series[:, 1:]  # (draws, records - 1)
+    return np.stack([(pairs == pair).sum(axis=1) for pair in range(size**2)], axis=1)
+
+
 def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callable[..., Batch]]:
     """Return the whole-number answer of each series, and how it is told."""
+    if query.kind == "transitions":
+        return lambda series: _pairs(series, len(states)), lambda numbers, _: numbers
     if query.integral:
         # (counts, states)
         bins = np.array([[state in some for state in states] for some in query.bins(states)])

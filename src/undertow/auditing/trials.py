@@ -75,7 +75,7 @@ def prepare(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: Bl
     several = plan.releases > 1
     scored = number = "the mean of all releases" if several else "the released number"
     middles = (0,) * query.numbers(drawn.model.states)
-    if query.integral and isinstance(source, ChainSource):
+    if isinstance(source, ChainSource) and query.bins(source.chain.states):
         states = source.chain.states
         # (counts, states)
         bins = np.array([[state in some for state in states] for some in query.bins(states)])

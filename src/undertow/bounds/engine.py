@@ -1,22 +1,41 @@
 """One question, one answer: check it, ask the module that proves the model's leakages."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
-from undertow.adversaries import Against, check_against, check_records
+from undertow.adversaries import (
+    ONE_RECORD,
+    Against,
+    Secrets,
+    Window,
+    check_against,
+    check_records,
+    check_window,
+)
 from undertow.bounds.series.mechanisms import level_of
-from undertow.certificate import Covers, Leakage, check_covers, worst
-from undertow.channels import LocalMechanism
+from undertow.bounds.unions import members_leakages
+from undertow.certificate import UNSURE, Covers, Leakage, check_covers, worst
+from undertow.channels import LocalMechanism, RandomizedResponse, flips_epsilon_upper
 from undertow.curves import check_delta
 from undertow.errors import InvalidInput, NotSupported
 from undertow.guarantees import Guarantee
-from undertow.mechanisms import Mechanism, Noise, Normal, PureDP, Scaled, TabulatedNoise
+from undertow.mechanisms import (
+    Levelled,
+    Mechanism,
+    MetricDP,
+    Noise,
+    Normal,
+    PureDP,
+    Scaled,
+    TabulatedNoise,
+)
 from undertow.models.base import Model
 from undertow.models.registry import prover
 from undertow.models.sets import ModelSet
 from undertow.queries import Linear
 
-__all__ = ["EFFORT", "check_fit", "leakage"]
+__all__ = ["EFFORT", "assuming", "check_fit", "leakage", "read_window"]
 
 EFFORT = 2
 """How hard to work on channels with many states; each step more costs about four times as much."""
@@ -33,8 +52,9 @@ def leakage(
     delta: float = 0.0,
     effort: int = EFFORT,
     covers: Covers = "series",
+    protect: Window | None = None,
 ) -> Leakage:
-    """Return what a mechanism reveals about one record, as a certified interval.
+    """Return what a mechanism reveals about one record, or a window, as a certified interval.
 
     The supremum, over target records, pairs of their values, what the adversary may know, and
     outputs s, of ln Pr[s | value, known] / Pr[s | other value, known]. With a ``delta`` the least
@@ -62,16 +82,23 @@ def leakage(
         The shapes of data that the upper end must hold for: ``"series"`` (default; one answer on
         whole series), ``"windows"`` (on any window of each series too, whatever is known outside
         it) or ``"any"`` (windows, gaps, groups within a series: any algorithm of this DP level).
+    protect
+        What is secret: one record (default), or a `Window`, the whole history of so many records in
+        a row; known on chains, boxes and classes of them, and groups, by the mechanism's DP level
+        (at a ``delta`` by its guarantee). An `Adversary` wants the window that begins with its
+        target.
 
-    >>> from undertow import ApproximateDP, MarkovChain, PureDP, leakage
+    >>> from undertow import ApproximateDP, MarkovChain, PureDP, Window, leakage
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
     >>> leak = leakage(PureDP(1.0), chain)
     >>> round(leak.upper, 4), leak.witness.words()  # doctest: +ELLIPSIS
     (3.4749, "target record ...")
     >>> round(leakage(ApproximateDP(1.0, 1e-6), chain, delta=2e-5).upper, 3)
     3.474
+    >>> round(leakage(PureDP(1.0), chain, protect=Window(12)).upper, 4)
+    14.4749
     """
-    against = check_against(against)
+    against, window = check_against(against), read_window(protect)
     check_covers(covers)
     if not isinstance(mechanism, Mechanism):
         raise InvalidInput(
@@ -84,26 +111,118 @@ def leakage(
             f"{type(model).__name__}"
         )
     delta = check_delta(delta)
-    more: Any = {"delta": delta, "effort": effort, "covers": covers}
+    more: Any = {"delta": delta, "effort": effort, "covers": covers, "protect": window}
     if isinstance(model, ModelSet):
-        found = [leakage(mechanism, member, against, **more) for member in model.models]
-        return worst(found, model.note)
+        each = _of_set(mechanism, model, against, more)
+        return worst(each, model.note, len(model.models))
     check_records(against, model.length)
+    check_window(window, against, model.length)
+    wide = window.records > 1
     if delta or isinstance(mechanism, Guarantee | Normal):
         if isinstance(mechanism, Noise):
             check_fit(mechanism.query, model)
         from undertow.bounds.approximate.leakages import at_delta
 
         more["delta"] = 0.0
-        return at_delta(
+        found = at_delta(
             mechanism, model, against, delta, covers,
-            lambda other: leakage(other, model, against, **more),
+            lambda other: leakage(other, model, against, **more), closed=wide,
         )  # fmt: skip
-    proved = _proved(mechanism, model, against, effort, covers)
+        found = assuming(found, model)
+        return replace(found, secrets=Secrets(window=window.records)) if wide else found
+    if wide:
+        return assuming(_wide(mechanism, model, against, window.records), model)
+    proved = assuming(_proved(mechanism, model, against, effort, covers), model)
     everywhere = not isinstance(mechanism, Noise) and mechanism.kind != "redaction"
     if model.family in ("chain", "groups"):
         everywhere = everywhere or proved.method in _BY_LEVEL
     return replace(proved, covers="any") if everywhere else proved
+
+
+def assuming(found: Leakage, model: Model) -> Leakage:
+    """Return a leakage that also says what its model does not, and that it is one of many.
+
+    A level for whole persons, and plain differential privacy against an informed attacker, hold
+    whatever the records have to do with each other.
+    """
+    if found.method == "person":
+        return found
+    sure = found.against == "informed" or not model.several()
+    return found.with_assumptions((*model.disclaimers(), *(() if sure else (UNSURE,))))
+
+
+def _of_set(
+    mechanism: Mechanism, model: ModelSet, against: Against, more: dict[str, Any]
+) -> list[Leakage]:
+    """Return leakages of members of a set whose worst is that of the set."""
+
+    def ask(member: Model) -> Leakage:
+        return leakage(mechanism, member, against, **more)
+
+    plain = not more["delta"] and more["protect"].records == 1
+    if not plain or not isinstance(mechanism, Levelled):
+        return [ask(member) for member in model.models]
+    for member in model.models:
+        check_records(against, member.length)
+        if isinstance(mechanism, Noise):
+            check_fit(mechanism.query, member)
+    return members_leakages(mechanism, model.models, against, ask)
+
+
+def read_window(protect: object) -> Window:
+    """Return the window that is protected, one record by default; refuse what is none.
+
+    >>> read_window(None)
+    Window(records=1)
+    """
+    if protect is None:
+        return ONE_RECORD
+    if isinstance(protect, Window):
+        return protect
+    raise InvalidInput(
+        f"protect must be a Window here, found {type(protect).__name__}: a leakage is about all "
+        "records; write protect=Window(12), or name one record with against=Adversary(5)"
+    )
+
+
+def _wide(mechanism: Mechanism, model: Model, against: Against, window: int) -> Leakage:
+    """Return what all algorithms of a mechanism's level leak about a window of its records."""
+    family, secrets = prover(model), Secrets(window=window)
+    if isinstance(mechanism, PureDP) and mechanism.unit == "person":
+        return replace(_person(mechanism, model, against), covers="any", secrets=secrets)
+    if not hasattr(family, "window_leakage"):
+        raise NotSupported(
+            f"what is revealed about a window of records is known for Markov chains, their "
+            f"classes and groups, not for {model.describe()}: its records have no order, or no "
+            "bound is known; protect one record, or plan with Groups"
+        )
+    level = _wide_level(mechanism, model)
+    found: Leakage = family.window_leakage(level, model, against, window)
+    if isinstance(mechanism, Noise) and hasattr(family, "window_attained"):
+        found = family.window_attained(found, mechanism, model)
+    elif not isinstance(mechanism, PureDP):  # which is all algorithms of the level, and attains it
+        found = replace(found, lower=0.0, witness=None)
+    return replace(found, covers="any", secrets=secrets)
+
+
+def _wide_level(mechanism: Mechanism, model: Model) -> float:
+    """Return the DP level through which a window sees a mechanism, or refuse one without."""
+    if isinstance(mechanism, LocalMechanism):
+        level = math.inf
+        if isinstance(mechanism, RandomizedResponse):
+            level = flips_epsilon_upper(mechanism)
+            _check_states(mechanism, model)
+        if math.isfinite(level):
+            return level
+    elif not isinstance(mechanism, MetricDP):
+        levelled: Any = mechanism
+        if isinstance(mechanism, Noise):
+            check_fit(mechanism.query, model)
+        return float(levelled.level_upper(model.length))
+    raise NotSupported(
+        f"what {type(mechanism).__name__} leaks about a window of records is not known: it has no "
+        "finite DP level of its own; protect one record, or use noise or flips of every record"
+    )
 
 
 def _proved(
@@ -149,14 +268,20 @@ def check_fit(query: object, model: Model) -> None:
 
 def _local(mechanism: LocalMechanism, model: Model, against: Against) -> Leakage:
     """Return the leakage of flips through their DP level."""
-    level, states = level_of(mechanism, model), len(model.states)
+    level = level_of(mechanism, model)
+    _check_states(mechanism, model)
+    bound = leakage(level, model, against)
+    return bound if model.family == "groups" else replace(bound, lower=0.0, witness=None)
+
+
+def _check_states(mechanism: LocalMechanism, model: Model) -> None:
+    """Refuse a channel for another number of states than the model's."""
+    states = len(model.states)
     if states not in (0, mechanism.inputs):
         raise InvalidInput(
             f"the mechanism is for {mechanism.inputs} states, the model has {states}; they "
             "must agree"
         )
-    bound = leakage(level, model, against)
-    return bound if model.family == "groups" else replace(bound, lower=0.0, witness=None)
 
 
 def _elsewhere(mechanism: Noise, model: Model, against: Against, covers: Covers) -> Leakage:

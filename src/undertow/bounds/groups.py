@@ -1,6 +1,7 @@
 """Any dependence among a bounded number of records."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 from undertow.adversaries import Against
@@ -10,7 +11,7 @@ from undertow.mechanisms import Levelled, MetricDP, PureDP
 from undertow.models.groups import Groups
 from undertow.numerics import divide_up
 
-__all__ = ["group_leakage", "leakage"]
+__all__ = ["group_leakage", "leakage", "window_leakage"]
 
 
 def leakage(mechanism: Levelled | MetricDP, model: Groups, against: Against) -> Leakage:
@@ -20,6 +21,29 @@ def leakage(mechanism: Levelled | MetricDP, model: Groups, against: Against) -> 
     2.0
     """
     return group_leakage(refused(mechanism), model.size, against)
+
+
+def window_leakage(level: float, model: Groups, against: Against, window: int) -> Leakage:
+    """Return what all algorithms of a DP level leak about ``window`` records: w * size * epsilon.
+
+    The records lie in at most w groups, which have at most w * size records. Given the known
+    records the others are independent of them: averaged over those an output's likelihood still
+    changes by at most a factor e^epsilon per record, and all w * size of them may change. Where
+    each lies in a group of its own and the others are copies of it, they do. Whoever knows all
+    others learns w * epsilon.
+
+    >>> window_leakage(0.5, Groups(4), "any", 3).upper
+    6.0
+    """
+    size = window if against == "informed" else window * model.size
+    found = group_leakage(PureDP(level), size, "any")
+    said = f"at most {model.size} records depend on each other, in any way"
+    return replace(found, against=against, assumptions=(said, _touched(window)))
+
+
+def _touched(window: int) -> str:
+    """Return what is assumed of where the records of a window lie."""
+    return f"the {window} records of a window may lie in as many groups"
 
 
 def group_leakage(

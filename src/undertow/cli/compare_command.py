@@ -16,6 +16,7 @@ from undertow.cli.options import (
     LimitText,
     ModelText,
     QueryText,
+    WindowText,
     figure_kind,
     misuse,
 )
@@ -48,6 +49,7 @@ def compare(
     query: QueryText,
     who: AgainstText,
     wanted: NoiseText,
+    whole: WindowText,
     figure: Path | None = option("FILE", "Draw error against the limit (.png or .svg)."),
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -65,16 +67,20 @@ def compare(
       undertow compare --model chain.json --histogram --limit 1 --against ignorant --json
       undertow compare --model chain.json --length 4 --histogram --limit 1 --delta 1e-6 \\
         --releases 52
+      undertow compare --model chain.json --length 288 --histogram --limit 1 --protect-window 12
     """
     if query.asked != 1:
-        raise misuse("ask for one of --count, --histogram, --sum and --mean")
+        raise misuse("ask for one of --count, --histogram, --transitions, --sum and --mean")
     check_figure(figure, force=force)
+    window = whole.read()
     limit, against, described = most.read(), who.read(), model.read()
     asked = query.read(described)
     with waiting("comparing the methods"):
         from undertow.planning import comparison
 
-        table = comparison.compare(asked, described, limit, against, **wanted.told())
+        table = comparison.compare(
+            asked, described, limit, against, protect=window, **wanted.told()
+        )
     if figure is not None:
         write_bytes(figure, _draw(table, asked, figure), force=force)
     if as_json:
@@ -89,11 +95,13 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
 
     best = table.best
     at = f" at delta {stated(table.delta)}" if table.delta else ""
-    often = several(table.releases)
+    often, window = several(table.releases), table.secrets.window
+    whom = words(table.against, window)
+    about = f" about the history of {window} records in a row" if window > 1 else ""
     facts = [
         ("question", table.query.words()),
         ("model", table.model.describe()),
-        ("guarantee", f"a leakage of at most {table.limit:g}{at} to {words(table.against)}{often}"),
+        ("guarantee", f"a leakage of at most {table.limit:g}{at}{about} to {whom}{often}"),
         ("least error", "no certified method gives it" if best is None else _named(table, best)),
     ]
     written = [] if figure is None else [("figure", str(figure))]
@@ -169,6 +177,7 @@ def _protects(against: "Against") -> str:
 
 def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
     """Return the file of the figure: error against the limit, for every method."""
+    from undertow.adversaries import Window
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_errors
     from undertow.planning.comparison import error_curves
@@ -177,9 +186,12 @@ def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
     grid = [limit * _LOWEST * ratio ** (step / (_POINTS - 1)) for step in range(_POINTS)]
     with ticking("drawing", len(grid)) as tick:
         curves = error_curves(
-            query, table.model, grid, who, tick=tick, delta=table.delta, releases=table.releases
-        )
+            query, table.model, grid, who, tick=tick, delta=table.delta, releases=table.releases,
+            protect=Window(table.secrets.window),
+        )  # fmt: skip
     whom = f"the {who}" if who in ("ignorant", "informed") else "any" if who == "any" else "one"
-    title = f"{query.words()}, protected from {whom} attacker"
+    window = table.secrets.window
+    hidden = f", {window} records in a row" if window > 1 else ""
+    title = f"{query.words()}{hidden}, protected from {whom} attacker"
     drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)
     return figure_bytes(drawn, figure_kind(path))

@@ -95,7 +95,7 @@ class DataText(TableText):
         "CHR:POS",
         "For a VCF file: the variant, by place or name; people as in the plan's pedigree.",
     )
-    allele: str | None = option("BASES", "... and which allele is B (default: REF).")
+    allele: str | None = option("BASES", "... and which allele is B (default: ALT).")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""

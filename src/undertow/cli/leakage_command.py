@@ -1,8 +1,9 @@
 """``undertow leakage``: what an algorithm or a noisy answer reveals about one record."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.cli.commands import command, option
 from undertow.cli.files import check_figure, write_bytes
@@ -14,6 +15,7 @@ from undertow.cli.options import (
     JsonOption,
     ModelText,
     QueryText,
+    WindowText,
     figure_kind,
     misuse,
 )
@@ -27,13 +29,14 @@ from undertow.cli.output import (
     meaning,
     show,
     stated,
+    ticking,
     waiting,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from undertow.adversaries import Against
+    from undertow.adversaries import Against, Window
     from undertow.certificate import Leakage
     from undertow.mechanisms import Mechanism
     from undertow.models.sets import AnyModel
@@ -49,6 +52,7 @@ def leakage(
     who: AgainstText,
     known: GuaranteeText,
     amount: AmountText,
+    whole: WindowText,
     flips: str | None = option(
         "RHO[,RHO]",
         "The series, each record flipped with this probability, or one for each of two states.",
@@ -56,17 +60,26 @@ def leakage(
     limit: float | None = option("L", "What may be spent so that at most this much leaks?"),
     delta: DeltaOption = None,
     effort: int | None = option("N", "For --flips of many states: more narrows the interval."),
-    figure: Path | None = option("FILE", "Draw the leakage against delta (.png or .svg)."),
+    renew: Literal["day", "week", "month"] | None = option(
+        None,
+        "--epsilon is spent afresh every day, week or month, on its own records, of which each "
+        "lasts --every (default: records are the periods).",
+    ),
+    figure: Path | None = option(
+        "FILE",
+        "Draw the leakage against delta, with --limit the budget against the number of records "
+        "that are protected, with --renew both against persistence (.png or .svg).",
+    ),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """What an algorithm reveals about one record, as a certified interval.
+    """What an algorithm reveals about one record, or several in a row, as a certified interval.
 
     Ask about every algorithm with a guarantee at once (--epsilon, with --guarantee-delta, or --rho,
-    or --mu), about one noisy answer (--count, --histogram, --sum or --mean, with --scale or
-    --sigma), or about a series of flipped records (--flips). Guarantees that are not pure, and
-    Gaussian noise, need --delta. With --limit the question is turned round: what to ask of a DP
-    library so that no record leaks more.
+    or --mu), about one noisy answer (--count, --histogram, --transitions, --sum or --mean, with
+    --scale or --sigma), or about a series of flipped records (--flips). Guarantees that are not
+    pure, and Gaussian noise, need --delta. With --limit the question is turned round: what to ask
+    of a DP library so that no record leaks more.
 
     \b
     Examples:
@@ -79,16 +92,32 @@ def leakage(
       undertow leakage --model chain.json --length 4 --mu 0.06 --delta 1e-6 --figure curve.png
       undertow leakage --model chain.json --length 4 --sum 0,1 --sigma 17 --delta 1e-6
       undertow leakage --model chain.json --limit 1 --delta 1e-6
+      undertow leakage --model chain.json --limit 1 --protect-window 1h --every 5m
+      undertow leakage --model chain.json --length 288 --limit 1 --figure budgets.png
+      undertow leakage --transition '0.9,0.1;0.1,0.9' --epsilon 2 --renew day
     """
+    if renew is not None:
+        from undertow.cli.renewal import RenewalText, tell_renewal
+
+        renewed = RenewalText(renew, whole, limit, figure)
+        renewed.check(known, others=query.asked or flips or delta or effort or amount.asked)
+        check_figure(figure, force=force)
+        tell_renewal(renewed, model.read(), known, who.read(), force=force, as_json=as_json)
+        return
     if effort is not None and flips is None:
         raise misuse("--effort goes with --flips")
     question = _question(known, query, amount, flips, limit)
-    if figure is not None and (limit is not None or flips is not None or delta is None):
+    if figure is not None and limit is None and (flips is not None or delta is None):
         raise misuse("--figure draws a leakage against delta: it needs --delta, and no --flips")
+    if figure is not None and limit is not None and delta is not None:
+        raise misuse("--figure with --limit draws DP levels: leave --delta out")
     check_figure(figure, force=force)
-    against, described = who.read(), model.read()
+    against, described, window = who.read(), model.read(), whole.read()
     if question is None:
-        _budget(described, limit or 0.0, against, delta or 0.0, as_json=as_json)
+        from undertow.adversaries import ONE_RECORD
+
+        asked = _Asked(described, limit or 0.0, against, delta or 0.0, window or ONE_RECORD)
+        _budget(asked, figure, force=force, as_json=as_json)
         return
     mechanism = question(described)
     with waiting("computing the leakage"):
@@ -97,7 +126,7 @@ def leakage(
 
         leak = compute(
             mechanism, described, against, delta=delta or 0.0,
-            effort=EFFORT if effort is None else effort,
+            effort=EFFORT if effort is None else effort, protect=window,
         )  # fmt: skip
     if figure is not None:
         write_bytes(figure, _draw(mechanism, described, leak, figure), force=force)
@@ -122,8 +151,8 @@ def _question(
     others = [str(name) for name, value in named if value is not None]
     if len(others) + query.asked != 1:
         raise misuse(
-            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --sum, --mean, "
-            "--flips or --limit"
+            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --transitions, "
+            "--sum, --mean, --flips or --limit"
         )
     if amount.asked is not None and others:
         raise misuse(f"{amount.asked} goes with a noisy answer, not with {others[0]}")
@@ -164,14 +193,14 @@ def _words(mechanism: "Mechanism") -> str:
 
 
 def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", figure: Path | None) -> None:
-    from undertow.adversaries import words
+    from undertow.adversaries import Window, words
 
     rows = [
         ("question", _words(mechanism)),
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", meaning(leak)),
-        ("attacker", words(leak.against)),
+        ("attacker", words(leak.against, leak.secrets.window)),
         ("method", leak.method),
         ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
         ("assumes", "; ".join(leak.assumptions) or "nothing"),
@@ -180,43 +209,67 @@ def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", figure: Pa
         rows.append(("proved by", leak.citation))
     if figure is not None:
         rows.append(("figure", str(figure)))
-    show("What it reveals about one record", rows)
+    show(f"What it reveals about {Window(leak.secrets.window).words()}", rows)
 
 
-def _budget(
-    model: "AnyModel", limit: float, against: "Against", delta: float, *, as_json: bool
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The inverse question: what may be spent so that at most ``limit`` leaks."""
+
+    model: "AnyModel"
+    limit: float
+    against: "Against"
+    delta: float
+    window: "Window"
+
+
+def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -> None:
     """Answer the inverse question: what to ask of a DP library."""
     from undertow.planning.budget import Budget, dp_budget
 
+    limit, window = asked.limit, asked.window
     with waiting("searching for the budget"):
-        found: Any = dp_budget(model, limit, against, delta=delta)
+        found: Any = dp_budget(asked.model, limit, asked.against, delta=asked.delta, protect=window)
+    if figure is not None:
+        write_bytes(figure, _draw_windows(asked, figure), force=force)
     spent = found.to_dict() if isinstance(found, Budget) else {"epsilon": found}
-    asked: dict[str, Any] = {"limit": limit, "against": adversary_fields(against)}
-    at = {"at_delta": delta} if delta else {}
-    answer(
-        asked | at | spent, lambda: _tell_budget(model, limit, against, delta, found),
-        as_json=as_json,
-    )  # fmt: skip
+    told: dict[str, Any] = {"limit": limit, "against": adversary_fields(asked.against)}
+    told |= {"at_delta": asked.delta} if asked.delta else {}
+    told |= {"protect_window": window.records} if window.records > 1 else {}
+    told |= {} if figure is None else {"figure": str(figure)}
+    answer(told | spent, lambda: _tell_budget(asked, found, figure), as_json=as_json)
+
+
+def _draw_windows(asked: _Asked, path: Path) -> bytes:
+    """Return the file of the figure: the DP level against the number of records protected."""
+    from undertow.figures.canvas import figure_bytes
+    from undertow.figures.windows import draw_windows
+    from undertow.planning.windows import budget_by_window, window_sizes
+
+    sizes = window_sizes(asked.model, asked.window.records)
+    with ticking("drawing", len(sizes)) as tick:
+        table = budget_by_window(asked.model, asked.limit, asked.against, sizes, tick=tick)
+    title = f"What may be spent so that at most {asked.limit:g} leaks"
+    return figure_bytes(draw_windows(table, title), figure_kind(path))
 
 
 _FOR_EACH = "for each unit by which one record moves the answer (in the Euclidean norm)"
 
 
-def _tell_budget(
-    model: "AnyModel", limit: float, against: "Against", delta: float, found: "float | Budget"
-) -> None:
+def _tell_budget(asked: _Asked, found: "float | Budget", figure: Path | None) -> None:
     from undertow.adversaries import words
 
     level = found if isinstance(found, float) else found.epsilon
-    at = f" at delta {stated(delta)}" if delta else ""
+    at = f" at delta {stated(asked.delta)}" if asked.delta else ""
+    window = asked.window.records
+    secret = "no record leaks" if window == 1 else f"no {window} records in a row leak"
     rows = [
         (
             "question",
-            f"what to ask of a DP library so that no record leaks more than {limit:g}{at}",
+            f"what to ask of a DP library so that {secret} more than {asked.limit:g}{at}",
         ),
-        ("model", model.describe()),
-        ("attacker", words(against)),
+        ("model", asked.model.describe()),
+        ("attacker", words(asked.against, window)),
     ]
     if math.isinf(level):
         rows.append(("spend", "whatever you like: nothing can leak"))
@@ -230,6 +283,8 @@ def _tell_budget(
             ("or for", f"GDP with mu {below(found.mu)}"),
             ("or add", f"Gaussian noise of sigma {above(found.sigma)} {_FOR_EACH}"),
         ]
+    if figure is not None:
+        rows.append(("figure", str(figure)))
     show("What may be spent", rows)
 
 

@@ -13,6 +13,7 @@ from undertow.cli.options import (
     KeyOption,
     ModelText,
     Unit,
+    WindowText,
     misuse,
     open_ledger,
 )
@@ -73,6 +74,7 @@ def create(
     where: LedgerArgument,
     dataset: DatasetOption,
     model: ModelText,
+    whole: WindowText,
     limit: float = option("E", "What all releases together may leak at most.", MISSING),
     delta: float | None = option(
         "D", "How rare outputs may be that break the limit: admits Gaussian noise."
@@ -93,7 +95,7 @@ def create(
     Example:
       undertow ledger create year.db --dataset w25 --model chain.json --limit 1
     """
-    described = model.read()
+    described, window = model.read(), whole.read()
     with waiting("computing the budget"):
         from undertow.ledger.book import Ledger
 
@@ -107,6 +109,7 @@ def create(
             pure=pure,
             against=against or "any",
             unit=unit or "record",
+            protect=window,
             key=key,
         )
     answer(_terms(book), lambda: show("The account", _term_rows(book)), as_json=as_json)
@@ -320,6 +323,8 @@ def _refuse_second(where: str, dataset: str) -> None:
 def _terms(book: "Ledger") -> dict[str, Any]:
     named = ("against", "unit", "limit", "budget", *(("delta",) if book.delta else ()))
     same = {name: getattr(book, name) for name in named}
+    if book.protect.records > 1:
+        same["protect_window"] = book.protect.records
     return {"dataset": book.dataset, "model": book.model.describe(), **same}
 
 
@@ -332,6 +337,9 @@ def _beside(room: "Room | None") -> dict[str, Any]:
     spent, terms = highest(room.spent), room.terms
     sums = {"mu": spent.mu, "rho": round_up(spent.rho), "delta_spent": round_up(spent.delta)}
     return {**sums, "left_mu": room.left_mu(), "small_delta": terms.small, "pure": terms.pure}
+
+
+_PERSON = "all records of one person"
 
 
 def _at(delta: float) -> str:
@@ -350,7 +358,7 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
         ("data set", book.dataset),
         ("model", book.model.describe()),
         ("attacker", words(book.against)),
-        ("protects", "one record" if book.unit == "record" else "all records of one person"),
+        ("protects", book.protect.words() if book.unit == "record" else _PERSON),
         ("limit", f"a leakage of {leak}: {moved}"),
         ("budget", f"a DP level of {above(book.budget)} for every record"),
     ]

@@ -18,7 +18,7 @@ from undertow.rounding import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from undertow.adversaries import Against
+    from undertow.adversaries import Against, Window
     from undertow.ledger.book import Ledger
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
@@ -40,6 +40,7 @@ __all__ = [
     "QueryText",
     "ReleaseText",
     "Unit",
+    "WindowText",
     "figure_kind",
     "find_state",
     "misuse",
@@ -191,10 +192,11 @@ class LimitText:
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A curator's question as it was typed: one of four, or none."""
+    """A curator's question as it was typed: one of five, or none."""
 
     count: str | None = option("STATES", "The number of records in these states.")
     histogram: bool = option(None, "The number of records in each state.", False)
+    transitions: bool = option(None, "How often each state is followed by each.", False)
     sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
     mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
 
@@ -202,12 +204,12 @@ class QueryText:
     def asked(self) -> int:
         """How many questions were typed."""
         typed = [text for text in (self.count, self.sum, self.mean) if text is not None]
-        return len(typed) + self.histogram
+        return len(typed) + self.histogram + self.transitions
 
     def read(self, model: "AnyModel") -> "AnyQuery":
         """Return the query, its states being those of the model."""
         from undertow.errors import NotSupported
-        from undertow.queries import Histogram, Mean, Sum
+        from undertow.queries import Histogram, Mean, Sum, Transitions
 
         if self.count is not None:
             return read_count(self.count, model)
@@ -216,10 +218,9 @@ class QueryText:
         if self.mean is not None:
             return Mean(*read_range(self.mean, "--mean"))
         if not model.states:
-            raise NotSupported(
-                "a histogram needs a model that names the states, such as a Markov chain"
-            )
-        return Histogram()
+            asked = "transitions need" if self.transitions else "a histogram needs"
+            raise NotSupported(f"{asked} a model that names the states, such as a Markov chain")
+        return Transitions() if self.transitions else Histogram()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +242,39 @@ class AgainstText:
         if self.against is not None:
             raise misuse("--target names one attacker; leave --against out")
         return Adversary(self.target, read_records(self.known, "--known") if self.known else [])
+
+
+@dataclass(frozen=True, slots=True)
+class WindowText:
+    """How many records in a row are protected, as it was typed."""
+
+    protect_window: str | None = option(
+        "W", "Protect the history of W records in a row, or of a duration such as 1h with --every."
+    )
+    every: str | None = option("STEP", "With a duration: the time between two records, such as 5m.")
+
+    def read(self, timed: bool = False) -> "Window | None":
+        """Return the window, None for one record; a step alone is refused unless it is ``timed``.
+
+        A number of records needs no step, and may have one where something else is timed by it.
+        """
+        from undertow.adversaries import Window
+
+        text = self.protect_window
+        if text is None:
+            if self.every is not None and not timed:
+                raise misuse("--every goes with --protect-window: the time between two records")
+            return None
+        try:
+            records: int | str = int(text)
+        except ValueError:
+            records = text
+        if isinstance(records, str) and self.every is None:
+            raise misuse(
+                f"--protect-window needs a number of records, or a duration such as 1h with the "
+                f"time between two records, --every 5m; found {text!r}"
+            )
+        return Window(records, None if timed and isinstance(records, int) else self.every)
 
 
 @dataclass(frozen=True, slots=True)

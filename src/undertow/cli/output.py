@@ -77,15 +77,14 @@ def meaning(leak: "Leakage") -> str:
         return "some answers rule a value of a record out, or come as near to that as one likes"
     if math.isinf(leak.upper):
         return "no limit is proved on how far an answer can move the odds between two values"
+    window = leak.secrets.window
+    what = "values of a record" if window == 1 else f"histories of {window} records in a row"
     if leak.delta:
         return (
-            "an answer moves the odds between two values of a record by more than a factor "
+            f"an answer moves the odds between two {what} by more than a factor "
             f"{odds(leak.upper + math.log(2))} with probability at most {stated(2 * leak.delta)}"
         )
-    return (
-        "an answer moves the odds between two values of a record by at most a factor "
-        f"{odds(leak.upper)}"
-    )
+    return f"an answer moves the odds between two {what} by at most a factor {odds(leak.upper)}"
 
 
 def adversary_fields(against: "Against") -> str | dict[str, Any]:
@@ -106,6 +105,7 @@ def leakage_fields(leak: "Leakage") -> dict[str, Any]:
         "assumptions": list(leak.assumptions),
         "citation": leak.citation,
         "covers": leak.covers,
+        **({"protect_window": leak.secrets.window} if leak.secrets.window > 1 else {}),
     } | ({"delta": leak.delta, "curve": [list(pair) for pair in leak.curve]} if leak.delta else {})
 
 

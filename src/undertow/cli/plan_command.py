@@ -19,6 +19,7 @@ from undertow.cli.options import (
     ModelText,
     QueryText,
     Unit,
+    WindowText,
     find_state,
     misuse,
     read_records,
@@ -48,6 +49,7 @@ def plan(
     local: LocalText,
     who: AgainstText,
     wanted: NoiseText,
+    whole: WindowText,
     method: Method = option(
         None, "How to calibrate; 'best' takes the least certified error.", _BEST
     ),
@@ -80,6 +82,7 @@ def plan(
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --limit 1 --json
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 1 \\
         --method quilt --protect 3,5
+      undertow plan --model chain.json --count active --limit 1 --protect-window 1h --every 5m
       undertow plan --model chain.json --histogram --limit 1 --covers any --output weeks.json
       undertow plan --model chain.json --series --limit 2 --output flips.json
       undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
@@ -88,21 +91,29 @@ def plan(
         --method closed --output weekly.json
     """
     if asked.asked + local.asked != 1:
-        raise misuse("ask for one of --count, --histogram, --sum, --mean, --series and --redacted")
+        raise misuse(
+            "ask for one of --count, --histogram, --transitions, --sum, --mean, --series and "
+            "--redacted"
+        )
     if local.asked and pairs is not None:
         raise misuse("--pairs goes with a curator's question; a series hides all values")
     if local.asked and wanted.told():
         raise misuse(f"--{next(iter(wanted.told()))} goes with a curator's question, not a series")
+    window = whole.read()
+    if window is not None and (local.asked or local.protect is not None):
+        other = "--protect" if local.protect is not None else "--series"
+        raise misuse(f"--protect-window goes with a curator's question, and without {other}")
     shape = _shape(local, covers, unit) | wanted.told()
     check_written(output, force=force)
     limit, against, described = most.read(), who.read(), model.read()
     alike = None if pairs is None else _pairs(pairs, described)
     query: AnyQuery | LocalQuery
+    protect: Any
     if local.asked:
-        query, records = local.read(model.length), None
+        query, protect = local.read(model.length), None
     else:
         query = asked.read(described)
-        records = None if local.protect is None else read_records(local.protect, "--protect")
+        protect = window if local.protect is None else read_records(local.protect, "--protect")
     if key is not None:
         from undertow.signatures import check_private
 
@@ -112,7 +123,7 @@ def plan(
 
         found = calibrate(
             query, described, limit, against, str(method),
-            pairs=alike, protect=records, objective=local.aim(), **shape,
+            pairs=alike, protect=protect, objective=local.aim(), **shape,
         )  # fmt: skip
     text = found.to_json() + "\n"
     if key is not None:

@@ -47,7 +47,8 @@ def validate(
             read = read_plan(plan)
             query = Histogram() if is_local(read) else read.noise.query
         table = reading.read_for(data, read)
-        problems = table.problems(query, () if read is None else read.states)
+        states, model = ((), None) if read is None else (read.states, read.model)
+        problems = table.problems(query, states, model)
         shape = _shape(table)
     if as_json:
         listed = [{"column": p.column, "row": p.row, "what": p.what} for p in problems]

@@ -5,11 +5,11 @@ import re
 __all__ = ["in_cli_words"]
 
 _OPTIONS = (
-    "against", "attackers", "by", "confidence", "covers", "dataset", "delta", "effort", "every",
-    "foreign", "gaps", "groups", "known", "length", "limit", "method", "model", "neighbours",
-    "noise", "objective", "pairs", "person", "prior", "protect", "pure", "releases", "scale",
-    "sigma", "source", "start", "state", "states", "target", "targets", "time", "unit", "value",
-    "window",
+    "against", "allele", "attackers", "by", "confidence", "covers", "dataset", "delta", "effort",
+    "every", "foreign", "gaps", "groups", "known", "least", "length", "limit", "method", "model",
+    "neighbours", "noise", "objective", "pairs", "person", "prior", "protect", "pure", "releases",
+    "scale", "share", "sigma", "source", "start", "state", "states", "target", "targets", "time",
+    "unit", "value", "window",
 )  # fmt: skip
 """Arguments that are options of the same name."""
 
@@ -35,6 +35,8 @@ _PHRASES = (
     (r"Redacted\(protect=\d+, length=\d+\)", "--redacted --protect {} --length {}"),
     (r"Redacted\(protect=\d+\)", "--redacted --protect {}"),
     (r"Redacted\(protect=\.\.\.\)", "--redacted with --protect"),
+    (r"(?:protect=)?Window\(\d+\)", "--protect-window {}"),
+    (r"(?:protect=)?Window\('1 hour', every='5m'\)", "--protect-window 1h --every 5m"),
     (r"a model such as MarkovChain\(\.\.\.\)", "a model"),
     (r"\bset_limit\(limit, delta=1e-6\)", "'undertow ledger limit --delta 1e-6'"),
     (r"\bset_limit\b(?:\([^()]*\))?", "'undertow ledger limit'"),
@@ -43,6 +45,8 @@ _PHRASES = (
     (r"\(state=\.\.\., or --state\)", "(--state)"),
     (r"\b(?:lower|upper)=(?=[^.])", ""),
     (r"the region\(\.\.\.\) of a fitted chain", "those of 'undertow fit --region'"),
+    (r"plan with Groups\(\d+\)", 'plan with a model file of kind "groups" and size {}'),
+    (r", such as MarkovChain\(\.\.\.\) or Groups\(5, states=\.\.\.\)", ", in its file"),
     (r"ModelSet\(\[Groups\(4\), MarkovChain\(\.\.\.\)\]\)", 'a model file of kind "set"'),
     (
         r"Laplace\(Sum\(lower, upper\), scale\), Laplace.* or PureDP",

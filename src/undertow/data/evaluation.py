@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
+import numpy as np
+
+from undertow.data.grid import ABSENT, FIRST, GROUP, PERSON, TIME
 from undertow.data.states import placed
 from undertow.errors import InvalidInput, UnknownState
-from undertow.queries import AnyQuery, Count, Histogram, Lattice, State
+from undertow.queries import AnyQuery, Count, Histogram, Lattice, State, Transitions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,15 +50,19 @@ def evaluate(data: "Data", query: AnyQuery, states: tuple[State, ...]) -> Answer
     """Return the exact answer of a query on data: see `Data.answers`."""
     if isinstance(query, Count | Histogram):
         return _count(data, query, states)
+    if isinstance(query, Transitions):
+        return _transitions(data, query, states)
     lattice = query.lattice()  # refused where there is none
     return _sum(data, lattice) if lattice.weights is None else _linear(data, lattice)
 
 
-def domain_of(query: Count | Histogram, states: tuple[State, ...]) -> tuple[State, ...]:
+def domain_of(
+    query: Count | Histogram | Transitions, states: tuple[State, ...]
+) -> tuple[State, ...]:
     """Return the states among which records are counted: those of the plan's model, if any."""
     domain = states or (query.states if isinstance(query, Count) else ())
     if not domain:
-        raise InvalidInput("a histogram needs the states of the plan's model")
+        raise InvalidInput(f"{query.kind} need the states of the plan's model; pass states")
     return domain
 
 
@@ -68,11 +74,7 @@ def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) ->
             if state not in domain:
                 raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
         wanted = [place for place, state in enumerate(domain) if state in query.states]
-    filled = None
-    if data.grid.fill:
-        if data.gaps not in domain:
-            raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {domain}")
-        filled = domain.index(data.gaps)
+    filled = _filled(data, domain)
     code = data.record.positions(domain, named=bool(states)).alias(_CODE)
     asked = _ask(data, code, [GROUP, _CODE], [])
     numbers = [[0] * len(domain) for _ in asked.totals]
@@ -85,6 +87,78 @@ def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) ->
     if isinstance(query, Count):
         numbers = [[sum(row[place] for place in wanted)] for row in numbers]
     return Answers(asked.names, numbers, asked.totals)
+
+
+def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:
+    """Return the place of the state that absent steps have, None where they are no records."""
+    if not data.grid.fill:
+        return None
+    if data.gaps not in domain:
+        raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {domain}")
+    return domain.index(data.gaps)
+
+
+def _transitions(data: "Data", query: Transitions, states: tuple[State, ...]) -> Answers:
+    """Return the table of pairs of each group; a pair has both its records in the window."""
+    domain = domain_of(query, states)
+    filled, size = _filled(data, domain), len(domain)
+    code = data.record.positions(domain, named=bool(states)).alias(_CODE)
+    asked = _ask(data, code, [GROUP], [])
+    rows = data.in_order(code)[1]  # of each person in order of time
+    # (rows,): place of the state, -1 for none; place of the group, -1 for none; who
+    place = rows[_CODE].fill_null(-1).to_numpy().astype(np.int64)
+    group = np.array([asked.order.get(key, -1) for key in rows[GROUP]], dtype=np.int64)
+    same = np.diff(rows[FIRST].to_numpy()) == 0  # (rows - 1,): both rows are of one person
+    near = _nearness(data, rows)
+    before, after = place[:-1], place[1:]
+    own, other = group[:-1], group[1:]
+    table = np.zeros((len(asked.totals), size, size), dtype=np.int64)
+
+    def add(wanted: Any, first: Any, second: Any, times: Any = 1) -> None:
+        here = wanted & same & (own >= 0) & (first >= 0) & (second >= 0)
+        pick = [np.broadcast_to(part, here.shape)[here] for part in (own, first, second, times)]
+        np.add.at(table, tuple(pick[:3]), pick[3])
+
+    add((near.absent == 0) & near.inside[:-1] & near.inside[1:] & (own == other), before, after)
+    if filled is not None:  # absent steps are records, of the group of the row before them
+        some = near.seen > 0
+        add(some & near.inside[:-1], before, filled)
+        add(some, filled, filled, near.seen - 1)
+        add(some & near.inside[1:] & (own == other), filled, after)
+    numbers = [[int(n) for n in part.ravel()] for part in table]
+    return Answers(asked.names, numbers, asked.totals)
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """How rows follow each other: ``absent`` steps between two, how many are ``seen`` in the
+    window, (rows - 1,) each; and whether a row is ``inside`` it, (rows,).
+    """
+
+    absent: Any
+    seen: Any
+    inside: Any
+
+
+def _nearness(data: "Data", rows: "pl.DataFrame") -> _Near:
+    """Return how rows in order follow each other; without a step of time, one after the other."""
+    grid, none = data.grid, np.zeros(max(rows.height - 1, 0), dtype=np.int64)
+    if grid.time is None:
+        return _Near(none, none, np.ones(rows.height, dtype=bool))
+    time = rows[TIME].to_numpy()
+    inside = np.ones(rows.height, dtype=bool)
+    inside &= True if grid.start is None else time >= grid.start
+    inside &= True if grid.end is None else time < grid.end
+    if grid.step is None:
+        return _Near(none, none, inside)
+    absent = np.maximum(np.diff(time) // grid.step - 1, 0)
+
+    def before(border: int) -> Any:  # of the absent steps after a row, those before a border
+        return np.clip((border - 1 - time[:-1]) // grid.step, 0, absent)
+
+    first = none if grid.start is None else before(grid.start)
+    last = absent if grid.end is None else before(grid.end)
+    return _Near(absent, last - first, inside)
 
 
 def _sum(data: "Data", lattice: Lattice) -> Answers:

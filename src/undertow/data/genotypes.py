@@ -45,13 +45,21 @@ def read_genotypes(
         Whose genotypes, in which order, by default all samples of the file; for a `Pedigree` pass
         ``pedigree.people``.
     allele
-        Which allele is B, by default the reference allele; all others are b.
+        Which allele is B, by default the alternative one (ALT), which must be said where a locus
+        has several; all others are b.
 
     Which people, loci and alleles the file lists is held to be public: a message may name them.
 
     >>> read_genotypes("cohort.vcf.gz", "22:16050075")  # doctest: +SKIP
     ['BB', 'Bb', None]
     """
+    return _read(path, locus, people, allele)[0]
+
+
+def _read(
+    path: str | Path, locus: Locus, people: Sequence[Any] | None, allele: str | None
+) -> tuple[list[State | None], str]:
+    """Return the genotype of each person, and the allele that is B."""
     with _opened(Path(path)) as file:
         with _damage(f"{Path(path).name} is not a VCF file"):
             samples = list(file.header.samples)
@@ -66,11 +74,25 @@ def read_genotypes(
         record = _found(file, locus, Path(path).name)
         with _damage(f"{Path(path).name} is damaged: its variants cannot all be read"):
             alleles = tuple(record.alleles or ())
-        major = alleles[0] if allele is None and alleles else allele
-        if major not in alleles:
-            raise InvalidInput(f"the locus {_words(locus)} has no allele {allele!r}")
+        counted = _counted(alleles, allele, locus)
         with _damage(f"{Path(path).name} is damaged: its genotypes cannot all be read"):
-            return [_genotype(record.samples[person].alleles, major) for person in wanted]
+            found = [_genotype(record.samples[person].alleles, counted) for person in wanted]
+        return found, counted
+
+
+def _counted(alleles: tuple[str, ...], allele: str | None, locus: Locus) -> str:
+    """Return which allele is B: the one that was named, or the only alternative one."""
+    if allele is not None:
+        if allele not in alleles:
+            raise InvalidInput(f"the locus {_words(locus)} has no allele {allele!r}")
+        return allele
+    if len(alleles) != 2:
+        several = "several alternative alleles" if len(alleles) > 2 else "no alternative allele"
+        raise InvalidInput(
+            f"the locus {_words(locus)} has {several}: {', '.join(alleles)} (the first is the "
+            "reference); say which is B, allele=..."
+        )
+    return alleles[1]
 
 
 def count_genotypes(
@@ -106,11 +128,10 @@ def genotype_table(
     """
     import polars as pl
 
-    found = read_genotypes(path, locus, people, allele=allele)
+    found, counted = _read(path, locus, people, allele)
     table = pl.DataFrame({"genotype": pl.Series(found, dtype=pl.String)})
     data = Data(table, value="genotype")
-    major = "" if allele is None else f", allele {allele}"
-    title = f"{Path(path).name} at {_words(locus)}{major}"
+    title = f"{Path(path).name} at {_words(locus)}, allele {counted}"
     return data.changed(source=replace(data.source, title=title))
 
 
@@ -202,8 +223,8 @@ def _words(locus: Locus) -> str:
     return locus if isinstance(locus, str) else f"{locus[0]}:{locus[1]}"
 
 
-def _genotype(alleles: Any, major: str | None) -> State | None:
+def _genotype(alleles: Any, counted: str) -> State | None:
     """Return a genotype by its number of alleles B; anything but two known alleles is missing."""
     if alleles is None or len(alleles) != 2 or None in alleles:
         return None
-    return GENOTYPES[2 - sum(1 for allele in alleles if allele == major)]
+    return GENOTYPES[2 - sum(1 for allele in alleles if allele == counted)]

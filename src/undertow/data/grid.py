@@ -323,6 +323,7 @@ class Grid:
             "untimed": (
                 self.time,
                 "is not a time of the same form as the first"
+                + ("" if self.zoned is None else f", {'with' if self.zoned else 'without'} a zone")
                 if self.clock
                 else "is not a whole number",
             ),

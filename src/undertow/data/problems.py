@@ -10,7 +10,8 @@ from undertow.data.grid import GROUP, ROW, WRONG
 from undertow.data.groups import look_alikes
 from undertow.data.sources import scan
 from undertow.data.sql import TEXT
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum
+from undertow.models.pedigree import GENOTYPES
+from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum, Transitions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -99,7 +100,8 @@ def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:
     """Return which names of states and groups are hard to tell apart, and whether records are."""
     import polars as pl
 
-    said = [Problem(data.value, None, f"the states {one}") for one in look_alikes(states)]
+    alike = () if states == GENOTYPES else look_alikes(states)  # those differ by case on purpose
+    said = [Problem(data.value, None, f"the states {one}") for one in alike]
     if data.by is not None:
         said += [Problem(data.by, None, f"the groups {one}") for one in look_alikes(_groups(data))]
     planes = data.record.planes
@@ -143,7 +145,7 @@ def _of_values(
     record = data.record
     column = data.value
     made: list[tuple[str | None, str, pl.Expr]] = [(column, "is missing", ~record.there)]
-    if isinstance(query, Count | Histogram):
+    if isinstance(query, Count | Histogram | Transitions):
         domain = domain_of(query, states)
         code = record.positions(domain, named=bool(states))
         foreign = record.there & code.is_null()

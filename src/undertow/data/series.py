@@ -1,15 +1,18 @@
 """Series of records, one per person and unbroken run, and rows of numbers: for fitting a model."""
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from undertow.data.columns import column_of_name
-from undertow.data.grid import FIRST, GROUP, THERE, TIME
+from undertow.data.grid import FIRST, GROUP, PERSON, ROW, THERE, TIME
 from undertow.data.sources import open_source
 from undertow.data.sql import NUMBER, TEXT, TRUTH
 from undertow.errors import InvalidInput
+from undertow.models.sequences import MISSING, MOST_STATES, Encoded
 from undertow.queries import State
 
 if TYPE_CHECKING:
@@ -17,42 +20,56 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["MOST_RECORDS", "read_numbers", "sequences"]
+__all__ = ["MOST_RECORDS", "encoded", "read_numbers", "sequences"]
+
+Ints = npt.NDArray[np.int64]
 
 MOST_RECORDS = 10**8
 """Records that are listed one by one; a single wrong time can make any number of absent steps."""
 _CODE = "\0code"
+_HOUR, _DAY = 3_600_000_000, 86_400_000_000
 
 
-def sequences(
-    data: "Data", states: tuple[State, ...] | None, *, apart: bool = False
-) -> list[list[Any]]:
+def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
+    """Return the records of all persons as numbers of states, for a fit: `Data.encoded`.
+
+    Persons come in the order of their names, so that the order of rows tells nothing. Refused are
+    a person in two groups, and rows without a named time that do not follow a column that looks
+    like one. Rows in none of the wanted groups are left out.
+    """
+    if data.by is not None:
+        _refuse_split(data)
+    names, found, codes = _read(data, states)
+    if len(names) > MOST_STATES:
+        raise InvalidInput(
+            f"the records have more than {MOST_STATES} different values: measurements, not states; "
+            "make states of them with state=..., an expression or cut points"
+        )
+    if data.grid.time is None:
+        _refuse_shuffled(data)
+    order = _by_name(data, found)
+    kept = found.select(FIRST, *([] if data.grid.time is None else [TIME]))[order]
+    codes, series, persons, times = _runs(data, names, kept, codes[order])
+    hours = None
+    if times is not None and data.grid.clock and (times % _DAY != 0).any():
+        hours = ((times % _DAY) // _HOUR).astype(np.int8)
+    return Encoded(codes, names, series, persons, hours)
+
+
+def sequences(data: "Data", states: tuple[State, ...] | None) -> list[list[Any]]:
     """Return the records of each person in order, a new list after every gap: `Data.sequences`.
 
     Persons come in the order of their first row. Fields of a CSV file are numbers if all of them
     read as numbers, else texts. Reads all records.
     """
-    grid, record = data.grid, data.record
-    names = _implied(data) if states is None else states
-    if names is None:
-        made = [part.alias(f"\0{plane}") for plane, part in record.planes.items()]
-    else:
-        made = [record.positions(names, named=True).alias(_CODE)]
-    if grid.fill and states is not None and data.gaps not in states:
-        raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {states}")
-    shape, found = data.in_order(*made)
-    if shape.rows > MOST_RECORDS:
-        raise InvalidInput(
-            f"with the absent steps there are more than {MOST_RECORDS} records, too many to list; "
-            "check the times, take a longer step, or say gaps='split'"
-        )
-    if names is None:
-        records = _plain(found)
-    else:
-        records = [None if code is None else names[code] for code in found[_CODE]]
-    times = range(found.height) if grid.time is None else found[TIME]
-    groups = found[GROUP].rle_id() if apart else repeat(0, found.height)
-    return _runs(data, zip(zip(found[FIRST], groups, strict=True), times, records, strict=True))
+    names, found, codes = _read(data, states)
+    codes, series, _, _ = _runs(data, names, found, codes)
+    table = np.array([*names, None], dtype=np.object_)  # MISSING, -1, is the last of them
+    records = table[codes].tolist()
+    ends = [*np.flatnonzero(np.diff(series)).tolist(), len(records) - 1]
+    starts = [0, *(end + 1 for end in ends[:-1])]
+    runs = zip(starts, ends, strict=True)
+    return [records[start : end + 1] for start, end in runs] if records else []
 
 
 def read_numbers(path: str | Path, columns: Sequence[str]) -> tuple[list[list[float]], int]:
@@ -80,26 +97,81 @@ def read_numbers(path: str | Path, columns: Sequence[str]) -> tuple[list[list[fl
     return [list(row) for row in whole.rows()], table.height - whole.height
 
 
-def _runs(data: "Data", rows: Iterable[tuple[Any, int, Any]]) -> list[list[Any]]:
-    """Return the records of rows (series, time, record), which are in order, split at gaps."""
+def _read(
+    data: "Data", states: tuple[State, ...] | None
+) -> "tuple[Sequence[State], pl.DataFrame, Ints]":
+    """Return the names of the states, the rows of each person in order, and their numbers."""
+    grid, record = data.grid, data.record
+    names = _implied(data) if states is None else states
+    if names is None:
+        made = [part.alias(f"\0{plane}") for plane, part in record.planes.items()]
+    else:
+        made = [record.positions(names, named=True).alias(_CODE)]
+    if grid.fill and states is not None and data.gaps not in states:
+        raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {states}")
+    shape, found = data.in_order(*made, grouped=data.by is not None)
+    if shape.rows > MOST_RECORDS:
+        raise InvalidInput(
+            f"with the absent steps there are more than {MOST_RECORDS} records, too many to list; "
+            "check the times, take a longer step, or say gaps='split'"
+        )
+    if names is not None:
+        return names, found, found[_CODE].fill_null(MISSING).to_numpy().astype(np.int64)
+    seen, codes = _numbered(found)
+    if grid.fill and data.gaps not in seen:
+        seen = [*seen, data.gaps]  # only absent steps are in this state
+    return seen, found, codes
+
+
+def _runs(
+    data: "Data", names: Sequence[State], found: "pl.DataFrame", codes: Ints
+) -> tuple[Ints, Ints, Ints, Ints | None]:
+    """Return codes, series, persons and times (None without) of all records, absent steps too."""
     grid = data.grid
-    low = grid.start if grid.start is not None else -float("inf")
-    high = grid.end if grid.end is not None else float("inf")
-    runs: list[list[Any]] = []
-    person, time = None, 0
-    for who, when, record in rows:
-        absent = 0
-        if who == person and grid.step is not None:
-            absent = (when - time) // grid.step - 1
-        if who != person or (absent and not grid.fill):
-            runs.append([])
-        elif absent and grid.step is not None:
-            steps = range(time + grid.step, when, grid.step)
-            runs[-1] += [data.gaps for step in steps if low <= step < high]
-        if grid.time is None or low <= when < high:
-            runs[-1].append(record)
-        person, time = who, when
-    return [run for run in runs if run]
+    persons = found[FIRST].to_numpy().astype(np.int64)  # (rows,): another number for each
+    if grid.time is None:
+        return codes, persons, persons, None
+    times = found[TIME].to_numpy()  # (rows,)
+    change = np.zeros(times.size, np.int64)  # (rows,): whether another series begins
+    change[1:] = persons[1:] != persons[:-1]
+    if grid.step is not None and times.size:
+        absent = np.zeros(times.size, np.int64)  # (rows,): steps that are absent before a row
+        absent[1:] = np.where(change[1:] == 1, 0, np.diff(times) // grid.step - 1)
+        if not grid.fill:
+            change |= absent > 0
+        else:  # each row becomes the absent steps before it, and itself
+            width = absent + 1
+            last = np.cumsum(width) - 1  # (rows,): the new place of each row
+            back = np.repeat(last, width) - np.arange(int(last[-1]) + 1)  # steps before the row
+            gap = names.index(data.gaps)
+            codes = np.where(back > 0, gap, np.repeat(codes, width))
+            times = np.repeat(times, width) - back * grid.step
+            persons = np.repeat(persons, width)
+            keep = np.ones(times.size, np.bool_)
+            if grid.start is not None:
+                keep &= times >= grid.start
+            if grid.end is not None:
+                keep &= times < grid.end
+            codes, times, persons = codes[keep], times[keep], persons[keep]
+            return codes, persons, persons, times
+    return codes, np.cumsum(change), persons, times
+
+
+def _by_name(data: "Data", found: "pl.DataFrame") -> "Ints | slice":
+    """Return the order of rows in which persons follow each other by name."""
+    first = found[FIRST].to_numpy()
+    starts = np.flatnonzero(np.diff(first, prepend=-1))  # (P,): rows are in order of persons
+    if data.grid.person is None or starts.size < 2:
+        return slice(None)
+    keys = data.source.columns[data.grid.person].persons(found[PERSON][starts].to_list())
+    places = sorted(range(len(keys)), key=lambda place: (isinstance(keys[place], str), keys[place]))
+    if places == list(range(len(keys))):
+        return slice(None)
+    lengths = np.diff(np.append(starts, first.size))  # (P,)
+    moved = np.repeat(
+        starts[places] - np.cumsum(lengths[places]) + lengths[places], lengths[places]
+    )
+    return np.asarray(moved + np.arange(first.size))
 
 
 def _implied(data: "Data") -> Sequence[State] | None:
@@ -111,28 +183,88 @@ def _implied(data: "Data") -> Sequence[State] | None:
     return None
 
 
-def _plain(found: "pl.DataFrame") -> list[Any]:
-    """Return records as truth values, whole numbers, numbers or texts; None where missing."""
+def _numbered(found: "pl.DataFrame") -> tuple[list[State], Ints]:
+    """Return the values that occur in order, and the place of each record's among them.
+
+    Records are truth values, whole numbers, numbers or texts; fields of a CSV file, which have
+    both readings, are numbers if all of them are. Numbers come before texts.
+    """
+    import polars as pl
+
     made = {p: found[f"\0{p}"] for p in (NUMBER, TEXT, TRUTH) if f"\0{p}" in found.columns}
-    planes = list(made)
-    there = found[THERE].to_list()
-    if planes == [TRUTH]:
-        records = made[TRUTH].to_list()
-    elif TEXT not in planes:
-        records = [_number(value) for value in made[NUMBER]]
-    elif NUMBER not in planes:
-        records = made[TEXT].to_list()
-    else:  # fields of a CSV file have both readings, Python objects one of them
-        numbers, texts = made[NUMBER].to_list(), made[TEXT].to_list()
-        only = all(n is not None for n, t, h in zip(numbers, texts, there, strict=True) if h and t)
-        records = [
-            _number(number) if text is None or only else text
-            for number, text in zip(numbers, texts, strict=True)
-        ]
-    return [record if is_there else None for record, is_there in zip(records, there, strict=True)]
+    there = found[THERE]
+    if list(made) == [TRUTH]:
+        code = pl.select(pl.when(there).then(made[TRUTH].cast(pl.Int64))).to_series()
+        seen: list[State] = [bool(value) for value in code.drop_nulls().unique().sort()]
+        # one value alone is the first of one
+        return seen, _filled(code if len(seen) > 1 else code * 0)
+    nothing = pl.Series([None] * found.height, dtype=pl.Float64)
+    numbers = made.get(NUMBER, nothing)
+    texts = made.get(TEXT, nothing.cast(pl.String))
+    only = not (there & texts.is_not_null() & numbers.is_null()).any()
+    number = pl.select(
+        pl.when(there & numbers.is_finite() & (texts.is_null() | only)).then(numbers + 0.0)
+    ).to_series()
+    text = pl.select(pl.when(there & (not only)).then(texts)).to_series()
+    values = np.unique(number.drop_nulls().to_numpy())
+    words = text.drop_nulls().unique().cast(pl.String).sort().to_list()
+    codes = np.where(
+        number.is_null().to_numpy(),
+        MISSING,
+        np.searchsorted(values, number.fill_null(0.0).to_numpy()),
+    )
+    if words:
+        place = _filled(text.cast(pl.Enum(words)).to_physical().cast(pl.Int64))
+        codes = np.where(place == MISSING, codes, place + values.size)
+    plain = [int(value) if float(value).is_integer() else float(value) for value in values]
+    return [*plain, *words], codes.astype(np.int64)
 
 
-def _number(value: float | None) -> float | int | None:
-    if value is None or value in (float("inf"), -float("inf")):
-        return None
-    return int(value) if value.is_integer() else value
+def _filled(codes: "pl.Series") -> Ints:
+    return codes.fill_null(MISSING).to_numpy().astype(np.int64)
+
+
+def _refuse_split(data: "Data") -> None:
+    """Refuse a person whose records are in two groups, by the row at which the second begins."""
+    import polars as pl
+
+    rows = data.grid.windowed(data.rows(numbered=True))
+    first = pl.col(GROUP).sort_by(ROW).first().over(PERSON)
+    (found,) = data.source.collect(
+        rows.filter(pl.col(GROUP).ne_missing(first)).select(pl.col(ROW).min())
+    )
+    if found[ROW][0] is not None:
+        raise InvalidInput(
+            f"row {found[ROW][0]} of column {data.by!r} (counting from 0) puts a person into two "
+            "groups, and a fit takes a person's records together; give each person one group, or "
+            "leave by=... out"
+        )
+
+
+_TIMELY = ("time", "times", "date", "dates", "datetime", "date_time", "timestamp", "ts", "when")
+"""Names of columns that say when a record was made."""
+
+
+def _refuse_shuffled(data: "Data") -> None:
+    """Refuse rows that do not follow a column that looks like their time, and was not named."""
+    import polars as pl
+
+    taken = {data.value, data.grid.person, data.by}
+    for name in data.source.frame.collect_schema().names():
+        if name.strip().lower() not in _TIMELY or name in taken:
+            continue
+        try:
+            moment = data.timed(name)
+        except InvalidInput:  # neither times nor whole numbers
+            continue
+        rows = data.rows(moment.alias(TIME)).select(PERSON, TIME)
+        order = pl.col(TIME).diff().over(PERSON) < 0
+        (found,) = data.source.collect(
+            rows.select(pl.col(TIME).null_count().alias("\0none"), order.any().alias("\0back"))
+        )
+        if found["\0back"][0] and not found["\0none"][0]:
+            raise InvalidInput(
+                f"the rows are not in the order of column {name!r}, and neighbours in a table "
+                f"count as neighbours in time; say time={name!r}, and person=... if the rows are "
+                "those of several persons, or leave that column out of the table"
+            )

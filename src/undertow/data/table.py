@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.columns import column_of_name, iso
+from undertow.data.columns import Column, column_of_name, iso, kind_of
 from undertow.data.grid import (
     FIRST,
     GROUP,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from undertow.data.evaluation import Answers
     from undertow.data.problems import Problem
+    from undertow.models.base import Model
+    from undertow.models.sequences import Encoded
 
 __all__ = ["Data", "Shape"]
 
@@ -241,30 +243,62 @@ class Data:
 
         return evaluate(self, query, tuple(states))
 
-    def sequences(
-        self, states: Sequence[State] | None = None, *, apart: bool = False
-    ) -> list[list[Any]]:
+    def sequences(self, states: Sequence[State] | None = None) -> list[list[Any]]:
         """Return the records of each person in order of time, split at gaps; None where missing.
 
         With ``states`` records become the names of their states, and foreign ones None. Without,
-        they are what the column or the expression gives. ``apart`` starts a new series wherever
-        the group changes, too. What a model learns from them is a disclosure: `MarkovChain.fit`
-        says so.
+        they are what the column or the expression gives. What a model learns from them is a
+        disclosure: `MarkovChain.fit` says so.
         """
         from undertow.data.series import sequences
 
-        return sequences(self, None if states is None else tuple(states), apart=apart)
+        return sequences(self, None if states is None else tuple(states))
+
+    def encoded(self, states: Sequence[State] | None = None) -> "Encoded":
+        """Return the records as numbers of states, with persons, series and hours: for a fit.
+
+        Foreign records are missing ones. Raises `InvalidInput` where a person is in two groups of
+        ``by``, and where no time is named and rows do not follow a column that looks like one.
+        Linear in the rows but for their sorting.
+        """
+        from undertow.data.series import encoded
+
+        return encoded(self, None if states is None else tuple(states))
+
+    def cohorts(self) -> "dict[Any, Data]":
+        """Return the records of each group of persons apart, by the name of the group.
+
+        >>> import polars as pl
+        >>> rows = {"id": [1, 1, 2, 2], "arm": ["a", "a", "b", "b"], "x": [0, 1, 1, 1]}
+        >>> data = Data(pl.DataFrame(rows), value="x", person="id", by="arm")
+        >>> {name: part.sequences() for name, part in data.cohorts().items()}
+        {'a': [[0, 1]], 'b': [[1, 1]]}
+        """
+        if self.by is None:
+            raise InvalidInput("cohorts are groups of persons; name their column with by=...")
+        column = self.source.columns[self.by]
+        names = self.shape().groups or ()
+        return {name: self.changed(groups=normalised(column, [name])) for name in names}
 
     def problems(
-        self, query: AnyQuery | None = None, states: Sequence[State] = ()
+        self,
+        query: AnyQuery | None = None,
+        states: Sequence[State] = (),
+        model: "Model | None" = None,
     ) -> "list[Problem]":
         """Return what a curator may want to look at, by column and row; never a value.
 
+        With the plan's ``model``, also whether a pedigree's allele is as frequent as it says.
         Depends on the records: for the curator's eyes, not for publication.
         """
         from undertow.data.problems import problems
 
-        return problems(self, query, tuple(states))
+        found = problems(self, query, tuple(states))
+        if model is None:
+            return found
+        from undertow.data.frequencies import frequency_problems
+
+        return found + frequency_problems(self, model)
 
     # --- the frame of rows, for the modules that ask the questions
 
@@ -322,6 +356,14 @@ class Data:
         labels = {key: column.label(key) for key in keys}
         ordered = sorted(labels, key=lambda key: (isinstance(labels[key], str), labels[key]))
         return tuple(labels[key] for key in ordered), {k: n for n, k in enumerate(ordered)}
+
+    def timed(self, name: str) -> "pl.Expr":
+        """Return another column read as times, or refuse one that holds none."""
+        csv = ".csv" in self.source.file
+        schema = self.source.frame.collect_schema()
+        column = Column(name, "csv") if csv else kind_of(name, schema[name])
+        held = replace(self.source, columns={**self.source.columns, name: column})
+        return column.time(_first(held, name))[0]
 
     def _occurring(self) -> "list[pl.LazyFrame]":
         """Return the query for the groups that occur, if there is one to ask."""

@@ -105,7 +105,7 @@ class Balance:
             return Leakage(0.0, 0.0, "nothing was released", self.against, delta=terms.delta)
         if spent:
             return exchanged_at_delta(spent, self.model, terms)
-        return exchanged(level, self.model, self.against, self.unit)
+        return exchanged(level, self.model, self.against, self.unit, terms.window)
 
     def entries(self) -> list[Entry]:
         """Return all entries in the order in which they were reserved, cancelled ones too."""

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from json import loads
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from undertow.adversaries import Window
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged
@@ -16,6 +17,7 @@ from undertow.ledger.balance import Balance, Named
 from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.currency import allowance
 from undertow.ledger.memory import memory_at
+from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit
 from undertow.ledger.requests import check_terms, request, wanted_terms
 from undertow.ledger.rooms import Room, spend_words
 from undertow.ledger.rules import (
@@ -30,9 +32,14 @@ from undertow.ledger.rules import (
 from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store
 from undertow.mechanisms import Unit
+from undertow.models.chain_classes import ChainBox
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_positive
+from undertow.queries import AnyQuery
 from undertow.rounding import above, below
+
+if TYPE_CHECKING:
+    from undertow.plan import Plan
 
 __all__ = ["Ledger", "Reservation", "datasets", "forget"]
 
@@ -77,6 +84,10 @@ class Ledger(Balance):
     against, unit
         The adversary covered, by default ``"any"``, and whether one record or all records of one
         person are hidden, by default ``"record"``.
+    protect
+        ``Window(12)``: the limit is kept for the whole history of any twelve records in a row, and
+        the budget is ``dp_budget(model, limit, against, protect=Window(12))``. One record by
+        default.
     create
         Whether a missing ledger or data set is created.
     key
@@ -111,13 +122,14 @@ class Ledger(Balance):
         pure: float | None = None,
         against: Named | None = None,
         unit: Unit | None = None,
+        protect: Window | None = None,
         create: bool = True,
         key: bytes | str | os.PathLike[str] | None = None,
         memory: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         """Open the account, or start it; a refusal leaves everything as it was."""
         self.dataset = check_name(dataset, "the name of the data set")
-        wanted = wanted_terms(model, limit, against, unit, delta, pure)
+        wanted = wanted_terms(model, limit, against, unit, delta, pure, protect)
         self._store = Store(where, read_key(key))
         self._checks = Checks(self._store, memory_at(memory))
         present = self._store.prepare(needed=not create)
@@ -125,9 +137,10 @@ class Ledger(Balance):
         if terms is None:
             terms = self._start(wanted, present, create)
         check_terms(self.dataset, terms, wanted)
-        self.model: AnyModel = model_from_dict(terms.model)
+        self.model: AnyModel = believed(terms)
         self.against: Named = terms.against
         self.unit: Unit = terms.unit
+        self.protect: Window = Window(terms.window)
 
     def __repr__(self) -> str:
         return f"Ledger({self._store.place!r}, dataset={self.dataset!r})"
@@ -149,7 +162,8 @@ class Ledger(Balance):
         old = self._terms()
         rare = old.delta if delta is None else check_delta(delta)
         wanted = check_positive(limit, "the limit")
-        budget, small = allowance(wanted, rare, self.model, old.against, old.unit)
+        model = model_from_dict(old.model)
+        budget, small = allowance(wanted, rare, model, old.against, old.unit, old.window)
         pure = min(old.pure, budget) if rare else 0.0
         new = replace(old, limit=wanted, budget=budget, delta=rare, small=small, pure=pure)
         with self._checks.writing("limit") as granting:
@@ -166,6 +180,75 @@ class Ledger(Balance):
             beside = {"delta": new.delta, "small": new.small, "pure": new.pure}
             self._append(granting, "limit", **changed, **(beside if new.delta else {}))
             granting.transaction.put_dataset(self.dataset, new, layout)
+
+    def narrow(self, release_id: str) -> ChainBox:
+        """Go over to the region of a private fit, on record; return it: plan under it from now on.
+
+        All levels spent so far, that of the fit among them, count under the region: given what the
+        fit has published, fit and answers together change likelihoods by at most their sum
+        (`undertow.learning`). The limit then holds unless the region misses the true chain, with
+        the probability that was fixed when the fit was reserved. Once, by the first fit, in an
+        account of records without a delta; refused where the region allows no more than the class
+        stated beforehand.
+        """
+        old = self._terms()
+        check_narrowing(old)
+        found = self.entry(release_id)
+        if found is None:
+            raise LedgerConflict(f"nothing was reserved under the id {release_id!r}")
+        fit = recorded_fit(found, old)
+        first = next(entry for entry in self.entries() if "fit" in entry.about and entry.begun)
+        if first.release_id != found.release_id:
+            raise LedgerConflict(
+                "only the first fit of an account narrows it: one chosen among several by what "
+                "they show would miss more often than is said"
+            )
+        region = fit.region()
+        described = loads(canonical(region.to_dict(), "model"))
+        budget = affordable(old, model_from_dict(described))
+        if budget <= old.budget:
+            raise LedgerConflict(
+                f"under the region of the fit the limit allows a DP level of {below(budget)}, "
+                f"under the class stated beforehand {below(old.budget)}: the account stays as it "
+                "is; more records or a fit of a larger level would tell more"
+            )
+        new = replace(old, model=described, budget=budget, missed=1 - fit.confidence)
+        with self._checks.writing("narrow") as granting:
+            account = granting.account(self.dataset)
+            if account.terms != old:
+                raise LedgerConflict("the terms of the account have just changed; look at it again")
+            entry = self._held(granting, found.release_id)
+            changed = {"model": new.model, "budget": new.budget, "missed": new.missed}
+            self._append(granting, "narrow", entry.release_id, **changed)
+            granting.transaction.put_dataset(self.dataset, new, account.layout)
+        self.model = believed(new)
+        return region
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether a private fit has narrowed the account."""
+        return self._terms().missed > 0
+
+    def stated(self) -> AnyModel:
+        """Return the model that was stated when the account was opened."""
+        with self._checks.reading() as transaction:
+            for event in transaction.events(self.dataset):
+                if event.kind == "open":
+                    return model_from_dict(transaction.head.seal.content(event)["terms"]["model"])
+        raise LedgerDamaged(f"the terms of the data set {self.dataset!r} are lost")
+
+    def plan(self, query: AnyQuery, level: float | None = None) -> "Plan[Any]":
+        """Return the plan of an answer that spends ``level``, by default all that is left.
+
+        For the ledger's model, adversary and unit; its limit is what it leaks by itself.
+        """
+        from undertow.planning.levels import plan_at_level
+
+        wanted = self.left() if level is None else check_positive(level, "level")
+        if not wanted:
+            raise LedgerConflict("nothing is left in the account for a further answer")
+        told = self.model, wanted, self.against, self.unit, self.protect
+        return plan_at_level(query, *told)
 
     def reserve(
         self,
@@ -343,9 +426,10 @@ class Ledger(Balance):
         unit: Unit = wanted["unit"] or "record"
         described = model_from_dict(wanted["model"])
         limit, delta = wanted["limit"], wanted["delta"] or 0.0
-        budget, small = allowance(limit, delta, described, against, unit)
+        window = wanted["window"] or 1
+        budget, small = allowance(limit, delta, described, against, unit, window)
         pure = _share(wanted["pure"] or 0.0, budget, delta)
-        terms = Terms(wanted["model"], limit, budget, against, unit, delta, small, pure)
+        terms = Terms(wanted["model"], limit, budget, against, unit, delta, small, pure, window)
         if not present:
             self._store.create()
             self._stored(created=True)

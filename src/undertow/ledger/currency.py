@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from undertow.adversaries import Against
+from undertow.adversaries import Against, Secrets, Window
 from undertow.curves import LargestCurve
 from undertow.errors import NothingToProtect, NotSupported
 from undertow.ledger.amounts import Spend, round_up
@@ -44,8 +44,13 @@ def gradual_spread(model: AnyModel) -> float | None:
     return max(known) if len(known) == len(spreads) else None
 
 
-def exchanged(level: float, model: AnyModel, against: Against, unit: Unit = "record") -> "Leakage":
+def exchanged(
+    level: float, model: AnyModel, against: Against, unit: Unit = "record", window: int = 1
+) -> "Leakage":
     """Return what all releases together leak whose levels sum up to ``level``.
+
+    About one record, a ``window`` of several in a row, or a person. Levels are sums for each
+    record, and ``level`` is the largest: together the releases are one algorithm of that level.
 
     >>> from undertow import MultivariateGaussian
     >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]], spread=40)
@@ -55,12 +60,14 @@ def exchanged(level: float, model: AnyModel, against: Against, unit: Unit = "rec
     from undertow.bounds.engine import leakage
 
     spread = gradual_spread(model)
-    if spread is None or unit == "person":
-        return leakage(PureDP(level, unit), model, against)
+    if spread is None or unit == "person" or window > 1:
+        return leakage(PureDP(level, unit), model, against, protect=Window(window))
     return leakage(MetricDP(up(level / spread)), model, against)
 
 
-def budget_of(limit: float, model: AnyModel, against: Against, unit: Unit = "record") -> float:
+def budget_of(
+    limit: float, model: AnyModel, against: Against, unit: Unit = "record", window: int = 1
+) -> float:
     """Return the level for a leakage ``limit``, rounded down.
 
     >>> from undertow import MultivariateGaussian
@@ -70,12 +77,12 @@ def budget_of(limit: float, model: AnyModel, against: Against, unit: Unit = "rec
     """
     if unit == "person":
         return limit
-    if gradual_spread(model) is not None:
+    if gradual_spread(model) is not None and window == 1:
         factor = exchanged(1.0, model, against).upper  # the leakage is proportional to the level
         return down(limit / factor, 16) if factor else math.inf
     from undertow.planning.budget import dp_budget
 
-    budget = dp_budget(model, limit, against)
+    budget = dp_budget(model, limit, against, protect=Window(window))
     if math.isinf(budget):
         raise NothingToProtect(
             "every record is certain under the model: nothing can leak and nothing needs a ledger"
@@ -84,8 +91,9 @@ def budget_of(limit: float, model: AnyModel, against: Against, unit: Unit = "rec
 
 
 def allowance(
-    limit: float, delta: float, model: AnyModel, against: Against, unit: Unit = "record"
-) -> tuple[float, float]:
+    limit: float, delta: float, model: AnyModel, against: Against, unit: Unit = "record",
+    window: int = 1,
+) -> tuple[float, float]:  # fmt: skip
     """Return the level and the small delta for a ``limit`` kept up to ``delta``, rounded down.
 
     All that is (level, small delta)-DP leaks at most (limit, delta).
@@ -95,7 +103,7 @@ def allowance(
     >>> round(level, 4), round(small * 1e7, 4)
     (0.5, 3.7754)
     """
-    level = budget_of(limit, model, against, unit)
+    level = budget_of(limit, model, against, unit, window)
     if not delta or unit == "person":
         return level, delta
     if gradual_spread(model) is not None:
@@ -133,15 +141,16 @@ def exchanged_at_delta(spent: Sequence[Spend], model: AnyModel, terms: Terms) ->
     curve = LargestCurve(tuple(map(SpendCurve, spent)))
     if pure or terms.unit == "person":
         level = round_up(max(spend.level for spend in spent)) if pure else 1.0
-        found = exchanged(level, model, terms.against, terms.unit)
+        found = exchanged(level, model, terms.against, terms.unit, terms.window)
         upper = found.upper if pure else curve.epsilon(terms.delta)
         return replace(found, lower=0.0, upper=upper, witness=None, delta=terms.delta)
 
     @lru_cache(maxsize=256)
     def rate(level: float) -> float:
-        return exchanged(level, model, terms.against).upper
+        return exchanged(level, model, terms.against, window=terms.window).upper
 
     found, granted = closed_leakage(curve, rate, terms.delta, terms.against), rate(terms.budget)
+    found = replace(found, secrets=Secrets(window=terms.window))
     kept = closed_delta(curve.delta(terms.budget), terms.budget, granted) <= terms.delta
     upper = min(found.upper, granted) if kept else found.upper
     return replace(found, upper=upper, assumptions=(*found.assumptions, _CHOSEN))

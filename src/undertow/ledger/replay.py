@@ -8,6 +8,7 @@ from undertow.data.scopes import Scope
 from undertow.errors import LedgerDamaged, UndertowError
 from undertow.ledger.amounts import NOTHING, Spend
 from undertow.ledger.events import Event
+from undertow.ledger.narrowing import check_narrowing
 from undertow.ledger.rooms import Room
 from undertow.ledger.rules import (
     Entry,
@@ -194,6 +195,14 @@ def _apply(accounts: Accounts, event: Event, body: dict[str, Any]) -> None:
         changed = {name: body[name] for name in ("limit", "budget")}
         beside = {name: body.get(name, 0.0) for name in ("delta", "small", "pure")}
         account.terms = replace(account.terms, **changed, **beside)
+    elif kind == "narrow":
+        if account.lines[key].status != "confirmed":
+            _damaged(event.seq, "narrows by what was not released")
+        check_narrowing(account.terms)
+        changed = {name: body[name] for name in ("model", "budget", "missed")}
+        account.terms = replace(account.terms, **changed)
+        if not account.room(account.region(Scope())).fits():
+            _damaged(event.seq, "narrows below what was spent")
     elif kind == "reserve" and key not in account.lines:
         account.reserve(_entry(event, body))
     elif kind == "begin":

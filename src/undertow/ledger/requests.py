@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from json import loads
 from typing import Any
 
+from undertow.adversaries import Window
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
@@ -17,13 +18,24 @@ __all__ = ["amounts_of", "check_terms", "request", "wanted_terms"]
 
 
 def wanted_terms(
-    model: Any, limit: Any, against: Any, unit: Any, delta: Any = None, pure: Any = None
-) -> dict[str, Any]:
+    model: Any, limit: Any, against: Any, unit: Any, delta: Any = None, pure: Any = None,
+    protect: Any = None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the terms that were passed, checked; None where nothing was."""
     if against not in (None, "any", "ignorant", "informed"):
         raise InvalidInput("a ledger is kept against 'any', 'ignorant' or 'informed'")
     if unit not in (None, "record", "person"):
         raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
+    if protect is not None and not isinstance(protect, Window):
+        raise InvalidInput(
+            f"protect must be a Window, found {type(protect).__name__}: a ledger protects every "
+            "record; write protect=Window(12)"
+        )
+    if protect is not None and protect.records > 1 and unit == "person":
+        raise InvalidInput(
+            "unit='person' hides all records of a person, every window of them too: leave protect "
+            "out"
+        )
     description = None
     if model is not None:
         if not isinstance(model, AnyModel):
@@ -34,6 +46,7 @@ def wanted_terms(
     return {
         "model": description, "limit": checked, "against": against, "unit": unit, "delta": rare,
         "pure": pure if pure is None or pure == 0 else check_positive(pure, "the pure level"),
+        "window": None if protect is None else protect.records,
     }  # fmt: skip
 
 
@@ -46,6 +59,7 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
         "pure": f"a level of {terms.pure:.7g} set aside; open it without naming one",
         "against": f"the adversary {terms.against!r}; open it without naming one",
         "unit": f"the unit {terms.unit!r}; open it without naming one",
+        "window": f"a window of {terms.window} for what is protected; open it without naming one",
     }
     for name, reason in reasons.items():
         if wanted[name] is not None and wanted[name] != getattr(terms, name):

@@ -193,6 +193,11 @@ class Room:
             raise BudgetExceeded(self._refusal(entry, wanted, left), left=left)
 
     def _check_redaction(self, entry: Entry) -> None:
+        if self.terms.window > 1:
+            raise LedgerConflict(
+                f"the account protects the history of {self.terms.window} records in a row, and "
+                "what a redaction leaks is known for one record; keep another account for it"
+            )
         if entry.leakage is not None and entry.leakage > self.terms.limit:
             raise BudgetExceeded(
                 f"the redaction leaks up to {_brief(entry.leakage, above)}, the limit is "

@@ -53,7 +53,11 @@ class Terms:
 
     Where the limit is kept up to a ``delta``, ``small`` is the delta that goes with the budget:
     all that is (budget, small)-DP leaks at most (limit, delta). ``pure`` is the level that is set
-    aside for releases that have one, also after noise without one has begun.
+    aside for releases that have one, also after noise without one has begun. ``window`` counts the
+    records in a row whose history is not to leak more than the limit: no record spends more than
+    the budget, and that is what all algorithms of this level leak about so many of them.
+    ``missed`` is the probability with which the model, the region of a private fit, misses the true
+    one; 0 where the model was stated.
     """
 
     model: dict[str, Any]
@@ -64,11 +68,15 @@ class Terms:
     delta: float = 0.0
     small: float = 0.0
     pure: float = 0.0
+    window: int = 1
+    missed: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description; one without a delta does not mention it."""
+        """Return a JSON-ready description; of delta, window and fit it mentions what there is."""
         told = {name: getattr(self, name) for name in self.__slots__}
-        return told if self.delta else without(told, "delta", "small", "pure")
+        left = () if self.delta else ("delta", "small", "pure")
+        window = ("window",) if self.window == 1 else ()
+        return without(told, *left, *window, *(() if self.missed else ("missed",)))
 
 
 @dataclass(frozen=True, slots=True)

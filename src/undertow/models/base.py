@@ -66,6 +66,10 @@ class Model:
         """Return the model described by `to_dict`, or refuse what is none."""
         raise NotImplementedError
 
+    def several(self) -> bool:
+        """Return whether it stands for several laws, any one of which may be true."""
+        return False
+
     def members(self) -> "list[Model]":
         """Return the single models behind this one: itself, or those of a set."""
         return [self]
@@ -84,6 +88,10 @@ class Model:
 
     def examples(self, query: BaseQuery) -> "Sequence[Model]":
         """Return laws of the class that data can be drawn from to answer a query, () if none."""
+        return ()
+
+    def disclaimers(self) -> tuple[str, ...]:
+        """Return what a guarantee under the model says nothing about, for its assumptions."""
         return ()
 
     def order(self) -> tuple[Any, ...]:

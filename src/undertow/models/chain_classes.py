@@ -11,7 +11,7 @@ import numpy as np
 from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.base import Model
-from undertow.models.described import fields, names, number, numbers, whole
+from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROW_SUM, Array, Keyed, check_count, check_positive, freeze
 
@@ -40,6 +40,12 @@ class ChainBox(Keyed, Model):
         k names, by default 0 .. k - 1.
     length
         The number of records; None means any length.
+    note
+        Where the box comes from, if that is part of what is assumed.
+    trace
+        A largest sum of the diagonal, None for none. With two states it is one more than the
+        correlation of neighbours: chains that keep it forget at least that fast. Used for two
+        states; a bound over the whole box holds with it all the more.
 
     >>> box = ChainBox([[.87, .11], [.29, .68]], [[.89, .13], [.32, .71]])
     >>> box.describe()
@@ -53,6 +59,8 @@ class ChainBox(Keyed, Model):
     upper: Array
     states: tuple[State, ...]
     length: int | None
+    note: str | None
+    trace: float | None
 
     def __init__(
         self,
@@ -60,6 +68,8 @@ class ChainBox(Keyed, Model):
         upper: Any,
         states: Sequence[State] | None = None,
         length: int | None = None,
+        note: str | None = None,
+        trace: float | None = None,
     ) -> None:
         """Check that every row holds a distribution, and freeze."""
         low, high = freeze(lower), freeze(upper)
@@ -87,9 +97,22 @@ class ChainBox(Keyed, Model):
         set_(self, "upper", high)
         set_(self, "states", frame.states)
         set_(self, "length", frame.length)
+        if note is not None and not isinstance(note, str):
+            raise InvalidModel(f"the note of a box must be a text, found {type(note).__name__}")
+        set_(self, "note", note)
+        set_(self, "trace", None if trace is None else _check_trace(trace, low, high))
 
     def _key(self) -> tuple[object, ...]:
-        return self.lower.tobytes(), self.upper.tobytes(), self.states, self.length
+        ends = self.lower.tobytes(), self.upper.tobytes()
+        return *ends, self.states, self.length, self.note, self.trace
+
+    def several(self) -> bool:
+        """Return whether the box holds more than one chain."""
+        return not np.array_equal(self.lower, self.upper)
+
+    def disclaimers(self) -> tuple[str, ...]:
+        """Return where the box comes from, if that is said."""
+        return () if self.note is None else (self.note,)
 
     @property
     def size(self) -> int:
@@ -100,7 +123,7 @@ class ChainBox(Keyed, Model):
         """Return the chains at the extreme points: every row at a vertex of its own polytope.
 
         Two states have at most four. Corners without a unique stationary law (rows that are never
-        left) are skipped. More than 4096 corners are refused.
+        left) are skipped, and those beyond the trace. More than 4096 corners are refused.
 
         >>> box = ChainBox([[.8, .1], [.3, .7]], [[.9, .2], [.3, .7]])
         >>> [corner.transition.tolist()[0] for corner in box.corners()]
@@ -115,6 +138,8 @@ class ChainBox(Keyed, Model):
             )
         found: list[MarkovChain] = []
         for matrix in product(*rows):
+            if self.trace is not None and np.trace(np.array(matrix)) > self.trace + ROW_SUM:
+                continue
             try:
                 found.append(MarkovChain(np.array(matrix), self.states, length=self.length))
             except InvalidModel:  # no unique stationary law
@@ -123,7 +148,7 @@ class ChainBox(Keyed, Model):
 
     def endless(self) -> "ChainBox":
         """Return the box for series of any length."""
-        return ChainBox(self.lower, self.upper, self.states)
+        return ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the corners."""
@@ -132,9 +157,10 @@ class ChainBox(Keyed, Model):
     def describe(self) -> str:
         """Return the model in one sentence."""
         length = "any length" if self.length is None else f"{self.length} records"
+        sums = "" if self.trace is None else f" whose diagonals sum to at most {self.trace:.6g}"
         return (
-            f"any chain inside a box of transition matrices on {self.size} states, "
-            f"a stationary start, {length}"
+            f"any chain inside a box of transition matrices on {self.size} states{sums}, "
+            f"a stationary start, {length}" + (f" ({self.note})" if self.note else "")
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,17 +171,24 @@ class ChainBox(Keyed, Model):
             "upper": self.upper.tolist(),
             "states": list(self.states),
             "length": self.length,
+            **({} if self.note is None else {"note": self.note}),
+            **({} if self.trace is None else {"trace": self.trace}),
         }
 
     @classmethod
     def from_dict(cls, description: Any) -> "ChainBox":
         """Return the box described by `to_dict`."""
-        read = fields(description, "a box of chains", ("lower", "upper"), _OPTIONAL)
+        read = fields(
+            description, "a box of chains", ("lower", "upper"), (*_OPTIONAL, "note", "trace")
+        )
+        note, trace = read.get("note"), read.get("trace")
         return cls(
             numbers(read["lower"]),
             numbers(read["upper"]),
             names(read.get("states"), "states"),
             whole(read.get("length"), "length"),
+            None if note is None else text(note, "the note of a box"),
+            None if trace is None else number(trace, "trace"),
         )
 
 
@@ -212,6 +245,10 @@ class MixingClass(Model):
         """The number of states."""
         return len(self.states)
 
+    def several(self) -> bool:
+        """Return True: nothing but the rate of mixing is known."""
+        return True
+
     def endless(self) -> "MixingClass":
         """Return the class for series of any length."""
         return MixingClass(self.states, self.pi_min, self.gap)
@@ -245,6 +282,19 @@ class MixingClass(Model):
             number(read["gap"], "gap"),
             whole(read.get("length"), "length"),
         )
+
+
+def _check_trace(trace: Any, low: Array, high: Array) -> float:
+    """Return the largest sum of the diagonal, if some chain of the box keeps it."""
+    most = check_positive(trace, "trace")
+    rest = high.sum(axis=1) - np.diag(high)  # (k,): what the other entries of a row may take
+    least = float(np.maximum(np.diag(low), 1 - rest).sum())
+    if most < least:
+        raise InvalidModel(
+            f"no chain of the box has a diagonal that sums to at most {most:.6g}: the least is "
+            f"{least:.6g}; widen the box, or raise the trace"
+        )
+    return most
 
 
 def _frame(size: int, states: Sequence[State] | None, length: int | None) -> MarkovChain:

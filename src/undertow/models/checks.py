@@ -5,7 +5,6 @@ has looked at the records, so the outcome of a test is a fact about them: `Check
 they were public.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -15,7 +14,7 @@ from undertow.models.described import fields, number, text
 if TYPE_CHECKING:
     from undertow.models.base import Model
 
-__all__ = ["Basis", "Check", "Outcome", "checks_from_list", "unchecked"]
+__all__ = ["Basis", "Check", "Outcome", "checks_from_list", "privately"]
 
 Outcome = Literal["passed", "failed", "not tested"]
 
@@ -134,9 +133,23 @@ def checks_from_list(described: Any) -> tuple[Check, ...]:
     return tuple(map(Check.from_dict, described))
 
 
-def unchecked(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """Return the checks without what a plan leaks under their alternatives."""
-    return tuple(replace(check, leakage=None) for check in checks)
+def privately(miss: float) -> tuple[Check, ...]:
+    """Return what is known of a chain that was learnt through noise: its region, and no more.
+
+    ``miss`` is the probability with which the region misses the chain.
+
+    >>> [check.outcome for check in privately(.05)][:2]
+    ['passed', 'not tested']
+    """
+    from undertow.rounding import above
+
+    said = f"the region misses the chain with probability at most {above(miss)}"
+    only = "a private fit publishes how often states follow each other, and nothing else"
+    others = ("order", "memory", "time", "hours", "persons")
+    return (
+        Check("sample", "passed", said, "private"),
+        *(Check(name, "not tested", only, "private") for name in others),
+    )
 
 
 def _ends(found: Any) -> tuple[float, float | None]:

@@ -102,6 +102,10 @@ class Contagion(Model):
         """Return the household at both ends of the interval."""
         return [self.network(passed) for passed in dict.fromkeys(self.passed)]
 
+    def several(self) -> bool:
+        """Return whether there is more than one probability of passing it on."""
+        return self.passed[0] < self.passed[1]
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         return (

@@ -17,6 +17,8 @@ from undertow.errors import (
 )
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
+from undertow.models.persons import HomogeneityTest, homogeneity_test
+from undertow.models.population import population
 from undertow.models.rows import warn_fitted
 from undertow.models.sequences import encode
 from undertow.models.sets import ModelSet
@@ -162,7 +164,8 @@ class FittedChain(MarkovChain):
         """
         confidence = _confidence(confidence)
         if self.size == 2:
-            return self.plausible(confidence).with_checks(self._of_region(confidence))
+            said = f"the region holds the chain with confidence {confidence:.6g}"
+            return self.plausible(confidence).with_checks(self._accounted("sample", said))
         from scipy.special import chdtri
 
         limit = float(chdtri(self.size * (self.size - 1), 1 - confidence))
@@ -187,12 +190,11 @@ class FittedChain(MarkovChain):
             self.length,
         )
 
-    def _of_region(self, confidence: float) -> "tuple[Check, ...]":
-        """Return the checks where the region accounts for the size of the sample."""
-        said = f"the region holds the chain with confidence {confidence:.6g}"
+    def _accounted(self, name: str, said: str) -> "tuple[Check, ...]":
+        """Return the checks for a model that accounts for one of them, and how it does."""
         return tuple(
             replace(check, outcome="passed", words=f"{check.words}; {said}", alternative=None)
-            if check.name == "sample"
+            if check.name == name
             else check
             for check in self.checks
         )
@@ -225,6 +227,40 @@ class FittedChain(MarkovChain):
         )
         degrees, statistic = int(ways.sum()), max(statistic, 0.0)
         return OrderTest(statistic, degrees, float(chdtrc(degrees, statistic)) if degrees else 1.0)
+
+    def homogeneity_test(self) -> HomogeneityTest:
+        """Return the likelihood-ratio test of one chain for all persons against one for each.
+
+        Persons are those of a `undertow.Data`, or the sequences of a list. What it means in
+        leakage: `undertow.person_budgets`.
+
+        >>> chain = MarkovChain([[.9, .1], [.3, .7]])
+        >>> sample = [chain.simulate(500, seed=seed) for seed in range(5, 10)]
+        >>> MarkovChain.fit(sample, public=True).homogeneity_test().p_value > 0.05
+        True
+        """
+        return homogeneity_test(self.tally)
+
+    def population(
+        self, share: float | None = None, confidence: float = 0.95, *, least: int = 0
+    ) -> ModelSet:
+        """Return the chains of all persons as a model: few boxes that cover them, certified.
+
+        Two states. Without a ``share`` the true chain of every person in the sample is in it, with
+        the stated confidence; with one, the chains of that share of all persons, drawn or not,
+        if those in the sample were drawn independently (0.99 at 0.95 needs 299 persons, see
+        `undertow.models.population`). Each person's estimation error is accounted for, so persons
+        with few records widen it: ``least`` leaves out those with fewer transitions, and the model
+        says so. It holds no person's chain; it is not private, and says that too.
+
+        >>> chain = MarkovChain([[.9, .1], [.3, .7]])
+        >>> sample = [chain.simulate(500, seed=seed) for seed in range(5)]
+        >>> fitted = MarkovChain.fit(sample, public=True)
+        >>> fitted.population().note.partition(";")[0]
+        'holds for every person in the sample (5 persons), with confidence 95%'
+        """
+        found = population(self.tally, share, confidence, least=least, length=self.length)
+        return found.with_checks(self._accounted("persons", f"the model {found.note}"))
 
 
 def fit_chain(
@@ -314,6 +350,13 @@ def _shares(counts: Ints, prior: float) -> Array:
             "the records never pass between two groups of states, so that no stationary law is "
             "certain; pass a prior (pseudo-counts, such as prior=0.5), or fit each group apart"
         ) from error
+    final = np.flatnonzero(matrix.diagonal() == 1)
+    if final.size:
+        raise InvalidModel(
+            f"state {int(final[0])} of the counts (from 0) is never left, and a stationary chain "
+            "would be in it for ever; pass a prior (pseudo-counts, such as prior=0.5), leave the "
+            "state out, or add records"
+        )
     return matrix
 
 

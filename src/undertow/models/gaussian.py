@@ -223,6 +223,10 @@ class GaussianClass(Model):
         """Empty: the records are numbers, not states."""
         return ()
 
+    def several(self) -> bool:
+        """Return whether records may be correlated in more than one way."""
+        return self.rho > 0
+
     def dependent_records(self) -> int:
         """Return the number of records, unless correlations are zero."""
         return self.length if self.rho else 1

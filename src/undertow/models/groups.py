@@ -1,44 +1,53 @@
 """Arbitrary dependence inside groups of bounded size."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from undertow.base_query import BaseQuery, State
-from undertow.errors import NotSupported
+from undertow.errors import InvalidModel, NotSupported
 from undertow.models.base import Model
-from undertow.models.described import fields, whole
+from undertow.models.described import fields, names, whole
 from undertow.models.markov import MarkovChain
+from undertow.models.rows import state_names
 from undertow.numerics import check_count
 
 __all__ = ["Groups"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Groups(Model):
     """Records in independent groups of at most ``size``, with any dependence inside a group.
 
+    The members of a household, the patients of a practice, the linked loci of a family. ``states``
+    names the values of a record, which a histogram and flips need; without, records may have any.
+
     >>> Groups(4).describe()
     'independent groups of at most 4 records, any dependence inside a group'
+    >>> Groups(5, states=("smoker", "other")).states
+    ('smoker', 'other')
     """
 
     kind: ClassVar[str] = "groups"
     family: ClassVar[str] = "groups"
 
     size: int
+    states: tuple[State, ...]
 
-    def __post_init__(self) -> None:
-        """Check the size."""
-        object.__setattr__(self, "size", check_count(self.size, "group size", 1))
+    def __init__(self, size: int, states: Sequence[State] | None = None) -> None:
+        """Check the size and the names."""
+        object.__setattr__(self, "size", check_count(size, "group size", 1))
+        object.__setattr__(self, "states", () if states is None else _named(states))
+
+    def __repr__(self) -> str:
+        """Return how the model is written."""
+        named = f", states={self.states!r}" if self.states else ""
+        return f"Groups(size={self.size}{named})"
 
     @property
     def length(self) -> None:
         """None: there may be any number of groups."""
         return
-
-    @property
-    def states(self) -> tuple[State, ...]:
-        """Empty: records may have any values."""
-        return ()
 
     def most_records(self) -> int:
         """Return the size of a group."""
@@ -56,13 +65,16 @@ class Groups(Model):
         """Return one group whose records are copies of each other, and one without dependence."""
         states: tuple[State, ...]
         if query.named:
-            states = (query.named[0], ("other than", query.named))
+            others = [state for state in self.states if state not in query.named]
+            states = (query.named[0], others[0] if others else ("other than", query.named))
+        elif query.per_state and self.states:
+            states = self.states[:2]
         elif query.ends is not None and query.records is None:
             states = query.ends
         else:
             raise NotSupported(
                 f"groups name no states, so no data can be drawn for a {type(query).__name__}; "
-                "audit a plan for a Count or a Sum, or one for a MarkovChain"
+                "name them, Groups(size, states=...), or audit a plan for a Count or a Sum"
             )
         even, size = [[0.5, 0.5], [0.5, 0.5]], max(self.size, 2)
         copied = [[1.0, 0.0], [0.0, 1.0]] if self.size > 1 else even
@@ -74,10 +86,23 @@ class Groups(Model):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        return {"kind": self.kind, "size": self.size}
+        named = {"states": list(self.states)} if self.states else {}
+        return {"kind": self.kind, "size": self.size, **named}
 
     @classmethod
     def from_dict(cls, description: Any) -> "Groups":
         """Return the model described by `to_dict`."""
-        read = fields(description, "a groups model", ("size",), ("kind",))
-        return cls(whole(read["size"], "group size", 2**53))
+        read = fields(description, "a groups model", ("size",), ("kind", "states"))
+        size = whole(read["size"], "group size", 2**53)
+        return cls(size, names(read.get("states"), "states"))
+
+
+def _named(states: Sequence[State]) -> tuple[State, ...]:
+    """Return the names of the states, at least two and all different, or refuse them."""
+    found = state_names(states, len(states) if hasattr(states, "__len__") else 0)
+    if len(found) < 2:
+        raise InvalidModel(
+            f"states must name at least two values of a record, found {len(found)}; leave them "
+            "out where a record may have any value"
+        )
+    return found

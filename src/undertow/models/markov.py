@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 
@@ -13,11 +14,14 @@ from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, stationary_law
+from undertow.models.walks import backwards, bridge, simulate
 from undertow.numerics import Array, Keyed, check_count, freeze
 
 if TYPE_CHECKING:
     from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
+    from undertow.models.periodic import ContextChain, FittedContexts
+    from undertow.models.private_fits import PrivateFit
 
 __all__ = ["MarkovChain"]
 
@@ -179,7 +183,7 @@ class MarkovChain(Keyed, Model):
         """
         if isinstance(self.start, str):
             return MarkovChain(
-                _reversed(self.transition, self.initial, self.initial),
+                backwards(self.transition, self.initial, self.initial),
                 self.states, length=self.length,
             )  # fmt: skip
         if self.length is None:
@@ -188,7 +192,7 @@ class MarkovChain(Keyed, Model):
             )
         laws = self.marginals(self.length)
         stack = [
-            _reversed(self.step(record), laws[record], laws[record + 1])
+            backwards(self.step(record), laws[record], laws[record + 1])
             for record in reversed(range(self.length - 1))
         ]
         return MarkovChain(np.array(stack), self.states, start=laws[-1] / laws[-1].sum())
@@ -204,27 +208,7 @@ class MarkovChain(Keyed, Model):
                [0.529, 0.471],
                [0.   , 1.   ]])
         """
-        length = check_count(length, "length (records in the bridge)", 2)
-        source, goal = self.index(first), self.index(last)
-        if not self.homogeneous:
-            raise InvalidModel("bridges need a chain with one transition matrix")
-        ahead = self.powers(length - 1)[:, :, goal]  # (steps left, from): P^d(x, last)
-        if ahead[length - 1, source] <= 0:
-            raise InvalidModel(
-                f"state {last!r} cannot follow {first!r} after {length - 1} steps; "
-                "choose ends that the chain can join"
-            )
-        steps = np.empty((length - 1, self.size, self.size))
-        for step in range(length - 1):
-            left = length - 2 - step
-            weighted = self.transition * ahead[left][None, :]  # P(x, y) P^d(y, last)
-            total = ahead[left + 1][:, None]  # P^{d+1}(x, last), (k, 1)
-            steps[step] = np.where(
-                total > 0, weighted / np.where(total > 0, total, 1), self.transition
-            )
-        start = np.zeros(self.size)
-        start[source] = 1.0
-        return MarkovChain(steps / steps.sum(axis=2, keepdims=True), self.states, start=start)
+        return bridge(self, first, last, length)
 
     def simulate(self, length: int | None = None, *, seed: int | None = None) -> list[State]:
         """Return one series drawn from the model (for experiments: not a private release).
@@ -236,17 +220,7 @@ class MarkovChain(Keyed, Model):
         if length is None:
             raise InvalidInput("the chain has no length; say how many records: simulate(1000)")
         self._check_record(length - 1)
-        uniforms = np.random.default_rng(seed).random(length)
-        cumulative = np.cumsum(self.transition, axis=-1)
-        bounds = np.cumsum(self.initial)
-        last = self.size - 1
-        series: list[State] = []
-        for record in range(length):
-            row = min(int(np.searchsorted(bounds, uniforms[record], side="right")), last)
-            series.append(self.states[row])
-            if record < length - 1:
-                bounds = cumulative[row] if self.homogeneous else cumulative[record, row]
-        return series
+        return simulate(self, length, seed)
 
     def visited(self) -> "MarkovChain | None":
         """Return the chain on the states it can ever visit, or None if there is only one.
@@ -329,6 +303,19 @@ class MarkovChain(Keyed, Model):
             whole(read.get("length"), "length (records in a series)"),
         )
 
+    @overload
+    @classmethod
+    def fit(
+        cls, sequences: Any, states: Sequence[State] | None = ..., *, prior: float = ...,
+        length: int | None = ..., public: bool = ...,
+    ) -> "FittedChain": ...  # fmt: skip
+    @overload
+    @classmethod
+    def fit(
+        cls, sequences: Any, states: Sequence[State] | None = ..., *, private: float, ledger: Any,
+        confidence: float = ..., prior: float = ..., length: int | None = ...,
+        release_id: str | None = ...,
+    ) -> "PrivateFit": ...  # fmt: skip
     @classmethod
     def fit(
         cls,
@@ -338,7 +325,11 @@ class MarkovChain(Keyed, Model):
         prior: float = 0.0,
         length: int | None = None,
         public: bool = False,
-    ) -> "FittedChain":
+        private: float | None = None,
+        ledger: Any = None,
+        confidence: float = 0.95,
+        release_id: str | None = None,
+    ) -> "FittedChain | PrivateFit":
         """Return the chain fitted to one sequence of records, or to many.
 
         Sequences are lists, arrays or Series; a list whose items are lists (tuples, arrays) is
@@ -348,12 +339,26 @@ class MarkovChain(Keyed, Model):
         many pseudo-counts to every transition; ``length`` is that of the model. Warns with
         `DisclosureWarning` unless the records are ``public``.
 
+        With ``private``, a DP level, the counts get noise, and a ``ledger`` pays for it: returns a
+        `undertow.PrivateFit`, whose region has the ``confidence`` (`undertow.learning`).
+
         >>> MarkovChain.fit(["a", "a", "b", None, "b", "a", "a"], public=True).counts
         array([[2, 1],
                [1, 0]])
         """
         from undertow.models.fitting import fit_chain
 
+        if private is not None:
+            if public:
+                raise InvalidInput("records are public, or the fit is private: not both")
+            learn = import_module("undertow.learning").private_fit  # above: it draws noise
+            more = {"prior": prior, "length": length, "release_id": release_id}
+            found: PrivateFit = learn(
+                sequences, states, level=private, ledger=ledger, confidence=confidence, **more
+            )
+            return found
+        if ledger is not None or release_id is not None:
+            raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
         return fit_chain(sequences, states, prior=prior, length=length, public=public)
 
     @classmethod
@@ -412,6 +417,59 @@ class MarkovChain(Keyed, Model):
 
         return MixingClass(states, pi_min, gap, length)
 
+    @classmethod
+    def periodic(
+        cls, matrices: Any, states: Sequence[State] | None = None, *, length: int | None = None,
+        phase: int = 0, steps_per: int = 1, start: Any = None,
+        context: str = "time of the cycle",
+    ) -> "ContextChain":  # fmt: skip
+        """Return the chain of ``length`` records that goes through its matrices in a cycle.
+
+        A list, or a dictionary by name: 24 hours, 7 days. Each is used for ``steps_per`` steps;
+        the first step is number ``phase`` of the cycle (from 0). The start law, by default, is the
+        one that comes back after a cycle. ``context`` names what is public, and not guaranteed.
+
+        >>> day, night = [[.8, .2], [.3, .7]], [[.97, .03], [.5, .5]]
+        >>> MarkovChain.periodic([day, night], length=24, steps_per=6).transition.shape
+        (23, 2, 2)
+        """
+        from undertow.models.periodic import periodic
+
+        return periodic(matrices, states, length=length, phase=phase, steps_per=steps_per,
+                        start=start, context=context)  # fmt: skip
+
+    @classmethod
+    def by_context(
+        cls, matrices: Any, context: Any, states: Sequence[State] | None = None,
+        start: Any = None, name: str = "context",
+    ) -> "ContextChain":  # fmt: skip
+        """Return the chain whose step from record t has the matrix of the public ``context[t]``.
+
+        By default the first record has the stationary law of the first step's matrix.
+
+        >>> MarkovChain.by_context({"day": [[.8, .2], [.3, .7]]}, ["day"] * 9).length
+        10
+        """
+        from undertow.models.periodic import by_context
+
+        return by_context(matrices, context, states, start, name)
+
+    @classmethod
+    def fit_by_context(
+        cls, sequences: Any, context: Any, states: Sequence[State] | None = None, *,
+        prior: float = 0.0, name: str = "context", public: bool = False,
+    ) -> "FittedContexts":  # fmt: skip
+        """Return a matrix for each context, fitted to sequences and their parallel contexts.
+
+        Arguments as in `fit`; a step belongs to the context of the record that it leaves.
+
+        >>> MarkovChain.fit_by_context([*"aab"], [*"ddd"], prior=1, public=True).counts["d"][0, 1]
+        np.int64(1)
+        """
+        from undertow.models.periodic import fit_by_context
+
+        return fit_by_context(sequences, context, states, prior=prior, name=name, public=public)
+
     def _check_record(self, record: int) -> None:
         if self.length is not None and record >= self.length:
             raise InvalidInput(
@@ -436,10 +494,3 @@ def _distribution(start: Any, size: int) -> Array:
     if law.shape != (size,):
         raise InvalidModel(f"start must have {size} entries, found shape {law.shape}")
     return probability_rows(law, "start")
-
-
-def _reversed(matrix: Array, before: Array, after: Array) -> Array:
-    joint = before[:, None] * matrix  # (before, after)
-    rows = joint.T / np.where(after > 0, after, 1)[:, None]
-    rows[after <= 0] = before  # a state that never occurs: any row will do
-    return np.asarray(rows / rows.sum(axis=1, keepdims=True))

@@ -287,6 +287,10 @@ class Pedigree(Keyed, Model):
             [node for family in families for node in family.latent],
         )
 
+    def several(self) -> bool:
+        """Return whether the frequency of the allele is an interval."""
+        return self.frequencies[0] < self.frequencies[1]
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         families = self.families()

@@ -25,6 +25,9 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "markov-chain": Kind("undertow.models.markov:MarkovChain", "undertow.bounds.chains.leakages"),
+    "context-chain": Kind(
+        "undertow.models.periodic:ContextChain", "undertow.bounds.chains.leakages"
+    ),
     "groups": Kind("undertow.models.groups:Groups", "undertow.bounds.groups"),
     "set": Kind("undertow.models.sets:ModelSet", None),
     "box": Kind("undertow.models.chain_classes:ChainBox", "undertow.bounds.chains.classes"),

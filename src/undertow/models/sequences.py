@@ -1,7 +1,7 @@
 """Sequences of records as numbers of states: what a user may pass, and what is missing in it."""
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,11 @@ from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.rows import state_names
 from undertow.queries import State
 
-__all__ = ["MISSING", "Encoded", "encode"]
+__all__ = ["MISSING", "MOST_STATES", "Encoded", "encode"]
 
 MISSING = -1
 """The number of a record that is not there."""
-_MOST_STATES = 1000
+MOST_STATES = 1000
 """More different records than this are measurements, not states."""
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
@@ -35,19 +35,24 @@ class Encoded:
     persons: npt.NDArray[Any] | None = None
     hours: npt.NDArray[Any] | None = None
 
+    def encoded(self, states: Sequence[State] | None = None) -> "Encoded":
+        """Return the records under other names of their states, by default under their own."""
+        return self if states is None else replace(self, states=states)
+
 
 def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
     """Return all records as numbers of states, and the names of the states.
 
     Without ``states`` they are all that occur, sorted where they can be, otherwise in the order of
-    their first appearance. What has a method ``sequences``, as `undertow.Data`, is asked for them.
+    their first appearance. What has a method ``encoded``, as `undertow.Data`, is asked for them.
 
     >>> found = encode([["b", "a"], ["a", None, "a"]])
     >>> found.codes, found.states, found.series
     (array([ 1,  0,  0, -1,  0]), ['a', 'b'], array([0, 0, 1, 1, 1]))
     """
-    if callable(getattr(type(sequences), "sequences", None)):
-        sequences = sequences.sequences(states)
+    if callable(getattr(type(sequences), "encoded", None)):
+        read: Encoded = sequences.encoded(None if states is None else _given(states))
+        return read
     known: dict[Any, int] = {}
     names: Sequence[State] = ()
     if states is not None:
@@ -159,9 +164,9 @@ def _new(record: Any, known: dict[Any, int], states: Sequence[State] | None, whe
             f"{where} is none of the given states; list every state, or make the record "
             "missing (None)"
         )
-    if len(known) > _MOST_STATES:
+    if len(known) > MOST_STATES:
         raise InvalidInput(
-            f"the records have more than {_MOST_STATES} different values: measurements, not "
+            f"the records have more than {MOST_STATES} different values: measurements, not "
             "states; cut them into a few classes first"
         )
     known[record] = len(known) - 1

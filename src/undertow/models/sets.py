@@ -48,9 +48,10 @@ class ModelSet(Model):
                 )
         if note is not None and not isinstance(note, str):
             raise InvalidModel(f"the note of a set must be a text, found {type(note).__name__}")
-        named = [one for member in members for one in member.members() if one.family != "groups"]
-        names = {member.states for member in named}
-        lengths = {member.length for member in named}
+        single = [one for member in members for one in member.members()]
+        # groups may be of any number of records, and name states only if they want to
+        names = {one.states for one in single if one.family != "groups" or one.states}
+        lengths = {one.length for one in single if one.family != "groups"}
         if len(names) > 1 or len(lengths) > 1:
             raise InvalidModel(
                 "the models of a set must have the same state names in the same order, and the "
@@ -72,6 +73,10 @@ class ModelSet(Model):
     def members(self) -> list[Model]:
         """Return the single models, those of sets inside the set included."""
         return [one for member in self.models for one in member.members()]
+
+    def disclaimers(self) -> tuple[str, ...]:
+        """Return those of all members."""
+        return tuple(dict.fromkeys(one for member in self.models for one in member.disclaimers()))
 
     def endless(self) -> "ModelSet | None":
         """Return the set for series of any length, if every member has one."""

@@ -34,30 +34,22 @@ class Tally:
     A transition is two neighbours of one unbroken series that are both there. All arrays are
     read-only, k is the number of states.
 
-    Attributes
-    ----------
-    states
-        The names, in the order of every axis below.
-    counts, triples
-        (k, k) transitions and (k, k, k) runs of three; no runs for more than 100 states (None).
-    persons
-        (P, k, k) transitions of each person, in the order of their first rows and without names;
-        None where that would be more than 2^26 numbers.
-    halves
-        (2, k, k) transitions in the first and the second half of each person's records; one
-        belongs to the half of its first record, the middle record of an odd number to the first.
-    hours
-        (24, k, k) transitions by the hour in which they begin, None without clock times. Hours
-        are those of UTC where times have a zone, else those that are written.
-    together, ends, pairs
-        (L + 1, k) twice and (L + 1,): ``pairs[l]`` counts the pairs of records l steps apart in
-        one series that are both there, ``together[l, s]`` those of them that are both in state s,
-        ``ends[l, s]`` the records of these pairs that are; L is 400, or the steps between the
-        ends of the longest series.
-    visits
-        (k,) records in each state.
-    records, missing, series
-        How many records there are, how many of them are missing, and how many unbroken series.
+    - ``states``: the names, in the order of every axis below.
+    - ``counts``, ``triples``: (k, k) transitions and (k, k, k) runs of three; no runs for more than
+      100 states (None).
+    - ``persons``: (P, k, k) transitions of each person, without names; in the order of their names
+      for a table, of their sequences for a list. None where that would be more than 2^26 numbers.
+    - ``halves``: (2, k, k) transitions in the first and the second half of each person's records;
+      one belongs to the half of its first record, the middle record of an odd number to the first.
+    - ``hours``: (24, k, k) transitions by the hour in which they begin, None without clock times.
+      Hours are those of UTC where times have a zone, else those that are written.
+    - ``together``, ``ends``, ``pairs``: (L + 1, k) twice and (L + 1,): ``pairs[l]`` counts the
+      pairs of records l steps apart in one series that are both there, ``together[l, s]`` those of
+      them that are both in state s, ``ends[l, s]`` the records of these pairs that are; L is 400,
+      or the steps between the ends of the longest series.
+    - ``visits``: (k,) records in each state.
+    - ``records``, ``missing``, ``series``: how many records there are, how many of them are
+      missing, and how many unbroken series.
 
     >>> tally(np.array([0, 0, 1, 0]), ("a", "b"))
     Tally(2 states)

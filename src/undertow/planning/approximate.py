@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
+from undertow.adversaries import Secrets
 from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
 from undertow.bounds.approximate.leakages import (
     closed_leakage,
@@ -44,7 +45,7 @@ _NUDGE = 1e-11
 def solve_closed(question: Question) -> Normal:
     """Return the least Gaussian noise by Theorem 1: (beta, d0), then the sigma that keeps it."""
     limit = aim(question.limit)
-    budget = dp_budget(question.model, limit, question.against)
+    budget = dp_budget(question.model, limit, question.against, protect=question.window)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
     small = pure_budget_delta(limit, question.delta, budget)
@@ -75,10 +76,12 @@ def prove_closed(question: Question, noise: Normal) -> Leakage:
 
     @lru_cache(maxsize=64)
     def rate(level: float) -> float:
-        return leakage(PureDP(level), question.model, question.against).upper
+        model, against = question.model, question.against
+        return leakage(PureDP(level), model, against, protect=question.window).upper
 
     found = closed_leakage(curve, rate, question.delta, question.against)
-    return replace(found, curve=closed_points(curve, rate))
+    secrets = Secrets(window=question.secrets.window)
+    return replace(found, curve=closed_points(curve, rate), secrets=secrets)
 
 
 def solve_sweep(question: Question) -> Normal:

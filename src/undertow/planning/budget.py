@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import overload
 
-from undertow.adversaries import Against, check_against
+from undertow.adversaries import Against, Window, check_against
 from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
 from undertow.bounds.chains.binary import closed_budget
-from undertow.bounds.engine import leakage
+from undertow.bounds.engine import leakage, read_window
 from undertow.certificate import Leakage
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.deprecations import renamed
@@ -18,7 +18,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
 
-__all__ = ["PRECISE", "Budget", "Search", "aim", "dp_budget", "largest_level"]
+__all__ = ["PRECISE", "Budget", "Search", "aim", "dp_budget", "largest_level", "search_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +76,44 @@ class Budget:
 
 
 @overload
-def dp_budget(model: AnyModel, limit: float, against: Against = ...) -> float: ...
+def dp_budget(
+    model: AnyModel, limit: float, against: Against = ..., *, protect: Window | None = ...
+) -> float: ...
 @overload
 def dp_budget(
-    model: AnyModel, limit: float, against: Against = ..., *, delta: float
-) -> float | Budget: ...
+    model: AnyModel, limit: float, against: Against = ..., *, delta: float,
+    protect: Window | None = ...,
+) -> float | Budget: ...  # fmt: skip
 @renamed(epsilon="limit")
 def dp_budget(
-    model: AnyModel, limit: float, against: Against = "any", *, delta: float = 0.0
-) -> float | Budget:
+    model: AnyModel, limit: float, against: Against = "any", *, delta: float = 0.0,
+    protect: Window | None = None,
+) -> float | Budget:  # fmt: skip
     """Return the largest DP level whose leakage is certainly at most ``limit``.
 
     The inverse of ``leakage(PureDP(level), model)``: spend this much with any epsilon-DP
     library, and no record leaks more than ``limit``. Rounded down. ``inf`` if nothing can leak.
     With a ``delta`` above 0 a `Budget`: the (epsilon, delta), rho and mu to ask for, by the closed
-    exchange (Theorem 1 of the theory of approximate guarantees).
+    exchange (Theorem 1 of the theory of approximate guarantees). ``protect`` is a `Window` whose
+    whole history is to leak no more; one record by default.
 
-    >>> from undertow import MarkovChain, dp_budget
+    >>> from undertow import MarkovChain, Window, dp_budget
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
     >>> round(dp_budget(chain, limit=1.0), 4)
     0.2503
+    >>> round(dp_budget(chain, limit=1.0, protect=Window(12)), 4)
+    0.0673
     >>> budget = dp_budget(chain, limit=1.0, delta=1e-6)
     >>> round(budget.epsilon, 8), round(budget.delta * 1e7, 8), round(budget.sigma, 4)
     (0.25032579, 1.65539669, 16.9133)
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
-    delta = check_delta(delta)
+    delta, window = check_delta(delta), read_window(protect)
 
     def measure(level: float) -> Leakage:
-        return leakage(PureDP(level), model, against)
+        return leakage(PureDP(level), model, against, protect=window)
 
-    level = largest_level(measure, model, limit)
+    level = largest_level(measure, model, limit, search_for(limit, window.records))
     if not delta:
         return level
     if math.isinf(level):
@@ -118,6 +125,17 @@ def dp_budget(
         largest_parameter(curve, level, small) for curve in (ConcentratedCurve, GaussianCurve)
     )
     return Budget(level, small, rho, mu)
+
+
+def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:
+    """Return a search that begins near the level for a window: its records add up.
+
+    >>> search_for(1.0, 1) == PRECISE, search_for(1.0, 8).guess
+    (True, 0.1)
+    """
+    if window == 1 or search.guess is not None:
+        return search
+    return Search(search.precision, limit / (window + 2))
 
 
 def _guess(model: AnyModel, limit: float) -> float:

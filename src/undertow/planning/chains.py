@@ -35,7 +35,7 @@ from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
-from undertow.planning.budget import Search, aim, largest_level
+from undertow.planning.budget import Search, aim, largest_level, search_for
 from undertow.planning.questions import (
     CERTAIN,
     Prove,
@@ -101,14 +101,17 @@ def _check_count(question: Question) -> None:
 def solve_exchange(question: Question) -> Scaled:
     """Return the noise for any query: what all algorithms of its DP level could leak."""
     _more_than_mixing(question)
+    window = question.window
     return by_level(
-        question, lambda level: leakage(PureDP(level), question.model, question.against)
+        question,
+        lambda level: leakage(PureDP(level), question.model, question.against, protect=window),
     )
 
 
 def by_level(question: Question, measure: Callable[[float], Leakage]) -> Scaled:
     """Return the noise of the largest DP level that keeps the guarantee."""
-    budget = largest_level(measure, question.model, aim(question.limit), question.search)
+    search = search_for(question.limit, question.secrets.window, question.search)
+    budget = largest_level(measure, question.model, aim(question.limit), search)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(question.query.sensitivity(question.length) / budget, 16))
@@ -125,7 +128,7 @@ def prove_exchange(question: Question, noise: Scaled) -> Leakage:
 def worst_of_level(question: Question, noise: Scaled, whose: str) -> Leakage:
     """Return the leakage of all algorithms of the DP level of a noise, and say ``whose`` it is."""
     level = PureDP(noise.level_upper(question.length))
-    leak = leakage(level, question.model, question.against)
+    leak = leakage(level, question.model, question.against, protect=question.window)
     return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
 
 

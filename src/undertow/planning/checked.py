@@ -4,15 +4,18 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from undertow.adversaries import Window
 from undertow.bounds.engine import leakage
+from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.guarantees import GDP, ZCDP
-from undertow.mechanisms import DiscreteGaussian, Gaussian, Mechanism, PureDP
+from undertow.mechanisms import DiscreteGaussian, Gaussian, Mechanism, PureDP, Scaled
+from undertow.models.base import Model
 from undertow.models.checks import Check
 from undertow.numerics import up
 from undertow.plan import Plan
 
-__all__ = ["jointly", "priced"]
+__all__ = ["jointly", "priced", "under"]
 
 MOST_STATES = 3
 """States up to which a chain of order two is tried out with every plan (cost: seconds beyond);
@@ -32,9 +35,22 @@ def priced(plan: Plan[Any]) -> Plan[Any]:
     """
     if not plan.model.checks:
         return plan
-    joint = jointly(plan)
-    found = [_priced(check, plan, joint) for check in plan.model.checks]
-    return replace(plan, checks=tuple(found))
+    return replace(plan, checks=tuple(_priced(check, plan) for check in plan.model.checks))
+
+
+def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
+    """Return what a plan leaks about what it protects, if another model is true.
+
+    ``quickly``: by the level of Laplace noise, of which no more is known than what all algorithms
+    of it leak; what the answer itself leaks takes long where records stay alike for long.
+    """
+    window, joint = plan.leakage.secrets.window, jointly(plan)
+    more: dict[str, Any] = {"protect": Window(window)} if window > 1 else {}
+    if quickly and isinstance(joint, Scaled):
+        level = PureDP(joint.level_upper(plan.length))
+        found = leakage(level, model, plan.against, delta=plan.delta, **more)
+        return replace(found, lower=0.0, witness=None)
+    return leakage(joint, model, plan.against, delta=plan.delta, **more)
 
 
 def jointly(plan: Plan[Any]) -> Mechanism:
@@ -54,15 +70,17 @@ def jointly(plan: Plan[Any]) -> Mechanism:
     return PureDP(up(noise.level_upper(plan.length) * times))
 
 
-def _priced(check: Check, plan: Plan[Any], joint: Mechanism) -> Check:
+def _priced(check: Check, plan: Plan[Any]) -> Check:
     """Return the check with both ends, where it failed and a leakage is known under its model."""
-    other = check.alternative
+    other, secrets = check.alternative, plan.leakage.secrets
     if check.outcome != "failed" or other is None or plan.unit != "record":
         return check
+    if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
+        return check  # some values only: what all of them leak is no price
     if other.kind == "second-order-chain" and len(other.states) > MOST_STATES:
         return check
     try:
-        leak = leakage(joint, other, plan.against, delta=plan.delta)
+        leak = under(plan, other, quickly=other.kind != "second-order-chain")
     except (NotSupported, InvalidInput):
         return check
     return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.adversaries import Against, words
+from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.deprecations import renamed
@@ -137,6 +137,7 @@ class Comparison:
     against: Against
     delta: float = 0.0
     releases: int = 1
+    secrets: Secrets = EVERYTHING
     checks: tuple[Check, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
@@ -192,6 +193,7 @@ class Comparison:
             "limit": self.limit,
             **({"delta": self.delta} if self.delta else {}),
             **({"releases": self.releases} if self.releases > 1 else {}),
+            **({"protect_window": self.secrets.window} if self.secrets.window > 1 else {}),
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "model": self.model.describe(),
             "best": None if best is None else best.method,
@@ -261,9 +263,10 @@ def compare(
     `Redacted` have methods of their own, and so have the kinds of models: by default those that
     have something to say about this one. With a ``delta`` there are rows for Laplace noise and for
     Gaussian noise, or for one kind of ``noise``; their errors can be compared, a scale and a sigma
-    cannot. ``releases`` of the noise keep the limit together. For a count the method ``optimal``
-    finds the least error that any noise can have; where it does, `Comparison.times_optimum` says
-    how far each row is above it.
+    cannot. ``releases`` of the noise keep the limit together. ``protect=Window(12)`` asks what the
+    history of so many records in a row costs; methods for one record say so. For a count
+    the method ``optimal`` finds the least error that any noise can have; where it does,
+    `Comparison.times_optimum` says how far each row is above it.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -282,7 +285,7 @@ def compare(
                 tick()
     table = Comparison(
         tuple(rows), query, model, question.limit, question.against, question.delta,
-        question.releases, model.checks,
+        question.releases, question.secrets, model.checks,
     )  # fmt: skip
     best = table.best
     return table if best is None else replace(table, checks=priced(best).checks)
@@ -328,6 +331,7 @@ def error_curves(
     *,
     delta: float = 0.0,
     releases: int = 1,
+    protect: Window | None = None,
 ) -> ErrorCurves:
     """Return the expected error of each method at each limit, for a figure.
 
@@ -346,7 +350,9 @@ def error_curves(
         raise InvalidInput("curves need limits in increasing order")
     if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
-    asked = check_question(query, model, float(levels[0]), against, delta=delta, releases=releases)
+    asked = check_question(
+        query, model, float(levels[0]), against, protect=protect, delta=delta, releases=releases
+    )
     found = _methods(asked, methods)
     if asked.delta:
         normal = _methods(asked, methods, "gaussian")
@@ -354,6 +360,7 @@ def error_curves(
     found = [method for method in found if releases == 1 or method.composes]
     if methods is None:
         found = [method for method in found if not method.asked]
+    found = [method for method in found if asked.secrets.window == 1 or method.histories]
     protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
     errors: dict[str, list[float]] = {method.name: [] for method in found}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
@@ -404,9 +411,11 @@ def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
     if plan.delta or plan.releases > 1:  # anything sharper takes long, or is about one answer
         return plan.leakage if plan.against == against else None
     try:
-        found = leakage(plan.mechanism, plan.model, against)
+        window = Window(plan.leakage.secrets.window)
+        found = leakage(plan.mechanism, plan.model, against, protect=window)
     except NotSupported:
         return None
-    if plan.against != against or not plan.leakage.secrets.everything:
+    secrets = plan.leakage.secrets
+    if plan.against != against or secrets.pairs is not None or secrets.records is not None:
         return found
     return replace(found, upper=min(found.upper, plan.leakage.upper))

@@ -6,8 +6,10 @@ may know records outside the window, and several groups of one series are severa
 all algorithms of a DP level leak on the series of the model covers all of these.
 """
 
+from dataclasses import replace
 from typing import Any, Protocol
 
+from undertow.adversaries import Window
 from undertow.bounds.engine import leakage
 from undertow.certificate import Covers, Leakage
 from undertow.errors import InvalidInput, NotSupported
@@ -20,7 +22,7 @@ from undertow.planning.questions import Remembered
 from undertow.planning.search import check_question
 from undertow.rounding import above
 
-__all__ = ["Shaped", "covering", "needs"]
+__all__ = ["Shaped", "check_groups", "covering", "group_size", "needs"]
 
 
 class Shaped(Protocol):
@@ -57,19 +59,24 @@ class Shaped(Protocol):
         ...
 
 
-def covering(plan: Plan[Any], shape: Shaped, *, persons: bool = True) -> Leakage:
+def covering(plan: Plan[Any], shape: Shaped, *, person: str | None = None) -> Leakage:
     """Return the certificate that covers a release of data of this shape, or refuse it.
 
     First the plan's own, proved again from its noise; then, for a window, the exact leakage of a
     count of any window; then what all algorithms of the noise's DP level leak on series as long
-    as these. ``persons`` says whether the data names the persons whose series they are.
+    as these. ``person`` is the column that says whose the series are, None where none does.
     """
     own = check_proof(plan)
     if plan.unit == "person":
         _check_contribution(plan, shape)
         return own
-    if persons:
-        _check_groups(plan.model, shape)
+    if person is not None:
+        check_groups(plan.model, shape.series)
+    return _with_groups(_covering(plan, shape, own), plan.model, shape, person)
+
+
+def _covering(plan: Plan[Any], shape: Shaped, own: Leakage) -> Leakage:
+    """Return the first proof that covers the shape and keeps the guarantee, or refuse."""
     if _fits(own, plan.model, shape):
         return own
     guarantee = max(plan.limit, own.upper)
@@ -120,8 +127,8 @@ def _proof(plan: Plan[Any], covers: Covers, longer: bool) -> Leakage | None:
     if model is None:
         return None
     question = check_question(
-        plan.query, model, plan.limit, plan.against, delta=plan.delta, noise=plan.noise.shape,
-        releases=plan.releases,
+        plan.query, model, plan.limit, plan.against, protect=Window(plan.leakage.secrets.window),
+        delta=plan.delta, noise=plan.noise.shape, releases=plan.releases,
     )  # fmt: skip
     noise: Any = question.together(plan.noise)
     if covers == "any" and plan.noise.shape == "laplace":
@@ -129,7 +136,9 @@ def _proof(plan: Plan[Any], covers: Covers, longer: bool) -> Leakage | None:
     elif covers != "any" and plan.releases > 1:
         return None  # several answers: what all algorithms of the guarantee leak, or nothing
     try:
-        found = leakage(noise, model, plan.against, delta=plan.delta, covers=covers)
+        found = leakage(
+            noise, model, plan.against, delta=plan.delta, covers=covers, protect=question.window
+        )
     except NotSupported:
         return None
     return found if found.covers == covers else None
@@ -145,19 +154,46 @@ def _check_contribution(plan: Plan[Any], shape: Shaped) -> None:
         )
 
 
-def _check_groups(model: AnyModel, shape: Shaped) -> None:
-    """Refuse series longer than the groups in which a model lets records depend."""
+def group_size(model: AnyModel) -> int | None:
+    """Return the most records of a group under a model, None where it speaks of no groups.
+
+    >>> from undertow import Groups, MarkovChain
+    >>> group_size(Groups(4)), group_size(MarkovChain([[.9, .1], [.3, .7]]))
+    (4, None)
+    """
     sizes = [
         size
         for member in model.members()
         if member.family == "groups" and (size := member.most_records()) is not None
     ]
-    if sizes and shape.series > min(sizes):
+    return min(sizes, default=None)
+
+
+def check_groups(model: AnyModel, largest: int) -> None:
+    """Refuse data with a larger group than the model has: sizes are public, and checked.
+
+    A group is what one value of the person's column holds: a household where it names households.
+    """
+    size = group_size(model)
+    if size is not None and largest > size:
         raise InvalidInput(
-            f"the model lets at most {min(sizes)} records depend on each other, and the series of "
-            f"one person has {shape.series}; plan with groups of that many, or leave the person "
-            "out if records of a person are independent"
+            f"the model lets at most {size} records depend on each other, and one group of the "
+            f"data has {largest} (the rows with one person, or household); plan with "
+            f"Groups({largest})"
         )
+
+
+def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | None) -> Leakage:
+    """Return a proof under a model of groups with what the data says about their sizes."""
+    size = group_size(model)
+    if size is None:
+        return proof
+    said = (
+        f"no column says who belongs together: that at most {size} records do was not checked"
+        if person is None
+        else f"groups are the rows with one {person!r}: at most {shape.series}, as was checked"
+    )
+    return replace(proof, assumptions=(*proof.assumptions, said))
 
 
 def _refusal(plan: Plan[Any], shape: Shaped, found: list[Leakage]) -> NotSupported:

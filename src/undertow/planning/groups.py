@@ -6,6 +6,7 @@ Nothing is assumed about the dependence among them, so they are hidden together.
 from dataclasses import replace
 from fractions import Fraction
 
+from undertow.adversaries import Secrets
 from undertow.bounds.groups import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
@@ -18,8 +19,14 @@ __all__ = ["GROUP", "contribution", "dependents", "group_noise", "prove_group", 
 
 def group_noise(size: int, question: Question) -> Scaled:
     """Return the noise that hides so many records, size * sensitivity / limit, rounded up."""
-    moved = Fraction(question.query.sensitivity_upper(question.length))
-    return question.noise(divide_up(size * moved, question.limit))
+    return question.noise(divide_up(_moved(size, question), question.limit))
+
+
+def _moved(size: int, question: Question) -> Fraction:
+    """Return how far the answer moves with so many records: all of a person's, or any."""
+    if question.unit == "person":
+        return question.query.person_upper(size, question.length)
+    return size * Fraction(question.query.sensitivity_upper(question.length))
 
 
 def solve_group(question: Question) -> Scaled:
@@ -32,17 +39,23 @@ def prove_group(question: Question, noise: Scaled) -> Leakage:
     size = _size(question)
     if question.unit == "person":
         leak = group_leakage(noise, size, "any", question.length)
+        upper = divide_up(_moved(size, question), noise.scale)
         return replace(
-            leak, method="person", against=question.against, lower=0.0, covers="any",
+            leak, method="person", against=question.against, lower=0.0, upper=upper, covers="any",
             assumptions=(
                 "a person has at most as many records as the model says",
                 "different persons are independent",
             ),
             citation="definition of person-level differential privacy",
         )  # fmt: skip
-    leak = group_leakage(noise, size, question.against, question.length)
+    window = question.secrets.window
+    # a window's records are counted in the size, also those that whoever knows the others lacks
+    leak = group_leakage(noise, size, question.against if window == 1 else "any", question.length)
     alone = question.families == {"groups"}
-    return replace(leak, lower=leak.lower if alone else 0.0, covers="any")
+    return replace(
+        leak, lower=leak.lower if alone else 0.0, covers="any", against=question.against,
+        secrets=Secrets(window=window),
+    )  # fmt: skip
 
 
 GROUP = noise_way(solve_group, prove_group)
@@ -94,12 +107,28 @@ def _size(question: Question) -> int:
             )
         size = contribution(question.model)
     else:
-        size = dependents(
-            question,
-            "'group' multiplies by the number of dependent records; give the chain a length",
-        )
+        refusal = "'group' multiplies by the number of dependent records; give the chain a length"
+        size = dependents(question, refusal)
+        if question.secrets.window > 1:
+            size = _touched(question, refusal)
     _check_ranges(question)
     return size
+
+
+def _touched(question: Question, refusal: str) -> int:
+    """Return how many records depend on a window: as many groups, or all of a series.
+
+    Whoever knows all other records leaves the window itself.
+    """
+    window = question.secrets.window
+    if question.against == "informed":
+        return window
+    sizes = []
+    for member in question.model.members():
+        size, length = member.dependent_records(), member.length
+        several = None if size is None else window * size
+        sizes.append(several if length is None or several is None else min(several, length))
+    return _largest(sizes, refusal)
 
 
 def _check_ranges(question: Question) -> None:

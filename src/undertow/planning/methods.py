@@ -22,19 +22,32 @@ def solve(method: Method, question: Question[Any]) -> Solution:
     Where families of models are mixed, each is asked by itself: the largest noise serves them
     all, since more noise never leaks more.
     """
-    found = [way.solve(part) for way, part in _parts(method, question)]
+    found = [_told(way.solve(part), part) for way, part in _parts(method, question)]
     return max(found, key=lambda each: each.mechanism.amount) if len(found) > 1 else found[0]
 
 
 def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
     """Return what a method certifies for a mechanism: where families are mixed, the worst."""
-    found = [way.prove(part, mechanism) for way, part in _parts(method, question)]
+    found = [
+        way.prove(part, mechanism).with_assumptions(part.model.disclaimers())
+        for way, part in _parts(method, question)
+    ]
+    if any(leak.secrets.window != question.secrets.window for leak in found):
+        raise MethodRefused(f"'{method.name}' proved nothing about a window of records here")
     if len(found) == 1:
         return found[0]
     worst = max(found, key=lambda leak: leak.upper)
     notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
     least = min(found, key=lambda leak: WIDTHS.index(leak.covers))
     return replace(worst, lower=0.0, witness=None, assumptions=tuple(notes), covers=least.covers)
+
+
+def _told(solution: Solution, question: Question[Any]) -> Solution:
+    """Return a solution whose certificate, if there is one, says what the model does not cover."""
+    if solution.leakage is None:
+        return solution
+    leak = solution.leakage.with_assumptions(question.model.disclaimers())
+    return replace(solution, leakage=leak)
 
 
 def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[Any]]]:
@@ -45,6 +58,7 @@ def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[
             f"'{method.name}' has nothing to say about {question.model.describe()}; use "
             f"method='{next(iter(others), 'best')}'"
         )
+    _check_history(method, question)
     ways = method.solver if question.shape == "laplace" else method.normal or method.solver
     if isinstance(ways, str | Way):
         return [(_way(ways), question)]
@@ -58,6 +72,17 @@ def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[
         )
         for family, models in found.items()
     ]
+
+
+def _check_history(method: Method, question: Question[Any]) -> None:
+    """Refuse a window of records where the method, or the order of the records, is in the way."""
+    method.admit_secrets(question.secrets)
+    if question.secrets.window == 1 or question.families <= {"chain", "groups"}:
+        return
+    raise MethodRefused(
+        "what is revealed about a window of records is known for Markov chains, their classes and "
+        f"groups, not for {question.model.describe()}; protect one record, or plan with Groups"
+    )
 
 
 def _way(solver: str | Way) -> Way:

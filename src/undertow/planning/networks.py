@@ -76,7 +76,7 @@ def prove_exact(question: Question, noise: Scaled) -> Leakage:
 
 def _check_bins(question: Question) -> None:
     """Refuse a query that does not ask how many."""
-    if not question.query.integral:
+    if not question.query.bins(question.model.states):
         raise MethodRefused(
             "'exact' knows counts and histograms on networks, not "
             f"{type(question.query).__name__}; use method='exchange'"

@@ -20,10 +20,12 @@ from typing import Any, Literal
 import numpy as np
 
 from undertow.bounds.chains.known import Ints
+from undertow.bounds.engine import assuming
 from undertow.bounds.tabulated.leakages import sources, table_leakage
 from undertow.bounds.tabulated.pairs import CountPairs, joined, windows_of
 from undertow.certificate import Leakage, worst
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
+from undertow.models.sets import ModelSet
 from undertow.numerics import Array
 from undertow.planning.budget import aim
 from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Way
@@ -392,9 +394,12 @@ def solve_optimal(question: Question) -> Solution:
 @Remembered
 def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
     """Return the exact leakage of noise from a table."""
-    members = question.model.members()
-    found = [table_leakage(noise, one, question.against, question.limit) for one in members]
-    return worst(found) if len(found) > 1 else found[0]
+    found = [
+        assuming(table_leakage(noise, one, question.against, question.limit), one)
+        for one in question.model.members()
+    ]
+    note = getattr(question.model, "note", None)
+    return worst(found, note) if isinstance(question.model, ModelSet) else found[0]
 
 
 OPTIMAL = Way(solve_optimal, prove_optimal)

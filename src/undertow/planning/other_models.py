@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 
 from undertow.adversaries import Against, words
-from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.fitting import FittedChain
@@ -25,7 +24,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import check_positive
 from undertow.plan import Plan
-from undertow.planning.checked import jointly
+from undertow.planning.checked import under
 from undertow.rounding import above, below, columns
 
 __all__ = ["FACTORS", "ModelCase", "Robustness", "robustness"]
@@ -205,17 +204,17 @@ def _cases(
         yield _region(plan, fitted, confidence)
     if second_order is None and fitted is not None and fitted.triples is not None:
         yield _guarded(
-            "second order", "second order", lambda: _under(plan, SecondOrderChain.from_fit(fitted))
+            "second order", "second order", lambda: under(plan, SecondOrderChain.from_fit(fitted))
         )
     elif second_order is not None:
-        yield _guarded("second order", "second order", lambda: _under(plan, second_order))
+        yield _guarded("second order", "second order", lambda: under(plan, second_order))
     for check in plan.checks:
         model, known = check.alternative, fitted is not None or second_order is not None
         if model is not None and not (known and check.name in ("order", "sample")):
             name = f"check: {check.name}"
-            yield _guarded(name, "check", lambda model=model: _under(plan, model))  # type: ignore[misc]
+            yield _guarded(name, "check", lambda model=model: under(plan, model))  # type: ignore[misc]
     for name, model in others.items():
-        yield _guarded(name, "other", lambda model=model: _under(plan, model))  # type: ignore[misc]
+        yield _guarded(name, "other", lambda model=model: under(plan, model))  # type: ignore[misc]
 
 
 def _named(others: Mapping[str, AnyModel] | Sequence[AnyModel] | None) -> dict[str, AnyModel]:
@@ -241,10 +240,6 @@ def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any)
         return ModelCase(name, kind, None, str(refusal), **more)
 
 
-def _under(plan: "Plan[Any]", model: AnyModel) -> Leakage:
-    return leakage(jointly(plan), model, plan.against, delta=plan.delta)
-
-
 def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> Iterator[ModelCase]:
     if not chain.homogeneous or not isinstance(chain.start, str):
         reason = "a grid needs one transition matrix and a stationary start"
@@ -255,7 +250,7 @@ def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> It
         name = "odds of leaving " + ", ".join(f"x {factor:g}" for factor in chosen)
         moved = chosen if repeat == 2 else chosen * chain.size
         yield _guarded(
-            name, "grid", lambda moved=moved: _under(plan, _moved(chain, moved)),  # type: ignore[misc]
+            name, "grid", lambda moved=moved: under(plan, _moved(chain, moved)),  # type: ignore[misc]
             factors=tuple(chosen),
         )  # fmt: skip
 
@@ -284,13 +279,13 @@ def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelC
     name = f"{confidence:.6g} region of the fit"
     if isinstance(region, ModelSet):
         reason = region.note or "sampled, not a bound over the whole region"
-        case = _guarded(name, "region", lambda: _under(plan, region), whole=False)
+        case = _guarded(name, "region", lambda: under(plan, region), whole=False)
         return case if case.leakage is None else replace(case, reason=reason)
-    corners = [_guarded("corner", "region", lambda c=c: _under(plan, c)) for c in region.corners()]  # type: ignore[misc]
+    corners = [_guarded("corner", "region", lambda c=c: under(plan, c)) for c in region.corners()]  # type: ignore[misc]
     attained = [case.leakage for case in corners if case.leakage is not None]
     best = max(attained, key=lambda leak: leak.lower, default=None)
     try:
-        bound = _under(plan, region)
+        bound = under(plan, region)
     except NotSupported:
         if best is None:
             return ModelCase(name, "region", None, "no corner of the region has a known leakage")

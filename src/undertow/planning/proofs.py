@@ -8,6 +8,7 @@ adversary alone; the plan's own certificate is a claim that is compared with it.
 from dataclasses import replace
 from typing import Any
 
+from undertow.adversaries import Window
 from undertow.certificate import Leakage
 from undertow.errors import Contradiction, InvalidPlan, UndertowError
 from undertow.mechanisms import TabulatedNoise
@@ -43,7 +44,7 @@ def prove(plan: Plan[Any]) -> Leakage:
     else:
         question = check_question(
             plan.query, plan.model, plan.limit, plan.against, claim.secrets.pairs,
-            claim.secrets.records, unit=plan.unit, covers=claim.covers, delta=plan.delta,
+            claim.secrets.protect, unit=plan.unit, covers=claim.covers, delta=plan.delta,
             noise=plan.noise.shape, releases=plan.releases,
         )  # fmt: skip
         if not plan.query.sensitivity(question.length) / plan.noise.amount <= LOUDEST:
@@ -97,6 +98,12 @@ def check_proof(plan: Plan[Any]) -> Leakage:
         raise InvalidPlan(
             f"its proof covers '{leak.covers}', not '{claim.covers}': the plan was edited or made "
             "by other software; make it again"
+        )
+    if leak.secrets.window != claim.secrets.window:
+        raise InvalidPlan(
+            f"its proof is about {Window(leak.secrets.window).words()}, not about "
+            f"{Window(claim.secrets.window).words()}: the plan was edited or made by other "
+            "software; make it again"
         )
     if not is_certified(plan):
         return leak

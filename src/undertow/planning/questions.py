@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, ParamSpec
 
 from typing_extensions import TypeVar
 
-from undertow.adversaries import Against, Secrets
+from undertow.adversaries import Against, Secrets, Window
 from undertow.certificate import Covers, Leakage
 from undertow.errors import MethodRefused
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Normal, Scaled, Unit, noisy
@@ -79,6 +79,11 @@ class Question(Generic[Q]):
     def length(self) -> int | None:
         """The number of records, where the model fixes it."""
         return self.model.length
+
+    @property
+    def window(self) -> Window:
+        """The records in a row whose history is secret: one, unless a window was asked for."""
+        return Window(self.secrets.window)
 
     @property
     def families(self) -> set[str]:

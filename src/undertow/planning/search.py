@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, get_args, overload
 
-from undertow.adversaries import Against, Secrets, check_against
+from undertow.adversaries import Against, Secrets, Window, check_against, check_window
 from undertow.base_query import BaseQuery, Task
 from undertow.bounds.engine import check_fit
 from undertow.certificate import WIDTHS, Covers, check_covers
@@ -107,7 +107,9 @@ def calibrate(
     pairs, protect
         Pairs of states that must not be told apart, and the records (from 0) that matter; by
         default all. Quilts and the Wasserstein distance use them; the other methods protect
-        everything.
+        everything. ``protect=Window(12)`` hides more than a record: the whole history of any twelve
+        records in a row, which the methods for guarantees can (``exchange``, ``closed``,
+        ``group``).
     unit
         ``"record"``: one record of a series is protected, given how records depend on each
         other. ``"person"``: all records of one person at once, at most the model's length of
@@ -131,7 +133,7 @@ def calibrate(
     releases
         How many releases of this noise on the same records shall keep the limit together.
 
-    >>> from undertow import Count, MarkovChain, calibrate
+    >>> from undertow import Count, MarkovChain, Window, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
     >>> plan = calibrate(Count("active"), chain, limit=1.0)
     >>> round(plan.mechanism.scale, 4)
@@ -139,6 +141,9 @@ def calibrate(
     >>> published = calibrate(Count("active"), chain, 1.0, against="ignorant", method="quilt")
     >>> round(published.mechanism.scale, 4)
     14.813
+    >>> hour = calibrate(Count("active"), chain, limit=1.0, protect=Window(12))
+    >>> hour.method, round(hour.mechanism.scale, 3)
+    ('exchange', 14.865)
     """
     question = check_question(
         query, model, limit, against, pairs, protect,
@@ -250,6 +255,7 @@ def plan_by(method: Method, question: Question[Any]) -> Plan[Any]:
 def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     """Return the plan of a method, and whether no other can serve better."""
     method.admit(question.against)
+    method.admit_secrets(question.secrets)
     if question.unit == "person" and not method.persons:
         raise MethodRefused(
             "unit='person' hides all records of a person, whatever they are: leave method, pairs "
@@ -324,6 +330,7 @@ def _candidates(question: Question[Any]) -> list[Method]:
         and not method.whole
         and not method.asked
         and (method.persons or question.unit == "record")
+        and (method.histories or question.secrets.window == 1)
         and method.guards(question.against)
         and method.suits(question.model)
         and method.knows(question.shape, question.releases)
@@ -403,7 +410,7 @@ def check_question(
     served = {"flip": (objective,), "answer": (None, "absolute", "squared"), "redact": (None,)}
     if objective not in served[task]:
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
-    secrets = Secrets(pairs, protect)
+    secrets = Secrets.asked(pairs, protect)
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
         covers=check_covers(covers), unit=unit, objective=objective or "flips",
@@ -420,6 +427,7 @@ def check_question(
             raise UnknownState(f"the model has no state {state!r}; its states are {shown}")
     for member in model.members():
         check_fit(query, member)
+        check_window(Window(secrets.window), question.against, member.length)
     last = max(secrets.records or (0,))
     if question.length is not None and last >= question.length:
         raise InvalidInput(

@@ -64,9 +64,13 @@ def parameters(model: AnyModel) -> Parameters:
     """
     described = list(_members(model.to_dict()))
     if len(described) > _MODELS:
-        return Parameters((), f"the parameters of {len(described)} models")
+        what = "contexts" if "of" in described[0] else "models"
+        return Parameters((), f"the parameters of {len(described)} {what}")
     found = [
-        _matrix(one, "" if len(described) == 1 else f" of model {place} of {len(described)}")
+        _matrix(
+            one,
+            one.get("of", "" if len(described) == 1 else f" of model {place} of {len(described)}"),
+        )
         for place, one in enumerate(described, 1)
     ]
     complete = tuple(matrix for matrix in found if matrix is not None)
@@ -86,7 +90,12 @@ def found_in(fingerprint: str | None) -> str:
 def _members(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for one in description.get("models", ()):
         yield from _members(one)
-    if "models" not in description:
+    for label, matrix in zip(
+        description.get("labels", ()), description.get("matrices", ()), strict=True
+    ):  # one matrix for each context of a chain
+        said = f" of {description['context']} {label}"
+        yield {"transition": matrix, "states": description["states"], "of": said}
+    if "models" not in description and "labels" not in description:
         yield description
 
 
@@ -99,7 +108,7 @@ def _size(description: dict[str, Any]) -> str:
     if entries is None:
         return "parameters that are no matrix"
     shape = np.shape(entries)
-    if len(shape) == 3 and description["kind"] == "markov-chain":  # steps, from, to
+    if len(shape) == 3 and description.get("kind") == "markov-chain":  # steps, from, to
         return f"a matrix of {shape[1]} x {shape[2]} for each of {shape[0]} steps"
     return f"a matrix of {' x '.join(map(str, shape))}"
 

@@ -217,16 +217,19 @@ def occasion_fields(told: Any) -> dict[str, Any]:
 
 def guarantee_fields(plan: Plan[Any]) -> dict[str, Any]:
     """Return the guarantee of a plan for programs."""
-    leak = plan.leakage
+    leak, window = plan.leakage, plan.leakage.secrets.window
     attack = leak.witness and words.attack(leak.witness, longer=plan.length is None)
     return {
         "words": plan.guarantee(),
         "unit": plan.unit,
         "unit_words": words.unit(plan),
+        **({"protect_window": window} if window > 1 else {}),
         "limit": plan.limit,
         "leakage": [leak.lower, leak.upper],
         **({"delta": plan.delta, "odds": words.odds_sentence(plan)} if plan.delta else {}),
-        "against": plan.against if isinstance(plan.against, str) else attacker(plan.against),
+        "against": (
+            plan.against if isinstance(plan.against, str) else attacker(plan.against, window)
+        ),
         "covered": words.covered(plan),
         "not_covered": words.not_covered(plan),
         "assumptions": list(leak.assumptions),
@@ -244,7 +247,9 @@ def proved(release: "Release") -> Plan[Any]:
 def proof_method(release: "Release") -> str:
     """Return the method of the proof: the plan's own, unless another one covers the release."""
     plan, proof = release.plan, release.proof
-    return plan.method if proof is None or proof == plan.leakage else proof.method
+    if proof is None or replace(proof, assumptions=plan.leakage.assumptions) == plan.leakage:
+        return plan.method  # what the data says about an assumption changes no proof
+    return proof.method
 
 
 def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -> dict[str, Any]:
@@ -298,8 +303,7 @@ def numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
     for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
-        histogram = release.plan.noise.query.per_state
-        for state, value in found.items() if histogram else [(None, found)]:
+        for state, value in release.plan.noise.query.listed(found, release.plan.states):
             yield Number(group, state, value, bar)
 
 
@@ -312,7 +316,7 @@ def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
         return
     secrets = plan.leakage.secrets
     question = check_question(
-        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.records,
+        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.protect,
         delta=plan.delta, releases=plan.releases,
     )  # fmt: skip
     for method in known.values():
@@ -331,6 +335,7 @@ def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> 
         if not method.knows(question.shape, question.releases):
             raise MethodRefused(unknown(method, question, question.shape))
         method.admit(plan.against)
+        method.admit_secrets(question.secrets)
         mechanism = question.each(solve(method, question).mechanism)
     except NotSupported as reason:
         # advice is for planners, not for readers

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from undertow.certificate import Leakage
 from undertow.plan import Plan
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import Matrix, found_in, parameters
@@ -158,7 +159,7 @@ def guarantee_section(
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     lines: list[tuple[str, tuple[str, ...]]] = [
         ("Guarantee", (sentence(plan.guarantee()),)),
-        ("That means", (words.odds_sentence(plan) if plan.delta else _belief(leak.upper),)),
+        ("That means", (words.odds_sentence(plan) if plan.delta else _belief(leak),)),
         *_levels(plan),
         ("Unit of privacy", (words.unit(plan),)),
         ("Covered", (words.covered(plan),)),
@@ -180,15 +181,17 @@ def _levels(plan: Plan[Any]) -> list[tuple[str, tuple[str, ...]]]:
     return [] if said is None else [("Each release is", (said,))]
 
 
-def _belief(leakage: float) -> str:
+def _belief(leak: Leakage) -> str:
     """Return what the factor does to somebody who was undecided."""
+    leakage, window = leak.upper, leak.secrets.window
     if math.isinf(leakage):
         return "an attacker may become certain: nothing is limited"
     share = 100 / (1 + math.exp(-leakage))
     if share > 99.9:
         return f"odds of one to one can become {odds(leakage)} to one"
+    what = "values of the record" if window == 1 else "histories of the window"
     return (
-        "whoever holds two values of the record to be equally likely before can hold one of them "
+        f"whoever holds two {what} to be equally likely before can hold one of them "
         f"to be at most {above(math.nextafter(share, math.inf), 3)}% likely afterwards"
     )
 

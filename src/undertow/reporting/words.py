@@ -58,9 +58,10 @@ def noise(plan: Plan[Any]) -> str:
 
 def odds_sentence(plan: Plan[Any]) -> str:
     """Return what a leakage at a delta means: how far odds move, and how rarely farther."""
-    factor = odds(plan.leakage.upper + math.log(2))
+    factor, window = odds(plan.leakage.upper + math.log(2)), plan.leakage.secrets.window
+    what = "values of a record" if window == 1 else f"histories of {window} records in a row"
     return (
-        f"the odds between two values of a record move by more than a factor {factor} (that is "
+        f"the odds between two {what} move by more than a factor {factor} (that is "
         f"2 e^{above(plan.leakage.upper, 4)}) with probability at most {stated(2 * plan.delta)}; "
         "how much farther is what the rest of the curve says"
     )
@@ -78,11 +79,18 @@ def levels(plan: Plan[Any]) -> str | None:
 
 
 def unit(plan: Plan[Any]) -> str:
-    """Return what the guarantee is about: one record, or all records of a person."""
+    """Return what the guarantee is about: one record, a window, or all records of a person."""
     if plan.unit == "person":
         return (
             "one person: all records of a person at once are protected, whatever they are and "
             "however they depend on each other"
+        )
+    window = plan.leakage.secrets.window
+    if window > 1:
+        return (
+            f"a window of {window} records: the whole history of any {window} records in a row of "
+            "a person's series is protected, with all that the records around them say about it; "
+            "what more records say together, such as a habit, is not"
         )
     return (
         "one record: a single record of a person's series is protected, with all that the records "
@@ -95,7 +103,7 @@ def covered(plan: Plan[Any]) -> str:
     if plan.unit == "person":
         return "an attacker who knows any records of other persons, and any of this person"
     if isinstance(plan.against, Adversary):
-        return f"only {words(plan.against)}"
+        return f"only {words(plan.against, plan.leakage.secrets.window)}"
     return {
         "any": (
             "an attacker who knows any other records of the person: none of them, some, or all, "
@@ -210,7 +218,7 @@ def attack(witness: Witness, longer: bool = False) -> str:
     seen = f", once {_seen(witness)}," if witness.outputs else ","
     return (
         f"an attacker who wants {witness.place(longer)}, {known}{seen} and "
-        f"tells {witness.value!r} from {witness.other!r}"
+        f"tells {witness.compared('from')}"
     )
 
 

@@ -64,13 +64,16 @@ _FAMILY = (
 
 
 def at_delta(
-    mechanism: Mechanism, model: Model, against: Against, delta: float, covers: Covers, pure: Pure
-) -> Leakage:
+    mechanism: Mechanism, model: Model, against: Against, delta: float, covers: Covers, pure: Pure,
+    *, closed: bool = False,
+) -> Leakage:  # fmt: skip
     """Return what a mechanism leaks at a delta; ``pure`` proves pure leakages on this model.
 
     A pure leakage holds at every delta. Guarantees and Gaussian noise go through the closed
     exchange on every model, on chains through the sweep too; Gaussian noise on a count of a chain,
-    or on a statistic of Gaussian records, has an exact leakage, against any adversary.
+    or on a statistic of Gaussian records, has an exact leakage, against any adversary. ``closed``:
+    by Theorem 1 alone, which holds for whatever ``pure`` is about, a window of records too: its
+    proof compares two laws of the records, and asks nothing of them.
     """
     if isinstance(mechanism, LocalMechanism | MetricDP):
         return replace(pure(mechanism), delta=delta, lower=0.0, witness=None)
@@ -86,13 +89,13 @@ def at_delta(
     found = [closed_leakage(curve, rate, delta, against)]
     if isinstance(mechanism, PureDP | Scaled | TabulatedNoise):
         found.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
-    if isinstance(model, MarkovChain) and sweepable(model, against):
+    if isinstance(model, MarkovChain) and sweepable(model, against) and not closed:
         swept = sweep_leakage(curve, model, delta, against)
         if not isinstance(mechanism, Noise):  # what some algorithm of the class attains
             lower, witness = attained(curve, model, delta)
             swept = replace(swept, lower=min(lower, swept.upper), witness=witness)
         found.append(swept)
-    if isinstance(mechanism, Gaussian) and covers == "series":
+    if isinstance(mechanism, Gaussian) and covers == "series" and not closed:
         found += _exact(mechanism, model, against, delta)
     reached = max(found, key=lambda leak: leak.lower)
     proved = min(found, key=lambda leak: leak.upper)

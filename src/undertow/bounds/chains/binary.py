@@ -65,13 +65,15 @@ def closed_budget(chain: MarkovChain, epsilon: float) -> float | None:
 def binary_gains(
     side_laws: SideLaws, value: Ints, epsilon: float, prior: Array
 ) -> tuple[Array, Array]:
-    """Return lower and certified upper gains on homogeneous two-state sides, without roots.
+    """Return lower and certified upper gains on two-state sides, without roots.
 
     The log-ratio R of the two messages obeys R' = M(R +- epsilon) with the monotone map
     M(R) = ln (K00 e^R + K01) / (K10 e^R + K11), whose slope is at most 1 in size; the extremes of
-    R for every distance come from one O(T) pass.
+    R for every distance come from one O(T) pass, whether steps are alike or differ.
     """
     steps = len(prior)
+    if len(side_laws.kernels) > 1:
+        return _between(*_varied_ends(side_laws, epsilon, steps), value, epsilon, prior)
     kernel = side_laws.kernel(1)[:, None]  # (B, 1, 2, 2) against columns v = 0, 1, open
 
     logs = log(kernel)  # (B, 1, 2, 2)
@@ -98,11 +100,59 @@ def binary_gains(
         ends = step_through(highs[-1] + epsilon), step_through(lows[-1] - epsilon)
         highs.append(np.maximum(*ends))
         lows.append(np.minimum(*ends))
-    high, low = np.stack(highs), np.stack(lows)  # (T, B, 3)
+    return _between(np.stack(highs), np.stack(lows), 0.0, value, epsilon, prior)
+
+
+def _varied_ends(side_laws: SideLaws, epsilon: float, steps: int) -> tuple[Array, Array, float]:
+    """Return the largest and least ratios where steps differ, (T, B, 3), and the largest logarithm.
+
+    R = M_1(+-epsilon + M_2(+-epsilon + ...)): the ratio of the rows of K_1 D_1 K_2 D_2 ... K_t with
+    D = diag(e^(+-epsilon), 1). It is largest if the sign of D_s is that of det K_1 ... det K_s, the
+    direction in which M_1 ... M_s go together, and least with all signs turned. So one product,
+    grown outwards, serves all distances; kept in logarithms, where nothing under- or overflows and
+    a step adds a few roundings of its largest term. A determinant whose sign is lost in rounding
+    belongs to a map whose slope is a rounding itself.
+    """
+    kernels = side_laws.kernels  # (T, B, 2, 2)
+    logs, far = log(kernels), log(side_laws.weights)  # far (B, 2)
+    falls = kernels[..., 0, 0] * kernels[..., 1, 1] < kernels[..., 0, 1] * kernels[..., 1, 0]
+    turned = np.cumprod(np.where(falls, -1.0, 1.0), axis=0)  # (T, B)
+    push = epsilon * np.array([1.0, -1.0])[:, None, None] * turned  # (most or least, T, B)
+    table = np.stack([logs[0], logs[0]])  # (2, B, x, v): ln of the rows of the product
+    ends = np.empty((steps, 2, len(far), 3))
+    largest = float(np.abs(logs[np.isfinite(logs)]).max(initial=1.0))
+    size = largest
+    with np.errstate(invalid="ignore"):  # inf - inf: neither value can have it, as the prior says
+        for step in range(steps):
+            ends[step, ..., :2] = table[..., 0, :] - table[..., 1, :]
+            table[..., 0] += push[:, step, :, None]
+            free = np.logaddexp(table[..., 0] + far[:, None, 0], table[..., 1] + far[:, None, 1])
+            ends[step, ..., 2] = free[..., 0] - free[..., 1]
+            size = max(size, float(np.abs(table[np.isfinite(table)]).max(initial=0.0)) + largest)
+            if step + 1 == steps:
+                break
+            # ln of sum over z of exp(table[x, z]) K[z, v]
+            table = np.logaddexp(
+                table[..., :1] + logs[step + 1][None, :, :1, :],
+                table[..., 1:] + logs[step + 1][None, :, 1:, :],
+            )
+            table -= table.max(axis=(2, 3), keepdims=True)
+    return ends[:, 0], ends[:, 1], size
+
+
+def _between(
+    high: Array, low: Array, size: float, value: Ints, epsilon: float, prior: Array
+) -> tuple[Array, Array]:
+    """Return lower and certified upper gains from the extreme ratios, (T, B, 3) each.
+
+    ``size`` is the largest logarithm on the way, where it is larger than that of a ratio.
+    """
+    steps = len(prior)
     first = (value == 0)[None, None, :, None]  # (1, 1, P, 1): 0 over 1, or the reverse
     with np.errstate(invalid="ignore"):
         gains = np.where(first, high[:, :, None], -low[:, :, None]) - prior  # (T, B, P, 3)
-    size = np.nanmax(np.abs(np.where(np.isfinite(high), high, 0.0)), initial=1.0) + epsilon
+    most = np.nanmax(np.abs(np.where(np.isfinite(high), high, 0.0)), initial=1.0)
+    size = max(float(most), size) + epsilon
     distance = np.arange(1, steps + 1)[:, None, None, None]  # (T, 1, 1, 1)
     # M never stretches, so the roundings of all steps at most add up
     pad = distance * (40 + 6 * size) * ROUNDOFF + pad_log(steps, 3)

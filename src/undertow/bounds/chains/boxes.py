@@ -2,7 +2,8 @@
 
 In log-odds a = ln P(0,0)/P(0,1) and b = ln P(1,0)/P(1,1) a box is an interval for each. A two-state
 chain is reversible, so both sides of a target have the same law, and given the target they are
-independent: the leakage is epsilon plus one gain per side (docs, "The exchange rate"). On a side
+independent: the leakage is epsilon plus one gain per side (docs, "The exchange rate"), that about
+a window of w records w epsilon plus the largest gain of each. On a side
 the log-ratio g of what is expected given 0 and given 1 obeys, from the far end inwards,
 
     g <- M(g +- epsilon),   M(R) = F(R, a + l) - F(R, b + l),   F(R, u) = ln (1+e^{u+R}) / (1+e^u)
@@ -11,15 +12,19 @@ where l is the log-ratio of the probabilities of the known value ahead, l <- M(l
 or 0 throughout where nothing is known. M is monotone in R, in a and in b, and in l it has at most
 one extreme, at -(R + a + b) / 2. So its range over intervals is attained at a few points, and
 carrying ranges from record to record encloses every chain of the box. The enclosure shrinks to the
-truth with the box: boxes are split until the worst enclosure meets the best chain found.
+truth with the box: boxes are split until the worst enclosure meets the best chain found. Where the
+box has a trace, parts that lie wholly beyond it are dropped: the diagonal is least at the corner of
+the least a and the largest b.
 """
 
 import math
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.contraction import contraction_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import log
 from undertow.certificate import Leakage
@@ -28,7 +33,7 @@ from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, check_epsilon, up
 
-__all__ = ["box_leakage"]
+__all__ = ["box_leakage", "boxes_leakage", "chain_ceilings"]
 
 _WIDTH = 1e-3
 """Relative width at which the search stops; the interval is certified at any width."""
@@ -41,11 +46,18 @@ _TAIL = 1e-4
 """What the tail bound may add before a longer sweep is tried, relative to max(1, leakage)."""
 _SURE = 200.0
 """Log-odds of the chain tried where a box reaches to infinite ones: probabilities near 1e-87."""
+_BEYOND = 1e-12
+"""By how much a diagonal may seem to exceed the trace of a box before a part is dropped (upper
+side)."""
+_ODDS = 1e-11
+"""Widening of the log-odds of a chain, outwards: above their rounding, and that of its rows."""
 _HUGE = 1e4
 """Stands for an infinite log-ratio: beyond all log-odds of floating-point numbers."""
 
 
-def box_leakage(epsilon: float, box: ChainBox, against: Against = "any") -> Leakage:
+def box_leakage(
+    epsilon: float, box: ChainBox, against: Against = "any", window: int = 1
+) -> Leakage:
     """Return the worst leakage of all epsilon-DP algorithms over all chains of a box, certified.
 
     ``lower`` is attained on a chain of the box, by the witness; ``upper`` holds on every chain of
@@ -58,29 +70,54 @@ def box_leakage(epsilon: float, box: ChainBox, against: Against = "any") -> Leak
     >>> round(leak.lower, 2), leak.upper - leak.lower < 4e-3
     (3.66, True)
     """
-    epsilon = check_epsilon(epsilon)
-    if box.size != 2:
+    if box.size == 2:
+        return boxes_leakage(epsilon, [box], against, window)
+    if window > 1:
         raise NotSupported(
-            f"boxes of chains are bounded for two states, and this one has {box.size}; pass a "
-            "ModelSet of chains that stand for it, such as the region(...) of a fitted chain"
+            f"what is revealed about a window is bounded for boxes of two states, and this one has "
+            f"{box.size}; protect one record, or pass a ModelSet of chains"
         )
-    low, high = _log_odds(box)
+    return contraction_leakage(check_epsilon(epsilon), box, against)
+
+
+def boxes_leakage(
+    epsilon: float, boxes: Sequence[ChainBox], against: Against = "any", window: int = 1
+) -> Leakage:
+    """Return the worst leakage over all chains of several boxes of one length: one search for all.
+
+    The boxes are of two states.
+
+    >>> box = ChainBox([[.87, .11], [.29, .68]], [[.89, .13], [.32, .71]])
+    >>> tame = ChainBox([[.5, .4], [.4, .5]], [[.6, .5], [.5, .6]])
+    >>> boxes_leakage(1.0, [tame, box]) == box_leakage(1.0, box)
+    True
+    """
+    epsilon = check_epsilon(epsilon)
+    box, length = boxes[0], boxes[0].length
+    low, high = (np.stack(ends) for ends in zip(*map(_log_odds, boxes), strict=True))  # (J, 2)
+    most = np.array([math.inf if held.trace is None else held.trace for held in boxes])  # (J,)
     if against == "informed":
-        found = exchange_leakage(epsilon, _chain(box, _middle(low, high)), against)
-        return _conclude(found, epsilon, against)
-    if np.array_equal(box.lower, box.upper):
-        chain = MarkovChain(box.lower, box.states, length=box.length)
-        found = exchange_leakage(epsilon, chain, against)
+        found = exchange_leakage(epsilon, _chain(box, _middle(low[0], high[0])), against, window)
+        return _conclude(found, _own(epsilon, window), against)
+    if len(boxes) == 1 and np.array_equal(box.lower, box.upper):
+        chain = MarkovChain(box.lower, box.states, length=length)
+        found = exchange_leakage(epsilon, chain, against, window)
         return _conclude(found, found.upper, against)
     one = isinstance(against, Adversary)
     known = bool(against.known) if isinstance(against, Adversary) else against == "any"
-    upper, worst = _search(low, high, epsilon, known, box.length)
-    corners = product(*zip(low, high, strict=True)) if one else ()
-    leaks = [
-        exchange_leakage(epsilon, _chain(box, np.array(odds)), against)
-        for odds in (worst, *corners)
-    ]
+    upper, worst, place = _search(low, high, epsilon, known, length, window, most)
+    tried = [(boxes[place], worst)]
+    if one:
+        for held, ends, trace in zip(boxes, zip(low, high, strict=True), most, strict=True):
+            corners = map(np.array, product(*zip(*ends, strict=True)))
+            tried += [(held, odds) for odds in corners if _diagonal(odds) <= trace]
+    leaks = [exchange_leakage(epsilon, _chain(held, odds), against, window) for held, odds in tried]
     return _conclude(max(leaks, key=lambda leak: leak.lower), upper, against)
+
+
+def _own(epsilon: float, window: int) -> float:
+    """Return what the records wanted add by themselves, rounded up."""
+    return epsilon if window == 1 else up(window * epsilon)
 
 
 def _conclude(found: Leakage, upper: float, against: Against) -> Leakage:
@@ -120,34 +157,80 @@ def _middle(low: Array, high: Array) -> Array:
 
 
 def _search(
-    low: Array, high: Array, epsilon: float, known: bool, length: int | None
-) -> tuple[float, Array]:
-    """Return a ceiling over a box of log-odds, and the worst point found in it."""
-    lows, highs = low[None], high[None]  # (boxes, 2)
+    low: Array,
+    high: Array,
+    epsilon: float,
+    known: bool,
+    length: int | None,
+    window: int,
+    most: Array,
+) -> tuple[float, Array, int]:
+    """Return a ceiling over boxes of log-odds (J, 2), the worst point found, and in which box.
+
+    In each box only diagonals that sum to at most ``most`` (J,) count.
+    """
+    lows, highs, places = low, high, np.arange(len(low))  # (boxes, 2), and of which each is a part
     # the middle, and the corners where states last longest and shortest
-    points = np.stack([_middle(low, high), [high[0], low[1]], [low[0], high[1]]])
-    tops, best, worst = np.full(1, math.inf), -math.inf, points[0]
-    fresh, effort = np.arange(1), 0
+    points = np.concatenate(
+        [_middle(low, high), np.stack([high[:, 0], low[:, 1]], axis=1),
+         np.stack([low[:, 0], high[:, 1]], axis=1)]
+    )  # fmt: skip
+    whose = np.tile(places, 3)  # (points,)
+    # the least diagonal is that of the last corners, which every trace allows
+    tops, best, worst, place = np.full(len(low), math.inf), -math.inf, points[-1], len(low) - 1
+    fresh, effort = places, 0
     while True:
         boxes = np.concatenate([lows[fresh], points]), np.concatenate([highs[fresh], points])
-        found, swept = _ceilings(*boxes, epsilon, known, length)
+        found, swept = _ceilings(*boxes, epsilon, known, length, window)
         effort += swept
         tops[fresh] = np.minimum(tops[fresh], found[: len(fresh)])
         values = found[len(fresh) :]  # (points,)
+        values = np.where(_diagonal(points) <= most[whose], values, -math.inf)
         if values.max() > best:
-            best, worst = float(values.max()), points[values.argmax()]
+            best, top = float(values.max()), int(values.argmax())
+            worst, place = points[top], int(whose[top])
         goal = best + 0.7 * _WIDTH * max(1.0, best)
-        if tops.max() <= goal or math.isinf(best) or effort > _EFFORT:
-            return float(tops.max()), worst
+        if tops.max() <= goal or best == math.inf or effort > _EFFORT * len(low):
+            return float(tops.max()), worst, place
         order = np.argsort(-tops)[:_SPLITS]  # the highest ceilings are split first
         order = order[tops[order] > goal]
         keep = np.delete(np.arange(len(tops)), order)
         parts = _halve(*_halve(lows[order], highs[order]))
+        # a part leaks no more than the whole; one beyond the trace has none of the chains
+        least = _diagonal(np.stack([parts[0][:, 0], parts[1][:, 1]], axis=1))
+        whose = np.tile(places[order], 4)
+        near = least <= most[whose] + _BEYOND
+        parts, above = (parts[0][near], parts[1][near]), np.tile(tops[order], 4)[near]
+        whose = whose[near]
         lows = np.concatenate([lows[keep], parts[0]])
         highs = np.concatenate([highs[keep], parts[1]])
-        # a part leaks no more than the whole
-        tops = np.concatenate([tops[keep], np.tile(tops[order], 4)])
+        tops = np.concatenate([tops[keep], above])
+        places = np.concatenate([places[keep], whose])
         fresh, points = np.arange(len(keep), len(tops)), _middle(*parts)
+
+
+def _diagonal(odds: Array) -> Array:
+    """Return P(0,0) + P(1,1) at log-odds (..., 2)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-odds[..., 0])) + 1 / (1 + np.exp(odds[..., 1])))
+
+
+def chain_ceilings(epsilon: float, chains: Sequence[MarkovChain], against: Against) -> Array:
+    """Return for each of N stationary two-state chains a leakage that it does not exceed, (N,).
+
+    For any algorithm of this level, against anyone if somebody knows something. One sweep for
+    all: far quicker than N leakages, and a little above them. Chains are of one length.
+
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]])
+    >>> chain_ceilings(1.0, [chain], "any").round(3)
+    array([3.475])
+    """
+    matrices = np.stack([chain.transition for chain in chains])  # (N, state, next)
+    odds = log(matrices[:, :, 0]) - log(matrices[:, :, 1])  # (N, 2)
+    with np.errstate(invalid="ignore"):
+        pad = np.where(np.isfinite(odds), _ODDS * (1 + np.abs(odds)), 0.0)
+    known = bool(against.known) if isinstance(against, Adversary) else against != "ignorant"
+    return _ceilings(odds - pad, odds + pad, epsilon, known, chains[0].length)[0]
 
 
 def _halve(low: Array, high: Array) -> tuple[Array, Array]:
@@ -162,7 +245,7 @@ def _halve(low: Array, high: Array) -> tuple[Array, Array]:
 
 
 def _ceilings(
-    low: Array, high: Array, epsilon: float, known: bool, length: int | None
+    low: Array, high: Array, epsilon: float, known: bool, length: int | None, window: int = 1
 ) -> tuple[Array, int]:
     """Return for each of N boxes of log-odds (N, 2) a leakage that none of its chains exceeds.
 
@@ -172,7 +255,7 @@ def _ceilings(
     todo, swept = np.arange(len(low)), 0
     for steps in _SWEEPS:
         swept += len(todo) * (steps if length is None else min(steps, length - 1))
-        tops, closed = _enclose(low[todo], high[todo], epsilon, known, length, steps)
+        tops, closed = _enclose(low[todo], high[todo], epsilon, known, length, steps, window)
         result[todo] = np.minimum(result[todo], tops)
         todo = todo[~closed]
         if not todo.size:
@@ -181,15 +264,18 @@ def _ceilings(
 
 
 def _enclose(
-    low: Array, high: Array, epsilon: float, known: bool, length: int | None, steps: int
-) -> tuple[Array, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+    low: Array, high: Array, epsilon: float, known: bool, length: int | None, steps: int,
+    window: int = 1,
+) -> tuple[Array, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:  # fmt: skip
     """Return ceilings (N,) from sides of up to ``steps`` records, and whether more would not help.
 
     Columns: nothing known; then the side with a known 0 and with a known 1 at its end, whose
     ratios l are carried along in two more.
     """
-    count = len(low)
-    room = steps if length is None else min(steps, length - 1)
+    count, own = len(low), _own(epsilon, window)
+    # records on both sides together, of a window as of a target
+    around = None if length is None else length - window
+    room = steps if around is None else min(steps, around)
     # (columns,): the ratios l carry no output
     share = np.where(np.arange(5 if known else 1) < 3, epsilon, 0.0)
     least, most = np.zeros((count, len(share))), np.zeros((count, len(share)))
@@ -207,16 +293,18 @@ def _enclose(
     sides = gains[..., 0]  # (records, N, direction)
     sides[1:] = np.maximum(sides[1:], gains[:-1].max(axis=3))
     far = np.maximum(gains[-1].max(axis=2), _tail(least, most, share, low, high))  # (N, direction)
-    if length is None:
-        tops = epsilon + 2 * far.max(axis=1)
+    if around is None:
+        tops = own + 2 * far.max(axis=1)  # both sides are worst in the same direction
     else:
         sides = np.concatenate([sides, far[None]])
-        shorter = np.arange(min((length - 1) // 2, room + 1) + 1)
-        longer = np.minimum(length - 1 - shorter, room + 1)
-        tops = epsilon + (sides[shorter] + sides[longer]).max(axis=(0, 2))
+        # the ends of a window may go in different directions
+        best = sides if window == 1 else sides.max(axis=2, keepdims=True)
+        shorter = np.arange(min(around // 2, room + 1) + 1)
+        longer = np.minimum(around - shorter, room + 1)
+        tops = own + (best[shorter] + best[longer]).max(axis=(0, 2))
     slack = _TAIL * np.maximum(1.0, epsilon + 2 * sides[room].max(axis=1))
     closed = (far - sides[room]).max(axis=1) <= slack
-    if length is not None and length - 1 <= room:
+    if around is not None and around <= room:
         closed[:] = True
     return tops * (1 + 8 * ROUNDOFF), closed
 

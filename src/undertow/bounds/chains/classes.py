@@ -13,7 +13,7 @@ from undertow.mechanisms import Levelled, MetricDP, PureDP
 from undertow.models.chain_classes import ChainBox, MixingClass
 from undertow.numerics import up
 
-__all__ = ["leakage"]
+__all__ = ["leakage", "window_leakage"]
 
 
 def leakage(
@@ -30,6 +30,28 @@ def leakage(
         return by_spread(leakage(spread_level(mechanism, model), model, against), model)
     found = box_leakage(mechanism.level_upper(model.length), model, against)
     return found if isinstance(mechanism, PureDP) else replace(found, lower=0.0, witness=None)
+
+
+def window_leakage(
+    level: float, model: ChainBox | MixingClass, against: Against, window: int
+) -> Leakage:
+    """Return what all algorithms of a DP level leak about a window, on any chain of a class.
+
+    >>> box = ChainBox([[.87, .11], [.29, .68]], [[.89, .13], [.32, .71]])
+    >>> 4.66 < window_leakage(1.0, box, "any", 2).upper < 4.67
+    True
+    """
+    if isinstance(model, MixingClass):
+        if against != "informed" and model.length is None:
+            raise NotSupported(
+                "how fast a chain mixes says nothing about a window of records; give the class a "
+                "length, or the chain itself"
+            )
+        # whoever knows all others: the window; else every record of the series, whatever they do
+        size = window if against == "informed" else model.length or window
+        found = group_leakage(PureDP(level), size, "any", model.length)
+        return replace(found, against=against, lower=0.0, assumptions=(model.describe(),))
+    return box_leakage(level, model, against, window)
 
 
 def _mixing(mechanism: Levelled, model: MixingClass, against: Against) -> Leakage:

@@ -4,6 +4,12 @@ The leakage of all epsilon-DP algorithms against one adversary is epsilon plus o
 (docs, "The exchange rate"). This module maximises the sum over targets, pairs of values and
 options, and certifies the result: options are bracketed coarsely, those that could still matter
 are closed by Newton's method or dismissed by one rounded-up sweep at the best value found.
+
+Where the secret is the history of a window of w records, given it the sides are independent, the
+left one depends on its first record alone and the right one on its last: the leakage about two
+histories u, u' is epsilon #{t : u_t != u'_t} + s_left(u_1, u'_1) + s_right(u_w, u'_w), by the same
+proof. For w >= 2 each side takes its own worst pair, and w epsilon + max s_left + max s_right is
+exact where all transitions are possible, an upper end otherwise.
 """
 
 import math
@@ -13,6 +19,7 @@ from functools import partial
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.histories import histories, informed_window
 from undertow.bounds.chains.known import (
     Bools,
     Ints,
@@ -21,6 +28,7 @@ from undertow.bounds.chains.known import (
     nearest_known,
     ordered_pairs,
     stated,
+    support_cycle,
     witnessed,
 )
 from undertow.bounds.chains.replay import replay_pure_dp
@@ -54,51 +62,87 @@ _BLOCK = 256
 """Positions of a chain with differing steps that are swept together (memory)."""
 
 
+_ZEROS = (
+    "some transitions are impossible: the upper end allows a window any two histories, possible or "
+    "not"
+)
+
+
 @dataclass(slots=True)
 class _Found:
-    """The best attack so far and the certified ceiling of everything examined."""
+    """The best attack so far and the certified ceiling of everything examined.
 
-    lower: float
-    upper: float
-    attack: ExchangeAttack | None
+    ``own`` is what the records wanted add by themselves: epsilon for each of a ``window``.
+    """
+
+    own: float
+    window: int
+    lower: float = -math.inf
+    upper: float = -math.inf
+    attack: ExchangeAttack | None = None
 
 
-def exchange_leakage(epsilon: float, chain: MarkovChain, against: Against = "any") -> Leakage:
+def exchange_leakage(
+    epsilon: float, chain: MarkovChain, against: Against = "any", window: int = 1
+) -> Leakage:
     """Return the exact leakage of all epsilon-DP algorithms on a chain, as certified interval.
 
     epsilon + max over targets, values x != x' and options of s_left(x, x') + s_right(x, x').
-    Cost O(T k^2) per pair and sweep, with T records on either side of a target: as many as it
-    takes for the chain to forget, whatever its length.
+    About a ``window`` of w >= 2 records in a row, w epsilon + max s_left + max s_right. Cost
+    O(T k^2) per pair and sweep, with T records on either side of a target: as many as it takes for
+    the chain to forget, whatever its length and whatever the window.
 
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
     >>> round(exchange_leakage(1.0, chain).upper, 8)
     3.47487338
+    >>> round(exchange_leakage(1.0, chain, window=12).upper, 8)
+    14.47487338
     """
     reduced = chain.visited()
-    if reduced is None:
+    if reduced is None or (window > 1 and support_cycle(reduced)[0].sum(axis=1).max() < 2):
         return _leakage(0.0, 0.0, against, None)
+    if window > 1 and against == "informed":
+        attack = informed_window(reduced, window)
+        most = up(window * epsilon)
+        if attack is None:  # one record of it may still be uncertain
+            return _about(exchange_leakage(epsilon, chain, against), most, against)
+        return _leakage(down(window * epsilon), most, against, attack)
     if against == "informed":
         target = next(informed_targets(reduced), None)
         if target is None:
             return _leakage(0.0, 0.0, against, None)
         own = ((target.target, (target.value,)),)
         return _leakage(epsilon, epsilon, against, replace(target, sets=own))
-    found = _Found(-math.inf, -math.inf, None)
+    found = _Found(epsilon if window == 1 else up(window * epsilon), window)
     if reduced.homogeneous:
         endless = _endless(reduced, epsilon, against)
         if endless is not None:
             return _leakage(math.inf, math.inf, against, endless)
         _solve_homogeneous(reduced, epsilon, against, found)
     else:
-        targets, full = positions(reduced, against), isinstance(against, Adversary)
+        targets, full = positions(reduced, against, window), isinstance(against, Adversary)
         value, other = ordered_pairs(reduced.size)
         for start in range(0, len(targets), _BLOCK):
             block = targets[start : start + _BLOCK]
-            side_laws, rows = build_positions(reduced, block, MAX_STEPS, against, full)
-            _maximise(Sides(side_laws, rows, value, other, epsilon, binary=False), found)
+            side_laws, rows = build_positions(reduced, block, MAX_STEPS, against, full, window)
+            _maximise(
+                Sides(side_laws, rows, value, other, epsilon, binary=reduced.size == 2), found
+            )
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
-    return _conclude(found, reduced, epsilon, against)
+    leak = _conclude(found, reduced, epsilon, against)
+    if window == 1 or (reduced.transition > 0).all():
+        return leak
+    # a record of the window leaks no more than the window
+    single = exchange_leakage(epsilon, chain, against)
+    best = max(leak, single, key=lambda proved: proved.lower)
+    return _about(best, leak.upper, against)
+
+
+def _about(attained: Leakage, upper: float, against: Against) -> Leakage:
+    """Return the leakage about a window of a chain with impossible transitions."""
+    lower = min(attained.lower, upper)
+    return _leakage(lower, upper, against, attained.witness, more=(_ZEROS,))
 
 
 def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | None:
@@ -119,7 +163,7 @@ def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | 
 
 def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, found: _Found) -> None:
     steps = choose_steps(chain, against)
-    endless = chain.length is None or chain.length > 2 * steps + 2
+    endless = chain.length is None or chain.length - found.window > 2 * steps + 1
     if against == "ignorant" and isinstance(chain.start, str) and endless and chain.size > 2:
         _solve_open(chain, epsilon, found)
         return
@@ -128,8 +172,7 @@ def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, fou
     alive = np.arange(len(value))
     while True:
         side_laws = build_side_laws(chain, steps)
-        rows = build_rows(chain, steps, against)
-        part = replace(rows, feasible=rows.feasible[:, alive])
+        part = build_rows(chain, steps, against, window=found.window).part(alive)
         ceiling = found.upper
         sides = Sides(side_laws, part, value[alive], other[alive], epsilon, binary=chain.size == 2)
         doubtful, tops = _maximise(sides, found)
@@ -156,7 +199,7 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
     """
     side_laws = build_side_laws(chain, 1)
     value, other = ordered_pairs(chain.size)
-    longest = 4 * MAX_STEPS if chain.length is None else (chain.length - 1) // 2
+    longest = 4 * MAX_STEPS if chain.length is None else (chain.length - found.window) // 2
     # (sides, P) and (P,)
     gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
 
@@ -174,58 +217,91 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
         ok = capped(both(pairs), ceilings.ravel())  # (2 P,)
         return np.asarray(ok.reshape(2, -1).all(axis=0))
 
+    alone = found.window == 1
+
+    def leading(pairs: Ints) -> tuple[Ints, Ints]:
+        # the worst pairs, and the very worst: of both sides together, or of each side of a window
+        if alone:
+            order = np.argsort(-gains[:, pairs].sum(axis=0), kind="stable")
+            return pairs[order[:4]], pairs[order[:1]]
+        each = pairs[np.argsort(-gains[:, pairs], axis=1, kind="stable")]  # (sides, pairs)
+        return np.unique(each[:, :4]), each[:, 0]
+
     alive, steps = np.arange(len(value)), min(8, longest)
     lengthen(alive, steps)
     while True:
-        order = np.argsort(-gains[:, alive].sum(axis=0), kind="stable")
-        leaders, far = alive[order[:4]], steps
-        while far < longest and not dismissed(leaders[:1], gains[:, leaders[:1]] + GAP / 4):
+        (leaders, first), far = leading(alive), steps
+        while far < longest and not dismissed(first, gains[:, first] + GAP / 4).all():
             far = min(4 * far, longest)
             lengthen(leaders, far)
         # given the target the sides are independent: gains add
-        best = epsilon + float(gains.sum(axis=0).max())
+        reached = _choices(gains[None], None if alone else np.ones_like(gains[None], dtype=bool))[0]
+        best = found.own + float(reached.sum(axis=0).max())
         goal = best + GAP * max(1.0, best) / 2
-        spare = (goal - epsilon - gains[:, alive].sum(axis=0)) / 2
+        spare = (goal - found.own - reached[:, alive].sum(axis=0)) / 2
         # both sides capped: together they stay below the goal
-        alive = alive[~dismissed(alive, gains[:, alive] + spare)]
+        alive = alive[~dismissed(alive, reached[:, alive] + spare)]
         if not alive.size or steps >= longest:
             break
         steps = min(4 * steps, longest)
         lengthen(alive[reach[alive] < steps], steps)
-    pair = int(gains.sum(axis=0).argmax())
-    distance = int(reach[pair])
+    left, right = (gains.sum(axis=0).argmax(),) * 2 if alone else gains.argmax(axis=1)
+    distances = int(reach[left]), int(reach[right])
     found.lower, found.upper = best, math.inf if alive.size else goal
     found.attack = ExchangeAttack(
-        distance, (int(value[pair]), int(other[pair])), ((distance, chain.size),) * 2,
-        (float(gains[0, pair]), float(gains[1, pair])), build_side_laws(chain, distance), (0, 1),
+        distances[0],
+        ((int(value[left]), int(other[left])), (int(value[right]), int(other[right]))),
+        ((distances[0], chain.size), (distances[1], chain.size)),
+        (float(gains[0, left]), float(gains[1, right])),
+        build_side_laws(chain, max(distances)), (0, 1),
     )  # fmt: skip
+
+
+def _choices(gains: Array, possible: Bools | None) -> Array:
+    """Return what each side gains (rows, sides, P) where it may choose its own pair.
+
+    Of one record (None) it may not. Of a window every entry is the best of its side over pairs
+    that are ``possible`` there (rows, sides, P); of two equal values it gains nothing.
+    """
+    if possible is None:
+        return gains
+    best = np.where(possible, gains, 0.0).max(axis=2, keepdims=True)
+    return np.broadcast_to(np.maximum(best, 0.0), gains.shape)
 
 
 def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     """Raise ``found`` to the best of these sides; return pairs left open and all ceilings."""
-    feasible, epsilon = sides.rows.feasible, sides.epsilon
+    feasible, own, parting = sides.rows.feasible, found.own, sides.rows.parting
+    # (rows, sides, pairs): of a window, which pairs its first and its last record can take
+    ends = None if parting is None else np.stack([feasible, parting], axis=1)
+    feasible = feasible if ends is None else np.ones_like(feasible)
+    used = feasible[:, None, :] if ends is None else ends
     for round_ in range(200):
-        low = sides.totals(sides.lower, certain=False)
-        high = sides.totals(sides.upper, certain=True)
+        each = sides.totals(sides.lower, certain=False)
+        low = _choices(each, ends)
+        high = _choices(sides.totals(sides.upper, certain=True), ends)
         # (rows, sides, pairs) -> (rows, pairs): the target's own output adds epsilon for either
         # value
-        lows = np.where(feasible, epsilon + joined(low[:, 0], low[:, 1]), -np.inf)
-        highs = np.where(feasible, epsilon + joined(high[:, 0], high[:, 1]), -np.inf)
+        lows = np.where(feasible, own + joined(low[:, 0], low[:, 1]), -np.inf)
+        highs = np.where(feasible, own + joined(high[:, 0], high[:, 1]), -np.inf)
         row, pair = np.unravel_index(int(lows.argmax()), lows.shape)
         best = float(lows[row, pair])
         if highs.max() == -math.inf:  # the adversary leaves no target two possible values
             return np.zeros(0, dtype=np.int64), highs.max(axis=0)
         if best > found.lower:
-            found.lower, found.attack = best, sides.attack(int(row), int(pair))
+            left, right = pair, pair
+            if ends is not None:
+                left, right = np.where(ends[row], each[row], -np.inf).argmax(axis=1)
+            found.lower, found.attack = best, sides.attack(int(row), (int(left), int(right)))
         gap = GAP * max(1.0, found.lower)
         if highs.max() <= found.lower + gap:
             break
         with np.errstate(invalid="ignore"):
             # (rows, sides, P): what the other side leaves to this one
-            slack = found.lower + gap - epsilon - high[:, ::-1]
+            slack = found.lower + gap - own - high[:, ::-1]
         # harmless: below what the pair needs in total, or below what its side has anyway
         limit = np.fmax(np.where(np.isnan(slack), -np.inf, slack), low + gap / 4)
-        if not _tighten(sides, np.where(feasible[:, None, :], limit, np.inf), round_):
+        if not _tighten(sides, np.where(used, limit, np.inf), round_):
             break
     tops = highs.max(axis=0)  # (P,)
     found.upper = max(found.upper, float(tops.max()))
@@ -279,7 +355,9 @@ def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Agains
         return _leakage(0.0, upper, against, None)
     value, witness = -math.inf, None
     for back in (0.0, 1e-12, 1e-9, 1e-6):
-        trial = _witness(attack, chain, epsilon, back)
+        trial = _witness(attack, chain, epsilon, back, found.window)
+        if trial is None:  # no two histories have these ends
+            return _leakage(0.0, upper, against, None)
         reached = replay_pure_dp(trial, chain, epsilon)
         if reached > value:
             value, witness = reached, trial
@@ -289,8 +367,17 @@ def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Agains
     return _leakage(min(lower, upper), upper, against, witness)
 
 
-def _witness(attack: ExchangeAttack, chain: MarkovChain, epsilon: float, back: float) -> Witness:
-    """Return the attack with its sets, taken a little below the root, where signs are clear."""
+def _witness(
+    attack: ExchangeAttack, chain: MarkovChain, epsilon: float, back: float, window: int
+) -> Witness | None:
+    """Return the attack with its sets, taken a little below the root, where signs are clear.
+
+    None where no two histories of the window begin and end with the pairs of the attack.
+    """
+    lived = histories(chain, attack.position, attack.pairs, window)
+    if lived is None:
+        return None
+    edge = attack.position, attack.position + window - 1
     known: dict[int, int] = {}
     sets: list[tuple[int, tuple[object, ...]]] = []
     reach = 0
@@ -298,23 +385,24 @@ def _witness(attack: ExchangeAttack, chain: MarkovChain, epsilon: float, back: f
         if option is None:
             continue
         distance, column = option
-        which, (x, y) = attack.which[side], attack.pair
+        which, (x, y) = attack.which[side], attack.pairs[side]
         masses = attack.side_laws.products[distance, which]  # (target value, v)
         table = (
             masses[:, column] if column < chain.size else masses @ attack.side_laws.weights[which]
         )
         logmu = attack.gains[side] + math.log(table[x]) - math.log(table[y]) - back
         if column < chain.size:
-            place = attack.position + (distance if side else -distance)
+            place = edge[side] + (distance if side else -distance)
             known[place] = column
         found = signed_sets(attack.side_laws, which, x, y, distance, logmu, epsilon)
         for step, members in enumerate(found, start=1):
             shown = step < distance or column == chain.size
             if shown and 0 < len(members) < chain.size:  # the whole or nothing says nothing
-                place = attack.position + (step if side else -step)
+                place = edge[side] + (step if side else -step)
                 sets.append((place, tuple(chain.states[member] for member in members)))
         reach = max(reach, distance if side else 0)
-    sets.append((attack.position, (chain.states[attack.pair[0]],)))
-    length = chain.length or max(attack.position + reach + 1, 2)
+    for record, (x, y) in enumerate(zip(*lived, strict=True), start=attack.position):
+        sets += [(record, (chain.states[x],))] if x != y else []
+    length = chain.length or max(edge[1] + reach + 1, 2)
     told = tuple(sorted(sets, key=lambda entry: entry[0]))
-    return witnessed(chain, attack.position, length, known, attack.pair, sets=told)
+    return witnessed(chain, attack.position, length, known, lived, sets=told)

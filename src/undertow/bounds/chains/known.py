@@ -126,16 +126,20 @@ def far_supports(matrix: Array) -> Bools:
     return np.asarray(far)
 
 
-def nearest_known(against: Against) -> tuple[int, int]:
+def nearest_known(against: Against, window: int = 1) -> tuple[int, int]:
     """Return how far an explicit attacker's nearest known records are, left and right, 0 for none.
+
+    From the first and from the last record of the ``window`` that is wanted, none of it known.
 
     >>> nearest_known(Adversary(3, [0, 1, 8])), nearest_known("any")
     ((2, 5), (0, 0))
+    >>> nearest_known(Adversary(3, [0, 1, 8]), window=4)
+    (2, 2)
     """
     if not isinstance(against, Adversary):
         return 0, 0
     gaps = [record - against.target for record in against.known]
-    left, right = (-gap for gap in gaps if gap < 0), (gap for gap in gaps if gap > 0)
+    left, right = (-gap for gap in gaps if gap < 0), (gap - window + 1 for gap in gaps if gap > 0)
     return min(left, default=0), min(right, default=0)
 
 
@@ -215,17 +219,22 @@ def informed_targets(chain: MarkovChain) -> Iterator[Witness]:
 
 
 def witnessed(
-    chain: MarkovChain, target: int, length: int, known: dict[int, int], pair: tuple[int, int],
-    **seen: Any,
+    chain: MarkovChain, target: int, length: int, known: dict[int, int],
+    pair: tuple[int, int] | tuple[tuple[int, ...], tuple[int, ...]], **seen: Any,
 ) -> Witness:  # fmt: skip
-    """Return an attack in the names of the states: what is known, and the two values compared.
+    """Return an attack in the names of the states: what is known, and what is compared.
+
+    Two values of the target, or two histories of a window that begins with it.
 
     >>> witnessed(MarkovChain([[.5, .5], [.5, .5]], ("a", "b")), 1, 3, {0: 1}, (0, 1)).known
     ((0, 'b'),)
     """
     names = chain.states
     told = tuple((record, names[state]) for record, state in sorted(known.items()))
-    return Witness(target, length, told, names[pair[0]], names[pair[1]], **seen)
+    one, two = (each if isinstance(each, tuple) else (each,) for each in pair)
+    if len(one) > 1:
+        seen["histories"] = tuple(tuple(names[state] for state in each) for each in (one, two))
+    return Witness(target, length, told, names[one[0]], names[two[0]], **seen)
 
 
 def extremes(ratios: Array, axis: int | tuple[int, ...]) -> tuple[Array, Array]:

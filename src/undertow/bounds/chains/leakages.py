@@ -9,16 +9,16 @@ import numpy as np
 from undertow.adversaries import Against
 from undertow.bounds.chains.count import count_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.pieces import window_leakage
+from undertow.bounds.chains.pieces import window_leakage as piece_leakage
 from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.metric import by_spread, spread_level
 from undertow.bounds.series.mechanisms import chain_leakage as local
 from undertow.certificate import Leakage, Witness, meet
-from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
+from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP, Scaled
 from undertow.models.markov import MarkovChain
 from undertow.numerics import down
 
-__all__ = ["leakage", "local", "windows"]
+__all__ = ["leakage", "local", "window_attained", "window_leakage", "windows"]
 
 
 def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against) -> Leakage:
@@ -34,11 +34,31 @@ def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against
     return _levelled(mechanism, chain, against)
 
 
+def window_leakage(level: float, chain: MarkovChain, against: Against, window: int) -> Leakage:
+    """Return what all algorithms of a DP level leak about a window of records of a chain.
+
+    >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=3)
+    >>> round(window_leakage(1.0, chain, "any", 3).upper, 9)
+    3.0
+    """
+    return exchange_leakage(level, chain, against, window)
+
+
+def window_attained(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> Leakage:
+    """Return what a level leaks about a window, with a lower end that this very noise attains.
+
+    Far answers of a count are product likelihoods, worst for two states that follow themselves.
+    """
+    if isinstance(mechanism, Scaled) and mechanism.query.named:
+        return _far_count(bound, mechanism, chain)
+    return replace(bound, lower=0.0, witness=None)
+
+
 def windows(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
     """Return the leakage of a count of any window of the series, None where it has no proof."""
     if not mechanism.query.named:
         return None
-    return window_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
+    return piece_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
 
 
 def _counted(mechanism: Scaled, chain: MarkovChain) -> Any:

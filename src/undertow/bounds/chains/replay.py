@@ -45,7 +45,7 @@ def replay_pure_dp(witness: Witness, chain: MarkovChain, epsilon: float) -> floa
         for record, states in witness.sets
     }
     reach = [record for record, _ in witness.sets]
-    ends = min([witness.target, *reach]), max([witness.target, *reach])
+    ends = min([witness.target, *reach]), max([witness.last, *reach])
     return _loss(witness, chain, ends, lambda record: weight.get(record, 0.0))
 
 
@@ -93,13 +93,19 @@ def replay_count(
 
 def _loss(witness: Witness, chain: MarkovChain, ends: tuple[int, int], weight: Weight) -> float:
     """Return ln of the likelihood ratio of a product output exp(sum of weights), rounded down."""
-    x, y = chain.index(witness.value), chain.index(witness.other)
-    own = np.broadcast_to(weight(witness.target), (chain.size,))
-    total, slack = float(own[x] - own[y]), 2 * _law_error(chain, ends[0])
-    for side, end in zip((-1, 1), ends, strict=True):
+    # (records of the window, 2): the values compared, of one record or of each of a window
+    lived = [[chain.index(state) for state in each] for each in zip(*witness.lived, strict=True)]
+    total, slack = 0.0, 2 * _law_error(chain, ends[0])
+    for record, (x, y) in enumerate(lived, start=witness.target):
+        own = np.broadcast_to(weight(record), (chain.size,))
+        total += float(own[x] - own[y])
+    if len(lived) > 1:  # so many sums
+        slack += log_error(2 * len(lived), abs(total))
+    inner = (-1, witness.target, lived[0]), (1, witness.last, lived[-1])
+    for (side, target, (x, y)), end in zip(inner, ends, strict=True):
         start, message, known = _far_end(witness, chain, side, end)
         for sign, load in ((1, weight), (-1, lambda record: 0.0)):
-            found, error = _inwards(chain, start, message, known, witness.target, side, load)
+            found, error = _inwards(chain, start, message, known, target, side, load)
             if np.isinf(found[[x, y]]).any():
                 return -math.inf  # a value that cannot occur: no attack
             total += sign * float(found[x] - found[y])

@@ -13,7 +13,7 @@ position of the target together with the options that its room and the adversary
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -105,7 +105,8 @@ class Rows:
     is allowed.
     ``feasible`` (rows, P) tells which pairs of values the target can take there, and ``seen``
     (places, k), where given, which states can occur at each place; ``place`` is the position, or
-    one that looks like it.
+    one that looks like it. Of a window of records, ``position`` and the left side are those of its
+    first record, the right side that of its last one, which can take the pairs ``parting``.
     """
 
     position: Ints
@@ -117,6 +118,12 @@ class Rows:
     open: Bools
     feasible: Bools
     seen: Bools | None = None
+    parting: Bools | None = None
+
+    def part(self, pairs: Ints) -> "Rows":
+        """Return the rows for some of the pairs."""
+        parting = None if self.parting is None else self.parting[:, pairs]
+        return replace(self, feasible=self.feasible[:, pairs], parting=parting)
 
     def sides(self) -> Iterator[tuple[int, int, int, int, int, int, bool]]:
         """Yield row, side, which, room, first, last and open of both sides of every row."""
@@ -154,30 +161,35 @@ def build_side_laws(chain: MarkovChain, steps: int) -> SideLaws:
     return SideLaws(kernels, products, weights, np.array([stationary, True]))
 
 
-def positions(chain: MarkovChain, against: Against) -> Ints:
-    """Return the targets of a chain whose steps differ: all records, or that of an adversary."""
-    every = np.arange(len(chain.transition) + 1)
+def positions(chain: MarkovChain, against: Against, window: int = 1) -> Ints:
+    """Return the targets of a chain whose steps differ: all records, or that of an adversary.
+
+    Of a window its first record.
+    """
+    every = np.arange(len(chain.transition) + 2 - window)
     return every[against.target :][:1] if isinstance(against, Adversary) else every
 
 
 def build_positions(
-    chain: MarkovChain, positions: Ints, most: int, against: Against, full: bool = False
-) -> tuple[SideLaws, Rows]:
+    chain: MarkovChain, positions: Ints, most: int, against: Against, full: bool = False,
+    window: int = 1,
+) -> tuple[SideLaws, Rows]:  # fmt: skip
     """Return left sides of all positions, then right sides, and one row for each position.
 
     For a chain whose steps differ. The sweep ends where the far records add less than the gap
-    tolerance, unless ``full``; at ``most`` steps in any case.
+    tolerance, unless ``full``; at ``most`` steps in any case. A position is the first record of a
+    ``window``.
     """
     records = chain.transition.shape[0] + 1
     value, other = ordered_pairs(chain.size)
-    count = len(positions)
-    room = np.concatenate([positions, records - 1 - positions])  # (B,)
+    count, ends = len(positions), positions + window - 1
+    room = np.concatenate([positions, records - 1 - ends])  # (B,)
     kernels: list[Array] = []
     products: list[Array] = [np.tile(np.eye(chain.size), (2 * count, 1, 1))]
     while len(kernels) < most:
         step = len(kernels) + 1
         left = np.clip(positions - step, 0, records - 2)
-        right = np.clip(positions + step - 1, 0, records - 2)
+        right = np.clip(ends + step - 1, 0, records - 2)
         kernels.append(
             np.concatenate([chain.transition[left].transpose(0, 2, 1), chain.transition[right]])
         )
@@ -190,13 +202,13 @@ def build_positions(
             break
     weights = np.ones((2 * count, chain.size))
     weights[:count] = chain.marginals(records)[np.maximum(positions - len(kernels), 0)]
-    ends = np.ones(2 * count, dtype=bool)
-    side_laws = SideLaws(np.array(kernels), np.array(products), weights, ends)
+    steady = np.ones(2 * count, dtype=bool)
+    side_laws = SideLaws(np.array(kernels), np.array(products), weights, steady)
     check_inside(against, chain.length)
     left, seen = np.arange(count), supports(chain, records)
     which = np.stack([left, count + left], axis=1)  # (rows, 2): the sides of each position
-    right = records - 1 - positions
-    rows = _rows(against, len(kernels), positions, right, which, seen, positions)
+    right = records - 1 - ends
+    rows = _rows(against, len(kernels), positions, right, which, seen, positions, ends, window)
     return side_laws, rows
 
 
@@ -248,20 +260,27 @@ def start_error(chain: MarkovChain) -> float:
 
 
 @lru_cache(maxsize=16)
-def build_rows(chain: MarkovChain, steps: int, against: Against, ends: bool = False) -> Rows:
+def build_rows(
+    chain: MarkovChain, steps: int, against: Against, ends: bool = False, window: int = 1
+) -> Rows:
     """Return the rows of a homogeneous chain, all of whose states are visited.
 
     Where the gain of an open side grows with its length, as for all epsilon-DP algorithms, a
     target far from both ends stands for all; ``ends`` asks for the rows near the ends as well.
     """
-    beyond, length = steps + 1, chain.length
+    beyond = steps + 1
+    # (positions of a target, or of the first record of a window; None for no last one)
+    length = None if chain.length is None else chain.length - window + 1
     side_laws = np.array([[0, 1]])
     if isinstance(against, Adversary):
-        check_inside(against, length)
+        check_inside(against, chain.length)
         target = np.array([against.target])
-        seen = supports(chain, against.target + 1, max(against.target - beyond, 0))
+        first = max(against.target - beyond, 0)
+        seen, after = supports(chain, against.target + window, first), target - first
         right = np.full(1, beyond) if length is None else length - 1 - target
-        return _rows(against, steps, target, right, side_laws, seen, np.array([len(seen) - 1]))
+        return _rows(
+            against, steps, target, right, side_laws, seen, after, after + window - 1, window
+        )
     seen, period = np.ones((1, chain.size), dtype=bool), 1
     if not isinstance(chain.start, str):
         # a position past the last row looks, `beyond` records back, like one a few periods earlier
@@ -280,22 +299,34 @@ def build_rows(chain: MarkovChain, steps: int, against: Against, ends: bool = Fa
             left = np.array([length // 2])
         right = length - 1 - left
     last = len(seen) - period
-    place = np.where(left < len(seen), left, last + (left - len(seen)) % period)
-    return _rows(against, steps, left, right, np.tile(side_laws, (len(left), 1)), seen, place)
+
+    def alike(records: Ints) -> Ints:
+        # past the last row states repeat
+        return np.where(records < len(seen), records, last + (records - len(seen)) % period)
+
+    which = np.tile(side_laws, (len(left), 1))
+    after = alike(left + window - 1)
+    return _rows(against, steps, left, right, which, seen, alike(left), after, window)
 
 
 def _rows(
-    against: Against, steps: int, left: Ints, right: Ints, which: Ints, seen: Bools, place: Ints
-) -> Rows:
-    """Return rows with so many records left and right, from what the adversary may know there."""
+    against: Against, steps: int, left: Ints, right: Ints, which: Ints, seen: Bools, place: Ints,
+    after: Ints, window: int,
+) -> Rows:  # fmt: skip
+    """Return rows with so many records left and right, from what the adversary may know there.
+
+    ``after`` is the place of the last record of a window, ``place`` that of its first.
+    """
     value, other = ordered_pairs(seen.shape[1])
     room = np.stack([left, right], axis=1)  # (rows, sides)
     first, last, free = np.ones_like(room), np.zeros_like(room), np.ones(room.shape, dtype=bool)
     if isinstance(against, Adversary):
-        last = np.array([nearest_known(against)])  # (1, sides)
+        last = np.array([nearest_known(against, window)])  # (1, sides)
         first, free = np.maximum(last, 1), last == 0
     elif against == "any":
         last = room
     room, first, last = (np.minimum(part, steps + 1) for part in (room, first, last))
     feasible = seen[place][:, value] & seen[place][:, other]  # (rows, P)
-    return Rows(left, place, which, room, first, last, free, feasible, None if seen.all() else seen)
+    parting = seen[after][:, value] & seen[after][:, other] if window > 1 else None
+    some = None if seen.all() else seen
+    return Rows(left, place, which, room, first, last, free, feasible, some, parting)

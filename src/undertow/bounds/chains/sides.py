@@ -15,10 +15,13 @@ __all__ = ["ExchangeAttack", "Sides"]
 
 @dataclass(frozen=True, slots=True)
 class ExchangeAttack:
-    """A target position, a pair of values, and the option chosen on each side with its gain."""
+    """A target position, and for each side a pair of values and the option chosen with its gain.
+
+    The pair is that of the target; of a window that of its first record, and that of its last one.
+    """
 
     position: int
-    pair: tuple[int, int]
+    pairs: tuple[tuple[int, int], tuple[int, int]]
     options: tuple[tuple[int, int] | None, tuple[int, int] | None]
     gains: tuple[float, float]
     side_laws: SideLaws
@@ -208,12 +211,12 @@ class Sides:
         ok = certified(self._problems(which, pair), option, logmu)
         self.upper[at] = np.where(ok, np.minimum(self.upper[at], gains), self.upper[at])
 
-    def attack(self, row: int, pair: int) -> ExchangeAttack:
-        """Return the attack behind the lower end of a row and pair."""
+    def attack(self, row: int, pairs: tuple[int, int]) -> ExchangeAttack:
+        """Return the attack behind the lower end of a row and the pair of each side."""
         rows, steps = self.rows, self.steps
         options: list[tuple[int, int] | None] = []
         gains: list[float] = []
-        for side in (0, 1):
+        for side, pair in enumerate(pairs):
             which, room = rows.which[row, side], rows.room[row, side]
             first, last = rows.first[row, side], min(rows.last[row, side], steps)
             best: tuple[float, tuple[int, int] | None] = (0.0, None)
@@ -230,7 +233,10 @@ class Sides:
             gains.append(best[0])
             options.append(best[1])
         return ExchangeAttack(
-            int(rows.position[row]), (int(self.value[pair]), int(self.other[pair])),
+            int(rows.position[row]), (self._named(pairs[0]), self._named(pairs[1])),
             (options[0], options[1]), (gains[0], gains[1]),
             self.side_laws, (int(rows.which[row, 0]), int(rows.which[row, 1])),
         )  # fmt: skip
+
+    def _named(self, pair: int) -> tuple[int, int]:
+        return int(self.value[pair]), int(self.other[pair])

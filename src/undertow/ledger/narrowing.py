@@ -1,0 +1,70 @@
+"""The region of a private fit, from what the account itself holds of it."""
+
+from typing import Any
+
+import numpy as np
+
+from undertow.errors import LedgerConflict, NotSupported
+from undertow.ledger.currency import allowance
+from undertow.ledger.rules import Entry, Terms
+from undertow.mechanisms import DiscreteLaplace
+from undertow.models.checks import privately
+from undertow.models.private_fits import PrivateFit
+from undertow.models.sets import AnyModel, model_from_dict
+from undertow.queries import Transitions
+
+__all__ = ["affordable", "believed", "check_narrowing", "recorded_fit"]
+
+
+def check_narrowing(terms: Terms) -> None:
+    """Refuse an account that a fit cannot narrow, or that one has narrowed already."""
+    if terms.unit == "person":
+        raise LedgerConflict(
+            "an account of persons does not depend on how the records of a person depend on each "
+            "other: its budget is the limit, before and after a fit"
+        )
+    if terms.delta:
+        raise LedgerConflict(
+            "an account with a delta is not narrowed: what is proved of fit and answers together "
+            "is proved of DP levels; keep an account without a delta"
+        )
+    if terms.missed:
+        raise LedgerConflict(
+            "the account was narrowed by a fit before: it is under that region, and the fit may "
+            "have missed once already"
+        )
+
+
+def recorded_fit(entry: Entry, terms: Terms) -> PrivateFit:
+    """Return the fit that an entry holds; its confidence was written before its noise was drawn."""
+    said: Any = entry.about.get("fit")
+    if not isinstance(said, dict) or entry.kind != "release" or entry.level is None:
+        raise LedgerConflict(
+            f"the release {entry.release_id!r} is no private fit; make one with "
+            "MarkovChain.fit(data, private=LEVEL, ledger=ledger)"
+        )
+    if entry.result is None:
+        raise LedgerConflict(f"the fit {entry.release_id!r} was reserved and never made; repeat it")
+    scale, states = said["scale"], tuple(said["states"])
+    if DiscreteLaplace(Transitions(), scale).level_upper() > entry.level:
+        raise LedgerConflict(f"the fit {entry.release_id!r} has spent less than its noise is worth")
+    noisy = np.array(entry.result["numbers"][0]).reshape(len(states), len(states))
+    return PrivateFit(
+        noisy, states, level=entry.level, scale=scale, records=said["records"],
+        confidence=said["confidence"], within=model_from_dict(terms.model),
+        release_id=entry.release_id,
+    )  # fmt: skip
+
+
+def believed(terms: Terms) -> AnyModel:
+    """Return the model of an account, with what is known of it if a private fit has made it."""
+    model = model_from_dict(terms.model)
+    return model.with_checks(privately(terms.missed)) if terms.missed else model
+
+
+def affordable(terms: Terms, model: AnyModel) -> float:
+    """Return the level that the limit of an account allows under a region, 0 for nothing."""
+    try:
+        return allowance(terms.limit, 0.0, model, terms.against, terms.unit, terms.window)[0]
+    except NotSupported:
+        return 0.0

@@ -1,0 +1,70 @@
+"""Walks of a chain: series drawn from it, its steps read backwards, walks between known ends."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from undertow.base_query import State
+from undertow.errors import InvalidModel
+from undertow.numerics import Array, check_count
+
+if TYPE_CHECKING:
+    from undertow.models.markov import MarkovChain
+
+__all__ = ["backwards", "bridge", "simulate"]
+
+
+def bridge(chain: "MarkovChain", first: State, last: State, length: int) -> "MarkovChain":
+    """Return the law of ``length`` records of which both ends are known; `MarkovChain.bridge`."""
+    length = check_count(length, "length (records in the bridge)", 2)
+    source, goal = chain.index(first), chain.index(last)
+    if not chain.homogeneous:
+        raise InvalidModel("bridges need a chain with one transition matrix")
+    ahead = chain.powers(length - 1)[:, :, goal]  # (steps left, from): P^d(x, last)
+    if ahead[length - 1, source] <= 0:
+        raise InvalidModel(
+            f"state {last!r} cannot follow {first!r} after {length - 1} steps; "
+            "choose ends that the chain can join"
+        )
+    steps = np.empty((length - 1, chain.size, chain.size))
+    for step in range(length - 1):
+        left = length - 2 - step
+        weighted = chain.transition * ahead[left][None, :]  # P(x, y) P^d(y, last)
+        total = ahead[left + 1][:, None]  # P^{d+1}(x, last), (k, 1)
+        steps[step] = np.where(
+            total > 0, weighted / np.where(total > 0, total, 1), chain.transition
+        )
+    start = np.zeros(chain.size)
+    start[source] = 1.0
+    rows = steps / steps.sum(axis=2, keepdims=True)
+    from undertow.models.markov import MarkovChain
+
+    return MarkovChain(rows, chain.states, start=start)
+
+
+def simulate(chain: "MarkovChain", length: int, seed: int | None) -> list[State]:
+    """Return one series of ``length`` records drawn from a chain; `MarkovChain.simulate`."""
+    uniforms = np.random.default_rng(seed).random(length)
+    cumulative = np.cumsum(chain.transition, axis=-1)
+    bounds = np.cumsum(chain.initial)
+    last = chain.size - 1
+    series: list[State] = []
+    for record in range(length):
+        row = min(int(np.searchsorted(bounds, uniforms[record], side="right")), last)
+        series.append(chain.states[row])
+        if record < length - 1:
+            bounds = cumulative[row] if chain.homogeneous else cumulative[record, row]
+    return series
+
+
+def backwards(matrix: Array, before: Array, after: Array) -> Array:
+    """Return the matrix of one step read backwards, given the laws at both of its ends.
+
+    >>> backwards(np.array([[.9, .1], [.2, .8]]), np.array([2/3, 1/3]), np.array([2/3, 1/3]))
+    array([[0.9, 0.1],
+           [0.2, 0.8]])
+    """
+    joint = before[:, None] * matrix  # (before, after)
+    rows = joint.T / np.where(after > 0, after, 1)[:, None]
+    rows[after <= 0] = before  # a state that never occurs: any row will do
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True))

@@ -1,0 +1,186 @@
+"""Limits from noisy counts: tails by convolution, small cases by enumeration, coverage by draws."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from undertow.models.noisy_limits import _tail, _tests, limits, lower_limit, sum_limit
+from undertow.models.private_fits import PrivateFit
+
+ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
+STICKY = [[0.99, 0.01], [0.02, 0.98]]
+RARE = [[0.995, 0.005], [0.4, 0.6]]
+LIVELY = [[0.2, 0.8], [0.7, 0.3]]
+THREE = [[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4]]
+CASES = {  # chain, records, scale of the noise
+    "activity": (ACTIVITY, 10_000, 66.7),
+    "little noise": (ACTIVITY, 2000, 1.0),
+    "sticky": (STICKY, 4000, 8.0),
+    "sticky, all noise": (STICKY, 1000, 20.0),
+    "rare": (RARE, 4000, 5.0),
+    "lively": (LIVELY, 500, 8.0),
+    "three states": (THREE, 6000, 20.0),
+}
+
+
+def tables(chain, records, scale, fits, generator):
+    """Noisy tables of so many simulated series, all series at once."""
+    matrix = np.array(chain)
+    size = len(matrix)
+    law = np.linalg.matrix_power(matrix, 20_000)[0]
+    edges = matrix.cumsum(axis=1)
+    now = np.minimum((generator.random((fits, 1)) > law.cumsum()).sum(axis=1), size - 1)
+    counts = np.zeros((fits, size, size), dtype=np.int64)
+    row = np.arange(fits)
+    for _ in range(records - 1):
+        after = np.minimum((generator.random((fits, 1)) > edges[now]).sum(axis=1), size - 1)
+        counts[row, now, after] += 1
+        now = after
+    stop = -math.expm1(-1 / scale)
+    noise = generator.geometric(stop, counts.shape) - generator.geometric(stop, counts.shape)
+    return counts + noise
+
+
+def misses(name, fits, seed, claimed=1.0, miss=0.05):
+    """How many regions leave the true chain out where ``claimed`` times the noise is said."""
+    chain, records, scale = CASES[name]
+    truth = np.array(chain)
+    count = 0
+    for table in tables(chain, records, scale, fits, np.random.default_rng(seed)):
+        said = scale * claimed
+        fit = PrivateFit(table, level=4 / said, scale=said, records=records, confidence=1 - miss)
+        region = fit.region()
+        inside = ((region.lower <= truth) & (truth <= region.upper)).all()
+        count += not (inside and np.trace(truth) <= (region.trace or len(truth)))
+    return count
+
+
+# Null: a region misses with probability at most .05. 120 fits; the test fails with probability
+# below 1e-4 if that is true (exact binomial test), and must fail where the noise is said to be a
+# tenth.
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["little noise", "sticky, all noise", "lively"])
+def test_regions_have_their_confidence(name):
+    found = misses(name, 120, seed=11)
+    assert binomtest(found, 120, 0.05, alternative="greater").pvalue > 1e-4
+
+
+@pytest.mark.statistical
+def test_noise_that_is_said_to_be_less_is_noticed():
+    found = misses("sticky, all noise", 120, seed=11, claimed=0.1)
+    assert binomtest(found, 120, 0.05, alternative="greater").pvalue < 1e-4
+
+
+@pytest.mark.soak
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", CASES)
+def test_a_thousand_fits_have_their_confidence(name):
+    found = misses(name, 1000, seed=3)
+    print(
+        f"{name}: {1 - found / 1000:.3f} of 1000 regions hold the true chain (at least 0.95 said)"
+    )
+    assert binomtest(found, 1000, 0.05, alternative="greater").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("scales", [(3.0, 1.0), (2.0, 2.0), (5.0, 0.3, 0.3), (1.0, 1.0, 1.0, 1.0)])
+def test_tails_of_noise_are_those_of_a_convolution(scales):
+    step = 0.02
+    grid = np.arange(-60, 60 + step / 2, step)
+    law = np.array([1.0])
+    for scale in scales:
+        # mass of each cell, exactly
+        ends = np.concatenate([grid - step / 2, [grid[-1] + step / 2]])
+        total = np.where(ends < 0, np.exp(ends / scale) / 2, 1 - np.exp(-ends / scale) / 2)
+        law = np.convolve(law, np.diff(total))
+        keep = (len(law) - len(grid)) // 2
+        law = law[keep : len(law) - keep] if keep else law
+    for t in (0.5, 3.0, 8.0):
+        truth = law[grid >= t].sum()
+        tail, hazard = (part[0] for part in _tail(np.array(scales)[:, None], np.array([t])))
+        assert truth * (1 - 0.02) <= tail <= truth * 1.25  # equal scales are told apart
+        inside = law[(grid >= t) & (grid < t + 0.2)].sum() / truth / 0.2
+        assert hazard <= inside * 1.1
+    assert (_tail(np.array(scales)[:, None], np.array([-1.0]))[0] == 1).all()
+
+
+@pytest.mark.parametrize(("scale", "visits"), [(0.5, 2000), (20.0, 500), (200.0, 100)])
+def test_every_test_is_a_bet_that_loses_below_its_point(scale, visits):
+    points, up, down = _tests(1, 2, scale, visits, 0.01)
+    assert (up > 0).all()
+    assert (down < 0).all()
+    for part in (1.0, 0.9, 0.5, 0.1):
+        p = points * part
+        assert (p * np.expm1(up) + (1 - p) * np.expm1(down) <= 1e-15).all()
+
+
+def worst_case(scale, beta, p, visits):
+    """The probability that the limit exceeds p, by enumeration of counts and noise."""
+    ratio = math.exp(-1 / scale)
+    reach = int(12 * scale) + 3
+    z = np.arange(-reach, reach + 1)
+    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(z)
+    total = 0.0
+    for hits in range(visits + 1):
+        mass = math.comb(visits, hits) * p**hits * (1 - p) ** (visits - hits)
+        for a, b in np.ndindex(len(z), len(z)):
+            if mass * law[a] * law[b] > 1e-6:
+                one, two = float(hits + z[a]), float(visits - hits + z[b])
+                seen = lower_limit(one, 1, two, 1, scale, visits, beta)
+                total += (seen > p) * mass * law[a] * law[b]
+    return total
+
+
+@pytest.mark.parametrize(("scale", "p"), [(0.4, 0.3), (0.8, 0.5)])
+def test_small_cases_keep_beta_by_enumeration(scale, p):
+    beta = 0.1
+    found = worst_case(scale, beta, p, 8)
+    assert found <= beta
+    assert found > 0  # the limit says something
+
+
+def test_more_records_and_less_noise_tell_more():
+    wide = limits([[630, 85], [84, 190]], 20.0, 1000, 0.05)
+    near = limits([[6300, 850], [840, 1900]], 20.0, 10_000, 0.05)
+    still = limits([[6300, 850], [840, 1900]], 2.0, 10_000, 0.05)
+    assert (near[0] >= wide[0]).all()
+    assert (near[1] <= wide[1]).all()
+    assert (still[1] - still[0] <= near[1] - near[0]).all()
+
+
+def test_counts_that_say_nothing_leave_everything_open():
+    low, high = limits([[-5, 3], [0, -2]], 50.0, 1000, 0.05)
+    assert low.tolist() == [[0, 0], [0, 0]]
+    assert high.tolist() == [[1, 1], [1, 1]]
+    low, high = limits([[900, 50], [0, 0]], 5.0, 1000, 0.05)  # a state never left
+    assert low[0, 1] > 0.01
+    assert low[1].tolist() == [0, 0]
+    assert high[1].tolist() == [1, 1]
+
+
+# Null: the cell of the true pair is rejected with probability at most .1. 400 fits; false alarms
+# below 1e-4. A test for a tenth of the noise must be noticed.
+@pytest.mark.statistical
+@pytest.mark.parametrize(("claimed", "fine"), [(1.0, True), (0.1, False)])
+def test_two_states_together_are_rejected_as_seldom_as_said(claimed, fine):
+    records, scale, truth = 800, 60.0, np.array([0.118, 0.305])
+    drawn = tables(ACTIVITY, records, scale, 400, np.random.default_rng(2))
+    ends = truth - 1e-6, truth + 1e-6  # only the cell that has it
+    found = [sum_limit(table, scale * claimed, records, 0.1, *ends) for table in drawn]
+    missed = sum(limit > truth.sum() for limit in found)
+    assert (binomtest(missed, 400, 0.1, alternative="greater").pvalue > 1e-4) == fine
+    assert missed > 0
+
+
+def test_a_sum_is_bounded_beyond_the_ends_of_its_box():
+    ends = np.array([0.08, 0.22]), np.array([0.17, 0.42])
+    found = sum_limit([[6300, 850], [840, 1900]], 66.7, 10_000, 0.025, *ends)
+    assert 0.32 < found < 0.42
+
+
+def test_a_sum_is_at_least_that_of_the_lower_ends():
+    ends = np.array([0.0, 0.0]), np.array([1.0, 1.0])
+    assert sum_limit([[5, 3], [2, 4]], 50.0, 100, 0.05, *ends) == 0.0  # too many cells
+    near = np.array([0.1, 0.3]), np.array([0.101, 0.301])
+    assert sum_limit([[5, 3], [2, 4]], 50.0, 100, 0.05, *near) == pytest.approx(0.4)

@@ -1,0 +1,73 @@
+"""Nine persons, of whom one stays far longer than the others: the way from a table to a plan.
+
+Pooled, they look harmless; the plan for the one chain of all is too weak for some of them. The way
+that nobody tuned must say so, and the way that it suggests must protect each of them.
+"""
+
+import polars as pl
+import pytest
+
+import undertow as ut
+from undertow.models.second_order import SecondOrderChain
+
+LEAVES = (0.02, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
+PERSONS = [ut.MarkovChain([[1 - q / 2, q / 2], [q, 1 - q]]) for q in LEAVES]
+
+
+def table(persons, records, shuffled=False):
+    rows = [
+        (f"p{number}", time, record)
+        for number, person in enumerate(persons)
+        for time, record in enumerate(person.simulate(records, seed=number))
+    ]
+    frame = pl.DataFrame(rows, schema=["id", "t", "state"], orient="row")
+    return frame.sample(fraction=1.0, shuffle=True, seed=3) if shuffled else frame
+
+
+def read(frame):
+    return ut.Data(frame, value="state", person="id", time="t")
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return ut.MarkovChain.fit(read(table(PERSONS, 4000)), public=True)
+
+
+def of(plan, name):
+    return next(check for check in plan.checks if check.name == name)
+
+
+def test_the_pooled_plan_says_whom_it_fails_and_at_what_cost(fit):
+    plan = ut.calibrate(ut.Count(1), fit, limit=1.0)
+    worst = max(ut.leakage(plan.mechanism, person).upper for person in PERSONS)
+    assert worst > 2.5  # somebody is far from protected
+    persons = of(plan, "persons")
+    assert persons.outcome == "failed"
+    assert persons.leakage[1] >= worst  # and the plan does not say less
+    assert "persons differ" in str(plan)
+    out = ut.release(plan, read(table(PERSONS, 4000)))
+    assert "plan for the population" in " ".join(out.report().text().split())
+
+
+def test_the_population_protects_each_of_them(fit):
+    plan = ut.calibrate(ut.Count(1), fit.population(), limit=1.0)
+    for person in PERSONS:
+        assert ut.leakage(plan.mechanism, person).proves(1.0)
+    out = ut.release(plan, read(table(PERSONS, 4000)))
+    said = " ".join(out.report().text().split())
+    assert "holds for every person in the sample (9 persons), with confidence 95%" in said
+    assert "not private" in said
+
+
+def test_rows_in_any_order_are_the_same_table(fit):
+    again = ut.MarkovChain.fit(read(table(PERSONS, 4000, shuffled=True)), public=True)
+    assert again == fit
+    assert [check.outcome for check in again.checks] == [check.outcome for check in fit.checks]
+
+
+def test_a_longer_memory_of_all_is_said_with_its_cost():
+    longer = SecondOrderChain([[[0.95, 0.05], [0.5, 0.5]], [[0.6, 0.4], [0.1, 0.9]]])
+    fit = ut.MarkovChain.fit(read(table([longer] * 3, 3000)), public=True)
+    order = of(ut.calibrate(ut.Count(1), fit, limit=1.0), "order")
+    assert order.outcome == "failed"
+    assert order.leakage[0] > 1.0
