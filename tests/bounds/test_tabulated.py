@@ -6,6 +6,7 @@ import pytest
 import undertow as ut
 from tests.oracles.attackers import random_chain
 from tests.oracles.tables import chain_joint, enumerated, random_noise
+from undertow.bounds.approximate import counts
 from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.tabulated import chains
 from undertow.bounds.tabulated.leakages import table_leakage
@@ -98,7 +99,7 @@ def test_a_short_reach_is_charged_for(monkeypatch):
     truth = enumerated(noise, chain_joint(chain), {1}, "any")
     monkeypatch.setattr(chains, "_reach", lambda *_: 1)
     short = table_leakage(noise, chain, "any").upper
-    monkeypatch.setattr(chains, "oscillation", lambda *_: 0.0)
+    monkeypatch.setattr(counts, "fading", lambda *_: 0.0)
     chains._pairs.cache_clear()
     free = table_leakage(noise, chain, "any").upper
     chains._pairs.cache_clear()
@@ -116,7 +117,7 @@ def test_the_oscillation_bounds_what_a_far_record_does_to_the_near_one():
         joint = power[:, :, None] * more  # (x, z, v)
         given = joint / joint.sum(axis=1, keepdims=True)
         worst = max(worst, float(np.log(given[value] / given[other]).max()))
-    both = chains.oscillation(chain, 5)
+    both = counts.fading(chain, 5)
     assert worst <= both / 2 <= 1.2 * worst
 
 

@@ -70,7 +70,7 @@ def test_every_method_can_be_named():
 
 @pytest.mark.parametrize("method", ["best", *methods_for(SHORT)])
 def test_methods(method):
-    limit = 4 if method == "optimal" else 12  # which published methods need, and tables do not reach
+    limit = 4 if method == "optimal" else 12  # tables do not reach so far
     asked = (*ASKED[:-1], limit, "--length", 20, "--against", "ignorant", "--method", method)
     found = call_json(*asked)
     assert found["method"] in METHODS

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from undertow.bounds.approximate.hockey import Divergences, divergences
-from undertow.bounds.chains.known import Bools, Ints, ordered_pairs, witnessed
+from undertow.bounds.chains.known import Bools, Ints, extremes, ordered_pairs, witnessed
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
@@ -122,22 +122,21 @@ class CountWindows:
 
 
 def fading(chain: MarkovChain, steps: int) -> float:
-    """Return how much the record ``steps`` away tells at most: max ln P^t(a, z) / P^t(b, z).
+    """Return how far ln P^t(x, z) / P^t(x', z) varies with z, for the worst pair, t steps away.
 
-    Of both directions of a stationary chain together; inf where some state can be reached from one
-    value alone. Rounded up.
+    Given a record further out the weights of z are divided by their sum, a mean of them: so the
+    largest and the least ratio matter, not the largest alone. Of both directions of a stationary
+    chain together; inf where some state can be reached from one value alone. Rounded up.
 
     >>> fading(MarkovChain([[.882, .118], [.305, .695]]), 40) < 1e-8
     True
     """
     total = 0.0
+    value, other = ordered_pairs(chain.size)
     for kernel in kernels(chain):
         power = np.linalg.matrix_power(kernel, steps)
-        value, other = ordered_pairs(chain.size)
-        ratio = log_ratio(power[value], power[other])
-        if np.isnan(ratio).any():
-            ratio = np.where(np.isnan(ratio), 0.0, ratio)
-        total += float(ratio.max()) + pad_log(steps, chain.size)
+        low, high = extremes(log_ratio(power[value], power[other]), axis=1)  # (pairs,)
+        total += float((high - low).max()) + 2 * pad_log(steps, chain.size)
     return up(total)
 
 

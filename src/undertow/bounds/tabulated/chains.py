@@ -14,16 +14,16 @@ from functools import lru_cache
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.approximate.counts import CountWindows, count_windows, kernels
-from undertow.bounds.chains.known import complete, extremes, ordered_pairs, witnessed
+from undertow.bounds.approximate.counts import CountWindows, count_windows, fading
+from undertow.bounds.chains.known import complete, witnessed
 from undertow.bounds.chains.side_laws import start_error
 from undertow.bounds.tabulated.pairs import CountPairs
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
-from undertow.numerics import log_ratio, pad_log, up
+from undertow.numerics import pad_log
 
-__all__ = ["ChainPairs", "chain_pairs", "oscillation"]
+__all__ = ["ChainPairs", "chain_pairs"]
 
 ETA = 2e-5
 """Share of a limit that sides beyond the reach should cost at most (upper side)."""
@@ -48,7 +48,7 @@ class ChainPairs:
         counts = windows.laws.shape[1]
         # steps of both sides, a division for what is known, and the convolution of the sides
         pad = 2 * pad_log(2 * reach + 4, chain.size) + 2 * pad_log(counts + 4, 1)
-        slack = np.where(windows.edge, oscillation(chain, reach), 0.0)
+        slack = np.where(windows.edge, windows.eta, 0.0)
         real = np.ones(len(slack), bool) if against == "any" else ~windows.edge
         if (
             chain.length is None
@@ -111,7 +111,7 @@ def _reach(chain: MarkovChain, limit: float, ignorant: bool) -> int:
     reach, cost = 8, np.inf
     while True:
         reach = int(min(reach, most))
-        cost = 0.0 if reach >= most else oscillation(chain, reach)
+        cost = 0.0 if reach >= most else fading(chain, reach)
         if cost <= ETA * limit or _entries(chain.size, reach + 8) > LARGEST:
             break
         reach += 8
@@ -121,23 +121,6 @@ def _reach(chain: MarkovChain, limit: float, ignorant: bool) -> int:
             f"{reach} records; use method='exact' or 'exchange'"
         )
     return reach
-
-
-def oscillation(chain: MarkovChain, steps: int) -> float:
-    """Return how far ln P^t(x, z) / P^t(x', z) varies with z, for the worst pair, both sides.
-
-    inf where some state can be reached from one value alone. Rounded up.
-
-    >>> oscillation(MarkovChain([[.882, .118], [.305, .695]]), 40) < 1e-8
-    True
-    """
-    total = 0.0
-    value, other = ordered_pairs(chain.size)
-    for kernel in kernels(chain):
-        power = np.linalg.matrix_power(kernel, steps)
-        low, high = extremes(log_ratio(power[value], power[other]), axis=1)  # (pairs,)
-        total += float((high - low).max()) + 2 * pad_log(steps, chain.size)
-    return up(total)
 
 
 def _entries(size: int, reach: int) -> float:
