@@ -66,9 +66,10 @@ def test_moments_level_and_quantiles_equal_sums(noise):
         ((COUNT, -1.0, PLAIN.weights, 0.25), "from a whole number on"),
         ((COUNT, -(10**6), PLAIN.weights, 0.25), "begins within 4096 of 0"),
         ((COUNT, -1, (2**126, 2**126), 0.25), "add up to 2\\^128, found 0.5 of it"),
-        ((COUNT, -1, PLAIN.weights, 1.0), "multiple of 2\\^-48 between 0 and 1"),
-        ((COUNT, -1, PLAIN.weights, 0.1), "multiple of 2\\^-48 between 0 and 1"),
-        ((COUNT, -1, PLAIN.weights, math.nan), "multiple of 2\\^-48 between 0 and 1"),
+        ((COUNT, -1, PLAIN.weights, 1.0), "multiple of 2\\^-48 above 0"),
+        ((COUNT, -1, PLAIN.weights, 1 - 2.0**-40), "at most 1 - 2\\^-12"),
+        ((COUNT, -1, PLAIN.weights, 0.1), "multiple of 2\\^-48 above 0"),
+        ((COUNT, -1, PLAIN.weights, math.nan), "multiple of 2\\^-48 above 0"),
     ],
 )
 def test_bad_tables_are_refused(parts, message):

@@ -23,6 +23,9 @@ BITS = 128
 FINE = 48
 """The ratio of the tails is a whole multiple of 2^-FINE, and so is 1 minus it, exactly."""
 
+LARGEST_RATIO = 1 - 2.0**-12
+"""Ratio up to which tails are short enough to be gone through (a cost limit)."""
+
 LONGEST = 4096
 """Most entries of a table (a plan holds them all)."""
 
@@ -81,10 +84,10 @@ class TabulatedNoise:
                 "of it"
             )
         steps = self.ratio * 2**FINE
-        if not (0 < self.ratio < 1 and steps == int(steps)):
+        if not (0 < self.ratio <= LARGEST_RATIO and steps == int(steps)):
             raise InvalidInput(
-                f"the ratio of the tails must be a multiple of 2^-{FINE} between 0 and 1, found "
-                f"{self.ratio!r}"
+                f"the ratio of the tails must be a multiple of 2^-{FINE} above 0 and at most "
+                f"1 - 2^-12, found {self.ratio!r}"
             )
 
     @property

@@ -14,6 +14,7 @@ from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSu
 from undertow.planning import optimal
 from undertow.planning.optimal import least_table
 from undertow.planning.proofs import check_proof
+from undertow.planning.questions import Solution
 
 CHAIN = ut.MarkovChain(ACTIVITY["transition"])
 CASES = {float(limit): values for limit, values in FACTS["optimal_noise"].items()}
@@ -121,6 +122,25 @@ def test_families_and_sets_of_models():
     alone = [planned(member, 1.0).expected_error for member in several.members()]
     assert both.expected_error >= max(alone) - 1e-6
     assert both.leakage.proves(1.0)
+
+
+@pytest.mark.parametrize("limit", thinned([4.0, 1.0, 0.5], keep=2))
+def test_long_series_to_the_ignorant(limit):
+    """Any length, nothing known: windows stand for longer sides, and still Laplace noise loses."""
+    plan = planned(CHAIN, limit, "ignorant")
+    laplace = ut.calibrate(ut.Count(1), CHAIN, limit, "ignorant", method="exact")
+    assert plan.expected_error < laplace.expected_error
+    for length in (2, 7):
+        chain = ut.MarkovChain(ACTIVITY["transition"], length=length)
+        assert enumerated(plan.mechanism, chain_joint(chain), {1}, "ignorant") <= limit
+    assert ut.leakage(plan.mechanism, CHAIN, "ignorant").upper <= limit + 1e-3
+
+
+def test_noise_that_errs_more_than_laplace_noise_is_refused(monkeypatch):
+    quiet = ut.DiscreteLaplace(ut.Count(1), 0.1)
+    monkeypatch.setattr(optimal, "solve", lambda *_: Solution(quiet))
+    with pytest.raises(NotSupported, match="errs more than Laplace noise"):
+        planned(CHAIN, 1.5, "ignorant")
 
 
 def test_a_plan_is_proved_again_and_survives_its_file():

@@ -25,9 +25,11 @@ from undertow.bounds.tabulated.leakages import sources, table_leakage
 from undertow.bounds.tabulated.pairs import CountPairs, joined, windows_of
 from undertow.certificate import Leakage, worst
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
+from undertow.methods import METHODS
 from undertow.models.sets import ModelSet
 from undertow.numerics import Array
 from undertow.planning.budget import aim
+from undertow.planning.methods import solve
 from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Way
 from undertow.tabulated import BITS, FINE, LONGEST, TabulatedNoise
 
@@ -48,6 +50,9 @@ CLOSE = 1e-6
 APART, LARGE = 1e-4, 10.0
 """Relative distance of the ends that is not called an optimum any more; above a limit of `LARGE`
 probabilities may be too different in size for the solver."""
+
+CHARGED = 1e-4
+"""Share of a limit that the longest sides may cost without a look at Laplace noise."""
 
 ROUNDS = 100
 """Most rounds of the search (cost); the best mixture is used then."""
@@ -388,7 +393,23 @@ def solve_optimal(question: Question) -> Solution:
         if leak.proves(aim(question.limit)):
             break
         limit = limit - 2 * (leak.upper - aim(question.limit))  # rounding alone is in the way
+    _check_better(question, pairs, noise)
     return Solution(noise, leak)
+
+
+def _check_better(question: Question, pairs: CountPairs, noise: TabulatedNoise) -> None:
+    """Refuse noise that errs more than the exact discrete Laplace noise.
+
+    It may where long sides cost much, or are stood for by windows that no adversary sees.
+    """
+    if pairs.real.all() and pairs.slack.max() <= CHARGED * question.limit:
+        return
+    laplace = solve(METHODS["answer"]["exact"], question).mechanism
+    if laplace.expected_error() < noise.expected_error():
+        raise NotSupported(
+            "long sides cannot be told from windows that nobody sees, and noise that keeps the "
+            "limit for these too errs more than Laplace noise; use method='exact'"
+        )
 
 
 @Remembered

@@ -97,7 +97,7 @@ def chain_pairs(
     return _pairs(reduced, marks, _reach(reduced, limit, ignorant), ignorant)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _pairs(chain: MarkovChain, counted: tuple[bool, ...], reach: int, ignorant: bool) -> ChainPairs:
     windows = count_windows(chain, np.array(counted), reach, known=not ignorant)
     return ChainPairs(chain, windows, "ignorant" if ignorant else "any")
