@@ -14,8 +14,8 @@ import undertow
 from tests.cli.calls import CHAIN, call, start
 
 COMMANDS = (
-    "leakage", "plan", "compare", "fit", "validate", "release", "sanitize", "redact", "estimate",
-    "attack", "audit", "ledger", "reproduce", "demo",
+    "leakage", "plan", "compare", "robustness", "fit", "validate", "release", "sanitize", "redact",
+    "estimate", "attack", "audit", "ledger", "reproduce", "demo",
 )  # fmt: skip
 LEAKAGE = ("leakage", *CHAIN, "--epsilon", "1")
 PROBE = """
@@ -124,7 +124,7 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
                 done = call(*words[1:], *more)
                 assert done.exit_code == 0, line
                 ran += 1
-    assert ran == 66
+    assert ran == 68
 
 
 @pytest.mark.parametrize(
