@@ -14,8 +14,8 @@ import undertow
 from tests.cli.calls import CHAIN, call, start
 
 COMMANDS = (
-    "leakage", "plan", "compare", "fit", "validate", "release", "sanitize", "redact", "estimate",
-    "attack", "audit", "ledger", "reproduce", "demo",
+    "leakage", "plan", "compare", "robustness", "fit", "validate", "release", "sanitize", "redact",
+    "estimate", "attack", "audit", "ledger", "reproduce", "demo",
 )  # fmt: skip
 LEAKAGE = ("leakage", *CHAIN, "--epsilon", "1")
 PROBE = """
@@ -81,7 +81,8 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
     plan = undertow.calibrate(undertow.Count(1), chain, 0.5, method="exchange")
     call("ledger", "create", "year.db", "--dataset", "w25", "--model", "chain.json", "--limit", 1)
     records = chain.simulate(300, seed=1)
-    table = "\n".join(["steps,stage,night", *(f"{state},{state},0" for state in records)])
+    rows = (f"{state},{state},{n // 100},{n // 200}" for n, state in enumerate(records))
+    table = "\n".join(["steps,stage,night,site", *rows])
     Path("activity.csv.gz").write_bytes(gzip.compress(table.encode()))
     families = undertow.Pedigree({"kim": ("bob", "ann")})
     counts = undertow.calibrate(undertow.Count("BB"), families, 1.0)
@@ -97,6 +98,15 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
     import polars
 
     polars.read_csv(table.encode()).write_parquet("nights.parquet")
+    ward = [
+        (who, 300 * t, 9 * s) for who in "abc" for t, s in enumerate(chain.simulate(400, seed=7))
+    ]
+    frame = polars.DataFrame(ward, schema=["id", "at", "steps"], orient="row")
+    frame.with_columns(polars.from_epoch("at")).write_parquet("ward.parquet")
+    many = "\n".join(map(str, ["steps", *chain.simulate(9000, seed=2)]))
+    Path("steps.csv").write_text(many)
+    wide = undertow.MarkovChain.box([[0.8, 0.05], [0.2, 0.5]], [[0.95, 0.2], [0.5, 0.8]])
+    undertow.Ledger("wide.db", "w25", model=wide, limit=1.0, memory=False)
     import shlex
 
     ran = 0
@@ -114,7 +124,7 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
                 done = call(*words[1:], *more)
                 assert done.exit_code == 0, line
                 ran += 1
-    assert ran == 58
+    assert ran == 68
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_the_page_is_well_formed_and_stands_alone(name):
     assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
     assert [tag for tag, _ in page.tags].count("title") == 2  # of the page, and of the figure
     assert len(page.all("h1")) == 1
-    assert len(page.all("h2")) == len(page.all("section")) == 5
+    assert len(page.all("h2")) == len(page.all("section")) == 6
     ids = [a["id"] for _, a in page.tags if "id" in a]
     assert len(ids) == len(set(ids))
     for attributes in (a for _, a in page.tags):

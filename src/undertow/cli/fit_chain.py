@@ -2,11 +2,9 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from undertow.cli.options import find_state, misuse
 from undertow.cli.output import above, below, show
@@ -34,8 +32,6 @@ _TRIAL_PRIOR = 0.5
 """The pseudo-count used to show what a prior would do."""
 _LIMIT = 1.0
 """The limit on leakage for which persons' budgets are compared."""
-_MISSING = -1
-"""The number of a record that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +166,8 @@ class CohortFit:
         heads = [f"{a} to {b}" for a in chain.states for b in chain.states if a != b]
         rows = []
         for name, part in self.parts.items():
-            off = part.chain.transition[~np.eye(chain.size, dtype=bool)]
+            matrix = part.chain.transition.tolist()
+            off = [p for x, row in enumerate(matrix) for y, p in enumerate(row) if x != y]
             people = str(part.persons["persons"])
             rows.append([str(name), people, *(f"{share:.4g}" for share in off)])
         show_table("Cohorts", ["cohort", "persons", *heads], rows)
@@ -192,12 +189,12 @@ def fit_cohorts(table: "Data", asked: Asked) -> CohortFit:
     parts = {}
     for name, part in table.cohorts().items():
         read = _named(part.encoded(), asked.states)
-        places = np.array([*(states.index(value) for value in read.states), _MISSING])
-        parts[name] = _fit(replace(read, codes=places[read.codes], states=states), asked)
+        places = [states.index(value) for value in read.states]
+        parts[name] = _fit(read.placed(places, states), asked)
     model = ModelSet(
         [part.chain for part in parts.values()], f"one for each of {len(parts)} cohorts"
     )
-    return CohortFit(model, parts, pooled)
+    return CohortFit(model.with_checks(pooled.chain.checks), parts, pooled)
 
 
 def _fit(read: "Encoded", asked: Asked) -> ChainFit:
@@ -251,8 +248,7 @@ def _named(read: "Encoded", listed: list[str] | None) -> "Encoded":
                 "some record is none of the states named by --states; list every state"
             )
         order = [named.index(value) for value in seen]
-    places = np.array([*order, _MISSING])  # that, -1, is the last of them
-    return replace(read, codes=places[read.codes], states=tuple(named))
+    return read.placed(order, tuple(named))
 
 
 def _tally(chain: "FittedChain") -> "Tally":

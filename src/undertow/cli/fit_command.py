@@ -89,10 +89,10 @@ def fit(
       undertow fit activity.csv.gz --value steps --state 'steps > 0' \\
         --states inactive,active --output chain.json
       undertow fit ward.parquet --value steps --state 0.5 --person id --time at --every 5m \\
-        --population --share 0.99 --output population.json
+        --population --output population.json
       undertow fit nights.parquet --value stage --person night --by site --prior 0.5 --json
-      undertow fit activity.csv.gz --value steps --state 'steps > 0' \\
-        --private 0.06 --ledger year.db --dataset w25 --narrow --output region.json
+      undertow fit steps.csv --value steps --state 'steps > 0' \\
+        --private 0.06 --ledger wide.db --dataset w25 --output region.json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """
     chain_only = (states, length, prior or None, region or None, whom.population or None)

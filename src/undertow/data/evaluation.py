@@ -62,7 +62,7 @@ def domain_of(
     """Return the states among which records are counted: those of the plan's model, if any."""
     domain = states or (query.states if isinstance(query, Count) else ())
     if not domain:
-        raise InvalidInput(f"{query.kind} need the states of the plan's model; pass states")
+        raise InvalidInput(f"{query.kind} needs the states of the plan's model; pass states")
     return domain
 
 

@@ -35,6 +35,15 @@ class Encoded:
     persons: npt.NDArray[Any] | None = None
     hours: npt.NDArray[Any] | None = None
 
+    def placed(self, places: Sequence[int], states: Sequence[State]) -> "Encoded":
+        """Return the same records with other states; ``places`` are the new ones of the old.
+
+        >>> encode(["b", "a"]).placed([1, 0], ("B", "A")).codes
+        array([0, 1])
+        """
+        table = np.array([*places, MISSING])  # the last, -1, is that of what is missing
+        return replace(self, codes=table[self.codes], states=states)
+
     def encoded(self, states: Sequence[State] | None = None) -> "Encoded":
         """Return the records under other names of their states, by default under their own."""
         return self if states is None else replace(self, states=states)

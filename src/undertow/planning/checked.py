@@ -6,12 +6,14 @@ from typing import Any
 
 from undertow.adversaries import Window
 from undertow.bounds.engine import leakage
-from undertow.certificate import Leakage
+from undertow.bounds.second_order.leakages import second_order_leakage
+from undertow.certificate import Leakage, worst
 from undertow.errors import InvalidInput, NotSupported
 from undertow.guarantees import GDP, ZCDP
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Mechanism, PureDP, Scaled
 from undertow.models.base import Model
 from undertow.models.checks import Check
+from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import up
 from undertow.plan import Plan
 
@@ -28,7 +30,7 @@ def priced(plan: Plan[Any]) -> Plan[Any]:
     >>> from undertow import Count, MarkovChain, calibrate
     >>> from undertow.models.second_order import SecondOrderChain
     >>> longer = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
-    >>> chain = MarkovChain.fit(longer.simulate(4000, seed=1), public=True)
+    >>> chain = MarkovChain.fit(longer.simulate(4000, seed=2), public=True)
     >>> plan = calibrate(Count(1), chain, limit=1.0)
     >>> [check.name for check in plan.checks if check.leakage]
     ['order']
@@ -42,7 +44,8 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
     """Return what a plan leaks about what it protects, if another model is true.
 
     ``quickly``: by the level of Laplace noise, of which no more is known than what all algorithms
-    of it leak; what the answer itself leaks takes long where records stay alike for long.
+    of it leak, and by the closed exchange at a delta; what the answer itself leaks takes long
+    where records stay alike for long.
     """
     window, joint = plan.leakage.secrets.window, jointly(plan)
     more: dict[str, Any] = {"protect": Window(window)} if window > 1 else {}
@@ -50,7 +53,21 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
         level = PureDP(joint.level_upper(plan.length))
         found = leakage(level, model, plan.against, delta=plan.delta, **more)
         return replace(found, lower=0.0, witness=None)
+    if quickly and plan.delta and not more:
+        return worst([_closed(plan, joint, member) for member in model.members()])
     return leakage(joint, model, plan.against, delta=plan.delta, **more)
+
+
+def _closed(plan: Plan[Any], joint: Mechanism, model: Model) -> Leakage:
+    """Return what the closed exchange says of a plan with a delta."""
+    from undertow.bounds.approximate.leakages import at_delta
+
+    def pure(level: Any) -> Leakage:
+        if isinstance(model, SecondOrderChain):  # only the bound is used: hardly look for attacks
+            return second_order_leakage(level, model, plan.against, reach=2)
+        return leakage(level, model, plan.against)
+
+    return at_delta(joint, model, plan.against, plan.delta, "any", pure, closed=True)
 
 
 def jointly(plan: Plan[Any]) -> Mechanism:
@@ -77,10 +94,12 @@ def _priced(check: Check, plan: Plan[Any]) -> Check:
         return check
     if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
         return check  # some values only: what all of them leak is no price
-    if other.kind == "second-order-chain" and len(other.states) > MOST_STATES:
+    if isinstance(other, SecondOrderChain) and other.size > MOST_STATES:
         return check
     try:
-        leak = under(plan, other, quickly=other.kind != "second-order-chain")
+        leak = under(
+            plan, other, quickly=bool(plan.delta) or not isinstance(other, SecondOrderChain)
+        )
     except (NotSupported, InvalidInput):
         return check
     return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)
