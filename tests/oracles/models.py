@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 import undertow as ut
 from tests.oracles.chains import exact_joint
-from tests.oracles.enumeration import law_leakage
+from tests.oracles.enumeration import law_leakage, log
+from tests.oracles.tables import probability
 
 Floats = npt.NDArray[np.float64]
 Exact = dict[tuple[int, ...], Fraction]
@@ -128,6 +129,18 @@ def noisy(answer: Answer, most: int, scale: float) -> Callable[[tuple[int, ...]]
     return score
 
 
+def tabulated(answer: Answer, most: int, noise: Any) -> Callable[[tuple[int, ...]], Floats]:
+    """Log-likelihoods of a count with noise from a table, at its places and far into its tails."""
+    last = noise.first + len(noise.weights) - 1
+    outputs = range(noise.first - 3, last + most + 4)
+    logs = {z: log(probability(noise, z)) for z in range(outputs[0] - most, outputs[-1] + 1)}
+
+    def score(values: tuple[int, ...]) -> Floats:
+        return np.array([logs[output - answer(values)[0]] for output in outputs])
+
+    return score
+
+
 def counted(states: Sequence[int]) -> Answer:
     return lambda values: [sum(value in states for value in values)]
 
@@ -153,7 +166,10 @@ def truth(model: Any, mechanism: Any, against: Any) -> float:
             if isinstance(query, ut.Count)
             else binned(len(states))
         )
-        score = noisy(answer, length, mechanism.scale)
+        if isinstance(mechanism, ut.TabulatedNoise):
+            score = tabulated(answer, length, mechanism)
+        else:
+            score = noisy(answer, length, mechanism.scale)
         worst = max(worst, law_leakage(table, score, against))
     return worst
 

@@ -280,7 +280,7 @@ class _Constraints:
                 made = np.maximum(found.x, 0.0) * self.unit  # (variables,)
                 self.unit = np.maximum(made, SHRINK * self.unit)
                 return np.asarray(self.share @ made)
-        raise NotSupported(
+        raise MethodRefused(
             "the linear program of the least noise could not be solved; use method='exact'"
         )
 
@@ -309,7 +309,7 @@ def _program(pairs: CountPairs, limit: float, scales: float) -> tuple[_Program, 
         reach = math.ceil(scales / wide) + 8
         answers = 2 * reach + pairs.counts
         if 2 * reach + 1 > LONGEST or pairs.laws.size * answers > MOST:
-            raise NotSupported(
+            raise MethodRefused(
                 f"a table of {2 * reach + 1} probabilities for {len(pairs.laws)} pairs of laws is "
                 "too large a linear program; use method='exact'"
             )
@@ -322,7 +322,7 @@ def _program(pairs: CountPairs, limit: float, scales: float) -> tuple[_Program, 
         if (program.excess(start) < 0).all():
             return program, start
         spare *= 4
-    raise NotSupported("no Laplace noise keeps this limit with room to spare; use method='exact'")
+    raise MethodRefused("no Laplace noise keeps this limit with room to spare; use method='exact'")
 
 
 def _laplace_rate(pairs: CountPairs, limit: float) -> float:
@@ -351,7 +351,7 @@ def _laplace_rate(pairs: CountPairs, limit: float) -> float:
         inside = low < guess < high
         between = (low + high) / 2 if high < math.inf else 4 * rate
         rate = guess if inside and abs(guess / rate - 1) > SPARE / 40 else between
-    raise NotSupported(f"no Laplace noise keeps a limit of {limit:g} here")
+    raise MethodRefused(f"no Laplace noise keeps a limit of {limit:g} here")
 
 
 def _pairs(question: Question) -> CountPairs:
@@ -365,11 +365,14 @@ def _pairs(question: Question) -> CountPairs:
             "who knows all other records is kept out best by discrete Laplace noise [ghosh2009]; "
             "use method='exact'"
         )
-    found = [
-        source.pairs
-        for member in question.model.members()
-        for source in sources(question.query, member, question.against, question.limit)
-    ]
+    try:
+        found = [
+            source.pairs
+            for member in question.model.members()
+            for source in sources(question.query, member, question.against, question.limit)
+        ]
+    except NotSupported as reason:
+        raise MethodRefused(str(reason)) from reason
     if not found:
         raise NothingToProtect(CERTAIN)
     return joined(found) if len(found) > 1 else found[0]
@@ -384,7 +387,7 @@ def solve_optimal(question: Question) -> Solution:
     for _ in range(4):
         table = least_table(pairs, limit, loss=loss)
         if table.upper > table.lower * (1 + APART):
-            raise NotSupported(
+            raise MethodRefused(
                 "the search for the least noise did not come to its end, as it may where limits "
                 f"are above {LARGE:g}; use method='exact'"
             )
@@ -406,7 +409,7 @@ def _check_better(question: Question, pairs: CountPairs, noise: TabulatedNoise) 
         return
     laplace = solve(METHODS["answer"]["exact"], question).mechanism
     if laplace.expected_error() < noise.expected_error():
-        raise NotSupported(
+        raise MethodRefused(
             "long sides cannot be told from windows that nobody sees, and noise that keeps the "
             "limit for these too errs more than Laplace noise; use method='exact'"
         )
@@ -415,10 +418,13 @@ def _check_better(question: Question, pairs: CountPairs, noise: TabulatedNoise) 
 @Remembered
 def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
     """Return the exact leakage of noise from a table."""
-    found = [
-        assuming(table_leakage(noise, one, question.against, question.limit), one)
-        for one in question.model.members()
-    ]
+    try:
+        found = [
+            assuming(table_leakage(noise, one, question.against, question.limit), one)
+            for one in question.model.members()
+        ]
+    except NotSupported as reason:
+        raise MethodRefused(str(reason)) from reason
     note = getattr(question.model, "note", None)
     return worst(found, note) if isinstance(question.model, ModelSet) else found[0]
 
