@@ -41,6 +41,7 @@ _LABELS = {
     "zhao": "zhao",
     "zhao-multistep": "zhao, several steps",
     "gaussian-bound": "lange",
+    "optimal": "least noise",
 }
 
 
@@ -109,7 +110,7 @@ def _row(
     return (
         shown(epsilon),
         label,
-        shown(noise.scale),
+        shown(getattr(noise, "scale", None)),  # a table of probabilities has none
         shown(error),
         shown(noise.variance()),
         shown(error / base),
