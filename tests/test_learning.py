@@ -239,6 +239,19 @@ def test_narrowing_asks_for_a_fit_that_tells_more(ledger, tmp_path):
         other.narrow(second.release_id)
 
 
+def test_an_account_for_a_window_is_narrowed_for_that_window(tmp_path):
+    hour = ut.Window(12)
+    book = ut.Ledger(tmp_path / "h.db", "h", WIDE, 4.0, protect=hour, memory=False)
+    region = book.narrow(fit(book, private=0.1).release_id)
+    assert book.budget == ut.dp_budget(region, 4.0, protect=hour) < ut.dp_budget(region, 4.0)
+    plan = book.plan(ut.Count("active"))
+    assert plan.leakage.secrets.window == 12
+    ut.release(plan, RECORDS, ledger=book)
+    assert book.leakage().secrets.window == 12
+    assert book.leakage().proves(4.0)
+    assert book.verify()
+
+
 def test_an_account_with_a_delta_is_not_narrowed(tmp_path):
     rare = ut.Ledger(tmp_path / "d.db", "d", model=WIDE, limit=1.0, delta=1e-6, memory=False)
     with pytest.raises(LedgerConflict, match="delta"):
