@@ -85,6 +85,23 @@ def test_gaussian_releases_together_have_all_their_mu():
     assert jointly(plan).rho == pytest.approx(9 * plan.mechanism.rho_upper(None))
 
 
+def test_sets_and_other_fits_say_what_they_were_fitted_to(drifting):
+    """No model that was fitted passes for one that was stated."""
+    calm = ut.MarkovChain.fit(LIVELY.simulate(3000, seed=3), public=True)
+    both = ut.calibrate(ut.Count(1), ut.ModelSet([calm, drifting]), limit=1.0)
+    assert of(both, "time").outcome == "failed"  # of one of them
+    series = LIVELY.simulate(400, seed=1)
+    with pytest.warns(UserWarning, match="disclosure"):
+        day = ut.MarkovChain.fit_by_context(series, ["day", "night"] * 200)
+    with pytest.warns(UserWarning, match="disclosure"):
+        longer = SecondOrderChain.fit(series, prior=1.0)
+    with pytest.warns(UserWarning, match="disclosure"):
+        heights = ut.MultivariateGaussian.fit([[1, 2.1], [2, 3.9], [3, 6.2], [4, 7.7]])
+    for model in (day.periodic(length=24), day.over(["day"] * 9), longer, heights):
+        assert {check.basis for check in model.checks} == {"not private"}
+        assert {check.outcome for check in model.checks} == {"not tested"}
+
+
 def test_a_person_plan_needs_no_price(drifting):
     series = LIVELY.simulate(300, seed=1) + STICKY.simulate(300, seed=2)
     chain = ut.MarkovChain.fit(series, length=600, public=True)
@@ -121,4 +138,4 @@ def test_a_report_cannot_be_without_them(drifting):
     assert found["time"]["outcome"] == "failed"
     assert found["time"]["leakage"][1] > 1.0
     stated = ut.release(ut.calibrate(ut.Count(1), LIVELY, limit=1.0), [0, 1] * 50)
-    assert "nothing: the model was stated" in stated.report().text()
+    assert "nothing: the model came without checks" in stated.report().text()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.cli.output import show
-from undertow.cli.tables import show_table
+from undertow.cli.tables import show_checks, show_table
 from undertow.errors import DisclosureWarning, InvalidInput
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ class GaussianFit:
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
+        from undertow.models.registry import model_to_dict
+
         return {
-            "model": self.model.to_dict(),
+            "model": model_to_dict(self.model),
             "columns": self.columns,
             "correlations": self.model.correlations.tolist(),
             "rows": self.rows,
@@ -53,6 +55,7 @@ class GaussianFit:
         ]
         head = ["record", "mean", "sd", *(f"with {name}" for name in self.columns)]
         show_table("Means, standard deviations, correlations", head, cells)
+        show_checks(model.checks)
 
 
 def fit_gaussian(path: Path, columns: list[str]) -> GaussianFit:

@@ -5,6 +5,7 @@ has looked at the records, so the outcome of a test is a fact about them: `Check
 they were public.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -14,7 +15,7 @@ from undertow.models.described import fields, number, text
 if TYPE_CHECKING:
     from undertow.models.base import Model
 
-__all__ = ["Basis", "Check", "Outcome", "checks_from_list", "privately"]
+__all__ = ["Basis", "Check", "Outcome", "checks_from_list", "privately", "untested", "worst_of"]
 
 Outcome = Literal["passed", "failed", "not tested"]
 
@@ -26,6 +27,8 @@ _BASES: dict[Basis, str] = {
     "not private": "computed from the records themselves: NOT PRIVATE",
     "private": "computed from a private fit",
 }
+
+_WORSE: tuple[Outcome, ...] = ("passed", "not tested", "failed")
 
 _MOST = 32
 """Checks that a file may hold."""
@@ -131,6 +134,32 @@ def checks_from_list(described: Any) -> tuple[Check, ...]:
     if not isinstance(described, list) or len(described) > _MOST:
         raise InvalidModel(f"checks are a list of at most {_MOST}; found something else")
     return tuple(map(Check.from_dict, described))
+
+
+def untested(public: bool, *names: str) -> tuple[Check, ...]:
+    """Return the mark of a model that was fitted to records, and whose assumptions nobody tested.
+
+    >>> untested(False, "order")[0].origin
+    'computed from the records themselves: NOT PRIVATE'
+    """
+    basis: Basis = "public" if public else "not private"
+    said = "the model was fitted to records, and this was not tested"
+    return tuple(Check(name, "not tested", said, basis) for name in names)
+
+
+def worst_of(several: Iterable[tuple[Check, ...]]) -> tuple[Check, ...]:
+    """Return of each check the worst outcome among several models, one of which is true.
+
+    >>> kept, broken = Check("time", "passed", "alike"), Check("time", "failed", "it drifts")
+    >>> worst_of([(kept,), (broken,)])[0].words
+    'it drifts'
+    """
+    found: dict[str, Check] = {}
+    for check in (check for checks in several for check in checks):
+        kept = found.setdefault(check.name, check)
+        if _WORSE.index(check.outcome) > _WORSE.index(kept.outcome):
+            found[check.name] = check
+    return tuple(found.values())
 
 
 def privately(miss: float) -> tuple[Check, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.base import Model
+from undertow.models.checks import untested
 from undertow.models.definite import blocks, exponents, least_eigenvalue_lower
 from undertow.models.described import fields, number, numbers, whole
 from undertow.models.rows import warn_fitted
@@ -173,7 +174,7 @@ class MultivariateGaussian(Keyed, Model):
                 "independent rows can be inverted; leave a column out, or add rows"
             ) from None
         warn_fitted(public, stacklevel=2)
-        return model
+        return model.with_checks(untested(public, "normal law", "independent rows"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from undertow.base_query import State
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, text
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows, state_names, warn_fitted
@@ -227,10 +228,11 @@ class FittedContexts:
     counts: Mapping[Any, Any]
     states: tuple[State, ...]
     context: str
+    public: bool = False
 
     def over(self, context: Iterable[Any], start: Any = None) -> ContextChain:
         """Return the chain whose steps have these contexts."""
-        return by_context(self.matrices, context, self.states, start, self.context)
+        return self._marked(by_context(self.matrices, context, self.states, start, self.context))
 
     def periodic(
         self,
@@ -246,10 +248,15 @@ class FittedContexts:
             if label not in self.matrices:
                 raise InvalidModel(f"no records were seen at {self.context} {label!r}")
         table = {label: self.matrices[label] for label in labels}
-        return periodic(
+        made = periodic(
             table, self.states, length=length, phase=phase, steps_per=steps_per,
             context=self.context,
         )  # fmt: skip
+        return self._marked(made)
+
+    def _marked(self, chain: ContextChain) -> ContextChain:
+        """Return the chain that says it was fitted, and to what kind of records."""
+        return chain.with_checks(untested(self.public, "sample", "order", "time", "persons"))
 
 
 def fit_by_context(
@@ -298,7 +305,7 @@ def fit_by_context(
         count.setflags(write=False)
         matrices[label], counts[label] = freeze((count + weight) / totals), count
     warn_fitted(public, stacklevel=3)
-    return FittedContexts(matrices, counts, state_names(known, size), name)
+    return FittedContexts(matrices, counts, state_names(known, size), name, public)
 
 
 def _checked(matrices: Any) -> tuple[Array, tuple[Any, ...]]:

@@ -13,6 +13,7 @@ import numpy as np
 from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.base import Model
+from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.fitting import FittedChain, check_prior, fit_chain
 from undertow.models.markov import MarkovChain
@@ -123,7 +124,8 @@ class SecondOrderChain(Keyed, Model):
             raise InvalidModel(
                 f"no record was ever seen after {x!r} and {y!r}; pass a prior, such as prior=0.5"
             )
-        return cls(counts / sums[..., None], fitted.states, fitted.length)
+        chain = cls(counts / sums[..., None], fitted.states, fitted.length)
+        return chain.with_checks(untested(fitted.public, "order", "time", "hours", "persons"))
 
     @property
     def size(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from undertow.base_query import State
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
+from undertow.models.checks import Check, worst_of
 from undertow.models.described import fields, text
 from undertow.models.registry import model_from_dict
 
@@ -69,6 +70,12 @@ class ModelSet(Model):
     def states(self) -> tuple[State, ...]:
         """The states, where the members name them."""
         return next((one.states for one in self.models if one.states), ())
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What was tested of the set, or else the worst of what was tested of its members."""
+        own: tuple[Check, ...] | None = getattr(self, "_checks", None)
+        return worst_of(member.checks for member in self.models) if own is None else own
 
     def members(self) -> list[Model]:
         """Return the single models, those of sets inside the set included."""

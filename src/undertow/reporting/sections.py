@@ -217,7 +217,7 @@ def checks_section(plan: Plan[Any]) -> Section:
     """Return what was tested of the model before it was believed, and what a failure costs."""
     title = "What was checked of the model"
     if not plan.checks:
-        said = "nothing: the model was stated, not fitted to records by this program"
+        said = "nothing: the model came without checks, as one does that is stated, not fitted"
         return Section("checks", title, (("Checked", (said,)),))
     failed = sum(check.outcome == "failed" for check in plan.checks)
     summary = f"{failed} of {len(plan.checks)} failed" if failed else "none failed"
