@@ -75,7 +75,8 @@ class Method:
     composes
         Whether its proof is about a guarantee, so that several releases are one algorithm.
     asked
-        Whether it is used only where it is asked for by name: ``best`` leaves it out.
+        Whether it is used only where it is asked for by name, or where one answer on whole series
+        is all that is released of them (``covers="series"``): ``best`` leaves it out elsewhere.
     tabulated
         Whether its noise has a table of probabilities, where others have Laplace noise.
     quick, effort

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import each
 from undertow.bounds.chains.boxes import box_leakage
 from undertow.bounds.chains.contraction import contraction_leakage, contraction_rate
 from undertow.bounds.chains.exchange import exchange_leakage
@@ -31,8 +32,7 @@ def random_box(size, generator, length=None):
     return box, chains
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("size", [3, 4])
+@each(("seed", "size"), range(6), [3, 4])
 def test_no_chain_of_the_box_leaks_more(size, seed):
     generator = np.random.default_rng(seed)
     length = [None, 2, 5][seed % 3]

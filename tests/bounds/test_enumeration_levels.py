@@ -56,7 +56,7 @@ def test_binary_optimum_is_randomised_response(seed, epsilon):
         assert pure_dp_leakage(joint, epsilon, against).leakage == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", thinned(range(3), keep=1))
 def test_optimum_over_products_of_subsets(seed):
     """Section 1, any k: the worst likelihood is e^(epsilon #{t : x_t in S_t}) for some sets S_t."""
     joint = random_chain(seed, 3, 3)
@@ -75,7 +75,7 @@ def test_no_mechanism_leaks_more_than_the_program():
     rng = np.random.default_rng(21)
     exponents = rng.uniform(0, 1.0, size=(3, 3, 400))  # per record and state, spread up to 1
     table = np.exp(exponents[0][:, None, None] + exponents[1][:, None] + exponents[2])
-    for against in sorted({case[:2] for case in adversaries(joint)}):
+    for against in sorted({case[:2] for case in adversaries(joint)})[::3]:
         best = mechanism_leakage(joint, table, against).leakage
         bound = pure_dp_leakage(joint, 1.0, against).leakage
         assert 0 < best <= bound + 1e-12
@@ -94,13 +94,13 @@ def test_impossible_states_change_nothing_and_impossible_combinations_link():
 
 
 def test_program_is_scale_free_in_epsilon():
-    joint = random_chain(5, 2, 4)
+    joint = random_chain(5, 2, 3)
     assert pure_dp_leakage(joint, 0.0).leakage == pytest.approx(0.0, abs=1e-12)
     informed = pure_dp_leakage(joint, 1.7, "informed").leakage
     assert informed == pytest.approx(1.7, abs=1e-12)
     values = [pure_dp_leakage(joint, eps, "ignorant").leakage for eps in (0.25, 0.5, 1.0, 2.0)]
     assert values == sorted(values)
-    assert all(eps < v <= 4 * eps for eps, v in zip((0.25, 0.5, 1.0, 2.0), values, strict=True))
+    assert all(eps < v <= 3 * eps for eps, v in zip((0.25, 0.5, 1.0, 2.0), values, strict=True))
 
 
 def test_rare_records_are_not_lost_by_the_solver():

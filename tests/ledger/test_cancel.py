@@ -59,7 +59,7 @@ def test_what_is_given_back_leaves_the_sums_of_the_others(asked, random, probe):
 def test_the_database_gives_back_exactly(request, backend):
     place = request.getfixturevalue(backend)
 
-    @settings(max_examples=15 if place.backend == "sqlite" else 4, deadline=None, database=None)
+    @settings(max_examples=8 if place.backend == "sqlite" else 3, deadline=None, database=None)
     @given(steps, st.randoms(use_true_random=False))
     def check(asked, random):
         ledger, live = place.open(uuid.uuid4().hex), {}

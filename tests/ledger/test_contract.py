@@ -125,8 +125,8 @@ def test_data_sets_do_not_touch_each_other(place):
 # --- spending -------------------------------------------------------------------------------------
 
 
-def test_fifty_two_weeks_cost_one(place):
-    ledger = place.open()
+def test_fifty_two_weeks_cost_one(usual_place):
+    ledger = usual_place.open()
     for number in range(52):
         ledger.reserve(f"week {number}", BUDGET, week(number))
     assert (ledger.level(), ledger.left()) == (BUDGET, 0.0)
@@ -153,8 +153,8 @@ def test_a_refusal_says_what_fits_and_writes_nothing(place):
 
 
 @pytest.mark.parametrize("first", [0.1, 1 / 3, 0.3, 0.123456789, 5e-324, math.nextafter(BUDGET, 0)])
-def test_what_is_left_fits_exactly(place, first):
-    ledger = place.open()
+def test_what_is_left_fits_exactly(usual_place, first):
+    ledger = usual_place.open()
     ledger.reserve("1", first)
     left = ledger.left()
     with pytest.raises(BudgetExceeded):
@@ -225,7 +225,7 @@ def test_neighbours_of_one_level_become_one_segment(place):
 def test_the_database_holds_the_sums_of_brute_force(request, backend):
     place = request.getfixturevalue(backend)
 
-    @settings(max_examples=20 if place.backend == "sqlite" else 5, deadline=None, database=None)
+    @settings(max_examples=12 if place.backend == "sqlite" else 4, deadline=None, database=None)
     @given(st.lists(st.tuples(coarse, scopes()), max_size=12), st.lists(scopes(), max_size=3))
     def check(asked, probes):
         ledger, accepted = place.open(uuid.uuid4().hex), []
@@ -315,8 +315,8 @@ def test_an_empty_result_is_a_result(place):
         ({"level": None, "kind": "redaction", "leakage": 0.5}, "kind"),
     ],
 )
-def test_an_id_stands_for_one_release(place, changed, what):
-    ledger = place.open()
+def test_an_id_stands_for_one_release(usual_place, changed, what):
+    ledger = usual_place.open()
     asked = {"level": 0.1, "scope": week(0), "about": {"plan": "p"}}
     ledger.reserve("r", **asked)
     with pytest.raises(LedgerConflict, match=f"another .*{what}"):

@@ -46,12 +46,6 @@ def test_a_release_killed_anywhere_is_repeated_and_charged_once(run, place, tmp_
     assert ledger.verify() == 4
 
 
-def test_random_kills(sqlite_place, tmp_path):
-    seen = work.kill_points(sqlite_place.where, tmp_path, 8, seed=5, every=8)
-    assert not seen.faults
-    assert seen.killed
-
-
 def test_a_killed_creation_leaves_no_ledger(run, sqlite_place, tmp_path):
     for checkpoint in ("create-begun", "create-written", "create-committed"):
         task = Task(sqlite_place.where, str(tmp_path / "shown"), "r", 0, checkpoint)
@@ -92,13 +86,13 @@ def test_two_processes_with_one_id_publish_one_answer(place):
 @pytest.mark.parametrize(
     ("kills", "confirmed"), thinned([pytest.param(8, 4), pytest.param(48, 24)], keep=1)
 )
-def test_many_random_kills(place, tmp_path, kills, confirmed):
-    seen = work.kill_points(place.where, tmp_path, kills, seed=6, every=16)
+def test_many_random_kills(usual_place, tmp_path, kills, confirmed):
+    seen = work.kill_points(usual_place.where, tmp_path, kills, seed=6, every=16)
     assert not seen.faults
+    assert seen.killed
     assert seen.confirmed == confirmed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("releases", thinned([64, 320], keep=1))
-def test_many_race(place, releases):
-    assert not work.race(place.where, releases, processes=4).faults
+@pytest.mark.soak
+def test_many_race(place):
+    assert not work.race(place.where, 320, processes=4).faults

@@ -163,18 +163,20 @@ class _Program:
 
 
 def least_table(
-    pairs: CountPairs, limit: float, *, symmetric: bool = False, loss: Loss = "absolute"
-) -> Table:
+    pairs: CountPairs, limit: float, *, symmetric: bool = False, loss: Loss = "absolute",
+    most: float = MOST,
+) -> Table:  # fmt: skip
     """Return the table with the least expected loss that keeps a limit for all pairs.
 
     A second's work for a chain of two states, growing with (pairs) x (counts) x (places).
-    ``symmetric`` asks for the best symmetric one. The table is made longer as long as its tails
+    ``symmetric`` asks for the best symmetric one, ``most`` bounds the multiplications of a round:
+    refused beyond. The table is made longer as long as its tails
     matter: their ratio is not chosen by the program.
     """
-    made, reach = _least_table(pairs, limit, REACH, symmetric, loss), 2 * REACH
+    made, reach = _least_table(pairs, limit, REACH, symmetric, loss, most), 2 * REACH
     while made.tails > TAILS and reach <= FARTHEST:
         try:
-            longer = _least_table(pairs, limit, reach, symmetric, loss)
+            longer = _least_table(pairs, limit, reach, symmetric, loss, most)
         except NotSupported:  # longer than what can be solved
             break
         if longer.upper > made.upper:  # or than what can be solved closely
@@ -184,10 +186,10 @@ def least_table(
 
 
 def _least_table(
-    pairs: CountPairs, limit: float, reach: float, symmetric: bool, loss: Loss
+    pairs: CountPairs, limit: float, reach: float, symmetric: bool, loss: Loss, most: float
 ) -> Table:
     """Return the best table that goes up to ``reach`` scales of Laplace noise."""
-    program, start = _program(pairs, limit, reach)
+    program, start = _program(pairs, limit, reach, most)
     masses, costs = program.masses(), program.costs(loss)
     room = -program.excess(start)  # (pairs, answers), above 0: Laplace noise keeps the limit
     share = np.diag(start)  # (places, variables): entries in units of those of Laplace noise
@@ -300,7 +302,7 @@ def _first(pairs: CountPairs, tight: Array) -> tuple[Ints, Ints]:
     return first, np.concatenate([answers, np.tile(answers, len(chosen))])
 
 
-def _program(pairs: CountPairs, limit: float, scales: float) -> tuple[_Program, Array]:
+def _program(pairs: CountPairs, limit: float, scales: float, most: float) -> tuple[_Program, Array]:
     """Return the constraints, and the table of Laplace noise that keeps them with room to spare."""
     rate = _laplace_rate(pairs, limit)
     spare = SPARE
@@ -308,7 +310,7 @@ def _program(pairs: CountPairs, limit: float, scales: float) -> tuple[_Program, 
         wide = rate / (1 + spare)
         reach = math.ceil(scales / wide) + 8
         answers = 2 * reach + pairs.counts
-        if 2 * reach + 1 > LONGEST or pairs.laws.size * answers > MOST:
+        if 2 * reach + 1 > LONGEST or pairs.laws.size * answers > most:
             raise MethodRefused(
                 f"a table of {2 * reach + 1} probabilities for {len(pairs.laws)} pairs of laws is "
                 "too large a linear program; use method='exact'"
@@ -385,7 +387,7 @@ def solve_optimal(question: Question) -> Solution:
     limit = aim(question.limit)
     loss: Loss = "squared" if question.objective == "squared" else "absolute"
     for _ in range(4):
-        table = least_table(pairs, limit, loss=loss)
+        table = least_table(pairs, limit, loss=loss, most=MOST * question.patience)
         if table.upper > table.lower * (1 + APART):
             raise MethodRefused(
                 "the search for the least noise did not come to its end, as it may where limits "
