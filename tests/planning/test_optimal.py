@@ -106,6 +106,22 @@ def test_random_chains(seed):
     assert plan.expected_error <= laplace.expected_error * (1 + 1e-5)
 
 
+def test_best_takes_any_shape_where_the_answer_stands_alone(monkeypatch):
+    """Told that this is all, and only where it pays and is not too much work."""
+    chain = ut.MarkovChain(ACTIVITY["transition"], length=5)
+    plan = ut.calibrate(ut.Count(1), chain, 1.0, covers="series")
+    assert plan == planned(chain, 1.0)
+    for covers in (None, "windows", "any"):
+        usual = ut.calibrate(ut.Count(1), chain, 1.0, covers=covers)
+        assert usual.method in ("exact", "exchange")
+        assert usual.expected_error > 1.05 * plan.expected_error
+    single = ut.MarkovChain([[0.4, 0.6], [0.4, 0.6]], length=5)
+    assert ut.calibrate(ut.Count(1), single, 1.0, covers="series").noise.measure == "scale"
+    monkeypatch.setattr(optimal, "MOST", 1e4)
+    optimal.solve_optimal.forget()
+    assert ut.calibrate(ut.Count(1), chain, 1.0, covers="series").method in ("exact", "exchange")
+
+
 def test_independent_records_need_discrete_laplace_noise():
     """Without dependence the optimum is the geometric law [ghosh2009]: 1 / sinh(1)."""
     plan = planned(ut.MarkovChain([[0.4, 0.6], [0.4, 0.6]], length=3), 1.0)

@@ -54,10 +54,10 @@ def plan(
         None, "How to calibrate; 'best' takes the least certified error.", _BEST
     ),
     pairs: str | None = option("A:B,C:D", "Only these values must not be told apart."),
-    covers: Literal["series", "windows", "any"] = option(
+    covers: Literal["series", "windows", "any"] | None = option(
         None,
-        "Proved for whole series, for one window of each, or for any windows and groups.",
-        "series",
+        "Proved for whole series, for one window of each, or for any windows and groups; 'series' "
+        "also says that nothing else is released of them, so that noise of any shape will do.",
     ),
     unit: Unit = option(
         None, "What is protected: one record, or all records of a person.", "record"
@@ -84,6 +84,7 @@ def plan(
         --method quilt --protect 3,5
       undertow plan --model chain.json --histogram --limit 1 --protect-window 1h --every 5m
       undertow plan --model chain.json --histogram --limit 1 --covers any --output weeks.json
+      undertow plan --model chain.json --count active --limit 4 --covers series
       undertow plan --model chain.json --series --limit 2 --output flips.json
       undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
         --output erasures.json
@@ -187,9 +188,9 @@ def level_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     return [("DP level", above(plan.dp_epsilon))]
 
 
-def _shape(local: LocalText, covers: str, unit: str) -> dict[str, Any]:
+def _shape(local: LocalText, covers: str | None, unit: str) -> dict[str, Any]:
     """Return what calibrate is told about the shapes of data and the unit, if it is told."""
-    told = (("covers", covers, "series"), ("unit", unit, "record"))
+    told = (("covers", covers, None), ("unit", unit, "record"))
     asked = {name: given for name, given, usual in told if given != usual}
     if local.asked and asked:
         raise misuse(f"--{next(iter(asked))} goes with a curator's question, not with a series")

@@ -95,6 +95,11 @@ class Table:
     upper: float
     tails: float
 
+    @property
+    def closed(self) -> bool:
+        """Whether the two ends meet, so that this may be called an optimum."""
+        return self.upper <= self.lower * (1 + APART)
+
     def noise(self, question: Question) -> TabulatedNoise:
         """Return the noise with all probabilities rounded to multiples of 2^-128."""
         masses = [Fraction(float(part)) for part in self.law]
@@ -179,7 +184,7 @@ def least_table(
             longer = _least_table(pairs, limit, reach, symmetric, loss, most)
         except NotSupported:  # longer than what can be solved
             break
-        if longer.upper > made.upper:  # or than what can be solved closely
+        if longer.upper > made.upper or not longer.closed:  # or than what can be solved closely
             break
         made, reach = longer, 2 * reach
     return made
@@ -388,7 +393,7 @@ def solve_optimal(question: Question) -> Solution:
     loss: Loss = "squared" if question.objective == "squared" else "absolute"
     for _ in range(4):
         table = least_table(pairs, limit, loss=loss, most=MOST * question.patience)
-        if table.upper > table.lower * (1 + APART):
+        if not table.closed:
             raise MethodRefused(
                 "the search for the least noise did not come to its end, as it may where limits "
                 f"are above {LARGE:g}; use method='exact'"
