@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import each
 from tests.oracles.attackers import random_chain
-from tests.oracles.tables import chain_joint, enumerated, random_noise
+from tests.oracles.tables import chain_joint, enumerated, probability, random_noise
 from undertow.bounds.approximate import counts
 from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.tabulated import chains
@@ -35,6 +36,64 @@ def test_chains_equal_enumeration(states, length, counted, against):
         assert leak.method == "exact"
         assert leak.lower - 1e-13 <= truth <= leak.upper + 1e-13
         assert leak.upper - leak.lower < 1e-11
+
+
+def differing(rng, states, length, zeros):
+    """A chain whose start is given and whose steps differ; some of both may be impossible."""
+
+    def law(*shape):
+        made = rng.random((*shape, states)) + 0.05
+        if zeros:
+            made[..., 0] *= rng.random(shape) < 0.6
+        return made / made.sum(axis=-1, keepdims=True)
+
+    steps = law(length - 1, states) if zeros or states == 3 else law(states)
+    return ut.MarkovChain(steps, start=law(), length=length)
+
+
+@each(
+    (("states", "length"), "against", "zeros"),
+    [(2, 2), (2, 5), (3, 4)], ["any", "ignorant"], [False, True],
+)  # fmt: skip
+def test_differing_steps_equal_enumeration(states, length, against, zeros):
+    rng = np.random.default_rng(states * 10 + length)
+    for places, ratio in ((3, 0.5), (9, 0.75)):
+        chain = differing(rng, states, length, zeros)
+        noise = random_noise(rng, ut.Count(1), places, ratio)
+        leak = ut.leakage(noise, chain, against)
+        truth = enumerated(noise, chain_joint(chain), {1}, against)
+        assert leak.method == "exact"
+        assert leak.lower - 1e-13 <= truth <= leak.upper + 1e-13
+        assert leak.upper - leak.lower < 1e-11
+        attack = replay_table(leak.witness, chain, noise)
+        assert attack == pytest.approx(leak.lower, abs=1e-11)
+
+
+def replay_table(witness, chain, noise):
+    """What an attack attains, from the joint law: the answer includes all known records."""
+    joint, known = chain_joint(chain), dict(witness.known)
+    laws = []
+    for value in (witness.value, witness.other):
+        fixed = known | {witness.target: value}
+        law = np.zeros(chain.length + 1)
+        for path in np.ndindex(*joint.shape):
+            if all(chain.states[path[record]] == state for record, state in fixed.items()):
+                law[sum(state == 1 for state in path)] += joint[path]
+        laws.append(law / law.sum())
+    answer = witness.output + sum(state == 1 for state in known.values())
+    likelihoods = [
+        sum(share * float(probability(noise, answer - count)) for count, share in enumerate(law))
+        for law in laws
+    ]
+    return np.log(likelihoods[0] / likelihoods[1])
+
+
+def test_steps_that_differ_have_a_length_and_not_too_many_windows():
+    noise = random_noise(np.random.default_rng(0), ut.Count(1), 3)
+    for length, said in ((None, "a stated length"), (400, "too many to enumerate")):
+        chain = ut.MarkovChain(ACTIVITY, start=[1, 0], length=length)
+        with pytest.raises(NotSupported, match=said):
+            table_leakage(noise, chain, "any")
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])
@@ -162,7 +221,7 @@ def test_other_adversaries_and_models_go_through_the_level():
     assert some.upper == ut.leakage(noise, chain).upper
     assert some.lower == 0
     assert ut.leakage(noise, ut.Groups(3)).upper == ut.leakage(ut.PureDP(level), ut.Groups(3)).upper
-    started = ut.MarkovChain(ACTIVITY, start=[1.0, 0.0], length=4)
+    started = ut.MarkovChain(ACTIVITY, start=[1.0, 0.0], length=400)
     bound = ut.leakage(noise, started)
     assert bound.covers == "any"
     assert enumerated(noise, chain_joint(started), {1}, "any") <= bound.upper

@@ -68,6 +68,17 @@ def test_the_optimum_of_one_large_program(rows, length, limit, against):
     assert plan.expected_error <= laplace.expected_error * (1 + 1e-6)
 
 
+def test_a_given_start_and_differing_steps():
+    """The optimum of one large program, kept by enumeration, as on stationary chains."""
+    steps = [[[0.8, 0.2], [0.3, 0.7]], [[0.6, 0.4], [0.1, 0.9]], [[0.9, 0.1], [0.5, 0.5]]]
+    chain = ut.MarkovChain(steps, start=[0.7, 0.3])
+    plan = planned(chain, 2.0)
+    noise, joint = plan.mechanism, chain_joint(chain)
+    whole = least_error(joint, {1}, 2.0, "any", noise.last, noise.ratio)
+    assert plan.expected_error == pytest.approx(whole, rel=2e-5)
+    assert enumerated(noise, joint, {1}, "any", beyond=12) <= 2.0
+
+
 def test_squares_are_an_objective_too():
     pairs = sources(ut.Count(1), ut.MarkovChain(ACTIVITY["transition"], length=5), "any", 4.0)[0]
     one, two = (least_table(pairs.pairs, 4.0, loss=loss) for loss in ("absolute", "squared"))

@@ -10,6 +10,7 @@ window, and this costs an eta in epsilon (Theorem 5 of the theory of approximate
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,16 @@ from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, log_ratio, pad_log, up
 
-__all__ = ["CountSide", "CountWindows", "choose_reach", "count_windows", "fading", "kernels"]
+__all__ = [
+    "CountSide",
+    "CountWindows",
+    "choose_reach",
+    "count_windows",
+    "fading",
+    "kernels",
+    "side_options",
+    "window_laws",
+]
 
 _LARGEST = 6e6
 """Entries of the table of all windows that are looked at (a cost limit)."""
@@ -173,7 +183,9 @@ def count_windows(
     Without ``known`` those of an adversary who knows no record; windows with a known record at the
     reach then stand for longer ones alone.
     """
-    left, right = (_side(kernel, counted, reach, known) for kernel in kernels(chain))
+    left, right = (
+        side_options([kernel] * reach, counted, known, last=True) for kernel in kernels(chain)
+    )
     value, other = ordered_pairs(chain.size)
     first, second = np.meshgrid(
         np.arange(len(left.span)), np.arange(len(right.span)), indexing="ij"
@@ -191,8 +203,8 @@ def count_windows(
             & (right.prior[options[:, 1], a] > 0) & (right.prior[options[:, 1], b] > 0)
         )  # fmt: skip
         own = options[possible]
-        laws.append(_window_laws(left, right, own, int(a), bool(counted[a])))
-        others.append(_window_laws(left, right, own, int(b), bool(counted[b])))
+        laws.append(window_laws(left, right, own, int(a), bool(counted[a])))
+        others.append(window_laws(left, right, own, int(b), bool(counted[b])))
         pairs.append(np.tile([a, b], (len(own), 1)))
         chosen.append(own)
     every = np.concatenate(chosen)
@@ -214,17 +226,21 @@ def _fits(chain: MarkovChain, left: CountSide, right: CountSide, options: Ints) 
     return np.asarray(np.where(open_, needed == chain.length, needed <= chain.length))
 
 
-def _side(kernel: Array, counted: Bools, reach: int, known: bool) -> CountSide:
+def side_options(
+    steps: Sequence[Array], counted: Bools, known: bool, *, last: bool = False
+) -> CountSide:
     """Return the options of one side: open after 0, 1, .. records, or known at 1, 2, ..
 
-    The joint table T_t[x, v, j] of the state at distance t and the count of records 1 .. t.
+    ``steps`` are the kernels outwards, one for each record. Without ``known`` none is known, or the
+    ``last`` one alone. The joint table T_t[x, v, j] of the state at distance t and the count of
+    records 1 .. t.
     """
-    size = len(kernel)
+    size, reach = len(counted), len(steps)
     table = np.zeros((size, size, reach + 2))  # (target, state, count)
     table[np.arange(size), np.arange(size), 0] = 1.0
     laws, prior = [table.sum(axis=1)], [np.ones(size)]
     span, value = [0], [-1]
-    for step in range(1, reach + 1):
+    for step, kernel in enumerate(steps, start=1):
         moved = np.einsum("xuj,uv->xvj", table, kernel)
         table = np.where(counted[None, :, None], np.roll(moved, 1, axis=2), moved)
         laws.append(table.sum(axis=1))  # open: (target, count)
@@ -232,7 +248,7 @@ def _side(kernel: Array, counted: Bools, reach: int, known: bool) -> CountSide:
         span.append(step)
         value.append(-1)
         mass = table.sum(axis=2)  # (target, state)
-        for v in range(size if known or step == reach else 0):
+        for v in range(size if known or (last and step == reach) else 0):
             with np.errstate(divide="ignore", invalid="ignore"):
                 given = table[:, v] / mass[:, v, None]
             laws.append(np.where(mass[:, v, None] > 0, given, 0.0))
@@ -243,7 +259,7 @@ def _side(kernel: Array, counted: Bools, reach: int, known: bool) -> CountSide:
     return CountSide(np.stack(laws), np.stack(prior), np.array(span), values >= 0, values)
 
 
-def _window_laws(left: CountSide, right: CountSide, options: Ints, x: int, own: bool) -> Array:
+def window_laws(left: CountSide, right: CountSide, options: Ints, x: int, own: bool) -> Array:
     """Return the law of the count in each window, (windows, counts), the target included."""
     one, two = left.laws[:, x], right.laws[:, x]  # (options, counts)
     width = one.shape[1] + two.shape[1]

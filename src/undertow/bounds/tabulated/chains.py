@@ -76,25 +76,14 @@ class ChainPairs:
 
 def chain_pairs(
     chain: MarkovChain, counted: tuple[bool, ...], against: Against, limit: float
-) -> ChainPairs | None:
-    """Return all windows of a chain, None if no record is uncertain, or refuse.
+) -> ChainPairs:
+    """Return all windows of a stationary chain that visits all its states, or refuse.
 
     ``counted`` says which states are counted, ``limit`` how large a leakage is looked at: the
     longer sides may cost a small share of it.
     """
-    reduced = chain.visited()
-    if reduced is None:
-        return None
-    if not reduced.homogeneous or not isinstance(reduced.start, str):
-        raise NotSupported(
-            "the windows of a count are enumerated for chains with one transition matrix and a "
-            "stationary start; use method='exact' or 'exchange'"
-        )
-    marks = tuple(counted[chain.index(state)] for state in reduced.states)
-    if len(set(marks)) == 1:
-        return None
     ignorant = against == "ignorant"
-    return _pairs(reduced, marks, _reach(reduced, limit, ignorant), ignorant)
+    return _pairs(chain, counted, _reach(chain, limit, ignorant), ignorant)
 
 
 @lru_cache(maxsize=2)

@@ -6,6 +6,7 @@ from undertow.adversaries import Adversary, Against
 from undertow.bounds.tabulated.chains import chain_pairs
 from undertow.bounds.tabulated.networks import network_pairs, parts_of
 from undertow.bounds.tabulated.pairs import CountPairs
+from undertow.bounds.tabulated.varying import varying_pairs
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
 from undertow.models.base import Model
@@ -46,7 +47,7 @@ def sources(query: object, model: Model, against: Against, limit: float) -> list
         return []  # the answer is the number of records, or 0
     found: list[Source | None]
     if isinstance(model, MarkovChain):
-        found = [chain_pairs(model, counted, against, limit)]
+        found = [_chain_source(model, counted, against, limit)]
     elif model.family == "network":
         found = [network_pairs(part, counted, against) for part in parts_of(model, against)]
     else:
@@ -55,6 +56,21 @@ def sources(query: object, model: Model, against: Against, limit: float) -> list
             "give; use method='exchange'"
         )
     return [one for one in found if one is not None]
+
+
+def _chain_source(
+    chain: MarkovChain, counted: tuple[bool, ...], against: Against, limit: float
+) -> Source | None:
+    """Return the pairs of laws on a chain, None if no record is uncertain or the count is."""
+    reduced = chain.visited()
+    if reduced is None:
+        return None
+    marks = tuple(counted[chain.index(state)] for state in reduced.states)
+    if len(set(marks)) == 1:
+        return None
+    if reduced.homogeneous and isinstance(reduced.start, str):
+        return chain_pairs(reduced, marks, against, limit)
+    return varying_pairs(reduced, marks, against == "ignorant")
 
 
 def table_leakage(
