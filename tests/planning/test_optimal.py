@@ -12,7 +12,7 @@ from tests.oracles.tables import chain_joint, enumerated, least_error
 from undertow.bounds.tabulated.leakages import sources
 from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported
 from undertow.planning import optimal
-from undertow.planning.optimal import least_table
+from undertow.planning.noise_tables import least_table
 from undertow.planning.proofs import check_proof
 from undertow.planning.questions import Solution
 

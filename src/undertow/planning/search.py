@@ -55,7 +55,7 @@ _WORTH = 1e-3
 """Relative gain in error that makes a table of noise worth having: Laplace noise has a wider
 proof, and a lower level, which serve other releases too."""
 
-_PATIENCE = 0.15
+_PATIENCE = 0.08
 """Share of the effort of noise of any shape that ``best`` allows it: about two seconds."""
 
 

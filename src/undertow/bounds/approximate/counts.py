@@ -192,6 +192,8 @@ def count_windows(
     )
     options = np.stack([first.ravel(), second.ravel()], axis=1)  # (windows, 2)
     allowed = _fits(chain, left, right, options)
+    if chain.size == 2:  # reversible: a window and its mirror image have one law
+        allowed &= options[:, 0] <= options[:, 1]
     longer = chain.length is None or chain.length - 1 > reach
     if not known and not longer:
         allowed &= ~left.shut[options[:, 0]] & ~right.shut[options[:, 1]]

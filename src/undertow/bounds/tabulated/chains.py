@@ -31,7 +31,7 @@ ETA = 2e-5
 COARSE = 1e-2
 """Share beyond which that cost is not accepted, where more windows are too many."""
 
-LARGEST = 6e6
+LARGEST = 1.2e7
 """Most entries of the laws of all windows (memory and cost)."""
 
 OPEN = 96
@@ -114,4 +114,5 @@ def _reach(chain: MarkovChain, limit: float, ignorant: bool) -> int:
 
 def _entries(size: int, reach: int) -> float:
     options = reach * (size + 1) + 1
-    return float(options**2 * size * (size - 1) * (2 * reach + 2))
+    windows = options**2 / (2 if size == 2 else 1)
+    return float(windows * size * (size - 1) * (2 * reach + 2))

@@ -24,7 +24,7 @@ from undertow.errors import NotSupported
 from undertow.numerics import ROUNDOFF, Array
 from undertow.tabulated import TabulatedNoise
 
-__all__ = ["CountPairs", "Losses", "joined", "shifted_law"]
+__all__ = ["BLOCK", "CountPairs", "Losses", "joined", "shifted_law", "windows_of"]
 
 BLOCK = 2**22
 """Most entries of the table of windows and answers that is looked at together (memory)."""
