@@ -12,6 +12,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import undertow as ut
+from tests.grids import each
 from tests.oracles.exact import (
     ACTIVITY,
     ACTIVITY_START,
@@ -112,8 +113,7 @@ def test_extreme_coefficients():
     assert level_coefficient(np.eye(2), 3.0) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("scale", [0.4, 1.0, 5.0])
-@pytest.mark.parametrize("slope", [0.5, -0.8, 2.0])
+@each(("scale", "slope"), [0.4, 1.0, 5.0], [0.5, -0.8, 2.0])
 def test_gaussian_coefficient_by_quadrature(scale, slope):
     """A normal law with Laplace noise, moved by the slope: the ratio in the tails, in full."""
     deviation, far = 0.7, 12.0

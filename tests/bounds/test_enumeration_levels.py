@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from tests.bounds.test_enumeration import ACTIVITY, ACTIVITY_START, EVEN, TWINS, flips, random_chain
-from tests.grids import thinned
+from tests.grids import each, thinned
 from undertow.bounds import enumeration
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
@@ -44,8 +44,7 @@ def test_short_activity_chains(n, exact):
     assert mechanism_leakage(joint, count).leakage == pytest.approx(worst.leakage, abs=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.5])
+@each(("seed", "epsilon"), range(4), [0.1, 1.0, 2.5])
 def test_binary_optimum_is_randomised_response(seed, epsilon):
     """Section 1, two states: flips with probability 1/(1 + e^epsilon) leak the most."""
     joint = random_chain(seed, 2, 4)

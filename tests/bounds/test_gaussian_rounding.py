@@ -17,6 +17,7 @@ from tests.bounds.test_gaussian import (
     nearly_singular,
     truth,
 )
+from tests.grids import each
 from tests.oracles.exact import solve
 from tests.oracles.gaussian import linear_factor
 from undertow.adversaries import Adversary
@@ -46,8 +47,7 @@ def test_nearly_singular_models_are_enclosed(gap, kind):
     assert found.upper <= float(value) * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("least", [1e-13, 3e-14])
-@pytest.mark.parametrize("kind", ["sum", "clipped"])
+@each(("least", "kind"), [1e-13, 3e-14], ["sum", "clipped"])
 def test_a_large_fragile_model_gets_a_wide_interval_rather_than_a_wrong_one(least, kind):
     size = 12
     covariance, form = nearly_singular(size, least), forms(size)[kind]

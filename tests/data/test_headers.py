@@ -118,8 +118,11 @@ OTHERS = ("csv", "parquet", "pandas", "objects", "arrow")
 @pytest.mark.parametrize(
     ("backend", "step"),
     thinned(
-        [pytest.param("polars", 1), *(pytest.param(*c) for c in product(OTHERS, (23, 5)))],
-        keep=[("polars", 1), *product(OTHERS, (23,))],
+        [
+            *(pytest.param("polars", s) for s in (4, 1)),
+            *(pytest.param(*c) for c in product(OTHERS, (23, 5))),
+        ],
+        keep=[("polars", 4), *product(OTHERS, (23,))],
     ),
 )
 def test_every_name_is_a_name(backend, step, tmp_path):

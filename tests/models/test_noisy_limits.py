@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from tests.grids import thinned
 from undertow.models.noisy_limits import _tail, _tests, limits, lower_limit, sum_limit
 from undertow.models.private_fits import PrivateFit
 
@@ -61,7 +62,7 @@ def misses(name, fits, seed, claimed=1.0, miss=0.05):
 # below 1e-4 if that is true (exact binomial test), and must fail where the noise is said to be a
 # tenth.
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["little noise", "sticky, all noise", "lively"])
+@pytest.mark.parametrize("name", thinned(["little noise", "sticky, all noise", "lively"], keep=2))
 def test_regions_have_their_confidence(name):
     found = misses(name, 120, seed=11)
     assert binomtest(found, 120, 0.05, alternative="greater").pvalue > 1e-4
