@@ -19,6 +19,11 @@ Messages = MessageHull | Bounded
 """The messages of one option: all that matter, or some of them and bounds on all."""
 
 
+HISTORY = 2**20
+"""Messages of one side that are remembered, for the outputs behind them (cost: about 50 MB); those
+beyond are read again."""
+
+
 class FewStates:
     """A few states: all corners of the hull of messages, one family for each option."""
 
@@ -37,7 +42,7 @@ class FewStates:
         """
         self.observed, self.known, self.most, self.strides = observed, known, most, strides
         self.tails = tails
-        self.reads: dict[tuple[int, Option, int, int], list[Messages]] = {}
+        self.history: dict[tuple[int, int | None], list[Messages]] = {}
         if strides is not None:
             self.longest = 64
         self.value, self.other = ordered_pairs(observed.size)
@@ -89,11 +94,17 @@ class FewStates:
         plain = np.eye(size + 1)[:size]  # (state, columns)
         plain[:, size] = far
         rows: list[Rung] = []
-        check = 8
+        history: dict[tuple[int, int | None], list[Messages]] = {(side, None): [free]}
+        check, kept = 8, 0
         for step in range(1, most + 1):
             if step > 1:
                 families = [family.step(kernel, channel, shrink) for family in families]
             free = free.step(kernel, channel, shrink)
+            for value, family in zip((None, *range(size)), (free, *families), strict=False):
+                history.setdefault((side, value), []).append(family.bare())
+                kept += family.count
+            if kept <= HISTORY:
+                self.history |= history
             # columns: the messages without outputs of a known v at this distance, and of the far
             # law
             plain = _level(kernel @ plain)
@@ -147,19 +158,20 @@ class FewStates:
         """Return the outputs behind the best gain of a side, by record."""
         if not option.distance:
             return {}
-        far = target + side * option.distance
-        # where all are alike, a side looks the same from every target, up to the law of its end
-        start = -1 if self.observed.alike and (side > 0 or option.value is not None) else far
-        key = (side, option, start, -1 if self.observed.alike else target)
-        if key not in self.reads:
-            self.reads[key] = self._read(target, side, option)
-        read = self.reads[key]
+        read = self._remembered(side, option) or self._read(target, side, option)
         inner = range(target, target + side * (len(read) - 1), side)
         place = read[-1].best(int(self.value[pair]), int(self.other[pair]))
         shown: dict[int, int] = {}
         for record, family in zip(inner, reversed(read), strict=False):
             place, shown[record + side] = family.source(place)
         return shown
+
+    def _remembered(self, side: int, option: Option) -> list[Messages]:
+        """Return the messages of an option as `table` found them, none where it did not."""
+        given = not isinstance(self.observed.chain.start, str)
+        steps = option.distance + (option.value is None)  # an open side begins with its end
+        read = self.history.get((side, option.value), [])
+        return [] if len(read) < steps or (side < 0 and given) else read[:steps]
 
     def _read(self, target: int, side: int, option: Option) -> list[Messages]:
         """Return the messages of an option, from its far end to the target."""

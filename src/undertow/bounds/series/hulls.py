@@ -20,7 +20,7 @@ on top of what is carried, shrunk in the same way.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,6 +46,9 @@ MOST = 1024
 
 APART = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """Distances, in logarithms, at which messages are thinned out until few enough are left."""
+
+SPARED = 8
+"""The share of the messages, one in so many, that stay where thinning out would cost most."""
 
 DEPTH, STRINGS = 12, 1024
 """Steps, and strings of outputs, of the products whose diameters are measured (cost)."""
@@ -117,6 +120,15 @@ class MessageHull:
         peak = moved.max(axis=1)  # (p z,)
         some = np.flatnonzero(peak > 0)
         return moved[some] / peak[some, None], some
+
+    @property
+    def count(self) -> int:
+        """The number of messages."""
+        return len(self.points)
+
+    def bare(self) -> "MessageHull":
+        """Return the messages without what only the next step needs."""
+        return replace(self, cover=None)
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
         """Return the largest log-ratio of each pair of states (-inf: none), and upper ends."""
@@ -272,7 +284,11 @@ def thin(points: Array, keep: Ints, most: int) -> tuple[Ints, float, None]:
     cover = _hull(flat, keep[chosen])
     if cover is None:
         return keep[chosen], math.inf, None
-    return cover.keep, float(_deltas(scaled, flat, cover).max(initial=0.0)), None
+    deltas = _deltas(scaled, flat, cover)
+    worst = np.argsort(-deltas, kind="stable")[: most // SPARED]
+    worst = worst[np.isfinite(deltas[worst])]  # those that the others stand for worst stay as well
+    spared = np.unique(np.concatenate([cover.keep, cover.rest[worst]]))
+    return spared, float(np.delete(deltas, worst).max(initial=0.0)), None
 
 
 def _scaled(points: Array) -> Array:
