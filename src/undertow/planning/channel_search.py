@@ -88,7 +88,7 @@ class ChannelSearch:
     def settled(
         self, channel: Array, attacks: Callable[[RandomizedResponse], list[Cut]], rounds: int
     ) -> Array:
-        """Return a channel that serves better, once no new attacks turn up, or after so many rounds.
+        """Return a better channel, once no new attacks turn up, or after so many rounds.
 
         To begin with it should exceed the guarantee, or be at its edge. It keeps it against the
         attacks known, and is not certified.

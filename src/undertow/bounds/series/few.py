@@ -37,8 +37,8 @@ class FewStates:
         """Prepare; ``known`` says whether known records are asked for, or a bound on the rest.
 
         With ``tails`` only the bound on the rest: where the chain forgets, it takes no families
-        of known records. At most about ``most`` messages are carried for each option. With ``strides`` they are
-        bounded pair by pair instead of by hulls.
+        of known records. At most about ``most`` messages are carried for each option. With
+        ``strides`` they are bounded pair by pair instead of by hulls.
         """
         self.observed, self.known, self.most, self.strides = observed, known, most, strides
         self.tails = tails
@@ -86,7 +86,9 @@ class FewStates:
         shrink, size = contraction(kernel), self.observed.size
         far = self.observed.chain.initial if side < 0 else np.ones(size)
         rest = diameters(kernel, channel, most) if self.tails and self.known else np.zeros(0)
-        if rest.size and rest[-1] > TAIL / 2:  # the chain forgets too slowly for that: families tell sooner
+        if (
+            rest.size and rest[-1] > TAIL / 2
+        ):  # the chain forgets too slowly for that: families tell sooner
             rest = np.zeros(0)
         asked = self.known and not rest.size
         families = [self._single(kernel[:, v]) for v in range(size if asked else 0)]
