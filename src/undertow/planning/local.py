@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.engine import leakage
+from undertow.bounds.series.local import worst_attacks
 from undertow.certificate import Leakage
 from undertow.channels import Flips, RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.errors import InvalidPlan, MethodRefused, NothingToProtect, NotSupported
@@ -17,7 +18,13 @@ from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import Array
 from undertow.planning.budget import aim, dp_budget
-from undertow.planning.channel_search import Certified, improved_channel
+from undertow.planning.channel_cuts import Cut
+from undertow.planning.channel_search import (
+    FIRST_BOX,
+    Certified,
+    ChannelSearch,
+    found_cuts,
+)
 from undertow.planning.flip_aims import Aim, check_objective, long_run_law
 from undertow.planning.flips import (
     best_flips,
@@ -27,7 +34,12 @@ from undertow.planning.flips import (
     ignorant_ratios,
     positively_correlated,
 )
-from undertow.planning.kary_flips import even_channel, largest_even_level, silent_channel
+from undertow.planning.kary_flips import (
+    even_channel,
+    grained_channel,
+    largest_even_level,
+    silent_channel,
+)
 from undertow.planning.questions import Question, Solution, Way, chains_of
 from undertow.planning.xor_flips import least_xor_noise, xor_noise
 from undertow.queries import Series
@@ -53,6 +65,16 @@ _FEW = {3: 12, 4: 9}
 _FEWEST = 5
 """Records of the short series on which a channel of so many states (or more) is searched first."""
 
+_LONGER = 3
+"""How many times as many records the longer of two short series has."""
+
+_EVEN_ROUNDS, _ROUNDS = 4, (20, 6, 1)
+"""Times that new attacks are asked for: on k-ary randomised response, and on better channels for
+short, longer and whole series (effort; the last are the dearest)."""
+
+_SETTLED = 1e-4
+"""How little k-ary randomised response may change when the search for better ones begins."""
+
 _LEAST = 1e-8
 """The DP level, in units of limit, below which an output counts as saying nothing."""
 
@@ -77,9 +99,14 @@ class _FlipTask:
     def oracle(self, mechanism: Flips) -> Leakage:
         return leakage(mechanism, self.model, self.against)
 
-    def improved(self, start: Certified, hint: Array | None = None) -> Certified:
-        """Return the best channel that a search finds, from one that keeps the guarantee."""
-        return improved_channel(self.oracle, self.chains, self.limit, self.aim, start, hint)
+    def attacks(self, mechanism: RandomizedResponse) -> list[Cut]:
+        """Return the worst attacks on a channel: of each pair of values, or the worst of all."""
+        found = [
+            Cut.of(witness, chain)
+            for chain in self.chains
+            for witness in worst_attacks(mechanism.matrix, chain, self.against)
+        ]
+        return found or found_cuts(self.oracle(mechanism), mechanism, self.chains)
 
 
 def _task(question: Question[Series], spent: float) -> _FlipTask:
@@ -186,29 +213,55 @@ def _guess(task: _FlipTask) -> tuple[float, float] | None:
 
 
 def _exact_many(task: _FlipTask) -> Solution:
-    brief, guess, hint = _brief(task), None, None
-    if brief is not None:
-        guess = largest_even_level(brief.oracle, brief.model, task.limit, task.size)
-    level = largest_even_level(task.oracle, task.model, task.limit, task.size, guess)
+    """Return the best channel that a search finds, first on short series, then on the whole one."""
+    (brief, _), *_ = tasks = _ladder(task)
+    size = task.size
+    search = ChannelSearch(task.limit, task.aim)
+    channel = even_channel(size, task.limit / 3).matrix
+    for _ in range(_EVEN_ROUNDS):  # k-ary randomised response, as far as short series tell
+        search.cuts.add(brief.attacks(grained_channel(channel)))
+        if not search.cuts:
+            return _even(task, None)
+        before, channel = channel, search.even(size)
+        if np.abs(channel - before).max() <= _SETTLED:
+            break
+    channel = search.descended(channel, FIRST_BOX)
+    for one, rounds in tasks:
+        channel = search.settled(channel, one.attacks, rounds)
+    found = search.certified(channel, task.oracle, task.chains)
+    if found is None or task.aim.cost(found[0].matrix) > task.aim.cost(search.even(size)):
+        return _even(task, found)
+    return _found(task, *found, SEARCHED)
+
+
+def _even(task: _FlipTask, found: Certified | None) -> Solution:
+    """Return what was found, or k-ary randomised response where that serves better."""
+    level = largest_even_level(task.oracle, task.model, task.limit, task.size)
     if level <= 0:
-        return _silent(task, "exact")
+        return _silent(task, "exact") if found is None else _found(task, *found, SEARCHED)
     even = _certified(task, lambda share: even_channel(task.size, level * share))
-    if brief is not None:
-        hint = brief.improved((even[0], brief.oracle(even[0])))[0].matrix
-    return _found(task, *task.improved(even, hint), SEARCHED)
+    ways = [even] if found is None else [found, even]
+    best = min(ways, key=lambda way: task.aim.cost(way[0].matrix))
+    return _found(task, *best, SEARCHED)
 
 
-def _brief(task: _FlipTask) -> _FlipTask | None:
-    """Return the same task on short series, None where that is nothing new."""
-    if isinstance(task.against, Adversary) or task.against == "informed":
-        return None
-    chains = [_shortened(chain) for chain in task.chains]
-    return None if chains == task.chains else replace(task, model=ModelSet(chains))
+def _ladder(task: _FlipTask) -> list[tuple[_FlipTask, int]]:
+    """Return the same task on ever longer series, and how often to look for new attacks on each.
+
+    Short series are cheaper to search on, and nearly as hard to hide in.
+    """
+    tasks = [task]
+    if not isinstance(task.against, Adversary) and task.against != "informed":
+        for times in (_LONGER, 1):  # longest first
+            chains = [_shortened(chain, times) for chain in task.chains]
+            if chains != tasks[0].chains:
+                tasks.insert(0, replace(task, model=ModelSet(chains)))
+    return list(zip(tasks, _ROUNDS, strict=False))
 
 
-def _shortened(chain: MarkovChain) -> MarkovChain:
-    """Return the chain with few records: cheaper to search on, and nearly as hard to hide."""
-    few = _FEW.get(chain.size, _FEWEST)
+def _shortened(chain: MarkovChain, times: int) -> MarkovChain:
+    """Return the chain with few records, or some times as many."""
+    few = times * _FEW.get(chain.size, _FEWEST)
     if not chain.homogeneous or (chain.length or math.inf) <= few:
         return chain
     return MarkovChain(chain.transition, chain.states, chain.start, few)

@@ -38,6 +38,7 @@ from undertow.planning.redaction_search import (
     likely_patterns,
     redaction_pattern,
 )
+from undertow.planning.redaction_shapes import likely_shapes
 from undertow.planning.redaction_sides import has_recursion
 from undertow.queries import Redacted
 
@@ -59,19 +60,31 @@ CHOICES = 6
 
 MOST = "no redaction of this series, record by record, shows more at this leakage"
 FOUND = "the best redaction found; others might show more"
-CLOSE = (
-    "the best redaction of its shape found; where one value is very rare, others may show a few "
-    "percent more"
-)
+
+SHAPES, TRIES = 48, 32
+"""Shapes of a redaction whose bounds are refined, and those tried by a local search, at most."""
+
+LONG = 160
+"""Records beside the protected one up to which all shapes are looked at (cost)."""
+
+COARSE = 0.02
+"""Records by which the bound of a shape may be too low before it is refined."""
+
+SAME = 1e-7
+"""Records by which a shape must promise more than what was found to be tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A table of erasures, and what can be said about it."""
+    """A table of erasures, and what can be said about it.
+
+    ``most`` bounds the records that any redaction shows, on average; inf where nothing is proved.
+    """
 
     table: Array
     notes: tuple[str, ...] = ()
     optimal: bool = False
+    most: float = math.inf
 
 
 def _task(question: Question[Redacted]) -> ErasureTask:
@@ -111,7 +124,8 @@ def _way(propose: Callable[[ErasureTask], Proposal], margins: Sequence[float] = 
         proposal, leak = _proved(task, propose, margins)
         mechanism = Redaction(proposal.table, task.protect)
         measures = tuple(_measures(task, proposal))
-        return Solution(mechanism, leak, proposal.notes, measures, proposal.optimal)
+        notes = (*proposal.notes, *_distance(task, proposal))
+        return Solution(mechanism, leak, notes, measures, proposal.optimal)
 
     return Way(solve, lambda asked, found: leakage(found, asked.model, asked.against))
 
@@ -134,6 +148,19 @@ def _proved(
         if leak.proves(task.limit):
             break
     return proposal, leak
+
+
+def _distance(task: ErasureTask, proposal: Proposal) -> Iterator[str]:
+    """Yield how far a plan is from the most that any redaction shows, where that is bounded."""
+    if math.isfinite(proposal.most):
+        shown = shown_share(task.chains[0], proposal.table)
+        # rounded up: the bound is one-sided
+        most = math.ceil(1e6 * proposal.most / task.length) / 1e6
+        yield (
+            "no redaction that shows one value at times and then everything, on either side, "
+            f"shows more than {most:.6f} of the series; this one shows "
+            f"{max(0.0, 1 - shown / most):.2%} less"
+        )
 
 
 def _certified(task: ErasureTask, table: Array) -> Leakage:
@@ -208,14 +235,14 @@ def _nearby(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
     found = _two_states(inner, inner.chains[0], target - first)
     table = np.zeros((length, 2))
     table[first:last] = found.table
-    return replace(found, table=table)
+    return replace(found, table=table, most=found.most + length - (last - first))
 
 
 def _two_states(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
     """Return the optimum against an ignorant attacker, and the best that is found against any.
 
-    Against any attacker the recursion leaves out those who know the very record at which the
-    erasures end, and redactions in which a value is always shown before everything is.
+    Against any attacker the recursion leaves out those who know a record up to which all are
+    erased: what it gives is a bound, and `_all_shapes` looks for what comes closest to it.
     """
     against, length = task.against, task.length
     ideal = best_redactions(chain, target, length, task.limit, against, most=3)
@@ -223,18 +250,44 @@ def _two_states(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
     allowed = task.limit + NEAR * max(1.0, task.limit)
     if against == "ignorant":
         return Proposal(table, (MOST,), optimal=True)
-    if _certified(task, grained(table)).proves(allowed):
-        return Proposal(table, (CLOSE,))
-    safe = best_redactions(chain, target, length, task.limit, against, met=True)
-    best = erasure_table(length, target, safe[0])
-    if not _certified(task, grained(best)).proves(allowed):
-        best = window_table(task)
-    for redactions in ideal:
-        pattern = redaction_pattern(chain, target, length, against, redactions)
-        most = sum(each.shown for each in redactions)
-        if pattern.free.sum() <= MANY and most > length * shown_share(chain, best):
+    best = table
+    if not _certified(task, grained(table)).proves(allowed):
+        safe = best_redactions(chain, target, length, task.limit, against, met=True)
+        best = erasure_table(length, target, safe[0])
+        if not _certified(task, grained(best)).proves(allowed):
+            best = window_table(task)
+        for redactions in ideal:
+            pattern = redaction_pattern(chain, target, length, against, redactions)
+            most = sum(each.shown for each in redactions)
+            if pattern.free.sum() <= MANY and most > length * shown_share(chain, best):
+                best = _better(task, chain, best, pattern)
+    if length > LONG:
+        return Proposal(best, (FOUND,))
+    return _all_shapes(task, chain, target, best)
+
+
+def _all_shapes(task: ErasureTask, chain: MarkovChain, target: int, best: Array) -> Proposal:
+    """Return the best redaction over all shapes that could show more, and a bound on all.
+
+    A shape is bounded without the attackers who know the very record at which its erasures end;
+    a local search tries it out with them, the most promising first.
+    """
+    length = task.length
+    shown = length * shown_share(chain, best)
+    asked = chain, target, length, task.limit, task.against
+    shapes = likely_shapes(*asked, shown - COARSE)
+    refined = [found for shape in shapes[:SHAPES] if (found := shape.refined(task.limit))]
+    refined.sort(key=lambda found: -found[0])
+    most = max([shown, *(bound for bound, *_ in refined[:1])])
+    if len(shapes) > SHAPES:
+        most = max(most, shapes[SHAPES].most + COARSE)
+    for bound, shape, both in refined[:TRIES]:
+        if bound <= length * shown_share(chain, best) + SAME:
+            break
+        pattern = shape.pattern(chain, target, length, task.against, both)
+        if pattern.free.sum() <= MANY:
             best = _better(task, chain, best, pattern)
-    return Proposal(best, (CLOSE,))
+    return Proposal(best, (FOUND,), most=most)
 
 
 def _better(task: ErasureTask, chain: MarkovChain, best: Array, pattern: Pattern) -> Array:

@@ -16,7 +16,17 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 from undertow.planning.redaction_sides import SideCurve, TwoStateSide, two_state_side
 
-__all__ = ["BothSides", "SideRedaction", "best_redactions", "erasure_table", "one_side"]
+__all__ = [
+    "BothSides",
+    "SideRedaction",
+    "best_redactions",
+    "erasure_table",
+    "frontier",
+    "one_side",
+    "refine_mixed",
+    "refine_same",
+    "shown_at",
+]
 
 IDLE = 4
 """Starts of the last stretch that must bring nothing, one after the other, to end their scan."""
@@ -104,7 +114,7 @@ def best_redactions(
         kinds_used = a if one.theta.size else -1, b if two.theta.size else -1
         key = (*kinds_used, one.begin, one.start, two.begin, two.start)
         if key not in pairs:
-            refine = _refine_same if a == b else _refine_mixed
+            refine = refine_same if a == b else refine_mixed
             walked += one.start - one.begin + two.start - two.begin
             redactions = refine((kinds[0][a], kinds[1][b]), (one, two), limit)
             if redactions is not None:
@@ -254,9 +264,9 @@ class _Frontiers:
             for start in self.starts(begin):
                 if start <= room and idle >= IDLE:
                     continue
-                curve = _cut(self.side.curve(begin, start, self.theta), self.limit)
+                curve = frontier(self.side.curve(begin, start, self.theta), self.limit)
                 if curve.cost.size:
-                    found = _at(curve, self.levels)  # (levels)
+                    found = shown_at(curve, self.levels)  # (levels)
                     better = found > best + 1e-12
                     best, which = np.maximum(best, found), np.where(better, len(curves), which)
                     idle = 0 if better.any() else idle + 1
@@ -267,11 +277,11 @@ class _Frontiers:
     def at(self, begin: int, budgets: Array) -> Array:
         """Return the most shown within each of several losses, coarsely."""
         curves = self.scan(begin)[0]
-        found = [_at(curve, budgets) for curve in curves]
+        found = [shown_at(curve, budgets) for curve in curves]
         return np.asarray(np.max(found, axis=0)) if found else np.full(len(budgets), -np.inf)
 
 
-def _cut(curve: SideCurve, limit: float) -> SideCurve:
+def frontier(curve: SideCurve, limit: float) -> SideCurve:
     """Return the points of a curve that cost at most limit and show more than cheaper ones."""
     theta, cost, shown = curve.theta, curve.cost, curve.shown
     inside = cost <= limit
@@ -293,7 +303,8 @@ def _cut(curve: SideCurve, limit: float) -> SideCurve:
     )
 
 
-def _at(curve: SideCurve, budgets: Array) -> Array:
+def shown_at(curve: SideCurve, budgets: Array) -> Array:
+    """Return the most shown within each of several losses, linear between points of a frontier."""
     return np.interp(budgets, curve.cost, curve.shown, left=-np.inf)
 
 
@@ -324,7 +335,7 @@ def _same(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> li
             for far in {other[LEVELS - cell], other[LEVELS - cell - 1]}:
                 if (one, two, near, far) not in found:
                     curve, mate = lefts[near], rights[far]
-                    top = float((curve.shown + _at(mate, limit - curve.cost)).max())
+                    top = float((curve.shown + shown_at(mate, limit - curve.cost)).max())
                     found[one, two, near, far] = top, curve, mate
                     floor = max(floor, top)
     return [candidate for candidate in found.values() if candidate[0] >= floor - CLOSE]
@@ -352,7 +363,7 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
         parts = []
         for side, begin, budget in zip(sides, (lists[0][one], lists[1][two]), budgets, strict=True):
             curves = side.scan(begin)[0]
-            worth = [float(_at(curve, np.array([budget]))[0]) for curve in curves]
+            worth = [float(shown_at(curve, np.array([budget]))[0]) for curve in curves]
             parts.append(curves[int(np.argmax(worth))])
         found.append((float(total[one, two]), parts[0], parts[1]))
     return found
@@ -361,7 +372,7 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
 Pair = tuple[TwoStateSide, TwoStateSide]
 
 
-def _refine_mixed(
+def refine_mixed(
     sides: Pair, curves: tuple[SideCurve, SideCurve], limit: float
 ) -> BothSides | None:
     """Return both sides at the losses that the first values of the other side leave them."""
@@ -380,9 +391,7 @@ def _both(
     return None if left is None or right is None else (left, right)
 
 
-def _refine_same(
-    sides: Pair, curves: tuple[SideCurve, SideCurve], limit: float
-) -> BothSides | None:
+def refine_same(sides: Pair, curves: tuple[SideCurve, SideCurve], limit: float) -> BothSides | None:
     """Return both sides at the best split of the loss between them."""
     left, right = curves
     if not left.theta.size or not right.theta.size:
@@ -395,9 +404,9 @@ def _refine_same(
             side.curve(curve.begin, curve.start, np.linspace(*end, CELLS + 1))
             for side, curve, end in zip(sides, curves, ends, strict=True)
         )
-        ranked = _cut(second, np.inf)  # shown by cost, increasing
+        ranked = frontier(second, np.inf)  # shown by cost, increasing
         # (cells): right side at what is left
-        best = int((first.shown + _at(ranked, limit - first.cost)).argmax())
+        best = int((first.shown + shown_at(ranked, limit - first.cost)).argmax())
         low, high = max(best - NARROW, 0), min(best + NARROW, CELLS)
         rooms = np.searchsorted(ranked.cost, limit - first.cost[[low, best, high]])
         near = ranked.theta[max(rooms.min() - NARROW, 0) : rooms.max() + NARROW]

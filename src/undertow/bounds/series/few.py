@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from undertow.bounds.chains.known import Ints, log, ordered_pairs
-from undertow.bounds.series.hulls import LEAST, TINY, MessageHull, contraction
+from undertow.bounds.series.hulls import LEAST, TINY, MessageHull, contraction, diameters
 from undertow.bounds.series.observed import ObservedChain, Option, primitive
 from undertow.bounds.series.pairwise import Bounded, Strides
-from undertow.bounds.series.rungs import Rung, gains
+from undertow.bounds.series.rungs import TAIL, Rung, gains
 from undertow.numerics import ROUNDOFF, Array, log_ratio, log_sum
 
 __all__ = ["FewStates"]
@@ -19,6 +19,11 @@ Messages = MessageHull | Bounded
 """The messages of one option: all that matter, or some of them and bounds on all."""
 
 
+HISTORY = 2**20
+"""Messages of one side that are remembered, for the outputs behind them (cost: about 50 MB); those
+beyond are read again."""
+
+
 class FewStates:
     """A few states: all corners of the hull of messages, one family for each option."""
 
@@ -26,14 +31,18 @@ class FewStates:
     mirrored: bool = False
 
     def __init__(
-        self, observed: ObservedChain, known: bool, most: int, strides: Strides | None = None
-    ) -> None:
-        """Prepare; ``known`` says whether known records, or tails, are asked for.
+        self, observed: ObservedChain, known: bool, most: int, strides: Strides | None = None,
+        tails: bool = False,
+    ) -> None:  # fmt: skip
+        """Prepare; ``known`` says whether known records are asked for, or a bound on the rest.
 
-        At most about ``most`` messages are carried for each option. With ``strides`` they are
-        bounded pair by pair instead of by hulls.
+        With ``tails`` only the bound on the rest: where the chain forgets, it takes no families
+        of known records. At most about ``most`` messages are carried for each option. With
+        ``strides`` they are bounded pair by pair instead of by hulls.
         """
         self.observed, self.known, self.most, self.strides = observed, known, most, strides
+        self.tails = tails
+        self.history: dict[tuple[int, int | None], list[Messages]] = {}
         if strides is not None:
             self.longest = 64
         self.value, self.other = ordered_pairs(observed.size)
@@ -76,22 +85,34 @@ class FewStates:
         kernel, channel = self.observed.kernel(1, side), self.observed.channel(0)
         shrink, size = contraction(kernel), self.observed.size
         far = self.observed.chain.initial if side < 0 else np.ones(size)
-        families = [self._single(kernel[:, v]) for v in range(size if self.known else 0)]
+        rest = diameters(kernel, channel, most) if self.tails and self.known else np.zeros(0)
+        if (
+            rest.size and rest[-1] > TAIL / 2
+        ):  # the chain forgets too slowly for that: families tell sooner
+            rest = np.zeros(0)
+        asked = self.known and not rest.size
+        families = [self._single(kernel[:, v]) for v in range(size if asked else 0)]
         free = self._single(far)
         plain = np.eye(size + 1)[:size]  # (state, columns)
         plain[:, size] = far
         rows: list[Rung] = []
-        check = 8
+        history: dict[tuple[int, int | None], list[Messages]] = {(side, None): [free]}
+        check, kept = 8, 0
         for step in range(1, most + 1):
             if step > 1:
                 families = [family.step(kernel, channel, shrink) for family in families]
             free = free.step(kernel, channel, shrink)
+            for value, family in zip((None, *range(size)), (free, *families), strict=False):
+                history.setdefault((side, value), []).append(family.bare())
+                kept += family.count
+            if kept <= HISTORY:
+                self.history |= history
             # columns: the messages without outputs of a known v at this distance, and of the far
             # law
             plain = _level(kernel @ plain)
-            rows.append(self._rung(families, free, plain, step, size))
+            rows.append(self._rung(families, free, plain, step, size, rest[step - 1 : step]))
             if step == check and self.known:
-                if settled(_stacked(rows)):
+                if rest[step - 1 : step].sum() <= TAIL / 16 and settled(_stacked(rows)):
                     break
                 check += max(4, check // 8)
         return _stacked(rows)
@@ -137,23 +158,35 @@ class FewStates:
         self, target: int, side: int, option: Option, own: int, pair: int
     ) -> dict[int, int]:
         """Return the outputs behind the best gain of a side, by record."""
-        observed = self.observed
         if not option.distance:
             return {}
-        far = target + side * option.distance
+        read = self._remembered(side, option) or self._read(target, side, option)
+        inner = range(target, target + side * (len(read) - 1), side)
+        place = read[-1].best(int(self.value[pair]), int(self.other[pair]))
+        shown: dict[int, int] = {}
+        for record, family in zip(inner, reversed(read), strict=False):
+            place, shown[record + side] = family.source(place)
+        return shown
+
+    def _remembered(self, side: int, option: Option) -> list[Messages]:
+        """Return the messages of an option as `table` found them, none where it did not."""
+        given = not isinstance(self.observed.chain.start, str)
+        steps = option.distance + (option.value is None)  # an open side begins with its end
+        read = self.history.get((side, option.value), [])
+        return [] if len(read) < steps or (side < 0 and given) else read[:steps]
+
+    def _read(self, target: int, side: int, option: Option) -> list[Messages]:
+        """Return the messages of an option, from its far end to the target."""
+        observed, far = self.observed, target + side * option.distance
         message = np.ones(observed.size) if side > 0 else observed.chain.law(far)
         if option.value is not None:  # the known record is read already, through its column
             far -= side
             message = observed.kernel(far, side)[:, option.value]
-        read, inner = [self._single(message)], range(far - side, target - side, -side)
-        for record in inner:
+        read = [self._single(message)]
+        for record in range(far - side, target - side, -side):
             kernel = observed.kernel(record, side)
             read.append(read[-1].step(kernel, observed.channel(record + side), 1.0))
-        place = read[-1].best(int(self.value[pair]), int(self.other[pair]))
-        shown: dict[int, int] = {}
-        for record, family in zip(reversed(inner), reversed(read), strict=False):
-            place, shown[record + side] = family.source(place)
-        return shown
+        return read
 
     def _single(self, message: Array) -> Messages:
         if self.strides is None:
@@ -197,16 +230,20 @@ class FewStates:
         table[:, :size] = plain.get(target, 0.0)
         table[:, size] = laws[target]
         room = target if side < 0 else length - 1 - target
-        rung = self._rung(families.get(target, []), free[target], table, step, size)
+        rung = self._rung(families.get(target, []), free[target], table, step, size, np.zeros(0))
         if room == step:
             return rung
         never = np.full_like(rung.free, -np.inf)
         return replace(rung, free=never, free_upper=never)
 
     def _rung(
-        self, families: list[Messages], free: Messages, plain: Array, step: int, size: int
-    ) -> Rung:
-        """Return the rung of one target from its families and from messages without outputs."""
+        self, families: list[Messages], free: Messages, plain: Array, step: int, size: int,
+        rest: Array,
+    ) -> Rung:  # fmt: skip
+        """Return the rung of one target from its families and from messages without outputs.
+
+        ``rest``, where it has an entry, is how much what lies beyond can differ.
+        """
         pairs = len(self.value)
         said = log_ratio(plain[self.value], plain[self.other])  # (D, columns); NaN for 0/0
         if families:
@@ -222,6 +259,10 @@ class FewStates:
             (known[None, None], upper[None, None]), (message[None, None], most[None, None]),
             said[None, :, :size], said[None, :, size], np.array([slack]),
         )  # fmt: skip
+        if rest.size:  # a message from beyond, read through the same outputs, differs by no more
+            beyond = (most + slack + rest) * (1 + 4 * ROUNDOFF)  # (D,)
+            beyond = np.where(np.isnan(beyond) | np.isinf(beyond), np.inf, beyond)
+            rung = replace(rung, top=beyond[None, None])
         if not self.lost and plain[plain > 0].min(initial=1.0) >= TINY:
             return rung
         return replace(  # an entry may have underflowed: nothing is certified

@@ -20,14 +20,14 @@ on top of what is carried, shrunk in the same way.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from undertow.bounds.chains.known import Ints, ordered_pairs
 from undertow.numerics import ROUNDOFF, Array, log_ratio
 
-__all__ = ["LEAST", "TINY", "Cover", "MessageHull", "beam", "contraction", "prune"]
+__all__ = ["LEAST", "TINY", "Cover", "MessageHull", "beam", "contraction", "diameters", "prune"]
 
 TWINS = 64 * ROUNDOFF
 """Messages that differ by no more than this in every logarithm are one (charged to the upper)."""
@@ -46,6 +46,12 @@ MOST = 1024
 
 APART = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """Distances, in logarithms, at which messages are thinned out until few enough are left."""
+
+SPARED = 8
+"""The share of the messages, one in so many, that stay where thinning out would cost most."""
+
+DEPTH, STRINGS = 12, 1024
+"""Steps, and strings of outputs, of the products whose diameters are measured (cost)."""
 
 FLAT = 1e-12
 """Extent, relative to the largest, below which a direction of a cloud of messages is ignored when
@@ -115,6 +121,15 @@ class MessageHull:
         some = np.flatnonzero(peak > 0)
         return moved[some] / peak[some, None], some
 
+    @property
+    def count(self) -> int:
+        """The number of messages."""
+        return len(self.points)
+
+    def bare(self) -> "MessageHull":
+        """Return the messages without what only the next step needs."""
+        return replace(self, cover=None)
+
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
         """Return the largest log-ratio of each pair of states (-inf: none), and upper ends."""
         found = log_ratio(self.points[:, value], self.points[:, other])  # (p, D)
@@ -156,6 +171,48 @@ def contraction(kernel: Array) -> float:
     rows = logs[:, None] - logs  # (x, x', y)
     spread = float((rows.max(axis=2) - rows.min(axis=2)).max())
     return min(1.0, math.tanh(spread / 4) + 64 * ROUNDOFF * (1 + spread))
+
+
+def diameters(kernel: Array, channel: Array, most: int) -> Array:
+    """Return, by distance, how much the far end of a side can still matter, rounded up.
+
+    Entry t - 1 bounds the log-ratios by which two messages from t records away differ that were
+    read through the same outputs: the largest diameter of the products
+    A_z = K B_1 K .. B_(t-1) K, over outputs z. A further product of d steps shrinks a diameter by
+    Birkhoff's factor tanh(D_d / 4), so those of a few steps bound all: D_t <= tanh(D_d / 4)
+    D_(t-d). inf where no product is positive.
+
+    >>> diameters(np.array([[.9, .1], [.1, .9]]), np.full((2, 2), .5), 3).round(6)
+    array([4.394449, 3.433987, 2.747189])
+    """
+    size, outputs = channel.shape
+    links = kernel * channel.T[:, None, :]  # (z, x, y)
+    products, first = kernel[None], []  # (strings of outputs, x, y)
+    for depth in range(1, min(most, DEPTH) + 1):
+        if products.min() < TINY:
+            first.append(math.inf)
+        else:
+            logs = np.log(products)
+            rows = logs[:, :, None] - logs[:, None]  # (strings, x, x', y)
+            spread = float((rows.max(axis=3) - rows.min(axis=3)).max())
+            # each entry is a sum of products of non-negative numbers, rounded depth (k + 4) times
+            slack = 4 * depth * (size + 4) + 16 * (1 + float(np.abs(logs).max()))
+            first.append(spread + slack * ROUNDOFF)
+        if len(products) * outputs > STRINGS:
+            break
+        products = np.einsum("axk,bky->abxy", links, products).reshape(-1, size, size)
+        products = products / products.max(axis=(1, 2), keepdims=True).clip(min=TINY)
+    shrinks = [
+        math.tanh(spread / 4) + 64 * ROUNDOFF * (1 + spread) if spread < math.inf else 1.0
+        for spread in first
+    ]
+    found = list(first)
+    for _ in range(len(first), most):
+        found.append(
+            min(shrink * found[-depth] for depth, shrink in enumerate(shrinks, start=1))
+            * (1 + 4 * ROUNDOFF)
+        )
+    return np.array(found)
 
 
 def prune(points: Array, cover: Cover | None = None) -> tuple[Ints, float, Cover | None]:
@@ -227,7 +284,11 @@ def thin(points: Array, keep: Ints, most: int) -> tuple[Ints, float, None]:
     cover = _hull(flat, keep[chosen])
     if cover is None:
         return keep[chosen], math.inf, None
-    return cover.keep, float(_deltas(scaled, flat, cover).max(initial=0.0)), None
+    deltas = _deltas(scaled, flat, cover)
+    worst = np.argsort(-deltas, kind="stable")[: most // SPARED]
+    worst = worst[np.isfinite(deltas[worst])]  # those that the others stand for worst stay as well
+    spared = np.unique(np.concatenate([cover.keep, cover.rest[worst]]))
+    return spared, float(np.delete(deltas, worst).max(initial=0.0)), None
 
 
 def _scaled(points: Array) -> Array:

@@ -14,14 +14,10 @@ import numpy as np
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.known import Bools, Ints, joined, nearest_known, ordered_pairs, supports
 from undertow.bounds.series.observed import ObservedChain, Option, SeriesAttack
-from undertow.bounds.series.rungs import Reader, Rung
+from undertow.bounds.series.rungs import TAIL, Reader, Rung
 from undertow.numerics import GAP, Array
 
-__all__ = ["Solved", "join"]
-
-TAIL = GAP / 64
-"""How far the bound on all options beyond a distance may lie above the best one before it when a
-side is read no farther (upper side)."""
+__all__ = ["Solved", "join", "join_pairs"]
 
 SAME = GAP / 1000
 """Options this close to the best may take its place, so that witnesses are short (lower side)."""
@@ -40,6 +36,14 @@ def join(observed: ObservedChain, reader: Reader, against: Against, wanted: Ints
     """Return the largest sum of left side, own output and right side over the wanted targets."""
     rows = _Alike if observed.alike else _Differing
     return rows(observed, reader, against, wanted).solve()
+
+
+def join_pairs(observed: ObservedChain, reader: Reader, against: Against) -> list[Solved]:
+    """Return the worst attack of each ordered pair of values, for records that are all alike.
+
+    The upper end is that of all pairs. A pair that no target can take is left out.
+    """
+    return _Alike(observed, reader, against, None).each_pair()
 
 
 class _Rows:
@@ -157,6 +161,24 @@ class _Alike(_Rows):
     """All steps and channels are alike: one table of distances serves every target."""
 
     def solve(self) -> Solved:
+        targets, total, upper, records = self._totals()
+        if not targets.size or np.isneginf(total.max()):
+            return Solved(0.0)
+        return self._attack(targets, total, upper, records)
+
+    def each_pair(self) -> list[Solved]:
+        targets, total, upper, records = self._totals()
+        if not targets.size:
+            return []
+        pairs = np.flatnonzero(total.max(axis=(0, 1)) > -np.inf)  # (D,), of those that can occur
+        alone = np.arange(total.shape[2])[:, None] == pairs  # (D, pairs)
+        return [
+            self._attack(targets, np.where(only, total, -np.inf), upper, records)
+            for only in alone.T
+        ]
+
+    def _totals(self) -> tuple[Ints, Array, Array, int]:
+        """Return the targets, what each attack on them tells (N, O, D), upper ends, and records."""
         observed, length = self.observed, self.observed.length
         self.given = not isinstance(observed.chain.start, str)
         self.tables = {-1: self._read(-1)}
@@ -168,15 +190,15 @@ class _Alike(_Rows):
             self.laws, self.doubt = self.reader.laws(records)
         self.seen = supports(observed.chain, records)
         targets, total = self.possible(targets, self.seen)
-        if not targets.size:
-            return Solved(0.0)
         upper = total
-        for side in (-1, 1):
+        for side in (-1, 1) if targets.size else ():
             gain, ceiling = self._side(side, targets, records)
             total, upper = joined(total, gain), joined(upper, ceiling)
-        best = total.max()
-        if np.isneginf(best):
-            return Solved(0.0)
+        return targets, total, upper, records
+
+    def _attack(self, targets: Ints, total: Array, upper: Array, records: int) -> Solved:
+        """Return the earliest of the worst attacks."""
+        length, best = self.observed.length, total.max()
         early = (total == best) | (total >= best - SAME)  # (N, O, D)
         row, own, pair = (int(axis) for axis in np.argwhere(early)[0])
         target = int(targets[row])

@@ -30,7 +30,7 @@ from undertow.bounds.chains.known import (
 )
 from undertow.bounds.chains.side_laws import start_error
 from undertow.bounds.series.few import FewStates
-from undertow.bounds.series.joined import Solved, join
+from undertow.bounds.series.joined import Solved, join, join_pairs
 from undertow.bounds.series.observed import (
     ObservedChain,
     Option,
@@ -47,7 +47,7 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, check_count, log_ratio, up
 from undertow.queries import State
 
-__all__ = ["EFFORT", "channel_leakage", "local_leakage"]
+__all__ = ["EFFORT", "channel_leakage", "local_leakage", "worst_attacks"]
 
 EXACT, INTERVAL = "exact", "interval"
 
@@ -157,14 +157,45 @@ def _leakage_of(
 def _solve(observed: ObservedChain, against: Against, wanted: Ints | None, effort: int) -> Solved:
     if observed.size == 2:
         return join(observed, TwoStates(observed), against, wanted)
-    short = observed.length is not None and observed.length <= SHORT
-    known = against != "ignorant" or not short
-    strides = Strides.of(effort, observed.alike) if observed.size > HULL + effort else None
-    reader = FewStates(observed, known, CORNERS * 2**effort, strides)
+    reader = _reader(observed, against, effort)
     solved = join(observed, reader, against, wanted)
-    if solved.attack is None or (strides is None and math.isfinite(solved.upper)):
+    if solved.attack is None or (reader.strides is None and math.isfinite(solved.upper)):
         return solved
     return replace(solved, upper=min(solved.upper, _ceiling(observed, against)))
+
+
+def _reader(observed: ObservedChain, against: Against, effort: int) -> FewStates:
+    """Return how the sides of a chain of more than two states are read."""
+    short = observed.length is not None and observed.length <= SHORT
+    ignorant = against == "ignorant"
+    strides = Strides.of(effort, observed.alike) if observed.size > HULL + effort else None
+    most = CORNERS * 2**effort
+    return FewStates(observed, not (ignorant and short), most, strides, tails=ignorant)
+
+
+def worst_attacks(
+    channel: object, chain: MarkovChain, against: Against = "any", effort: int = EFFORT
+) -> list[Witness]:
+    """Return the worst attack found on each ordered pair of values, for a search over channels.
+
+    For chains of more than two states whose steps are alike, shown through one (k, k) matrix, and
+    adversaries that are no list of records; for others there are none. What they attain is not
+    certified here. Cost: as for the leakage, and a few percent of it for each pair.
+
+    >>> chain = MarkovChain([[.8, .1, .1], [.3, .6, .1], [.4, .1, .5]], length=5)
+    >>> [(one.value, one.other) for one in worst_attacks(np.eye(3) / 2 + 1 / 6, chain)]
+    [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+    """
+    observed = observe(chain, channel)
+    wide = against in ("any", "ignorant") and observed.size > 2
+    if not wide or not observed.alike or chain.visited() is not chain:
+        return []
+    found = join_pairs(observed, _reader(observed, against, effort), against)
+    return [
+        _witness(observed, one.attack, one.outputs, chain.states, against)
+        for one in found
+        if one.attack is not None and one.outputs is not None
+    ]
 
 
 def _ceiling(observed: ObservedChain, against: Against) -> float:

@@ -85,6 +85,15 @@ class Bounded:
         depth = max(1, self.strides.depth(size, outputs))
         return replace(self, family=after, bounds=(bound, *self.bounds)[:depth], complete=complete)
 
+    @property
+    def count(self) -> int:
+        """The number of messages kept."""
+        return self.family.count
+
+    def bare(self) -> "Bounded":
+        """Return the messages without what only the next step needs."""
+        return replace(self, family=self.family.bare())
+
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
         """Return the largest log-ratio found of each pair of states, and upper ends."""
         return self.family.ratios(value, other)[0], self.bounds[0][value, other]

@@ -8,9 +8,13 @@ import numpy as np
 
 from undertow.bounds.chains.known import Bools, Ints
 from undertow.bounds.series.observed import Option
-from undertow.numerics import Array
+from undertow.numerics import GAP, Array
 
-__all__ = ["Reader", "Rung", "gains"]
+__all__ = ["TAIL", "Reader", "Rung", "gains"]
+
+TAIL = GAP / 64
+"""How far the bound on all options beyond a distance may lie above the best one before it when a
+side is read no farther (upper side)."""
 
 
 @dataclass(frozen=True, slots=True)
