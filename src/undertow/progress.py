@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-__all__ = ["Step", "Watch", "asking", "attained", "doing", "watching"]
+__all__ = ["Step", "Watch", "asking", "attained", "doing", "inside", "watching"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class Watch:
     def __init__(self, told: Callable[[Step], object]) -> None:
         """Listen with a callback."""
         self.told = told
+        self.outer: list[Step] = []
         self.question: Hashable | None = None
         self._lower: list[End] = []
         self._upper: End = lambda: math.inf
@@ -114,7 +115,29 @@ def doing(words: str, done: int | None = None, total: int | None = None) -> None
     """Say what is being done, to whoever watches; the words never contain a private value."""
     watch = _WATCH.get()
     if watch is not None:
-        watch.told(Step(words, done, total))
+        before = "".join(f"{outer}: " for outer in watch.outer)
+        watch.told(Step(before + words, done, total))
+
+
+@contextmanager
+def inside(words: str, done: int | None = None, total: int | None = None) -> Iterator[None]:
+    """Say what is being done, and what all that is said inside is part of.
+
+    >>> with watching(print), inside("asking exact", 1, 11):
+    ...     doing("levels tried", 4)
+    asking exact (1 of 11)
+    asking exact (1 of 11): levels tried (4)
+    """
+    doing(words, done, total)
+    watch = _WATCH.get()
+    if watch is None:
+        yield
+        return
+    watch.outer.append(Step(words, done, total))
+    try:
+        yield
+    finally:
+        watch.outer.pop()
 
 
 @contextmanager

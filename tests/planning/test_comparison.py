@@ -187,7 +187,7 @@ def test_published_rows_never_are_the_best():
 
 def test_ticks():
     calls: list[Any] = []
-    compare(ACTIVE, SHORT, 1.0, tick=lambda *told: calls.append(told))
+    compare(ACTIVE, SHORT, 1.0, each=calls.append)
     assert len(calls) >= len(methods_for(SHORT))
 
 

@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line and exit with 0 (done), 1 (refused) or 2 (wrong usage)."""
+    """Run the command line; exit with 0 (done), 1 (refused), 2 (wrong usage), 130 (interrupted)."""
     if isinstance(sys.stdout, TextIOWrapper):  # a name may not fit the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
     from undertow.cli.app import app

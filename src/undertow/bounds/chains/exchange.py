@@ -282,6 +282,7 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     feasible = feasible if ends is None else np.ones_like(feasible)
     used = feasible[:, None, :] if ends is None else ends
     for round_ in range(200):
+        progress.doing("rounds of narrowing what an attacker can know", round_)
         each = sides.totals(sides.lower, certain=False)
         low = _choices(each, ends)
         high = _choices(sides.totals(sides.upper, certain=True), ends)
