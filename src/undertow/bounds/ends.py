@@ -58,7 +58,7 @@ def _at_most(mechanism: Mechanism, model: Model, against: Against, window: int) 
         return up(window * level)
     records = model.dependent_records()
     found = math.inf if records is None else up(window * records * level)
-    if isinstance(model, MarkovChain) and model.size <= _WIDEST:
+    if isinstance(model, MarkovChain) and model.size <= _WIDEST and (model.transition > 0).all():
         from undertow.bounds.chains.contraction import contraction_upper
 
         rows = model.transition.reshape(-1, model.size, model.size)  # (steps, k, k)

@@ -128,12 +128,12 @@ def _named(
     mechanism: Mechanism, model: Model, against: Against, more: dict[str, Any]
 ) -> tuple[Any, ...]:
     """Return the name of a question: that of the search which answers it, where one does alone."""
-    kind, amount, window = "other", None, more["protect"].records
+    name: tuple[Any, ...] = ("other", None)
     if isinstance(mechanism, PureDP) and mechanism.unit == "record" and not more["delta"]:
-        kind, amount = "level", mechanism.epsilon
+        name = ("level", mechanism.epsilon)
     elif isinstance(mechanism, Scaled) and mechanism.query.named and not more["delta"]:
-        kind, amount = "count", (mechanism.scale, frozenset(mechanism.query.named), more["covers"])
-    return kind, amount, model, against, window
+        name = ("count", (mechanism.scale, frozenset(mechanism.query.named), more["covers"]))
+    return *name, model, against, more["protect"].records
 
 
 def _answered(
@@ -142,6 +142,7 @@ def _answered(
 ) -> Leakage:  # fmt: skip
     """Return the leakage that was asked for, once the question makes sense."""
     delta, window, covers = more["delta"], more["protect"], more["covers"]
+    progress.doing("looking for the worst adversary")
     if isinstance(model, ModelSet):
         each = _of_set(mechanism, model, against, more, question)
         return worst(each, model.note, len(model.models))

@@ -21,7 +21,7 @@ from undertow.rounding import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["INTERRUPTED", "ProgressOption", "counting", "ticking", "waiting", "wanting"]
+__all__ = ["INTERRUPTED", "ProgressOption", "Shown", "counting", "ticking", "waiting", "wanting"]
 
 INTERRUPTED = 130
 """The exit code after an interrupt (Ctrl-C), as shells have it: 128 + SIGINT."""
@@ -55,17 +55,18 @@ def wanting(wanted: bool | None) -> Iterator[None]:
 
 
 @contextmanager
-def waiting(words: str) -> Iterator[Watch]:
-    """Show what is being done while it takes its time; give what an interrupt would leave."""
-    with _showing(words) as show, progress.watching(show.tell) as watch:
-        yield watch
+def waiting(words: str) -> Iterator["Shown"]:
+    """Show what is being done while it takes its time; give what is shown, and has been reached."""
+    with _showing(words) as shown, progress.watching(shown.tell) as watch:
+        shown.watch = watch
+        yield shown
 
 
 @contextmanager
 def counting(words: str) -> Iterator[Callable[[int, int], object]]:
     """Show what is being done; tell it how much is done, and of how much."""
-    with _showing(words) as show, progress.watching(show.tell):
-        yield show.count
+    with _showing(words) as shown, progress.watching(shown.tell):
+        yield shown.count
 
 
 @contextmanager
@@ -76,12 +77,17 @@ def ticking(words: str, total: int) -> Iterator[Callable[[], object]]:
         yield lambda: tell(next(done), total)
 
 
-class _Shown:
+class Shown:
     """What is shown, which is nothing here: words, how much of them is done, and the last step."""
 
     def __init__(self, words: str) -> None:
         self.whole, self.step = Step(words), ""
         self.began = time.monotonic()
+        self.watch = Watch(self.tell)
+
+    def reached(self) -> tuple[float, float] | None:
+        """Return the interval that an interrupt has left, if there is one."""
+        return self.watch.reached()
 
     def tell(self, step: Step) -> None:
         """Take what is being done."""
@@ -94,8 +100,11 @@ class _Shown:
         self.show()
 
     def line(self) -> str:
-        """Return what is being done, in one line in which nothing is a command to the terminal."""
-        return visible(f"{self.whole}: {self.step}" if self.step else str(self.whole))
+        """Return what is being done, in one line."""
+        return f"{self.whole}: {self.step}" if self.step else str(self.whole)
+
+    def note(self, words: str) -> None:
+        """Show a result of its own, which stays."""
 
     def show(self) -> None:
         """Show that something has changed."""
@@ -107,7 +116,7 @@ class _Shown:
         """Show nothing any more."""
 
 
-class _Live(_Shown):
+class _Live(Shown):
     """One line of a terminal, from `_PATIENCE` seconds on."""
 
     def __init__(self, words: str, console: "Console") -> None:
@@ -116,11 +125,30 @@ class _Live(_Shown):
         super().__init__(words)
         columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)
         self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
-        self._task = self._bar.add_task(self.line(), total=None)
-        self._late = threading.Timer(_PATIENCE, self._bar.start)
+        self._task = self._bar.add_task(visible(self.line()), total=None)
+        self._late = threading.Timer(_PATIENCE, self._begin)
+        self._notes: list[str] = []
+        self._begun, self._lock = False, threading.Lock()
+
+    def note(self, words: str) -> None:
+        with self._lock:
+            self._notes.append(words)
+            if self._begun:
+                self._print()
 
     def show(self) -> None:
-        self._bar.update(self._task, description=self.line())
+        self._bar.update(self._task, description=visible(self.line()))
+
+    def _begin(self) -> None:
+        with self._lock:
+            self._begun = True
+            self._bar.start()
+            self._print()
+
+    def _print(self) -> None:
+        for words in self._notes:
+            self._bar.console.print(visible(words), markup=False, highlight=False)
+        self._notes.clear()
 
     def start(self) -> None:
         self._late.start()
@@ -131,14 +159,22 @@ class _Live(_Shown):
         self._bar.stop()
 
 
-class _Lines(_Shown):
+class _Lines(Shown):
     """Plain lines: at the start, where a stage begins, and every `_EVERY` seconds."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words)
-        self._said, self._at = "", -_EVERY
+        self._said, self._at = "", -_APART
         self._lock, self._over = threading.Lock(), threading.Event()
         self._clock = threading.Thread(target=self._beat, daemon=True)
+
+    def note(self, words: str) -> None:
+        with self._lock:
+            self._print(words)
+
+    @staticmethod
+    def _print(words: str) -> None:
+        typer.echo(f"undertow: {visible(words)}", err=True)
 
     def show(self) -> None:
         stage = self.step.partition(" (")[0] + str(self.whole.done)
@@ -147,10 +183,10 @@ class _Lines(_Shown):
             if passed - self._at < (_EVERY if stage == self._said else _APART):
                 return
             self._said, self._at = stage, passed
-            typer.echo(f"undertow: {self.line()}, {passed:.0f} s", err=True)
+            self._print(f"{self.line()}, {passed:.0f} s")
 
     def start(self) -> None:
-        self.show()
+        self.note(f"{self.line()}, 0 s")
         self._clock.start()
 
     def stop(self) -> None:
@@ -163,9 +199,9 @@ class _Lines(_Shown):
 
 
 @contextmanager
-def _showing(words: str) -> Iterator[_Shown]:
+def _showing(words: str) -> Iterator[Shown]:
     """Show what is being done, as it was asked for and as the terminal allows."""
-    shown = _Shown(words)
+    shown = Shown(words)
     if _WANTED.get() is not False:
         from rich.console import Console
 

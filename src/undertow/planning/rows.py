@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from undertow.adversaries import Against, Window, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
-from undertow.errors import MethodRefused, NotSupported
+from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.methods import METHODS, Method
 from undertow.plan import Plan
 from undertow.planning.methods import effort_of
@@ -106,7 +106,7 @@ def row_of(method: Method, question: Question[Any], allowed: float) -> Row:
     """Return one method's row; one for the ignorant attacker only is shown for that one.
 
     ``allowed`` is the effort that it may take, as a multiple of `EFFORT`. Whatever goes wrong ends
-    in this row, and takes no other with it.
+    in this row, and takes no other with it; but a question that makes no sense is refused.
     """
     guards, against = method.guards(question.against), question.against
     shape = question.shape if question.query.task == "answer" else None
@@ -144,6 +144,8 @@ def _tried(work: Callable[[], T]) -> _Tried[T]:
         return _Tried(work())
     except NotSupported as refusal:
         return _Tried(reason=str(refusal))
+    except InvalidInput:  # the question is wrong, not the method
+        raise
     except MemoryError as error:
         return _Tried(reason="failed: it needs more memory than there is", failure=error)
     except Exception as error:  # noqa: BLE001  (a defect in one method hides no other: it is told)
