@@ -21,7 +21,7 @@ from undertow import progress, releasing
 from undertow.bounds.ends import at_most
 from undertow.cli import output, waiting
 from undertow.methods import methods_for
-from undertow.planning import comparison, search
+from undertow.planning import comparison, rows, search
 
 __all__ = ["scenario"]
 
@@ -76,7 +76,12 @@ def test_a_terminal_shows_it_once_it_takes_long(monkeypatch, capsys):
         monkeypatch.setenv(name, value)
     begun = threading.Event()
     real = waiting._Live._begin
-    monkeypatch.setattr(waiting._Live, "_begin", lambda live: (real(live), begun.set()))
+
+    def begin(live):
+        real(live)
+        begun.set()
+
+    monkeypatch.setattr(waiting._Live, "_begin", begin)
 
     def shown(patience, wait):
         monkeypatch.setattr(waiting, "_PATIENCE", patience)
@@ -134,12 +139,10 @@ def stopping(holder, name, monkeypatch):
 
 
 def test_an_interrupted_comparison_prints_what_it_has(monkeypatch):
-    made = comparison.row_of
-
     def row_of(method, *rest):
         if method.name == "quilt":
             raise KeyboardInterrupt
-        return made(method, *rest)
+        return rows.row_of(method, *rest)
 
     monkeypatch.setattr(comparison, "row_of", row_of)
     result = call(*COMPARE)
@@ -199,8 +202,8 @@ SIZE, MEMBERS = 8, 300  # some hundredths of a second each, and a signal takes a
 
 
 def test_an_interrupted_process_prints_the_interval_it_has_reached(tmp_path):
-    rows = 0.5 * np.eye(SIZE) + 0.5 * np.random.default_rng(1).dirichlet(np.ones(SIZE), SIZE)
-    chain = ut.MarkovChain(rows)
+    drawn = np.random.default_rng(1).dirichlet(np.ones(SIZE), SIZE)
+    chain = ut.MarkovChain(0.5 * np.eye(SIZE) + 0.5 * drawn)
     model = tmp_path / "set.json"
     model.write_text(json.dumps({"kind": "set", "models": [chain.to_dict()] * MEMBERS}))
     asked = ("leakage", "--model", "set.json", "--epsilon", "1", "--progress", "--json")

@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from undertow import progress
 from undertow.bounds.chains.known import Ints
 from undertow.bounds.engine import assuming
 from undertow.bounds.tabulated.leakages import sources, table_leakage
@@ -202,7 +201,6 @@ def _least_table(
     few = _leaders(-tight)  # (some pairs,): those worth looking at in every round
     best, upper, lower, again = start, float(costs @ start), 0.0, 0
     for turn in range(ROUNDS):
-        progress.doing("rounds of the linear program", turn)
         law = made.solve(costs, masses)
         law = law / (masses @ law)
         if turn < ROUNDS - 1:
