@@ -80,8 +80,9 @@ class Method:
     tabulated
         Whether its noise has a table of probabilities, where others have Laplace noise.
     quick, effort
-        Whether a report may work it out, and the function of a model that says how long it takes
-        (a name in `undertow.planning`), None where that is no time at all.
+        Whether a report may work it out, and the function of a question that says how long it takes
+        (a name in `undertow.planning`), None where it has an effort limit of its own, or takes no
+        time at all.
     """
 
     name: str
@@ -163,7 +164,7 @@ _LISTED = (
             "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True, histories=True),
     Method("optimal", "answer", "the least noise of any shape for this very answer",
            "docs, theory: least noise of any shape", "optimal.OPTIMAL", ("chain", "network"),
-           tight=True, asked=True, tabulated=True),
+           tight=True, asked=True, tabulated=True, effort="efforts.optimal"),
     Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
            "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, covers="any",
            normal="approximate.CLOSED", laplace=False, composes=True, quick=True, histories=True),
@@ -173,7 +174,7 @@ _LISTED = (
     Method("quilt", "answer", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
            {"chain": "chains.QUILT", "network": "networks.QUILT"}, ("chain", "network"),
            ("any", "ignorant"), covers="any", subsumed_by="exchange", quick=True,
-           effort="chains.quilt_effort"),
+           effort="efforts.quilt"),
     Method("quilt-approx", "answer",
            "Markov quilts from the least probability and the spectral gap",
            "Lemma 4.7 of [wang2016]", "chains.QUILT_APPROX", protects=("ignorant",),
@@ -181,7 +182,7 @@ _LISTED = (
     Method("wasserstein", "answer", "how far one record can move the answer",
            "Theorem 3.2 of [wang2016]",
            {"chain": "chains.WASSERSTEIN", "network": "networks.WASSERSTEIN"},
-           ("chain", "network"), ("ignorant",)),
+           ("chain", "network"), ("ignorant",), effort="efforts.wasserstein"),
     Method("group", "answer", "any dependence whatever among the records",
            "Theorem 4.2 of [lange2024]", "groups.GROUP", _EVERY, covers="any", persons=True,
            quick=True, composes=True, histories=True),

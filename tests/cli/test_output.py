@@ -1,7 +1,6 @@
-"""Numbers rounded the safe way, strict JSON, and the spinner."""
+"""Numbers rounded the safe way, and strict JSON."""
 
 import math
-import time
 
 import pytest
 from hypothesis import given
@@ -71,33 +70,3 @@ def test_json_is_strict_at_every_depth():
         "d": None,
         "e": True,
     }
-
-
-def test_spinner_only_on_a_terminal_and_only_when_it_takes_long(monkeypatch, capsys):
-    monkeypatch.setattr(output, "_PATIENCE", 0.05)
-
-    def wait(seconds, **environment):
-        for name in ("NO_COLOR", "TERM", "FORCE_COLOR", "TTY_COMPATIBLE"):
-            monkeypatch.delenv(name, raising=False)
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        with output.waiting("thinking"):
-            time.sleep(seconds)
-        streams = capsys.readouterr()
-        assert not streams.out
-        return streams.err
-
-    assert "thinking" in wait(0.5, FORCE_COLOR="1", TERM="xterm")
-    assert not wait(0.0, FORCE_COLOR="1", TERM="xterm")
-    assert not wait(0.5)
-
-
-def test_spinner_ends_when_the_work_fails(monkeypatch, capsys):
-    import threading
-
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr(output, "_PATIENCE", 60.0)
-    before = threading.active_count()
-    with pytest.raises(KeyError), output.waiting("thinking"):
-        raise KeyError
-    assert threading.active_count() == before

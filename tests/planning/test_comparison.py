@@ -185,12 +185,6 @@ def test_published_rows_never_are_the_best():
     assert compare(ACTIVE, OBSERVED, 20.0, methods=["wasserstein"]).best is None
 
 
-def test_ticks():
-    calls: list[Any] = []
-    compare(ACTIVE, SHORT, 1.0, tick=lambda *told: calls.append(told))
-    assert len(calls) >= len(methods_for(SHORT))
-
-
 # --- honesty, by enumeration ----------------------------------------------------------------------
 
 

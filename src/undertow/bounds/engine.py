@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
+from undertow import progress
 from undertow.adversaries import (
     ONE_RECORD,
     Against,
@@ -13,6 +15,7 @@ from undertow.adversaries import (
     check_records,
     check_window,
 )
+from undertow.bounds.ends import at_least, at_most
 from undertow.bounds.series.mechanisms import level_of
 from undertow.bounds.unions import members_leakages
 from undertow.certificate import UNSURE, Covers, Leakage, check_covers, worst
@@ -112,8 +115,36 @@ def leakage(
         )
     delta = check_delta(delta)
     more: Any = {"delta": delta, "effort": effort, "covers": covers, "protect": window}
+    question = _named(mechanism, model, against, more)
+    with progress.asking(
+        question,
+        lambda: 0.0 if delta else at_least(mechanism, model, against),
+        lambda: at_most(mechanism, model, against, window.records),
+    ):
+        return _answered(mechanism, model, against, more, question)
+
+
+def _named(
+    mechanism: Mechanism, model: Model, against: Against, more: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return the name of a question: that of the search which answers it, where one does alone."""
+    name: tuple[Any, ...] = ("other", None)
+    if isinstance(mechanism, PureDP) and mechanism.unit == "record" and not more["delta"]:
+        name = ("level", mechanism.epsilon)
+    elif isinstance(mechanism, Scaled) and mechanism.query.named and not more["delta"]:
+        name = ("count", (mechanism.scale, frozenset(mechanism.query.named), more["covers"]))
+    return *name, model, against, more["protect"].records
+
+
+def _answered(
+    mechanism: Mechanism, model: Model, against: Against, more: dict[str, Any],
+    question: tuple[Any, ...],
+) -> Leakage:  # fmt: skip
+    """Return the leakage that was asked for, once the question makes sense."""
+    delta, window, covers = more["delta"], more["protect"], more["covers"]
+    progress.doing("looking for the worst adversary")
     if isinstance(model, ModelSet):
-        each = _of_set(mechanism, model, against, more)
+        each = _of_set(mechanism, model, against, more, question)
         return worst(each, model.note, len(model.models))
     check_records(against, model.length)
     check_window(window, against, model.length)
@@ -132,7 +163,7 @@ def leakage(
         return replace(found, secrets=Secrets(window=window.records)) if wide else found
     if wide:
         return assuming(_wide(mechanism, model, against, window.records), model)
-    proved = assuming(_proved(mechanism, model, against, effort, covers), model)
+    proved = assuming(_proved(mechanism, model, against, more["effort"], covers), model)
     everywhere = not isinstance(mechanism, Noise) and mechanism.kind != "redaction"
     if model.family in ("chain", "groups"):
         everywhere = everywhere or proved.method in _BY_LEVEL
@@ -152,12 +183,17 @@ def assuming(found: Leakage, model: Model) -> Leakage:
 
 
 def _of_set(
-    mechanism: Mechanism, model: ModelSet, against: Against, more: dict[str, Any]
-) -> list[Leakage]:
+    mechanism: Mechanism, model: ModelSet, against: Against, more: dict[str, Any],
+    question: tuple[Any, ...],
+) -> list[Leakage]:  # fmt: skip
     """Return leakages of members of a set whose worst is that of the set."""
+    asked = count(1)
 
     def ask(member: Model) -> Leakage:
-        return leakage(mechanism, member, against, **more)
+        progress.doing("asking the models of the set", next(asked), len(model.models))
+        found = leakage(mechanism, member, against, **more)
+        progress.attained(question, lambda: found.lower)  # one of the models may be the true one
+        return found
 
     plain = not more["delta"] and more["protect"].records == 1
     if not plain or not isinstance(mechanism, Levelled):

@@ -86,7 +86,7 @@ def undertow(
     Show me, on a simulated fortnight of activity.
       undertow demo
 
-    Exit codes: 0 done; 1 refused, with the reason; 2 wrong usage.
+    Exit codes: 0 done; 1 refused, with the reason; 2 wrong usage; 130 interrupted.
     """
 
 

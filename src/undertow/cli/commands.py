@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from undertow.cli.output import refusals
+from undertow.cli.waiting import ProgressOption, wanting
 
 __all__ = ["command", "option"]
 
@@ -29,6 +30,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     A parameter whose type is a dataclass stands for the options that are the fields of the class,
     in its place, and is given them put together. What the class itself refuses is wrong usage.
+    Every command also takes ``--progress`` and ``--no-progress``, which it need not know of.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -39,7 +41,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     ... def add(pair: Pair, as_json: bool = False) -> None:
     ...     print(pair.left + pair.right)
     >>> list(inspect.signature(add).parameters)
-    ['left', 'right', 'as_json']
+    ['left', 'right', 'as_json', 'progress']
     >>> add(left=1)
     3
     """
@@ -48,7 +50,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     kinds: dict[str, Any] = {one.name: one.annotation for one in own}
 
     def run(**given: Any) -> None:
-        with refusals(given.get("as_json", False)):
+        with wanting(given.pop("progress", None)), refusals(given.get("as_json", False)):
             made = {}
             for name, listed in options.items():
                 found = {one.name: given.get(one.name, one.default) for one in listed}
@@ -57,6 +59,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             function(**made)
 
     every = [one for several in options.values() for one in several]
+    every.append(_declared("progress", ProgressOption, None))
     every.sort(key=lambda one: one.default is not inspect.Parameter.empty)  # needed ones first
     run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, __name__
     run.__annotations__ = {one.name: one.annotation for one in every}

@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,17 @@ from undertow.cli.options import (
     figure_kind,
     misuse,
 )
-from undertow.cli.output import above, show, stated, strict_json, ticking, waiting
+from undertow.cli.output import (
+    INTERRUPTED,
+    above,
+    answer,
+    say,
+    show,
+    stated,
+    strict_json,
+    ticking,
+    waiting,
+)
 from undertow.cli.tables import show_checks, show_table
 from undertow.cli.wording import in_cli_words
 
@@ -50,6 +60,15 @@ def compare(
     who: AgainstText,
     wanted: NoiseText,
     whole: WindowText,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method", metavar="NAME", help="Ask this method alone, to its end; may be repeated."
+        ),
+    ] = None,
+    effort: float = option(
+        "X", "Effort that a method may take, about two seconds each; others say so.", 1.0
+    ),
     figure: Path | None = option("FILE", "Draw error against the limit (.png or .svg)."),
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -59,7 +78,9 @@ def compare(
     Certified methods are proved here. Published ones are bounds as printed in papers: shown to
     compare with, never chosen by 'undertow plan'. For a count, errors are also multiples of the
     least that any noise can have, that of 'optimal'. With --delta, Gaussian noise stands beside
-    Laplace noise: errors can be compared, a scale and a sigma cannot.
+    Laplace noise: errors can be compared, a scale and a sigma cannot. Long work shows each row as
+    it is found (elsewhere than on a terminal with --progress); interrupted (Ctrl-C), it prints
+    those that there are, with exit code 130.
 
     \b
     Examples:
@@ -68,6 +89,7 @@ def compare(
       undertow compare --model chain.json --length 4 --histogram --limit 1 --delta 1e-6 \\
         --releases 52
       undertow compare --model chain.json --length 288 --histogram --limit 1 --protect-window 12
+      undertow compare --model chain.json --length 50 --count 1 --limit 1 --effort 5 --progress
     """
     if query.asked != 1:
         raise misuse("ask for one of --count, --histogram, --transitions, --sum and --mean")
@@ -75,12 +97,18 @@ def compare(
     window = whole.read()
     limit, against, described = most.read(), who.read(), model.read()
     asked = query.read(described)
-    with waiting("comparing the methods"):
-        from undertow.planning import comparison
+    from undertow.planning import comparison
 
+    with waiting("comparing the methods") as shown:
         table = comparison.compare(
-            asked, described, limit, against, protect=window, **wanted.told()
-        )
+            asked, described, limit, against, methods, protect=window, **wanted.told(),
+            each=lambda row: shown.note(_noted(row)), effort=effort, partial=True,
+        )  # fmt: skip
+    if table.missing:
+        say(f"interrupted; not asked: {', '.join(table.missing)}")
+        told = table.to_dict() | {"interrupted": True}
+        answer(told, lambda: _tell(table, None), as_json=as_json)
+        raise typer.Exit(INTERRUPTED)
     if figure is not None:
         write_bytes(figure, _draw(table, asked, figure), force=force)
     if as_json:
@@ -120,6 +148,17 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
     show_checks(table.checks)
 
 
+def _noted(row: "Row") -> str:
+    """Return a row in one line, for who waits for the others."""
+    if row.plan is None:
+        return f"{row.method}: {in_cli_words(' '.join(str(row.reason).split()))}"
+    return f"{row.method}: expected error {_number(row.expected_error)}, {_time(row)}"
+
+
+def _time(row: "Row") -> str:
+    return f"{row.seconds:.2g} s" if row.seconds >= 1 else f"{1000 * row.seconds:.0f} ms"
+
+
 def _named(table: "Comparison", best: "Plan[Any]") -> str:
     """Return the method of the best plan, with its noise where there are several kinds."""
     return f"{best.method}, {best.noise.words} noise" if table.delta else best.method
@@ -154,7 +193,7 @@ def _cells(row: "Row", table: "Comparison") -> list[str]:
         _leaks(row.leakage),
         _protects(row.protects),
         "certified" if row.certified else "published",
-        f"{row.seconds:.2g} s" if row.seconds >= 1 else f"{1000 * row.seconds:.0f} ms",
+        _time(row),
     ]
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import typer
+
 from undertow.cli.commands import command, option
 from undertow.cli.files import check_figure, write_bytes
 from undertow.cli.guarantee_options import AmountText, DeltaOption, GuaranteeText
@@ -20,6 +22,7 @@ from undertow.cli.options import (
     misuse,
 )
 from undertow.cli.output import (
+    INTERRUPTED,
     above,
     adversary_fields,
     answer,
@@ -27,6 +30,7 @@ from undertow.cli.output import (
     interval,
     leakage_fields,
     meaning,
+    say,
     show,
     stated,
     ticking,
@@ -79,7 +83,8 @@ def leakage(
     or --mu), about one noisy answer (--count, --histogram, --transitions, --sum or --mean, with
     --scale or --sigma), or about a series of flipped records (--flips). Guarantees that are not
     pure, and Gaussian noise, need --delta. With --limit the question is turned round: what to ask
-    of a DP library so that no record leaks more.
+    of a DP library so that no record leaks more. Interrupted (Ctrl-C), it prints what is attained
+    and proved by then, with exit code 130.
 
     \b
     Examples:
@@ -87,7 +92,7 @@ def leakage(
       undertow leakage --transition '0.882,0.118;0.305,0.695' --states inactive,active \\
         --count active --scale 4 --against ignorant
       undertow leakage --model chain.json --epsilon 1 --target 50 --known 40,60 --json
-      undertow leakage --model chain.json --flips 0.3,0.4
+      undertow leakage --model chain.json --flips 0.3,0.4 --progress
       undertow leakage --model family.ped --frequency 0.05,0.5 --count BB --scale 2
       undertow leakage --model chain.json --length 4 --mu 0.06 --delta 1e-6 --figure curve.png
       undertow leakage --model chain.json --length 4 --sum 0,1 --sigma 17 --delta 1e-6
@@ -120,14 +125,21 @@ def leakage(
         _budget(asked, figure, force=force, as_json=as_json)
         return
     mechanism = question(described)
-    with waiting("computing the leakage"):
-        from undertow.bounds.engine import EFFORT
-        from undertow.bounds.engine import leakage as compute
+    from undertow.bounds.engine import EFFORT
+    from undertow.bounds.engine import leakage as compute
 
-        leak = compute(
-            mechanism, described, against, delta=delta or 0.0,
-            effort=EFFORT if effort is None else effort, protect=window,
-        )  # fmt: skip
+    try:
+        with waiting("computing the leakage") as shown:
+            leak = compute(
+                mechanism, described, against, delta=delta or 0.0,
+                effort=EFFORT if effort is None else effort, protect=window,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        ends = shown.reached()
+        if ends is None:
+            raise
+        _tell_reached(mechanism, described, _reached(ends, against, window, delta), as_json)
+        raise typer.Exit(INTERRUPTED) from None
     if figure is not None:
         write_bytes(figure, _draw(mechanism, described, leak, figure), force=force)
     drawn = {} if figure is None else {"figure": str(figure)}
@@ -210,6 +222,37 @@ def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", figure: Pa
     if figure is not None:
         rows.append(("figure", str(figure)))
     show(f"What it reveals about {Window(leak.secrets.window).words()}", rows)
+
+
+def _reached(
+    ends: tuple[float, float], against: "Against", window: "Window | None", delta: float | None
+) -> "Leakage":
+    """Return what was attained and proved before the search was interrupted."""
+    from undertow.adversaries import ONE_RECORD, Secrets
+    from undertow.certificate import Leakage
+
+    secrets = Secrets(window=(window or ONE_RECORD).records)
+    return Leakage(*ends, "interrupted", against, secrets=secrets, delta=delta or 0.0)
+
+
+def _tell_reached(
+    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", as_json: bool
+) -> None:
+    """Print the interval that an interrupted search leaves: it holds, and more time narrows it."""
+    from undertow.adversaries import Window, words
+
+    say("interrupted: this is what was attained and proved so far; to the end it takes longer")
+    about = Window(leak.secrets.window).words()
+    rows = [
+        ("question", _words(mechanism)),
+        ("model", model.describe()),
+        ("leakage", interval(leak)),
+        ("meaning", meaning(leak)),
+        ("attacker", words(leak.against, leak.secrets.window)),
+    ]
+    fields = leakage_fields(leak) | {"any_length": model.length is None, "interrupted": True}
+    title = f"What it reveals about {about}, as far as the search came"
+    answer(fields, lambda: show(title, rows), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)

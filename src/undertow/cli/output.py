@@ -1,17 +1,16 @@
 """What people and programs read: tables, strict JSON, refusals, numbers rounded the safe way."""
 
 import math
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from undertow import errors
 from undertow.cli.tables import show_table
+from undertow.cli.waiting import INTERRUPTED, counting, ticking, waiting
 from undertow.cli.wording import in_cli_words
 from undertow.reporting.files import strict_json
 from undertow.rounding import above, below, odds, stated, visible
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from undertow.ledger.rooms import Room
 
 __all__ = [
+    "INTERRUPTED",
     "UNACCOUNTED",
     "above",
     "adversary_fields",
@@ -52,9 +52,6 @@ UNACCOUNTED = (
     "name one with --ledger and --dataset"
 )
 """What is said of a release without a ledger."""
-
-_PATIENCE = 0.5
-"""Seconds before a spinner appears: a quick answer needs none."""
 
 
 def interval(leak: "Leakage") -> str:
@@ -176,6 +173,7 @@ def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
 def refusals(as_json: bool) -> Iterator[None]:
     """Turn a refusal into one line on stderr, with ``--json`` also an object, and exit code 1.
 
+    So too an interrupt, with exit code 130: what is written is written whole or not at all.
     Warnings of the library become lines on stderr, too. Both speak of options, not of arguments.
     """
     try:
@@ -189,6 +187,11 @@ def refusals(as_json: bool) -> Iterator[None]:
         if as_json:
             typer.echo(strict_json({"error": type(error).__name__, "message": message}))
         raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        say("interrupted; the same command begins again")
+        if as_json:
+            typer.echo(strict_json({"error": "Interrupted", "message": "interrupted"}))
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def say(message: str) -> None:
@@ -216,43 +219,3 @@ def _told_warnings() -> Iterator[None]:
             warnings.simplefilter("always", kind)
         warnings.showwarning = show_warning
         yield
-
-
-@contextmanager
-def waiting(words: str) -> Iterator[None]:
-    """Show a spinner on stderr while something takes its time, on a terminal only."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    spinner = console.status(words)
-    late = threading.Timer(_PATIENCE, spinner.start)
-    late.start()
-    try:
-        yield
-    finally:
-        late.cancel()
-        late.join()
-        spinner.stop()
-
-
-@contextmanager
-def counting(words: str) -> Iterator[Callable[[int, int], object]]:
-    """Show a bar on stderr, on a terminal only; tell it how much is done, and of how much."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(words, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-@contextmanager
-def ticking(words: str, total: int) -> Iterator[Callable[[], object]]:
-    """Show a bar on stderr, on a terminal only; each call is one step of ``total``."""
-    done = count(1)
-    with counting(words) as tell:
-        yield lambda: tell(next(done), total)

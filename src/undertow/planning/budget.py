@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import overload
 
+from undertow import progress
 from undertow.adversaries import Against, Window, check_against
 from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
 from undertow.bounds.chains.binary import closed_budget
@@ -162,7 +163,8 @@ def largest_level(
     bad = math.inf
     trail: list[tuple[float, float]] = []
     level = search.guess or _guess(model, limit)
-    for _ in range(200):
+    for tried in range(200):
+        progress.doing("levels tried", tried)
         leak = measure(level)
         if leak.proves(limit):
             good = level if good is None else max(good, level)

@@ -1,18 +1,16 @@
 """All methods side by side: what each costs, whom it protects, and what it leaks in truth."""
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from undertow import progress
 from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
-from undertow.bounds.engine import leakage
-from undertow.certificate import Leakage
 from undertow.deprecations import renamed
-from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.errors import InvalidInput, NotSupported
 from undertow.methods import METHODS, Method, find_method
 from undertow.models.checks import Check
 from undertow.models.sets import AnyModel
@@ -22,14 +20,8 @@ from undertow.planning.budget import Search
 from undertow.planning.checked import priced
 from undertow.planning.methods import solve
 from undertow.planning.questions import Question, Shape
-from undertow.planning.search import (
-    check_question,
-    least_error,
-    plan_by,
-    shaped,
-    shapes_of,
-    unknown,
-)
+from undertow.planning.rows import Row, row_of
+from undertow.planning.search import check_question, least_error, shaped, shapes_of
 from undertow.queries import AnyQuery, LocalQuery
 from undertow.rounding import above, columns
 
@@ -40,89 +32,12 @@ _DRAWN = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One method's answer: a plan, or the reason why there is none.
-
-    ``protects`` is the adversary that the plan was made for. A method that knows only the
-    ignorant attacker is shown for that one; ``meets`` says whether the plan keeps the guarantee
-    that was asked for, which a published one must be found to do. ``leakage`` is what the plan
-    leaks in truth against the adversary asked about, by the sharpest certified bound, and None
-    where none is known; of Gaussian noise, and of several releases, it is what the method proves.
-    ``noise`` is the kind of noise, None for a series.
-    """
-
-    method: str
-    certified: bool
-    protects: Against
-    meets: bool
-    plan: Plan[Any] | None
-    reason: str | None
-    leakage: Leakage | None
-    seconds: float
-    noise: Shape | None = None
-
-    @property
-    def scale(self) -> float | None:
-        """The scale of Laplace noise on a curator's answer."""
-        return self._amount("scale")
-
-    @property
-    def sigma(self) -> float | None:
-        """The standard deviation of Gaussian noise on a curator's answer."""
-        return self._amount("sigma")
-
-    def _amount(self, measure: str) -> float | None:
-        found = None if self._noisy is None else self._noisy.noise
-        return found.amount if found is not None and found.measure == measure else None
-
-    @property
-    def expected_error(self) -> float | None:
-        """The expected absolute error of one released number."""
-        return None if self._noisy is None else self._noisy.expected_error
-
-    @property
-    def measures(self) -> dict[str, float]:
-        """What a local plan keeps of the series, by name."""
-        return {} if self.plan is None else dict(self.plan.measures)
-
-    @property
-    def error_bar(self) -> float | None:
-        """The distance within which all released numbers lie with probability 95%."""
-        return None if self._noisy is None else self._noisy.accuracy(0.05)
-
-    @property
-    def _noisy(self) -> Plan[Any] | None:
-        """The plan, where it adds noise to an answer."""
-        return self.plan if self.plan is not None and self.plan.task == "answer" else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description."""
-        leak = self.leakage
-        return {
-            "method": self.method,
-            "basis": "certified" if self.certified else "published",
-            "protects": self.protects if isinstance(self.protects, str) else words(self.protects),
-            "meets": self.meets,
-            "noise": self.noise,
-            "scale": self.scale,
-            "sigma": self.sigma,
-            "expected_error": self.expected_error,
-            "error_bar": self.error_bar,
-            "measures": self.measures,
-            "leakage": None if leak is None else [leak.lower, leak.upper],
-            "assumptions": [] if self.plan is None else list(self.plan.leakage.assumptions),
-            "reason": self.reason,
-            "seconds": self.seconds,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """One row per method and kind of noise, for one question.
 
     With a ``delta`` the limit is one at that delta; with several ``releases`` it is kept by all of
     them together. ``checks`` are what was tested of a fitted model, and what a failure costs the
-    best plan.
+    best plan. ``missing`` names the methods that were not asked, because the work was interrupted.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), limit=2.0)
@@ -139,6 +54,7 @@ class Comparison:
     releases: int = 1
     secrets: Secrets = EVERYTHING
     checks: tuple[Check, ...] = ()
+    missing: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         """Iterate over the rows."""
@@ -202,6 +118,7 @@ class Comparison:
                 {**row.to_dict(), "times_optimum": self.times_optimum(row)} for row in self.rows
             ],
             **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
+            **({"missing": list(self.missing)} if self.missing else {}),
         }
 
     def __str__(self) -> str:
@@ -239,7 +156,8 @@ class Comparison:
             mark = "" if row.meets else " only"
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
         checked = [f"checked: {check.said()}" for check in self.checks]
-        return "\n".join([*columns(lines), *notes, *checked])
+        missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
+        return "\n".join([*columns(lines), *notes, *checked, *missing])
 
 
 @renamed(epsilon="limit")
@@ -252,21 +170,29 @@ def compare(
     *,
     pairs: Any = None,
     protect: Any = None,
-    tick: Callable[[], object] | None = None,
     delta: float = 0.0,
     noise: Shape | None = None,
     releases: int = 1,
+    each: Callable[[Row], object] | None = None,
+    effort: float = 1.0,
+    partial: bool = False,
 ) -> Comparison:
     """Return one plan, or the reason why not, for each method.
 
-    ``tick`` is called after each row. Takes as long as all methods together. `Series` and
-    `Redacted` have methods of their own, and so have the kinds of models: by default those that
-    have something to say about this one. With a ``delta`` there are rows for Laplace noise and for
-    Gaussian noise, or for one kind of ``noise``; their errors can be compared, a scale and a sigma
-    cannot. ``releases`` of the noise keep the limit together. ``protect=Window(12)`` asks what the
-    history of so many records in a row costs; methods for one record say so. For a count
-    the method ``optimal`` finds the least error that any noise can have; where it does,
-    `Comparison.times_optimum` says how far each row is above it.
+    `Series` and `Redacted` have methods of their own, and so have the kinds of models: by default
+    those that have something to say about this one. With a ``delta`` there are rows for Laplace
+    noise and for Gaussian noise, or for one kind of ``noise``; their errors can be compared, a
+    scale and a sigma cannot. ``releases`` of the noise keep the limit together.
+    ``protect=Window(12)`` asks what the history of so many records in a row costs; methods for one
+    record say so. For a count the method ``optimal`` finds the least error that any noise can
+    have; where it does, `Comparison.times_optimum` says how far each row is above it.
+
+    Each row is given to ``each`` as soon as it is found, in the order of the table. A method that
+    would take more than the ``effort`` of a row (in units of about two seconds; it is counted, and
+    so the same on every machine) says so in its row, unless ``methods`` asks for it by name; with
+    effort=math.inf nothing is left out. A method that fails leaves the others as they are: its row
+    has the reason, and the exception in `Row.failure`. An interrupt (Ctrl-C) ends the whole, or
+    with ``partial`` returns the rows found so far, and names the others in `Comparison.missing`.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -277,38 +203,35 @@ def compare(
     question = check_question(
         query, model, limit, against, pairs, protect, delta=delta, noise=noise, releases=releases
     )
-    rows = []
-    for shape in shapes_of(question, noise):
-        for method in _methods(question, methods, shape):
-            rows.append(_row(method, shaped(question, shape)))
-            if tick is not None:
-                tick()
+    asked = [
+        (method, shaped(question, shape))
+        for shape in shapes_of(question, noise)
+        for method in _methods(question, methods, shape)
+    ]
+    if not effort > 0:
+        raise InvalidInput(f"effort must be above 0, found {effort}; 1 is about two seconds a row")
+    allowed = effort if methods is None else math.inf
+    rows: list[Row] = []
+    stopped = False
+    try:
+        for method, part in asked:
+            with progress.inside(f"asking {method.name}", len(rows) + 1, len(asked)):
+                rows.append(row_of(method, part, allowed))
+            if each is not None:
+                each(rows[-1])
+    except KeyboardInterrupt:
+        if not partial:
+            raise
+        stopped = True
     table = Comparison(
         tuple(rows), query, model, question.limit, question.against, question.delta,
         question.releases, question.secrets, model.checks,
+        missing=tuple(method.name for method, _ in asked[len(rows) :]),
     )  # fmt: skip
     best = table.best
-    return table if best is None else replace(table, checks=priced(best).checks)
-
-
-def _row(method: Method, question: Question[Any]) -> Row:
-    """Return one method's row; one for the ignorant attacker only is shown for that one."""
-    guards, against = method.guards(question.against), question.against
-    shape = question.shape if question.query.task == "answer" else None
-    whom: Against = against if guards else "ignorant"
-    began = time.perf_counter()
-    plan, reason = None, None
-    try:
-        if not method.knows(question.shape, question.releases):
-            raise MethodRefused(unknown(method, question, question.shape))
-        plan = plan_by(method, replace(question, against=whom))
-    except NotSupported as refusal:
-        reason = str(refusal)
-    seconds = time.perf_counter() - began
-    leak = None if plan is None else _truth(plan, against)
-    kept = method.certified or (leak is not None and leak.proves(question.limit))
-    meets = guards and plan is not None and kept
-    return Row(method.name, method.certified, whom, meets, plan, reason, leak, seconds, shape)
+    if best is None or stopped:  # to price a failed check takes as long as another plan
+        return table
+    return replace(table, checks=priced(best).checks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -402,20 +325,3 @@ def _methods(
         found = [method for method in METHODS[task].values() if method.suits(question.model)]
     alone = names is not None and not question.delta  # then a refusal says why
     return [method for method in found if alone or method.knows(shape, 1)]
-
-
-def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
-    """Return the sharpest certified leakage of a plan's noise, where one is known."""
-    if METHODS[plan.task][plan.method].tight and plan.against == against:
-        return plan.leakage
-    if plan.delta or plan.releases > 1:  # anything sharper takes long, or is about one answer
-        return plan.leakage if plan.against == against else None
-    try:
-        window = Window(plan.leakage.secrets.window)
-        found = leakage(plan.mechanism, plan.model, against, protect=window)
-    except NotSupported:
-        return None
-    secrets = plan.leakage.secrets
-    if plan.against != against or secrets.pairs is not None or secrets.records is not None:
-        return found
-    return replace(found, upper=min(found.upper, plan.leakage.upper))

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from undertow import progress
 from undertow.adversaries import Against, words
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
@@ -188,6 +189,7 @@ def robustness(
     cases = []
     for case in _cases(plan, factors, fitted, confidence, second_order, _named(others)):
         cases.append(case)
+        progress.doing("models tried", len(cases))
         if tick is not None:
             tick()
     return Robustness(tuple(cases), plan.limit, plan.against, plan.states)

@@ -16,7 +16,7 @@ from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.mechanisms import Gaussian, Noise, Normal
 from undertow.methods import METHODS, Method
 from undertow.plan import Plan
-from undertow.planning.methods import named, solve
+from undertow.planning.methods import effort_of, solve
 from undertow.planning.search import check_question, shaped, shapes_of, unknown
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import found_in, parameters
@@ -329,7 +329,7 @@ def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
 
 def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> Alternative:
     """Return the noise of a method for the guarantee of a plan, or why it has none."""
-    if method.effort is not None and named(method.effort)(plan.model) > _PATIENCE:
+    if effort_of(method, question) > _PATIENCE:
         return Alternative(method.name, method.certified, None, None, _SLOW)
     try:
         if not method.knows(question.shape, question.releases):

@@ -18,6 +18,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from undertow import progress
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import (
@@ -127,8 +128,17 @@ def _search(
         cheap = chain.size == 2 or against == "ignorant"
         return exchange_leakage(up(1 / scale), chain, against).upper if cheap else math.inf
 
+    named = frozenset(state for state, mark in zip(chain.states, marks, strict=True) if mark)
+    asked = ("count", (scale, named, "series"), chain, against, 1)
+    progress.attained(asked, lambda: _best(search, chain, against))
     search.run(ceiling)
     return search
+
+
+def _best(search: WindowSearch, chain: MarkovChain, against: Against) -> float:
+    """Return what the best window of a search attains that was stopped: nothing else is proved."""
+    search.top = math.inf
+    return _conclude(search, chain, against).lower
 
 
 def _pooled(chain: MarkovChain, rows: Rows, steps: int, against: Against) -> bool:

@@ -18,6 +18,7 @@ from functools import partial
 
 import numpy as np
 
+from undertow import progress
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.chains.histories import histories, informed_window
 from undertow.bounds.chains.known import (
@@ -114,6 +115,10 @@ def exchange_leakage(
         own = ((target.target, (target.value,)),)
         return _leakage(epsilon, epsilon, against, replace(target, sets=own))
     found = _Found(epsilon if window == 1 else up(window * epsilon), window)
+    progress.attained(
+        ("level", epsilon, chain, against, window),
+        lambda: _conclude(replace(found, upper=math.inf), reduced, epsilon, against).lower,
+    )
     if reduced.homogeneous:
         endless = _endless(reduced, epsilon, against)
         if endless is not None:
@@ -277,6 +282,7 @@ def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
     feasible = feasible if ends is None else np.ones_like(feasible)
     used = feasible[:, None, :] if ends is None else ends
     for round_ in range(200):
+        progress.doing("rounds of narrowing what an attacker can know", round_)
         each = sides.totals(sides.lower, certain=False)
         low = _choices(each, ends)
         high = _choices(sides.totals(sides.upper, certain=True), ends)

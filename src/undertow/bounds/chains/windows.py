@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from undertow import progress
 from undertow.bounds.chains.known import Bools, Ints
 from undertow.bounds.chains.side_laws import Rows, SideLaws
 from undertow.numerics import GAP, ROUNDOFF, Array, log_ratio
@@ -108,6 +109,7 @@ class WindowSearch:
         cap = math.nan
         for row in rows:
             for pair in np.flatnonzero(self.rows.feasible[row]):
+                progress.doing("pairs of values compared", int(pair), len(self.value))
                 if self._dismissed(row, int(pair), masks[row]):
                     continue
                 cap = ceiling() if math.isnan(cap) else cap

@@ -1,0 +1,147 @@
+"""What long work says of itself, and the interval that an interrupt leaves."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from undertow import progress
+from undertow.bounds.ends import at_least, at_most
+
+P = [[0.882, 0.118], [0.305, 0.695]]
+THREE = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.1, 0.6]]
+TURNS = [[0.1, 0.9], [0.9, 0.1]]  # a count leaks less than the worst algorithm of its level
+
+
+def interrupted(work, after):
+    """Return what the work leaves if it is interrupted at a step, None if it ends before."""
+    steps: list[str] = []
+
+    def told(step):
+        steps.append(str(step))
+        if len(steps) > after:
+            raise KeyboardInterrupt
+
+    with progress.watching(told) as watch:
+        try:
+            work()
+        except KeyboardInterrupt:
+            return watch.reached(), steps
+    return None, steps
+
+
+QUESTIONS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "any": (ut.PureDP(0.5), ut.MarkovChain(THREE), {}),
+    "ignorant": (ut.PureDP(0.5), ut.MarkovChain(THREE), {"against": "ignorant"}),
+    "window": (ut.PureDP(0.5), ut.MarkovChain(THREE), {"protect": ut.Window(3)}),
+    "start": (ut.PureDP(2.0), ut.MarkovChain(THREE, start=[0.2, 0.2, 0.6], length=30), {}),
+    "steps": (ut.PureDP(1.0), ut.MarkovChain([THREE, THREE], start=[0.5, 0.5, 0]), {}),
+    "zeros": (ut.PureDP(1.0), ut.MarkovChain([[0, 1], [0.5, 0.5]], length=9), {}),
+    "count": (ut.Laplace(ut.Count(1), 2.0), ut.MarkovChain(THREE, length=12), {}),
+    "turns": (ut.Laplace(ut.Count(1), 2.0), ut.MarkovChain(TURNS, length=6), {}),
+    "histogram": (ut.Laplace(ut.Histogram(), 2.0), ut.MarkovChain(THREE, length=12), {}),
+    "set": (ut.PureDP(1.0), ut.ModelSet([ut.MarkovChain(P), ut.MarkovChain(TURNS)]), {}),
+    "delta": (ut.ApproximateDP(1.0, 1e-6), ut.MarkovChain(P, length=2), {"delta": 1e-5}),
+    "groups": (ut.PureDP(0.5), ut.Groups(4), {}),
+}
+
+
+@pytest.mark.parametrize(("mechanism", "model", "more"), QUESTIONS.values(), ids=QUESTIONS)
+def test_an_interrupted_leakage_leaves_an_interval_that_holds_it(mechanism, model, more):
+    truth = ut.leakage(mechanism, model, **more)
+    after, ends = 0, []
+    while True:
+        found, _ = interrupted(lambda: ut.leakage(mechanism, model, **more), after)
+        if found is None:
+            break
+        ends.append(found)
+        after += 1 + after // 3
+    assert ends
+    for lower, upper in ends:
+        assert 0 <= lower <= truth.upper
+        assert truth.lower <= upper
+
+
+@pytest.mark.parametrize("name", ["any", "ignorant", "start", "count"])
+def test_a_search_that_is_nearly_done_has_nearly_attained_its_end(name):
+    mechanism, model, more = QUESTIONS[name]
+    truth = ut.leakage(mechanism, model, **more)
+    _, steps = interrupted(lambda: ut.leakage(mechanism, model, **more), math.inf)
+    (lower, _), _ = interrupted(lambda: ut.leakage(mechanism, model, **more), len(steps) - 1)
+    assert lower >= 0.9 * truth.lower or name == "ignorant"  # which has steps of its own to come
+
+
+def test_what_is_attained_for_another_question_does_not_count():
+    mechanism, chain, _ = QUESTIONS["turns"]
+    truth = ut.leakage(mechanism, chain)
+    other = ut.leakage(ut.PureDP(0.5), chain)
+    assert other.lower > truth.upper  # what is asked on the way leaks more than the count
+
+    def work():
+        with progress.asking(("count", (2.0, frozenset({1}), "series"), chain, "any", 1)):
+            ut.leakage(ut.PureDP(0.5), chain)
+            raise KeyboardInterrupt
+
+    assert interrupted(work, math.inf)[0] == (0.0, math.inf)
+
+
+def test_a_set_keeps_what_its_members_have_attained():
+    members = [ut.MarkovChain(np.roll(np.array(THREE), turn, (0, 1))) for turn in range(3)]
+    model = ut.ModelSet(members)
+
+    def told(step):
+        if step.done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), progress.watching(told) as watch:
+        ut.leakage(ut.PureDP(1.0), model)
+    lower, _ = watch.reached() or (None, None)
+    assert lower == ut.leakage(ut.PureDP(1.0), members[0]).lower
+
+
+def test_nothing_is_left_of_a_question_that_was_answered_or_refused():
+    with progress.watching() as watch:
+        ut.leakage(ut.PureDP(1.0), ut.MarkovChain(P))
+        assert watch.reached() is None
+        with pytest.raises(ut.errors.NotSupported):
+            ut.leakage(ut.MetricDP(1.0), ut.Groups(4))
+        assert watch.reached() is None
+
+
+def test_an_interrupt_passes_where_nobody_watches(monkeypatch):
+    from undertow.bounds.chains import leakages
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(leakages, "exchange_leakage", stop)
+    with pytest.raises(KeyboardInterrupt):
+        ut.leakage(ut.PureDP(1.0), ut.MarkovChain(P))
+
+
+def test_ends_without_a_search_hold_the_leakage():
+    generator = np.random.default_rng(18)
+    for draw in range(12):
+        size = 2 + draw % 3
+        rows = generator.dirichlet(np.full(size, 0.7), size)
+        chain = ut.MarkovChain(rows, length=(None, 6, 2)[draw % 3])
+        for against in ("any", "ignorant", "informed"):
+            for window in (1, 2):
+                level = ut.PureDP((0.1, 1.0, 4.0)[draw % 3])
+                truth = ut.leakage(level, chain, against, protect=ut.Window(window))
+                assert at_most(level, chain, against, window) >= truth.lower
+                assert at_least(level, chain, against) <= truth.upper
+        noise = ut.Laplace(ut.Count(1), 1.5)
+        truth = ut.leakage(noise, chain)
+        assert at_least(noise, chain, "any") <= truth.upper
+        assert truth.lower <= at_most(noise, chain, "any") < math.inf
+
+
+def test_steps_in_words():
+    said: list[str] = []
+    with progress.watching(lambda step: said.append(str(step))), progress.inside("one", 1, 2):
+        progress.doing("two", 3)
+    progress.doing("nobody hears this")
+    assert said == ["one (1 of 2)", "one (1 of 2): two (3)"]
