@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow.accuracy import errors as expected
 from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
@@ -378,7 +379,8 @@ def error_curves(
             except NotSupported:
                 errors[name].append(math.nan)
                 continue
-            errors[name].append(rough.each(together).expected_error())
+            made = rough.each(together)
+            errors[name].append(expected(made, len(rough.model.states))[0])
             if method.laplace:
                 ratios[name] = together.dp_epsilon(rough.length) / level
         if tick is not None:

@@ -356,7 +356,7 @@ def _laplace_rate(pairs: CountPairs, limit: float) -> float:
 
 def _pairs(question: Question) -> CountPairs:
     """Return the pairs of laws of all models that may be true, or refuse."""
-    if question.query.kind != "count":
+    if not question.query.named:
         raise MethodRefused(
             f"'optimal' knows counts, not {type(question.query).__name__}; use method='exchange'"
         )
