@@ -243,6 +243,7 @@ class _Windows:
         length, steps = self.chain.length, self.steps
         found = np.ones((len(self.left.options) + 1, len(self.right.options) + 1), dtype=bool)
         if length is None:
+            found[0, 0] = False  # both sides open and empty: a series has two records at least
             return found
         for row, before in enumerate(_rooms(self.left.options, steps)):
             for column, after in enumerate(_rooms(self.right.options, steps)):
