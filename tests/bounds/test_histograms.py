@@ -143,7 +143,7 @@ def test_little_could_be_gained_on_sleep():
             3.293813,
             3.164309,
             marks=pytest.mark.soak,
-        ),  # fmt: skip
+        ),
         (ut.MarkovChain([[0.2, 0.8], [0.7, 0.3]]), 5.88338, 2.0),
     ],
 )
