@@ -37,7 +37,17 @@ if TYPE_CHECKING:
     from undertow.planning.other_models import Robustness, robustness
     from undertow.planning.persons import PersonBudgets, person_budgets
     from undertow.planning.search import calibrate
-    from undertow.queries import Count, Histogram, Linear, Mean, Query, Redacted, Series, Sum
+    from undertow.queries import (
+        BinaryHistogram,
+        Count,
+        Histogram,
+        Linear,
+        Mean,
+        Query,
+        Redacted,
+        Series,
+        Sum,
+    )
     from undertow.releasing import Release, release
     from undertow.sanitizing import redact, sanitize, stream
     from undertow.tabulated import TabulatedNoise
@@ -49,6 +59,7 @@ _HOMES = {
     "Attack": "auditing.verdicts",
     "Audit": "auditing.auditor",
     "BayesianNetwork": "models.network",
+    "BinaryHistogram": "queries",
     "ChainBox": "models.chain_classes",
     "Comparison": "planning.comparison",
     "Count": "queries",
@@ -115,6 +126,7 @@ __all__ = [
     "Attack",
     "Audit",
     "BayesianNetwork",
+    "BinaryHistogram",
     "ChainBox",
     "Comparison",
     "Count",

@@ -41,6 +41,15 @@ class BaseQuery:
     """Whether its sensitivity is what it is, and not a float near it."""
 
     @property
+    def totalled(self) -> bool:
+        """Whether the noisy numbers are moved to a public sum: the number of records."""
+        return False
+
+    def on(self, states: Sequence[State]) -> Any:
+        """Return the query as it is planned for a model with these states."""
+        return self
+
+    @property
     def named(self) -> tuple[State, ...]:
         """The states that are asked for by name."""
         return ()
@@ -66,6 +75,14 @@ class BaseQuery:
     def cells(self, states: Sequence[State]) -> tuple[State, ...]:
         """Return the names of the numbers of the answer, () where there is one without a name."""
         return ()
+
+    def completed(self, numbers: list[int], rows: int, states: Sequence[State]) -> list[int]:
+        """Return the noisy numbers with those that follow from them and the number of records."""
+        return numbers
+
+    def settled(self) -> str | None:
+        """Return in words what becomes of the noisy numbers, None where they are told as drawn."""
+        return None
 
     def told(self, numbers: Sequence[int], states: Sequence[State]) -> Any:
         """Return the released whole numbers as a person gets them: alone, or by their names."""

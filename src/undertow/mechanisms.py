@@ -17,7 +17,7 @@ from undertow.curves import (
 )
 from undertow.errors import InvalidInput
 from undertow.guarantees import Guarantee, PureDP, Unit
-from undertow.numerics import check_positive, up
+from undertow.numerics import Array, check_positive, up
 from undertow.queries import AnyQuery
 from undertow.rounding import above
 from undertow.tabulated import TabulatedNoise
@@ -156,6 +156,16 @@ class _Scaled(_Noisy):
         """Return the DP level, rounded up."""
         return up(self.dp_epsilon(length))
 
+    def masses(self, most: int) -> Array:
+        """Return Pr[Z = z] of the whole numbers 0 .. most that are drawn: discrete Laplace noise.
+
+        >>> from undertow.queries import Count
+        >>> DiscreteLaplace(Count("active"), scale=1.0).masses(1).round(4).tolist()
+        [0.4621, 0.17]
+        """
+        rate = 1 / self.scale
+        return np.asarray(math.tanh(rate / 2) * np.exp(-rate * np.arange(most + 1)))
+
     def curve(self, length: int | None = None) -> Curve:
         """Return the curve that is 0 from the DP level on."""
         return PointCurve(((self.level_upper(length), 0.0),))
@@ -282,6 +292,13 @@ class Gaussian(_Normal):
         """Return the curve of mu-GDP."""
         return GaussianCurve(self.mu_upper(length))
 
+    def masses(self, most: int) -> Array:
+        """Return Pr[Z = z] of the whole numbers 0 .. most that are drawn: a rounded normal."""
+        from scipy.special import ndtr
+
+        beyond = ndtr((0.5 - np.arange(most + 2)) / self.sigma)  # Pr[Z >= z]
+        return np.asarray(beyond[:-1] - beyond[1:])
+
     def expected_error(self) -> float:
         """Return E|Z| = sigma sqrt(2 / pi), of rounded noise 2 sum over k of Pr[Z > k + 1/2].
 
@@ -330,6 +347,13 @@ class DiscreteGaussian(_Normal):
         if self.query.sensitivity(length) > 1:  # several numbers move, each by its own law
             return ConcentratedCurve(self.rho_upper(length))
         return DiscreteGaussianCurve(self.sigma, 1)
+
+    def masses(self, most: int) -> Array:
+        """Return Pr[Z = z] of the whole numbers 0 .. most."""
+        law = np.zeros(most + 1)
+        held = self._law()[1][: most + 1]
+        law[: len(held)] = held
+        return law
 
     def _law(self) -> tuple[Any, Any]:
         """Return whole numbers from 0 and their probabilities, on one side."""

@@ -155,7 +155,7 @@ _PAPER = "Section IV of [massny2025]"
 
 _LISTED = (
     Method("exact", "answer", "the leakage of this very answer", "docs, theory: noisy counts",
-           {"chain": "chains.EXACT", "gaussian": "gaussian.EXACT", "network": "networks.EXACT"},
+           {"chain": "histograms.EXACT", "gaussian": "gaussian.EXACT", "network": "networks.EXACT"},
            ("chain", "gaussian", "network"), covers="windows", tight=True, wider="exchange",
            normal="approximate.EXACT"),
     Method("exchange", "answer", "what any algorithm of the same level could leak",

@@ -9,13 +9,14 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from undertow.accuracy import accuracy as _accuracy
+from undertow.accuracy import errors as _errors
 from undertow.adversaries import Adversary, Against, Window, words
 from undertow.base_query import State, Task
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
 from undertow.curves import check_delta
 from undertow.deprecations import warn
-from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError
+from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError, UnknownState
 from undertow.mechanisms import Noise, Scaled, Unit
 from undertow.methods import METHODS, is_certified
 from undertow.models.checks import Check, checks_from_list
@@ -126,12 +127,12 @@ class Plan(Generic[M]):
     @property
     def expected_error(self) -> float:
         """The expected absolute error of one released number."""
-        return self.noise.expected_error()
+        return _errors(self.noise, len(self.states))[0]
 
     @property
     def variance(self) -> float:
         """The variance of one released number."""
-        return self.noise.variance()
+        return _errors(self.noise, len(self.states))[1]
 
     @property
     def utility(self) -> float:
@@ -369,6 +370,12 @@ def _check_states(plan: Plan[Any]) -> None:
         return
     shown = getattr(plan.mechanism, "outputs", None) or ()
     known = {(type(state), state) for state in (*plan.states, *shown)}
+    try:
+        fits = plan.query.on(plan.states) == plan.query
+    except UnknownState:
+        fits = False
+    if not fits:
+        raise InvalidPlan("its histogram is of other states than the model's")
     for state in _named(plan):
         if (type(state), state) not in known:
             raise InvalidPlan("it names a state that the model does not have")

@@ -19,7 +19,17 @@ from undertow.curves import check_delta
 from undertow.errors import InvalidPlan
 from undertow.mechanisms import NOISES, Noise, TabulatedNoise, noisy
 from undertow.models.described import fields, names, number, numbers, text, whole
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum, Transitions
+from undertow.queries import (
+    AnyQuery,
+    BinaryHistogram,
+    Count,
+    Histogram,
+    Linear,
+    Mean,
+    State,
+    Sum,
+    Transitions,
+)
 from undertow.tabulated import LONGEST
 
 __all__ = [
@@ -193,8 +203,12 @@ def _query_from_dict(description: Any) -> Any:
                 raise InvalidPlan("a count needs a list of states")
             return Count(names(description["states"], "states"))
         case "histogram":
-            fields(description, "a histogram", ("kind",))
-            return Histogram()
+            fields(description, "a histogram", ("kind",), ("foreign",))
+            said = "foreign" in description
+            return Histogram(_state(description["foreign"], "foreign") if said else None)
+        case "binary-histogram":
+            fields(description, "a histogram of two states", ("kind", "counted", "foreign"))
+            return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "foreign")))
         case "transitions":
             fields(description, "a table of transitions", ("kind",))
             return Transitions()
@@ -212,6 +226,12 @@ def _query_from_dict(description: Any) -> Any:
     raise InvalidPlan(
         "a question is a count, histogram, transitions, sum, mean or linear; found another"
     )
+
+
+def _state(value: Any, what: str) -> State:
+    """Return the one state that a file names."""
+    (state,) = names([value], what)
+    return state  # type: ignore[no-any-return]
 
 
 def _maybe(value: Any, name: str) -> float | None:

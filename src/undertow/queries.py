@@ -12,15 +12,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task, known
+from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
+from undertow.counts import BinaryHistogram, Count, Histogram
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import Array, Keyed, check_count, check_positive, freeze, up
+from undertow.numerics import Array, Keyed, check_count, check_positive, freeze
 from undertow.transitions import Transitions
 
 __all__ = [
     "STEPS",
     "AnyQuery",
     "BaseQuery",
+    "BinaryHistogram",
     "Count",
     "Histogram",
     "Lattice",
@@ -36,131 +38,6 @@ __all__ = [
     "Transitions",
     "protected",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Count(BaseQuery):
-    """The number of records whose state is one of ``states``.
-
-    F(x) = #{t : x_t in states}. Replacing one record moves it by at most 1. Missing or foreign
-    values are not counted.
-
-    >>> Count("active").sensitivity()
-    1.0
-    >>> Count(["walking", "running"]).states
-    ('walking', 'running')
-    """
-
-    kind: ClassVar[str] = "count"
-    integral: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
-
-    states: Any
-
-    def __post_init__(self) -> None:
-        """Normalise a single state to a tuple of one."""
-        several = isinstance(self.states, list | tuple | set | frozenset)
-        states = tuple(self.states) if several else (self.states,)
-        if not states:
-            raise InvalidInput("a count needs at least one state; pass Count('active')")
-        try:
-            distinct = len(set(states))
-        except TypeError as error:
-            raise InvalidInput(
-                "states must be names or numbers, or a list of them; found something unhashable"
-            ) from error
-        if distinct != len(states):
-            raise InvalidInput("a state is named twice in the count; name each state once")
-        object.__setattr__(self, "states", states)
-
-    @property
-    def named(self) -> tuple[State, ...]:
-        """The states that are counted."""
-        return tuple(self.states)
-
-    def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
-        """Return the states that are counted, as the only bin."""
-        return (self.named,)
-
-    def words(self) -> str:
-        """Return the question for people.
-
-        >>> Count(["walk", "run"]).words()
-        "number of records in 'walk' or 'run'"
-        """
-        return "number of records in " + " or ".join(map(repr, self.states))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
-        return {"kind": self.kind, "states": list(self.states)}
-
-    def sensitivity(self, length: int | None = None) -> float:
-        """Return 1: a replaced record enters or leaves the count."""
-        return 1.0
-
-    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> int:
-        """Return the count; foreign and missing values are in no state."""
-        wanted = set(self.states)
-        return sum(1 for record in records if known(record, wanted))
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram(BaseQuery):
-    """The number of records in each state of the model.
-
-    Replacing one record moves one count down and another up: l1 sensitivity 2. Missing or
-    foreign values are in no bin.
-
-    >>> Histogram().sensitivity()
-    2.0
-    """
-
-    kind: ClassVar[str] = "histogram"
-    integral: ClassVar[bool] = True
-    per_state: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
-
-    def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
-        """Return each state as a bin of its own."""
-        return tuple((state,) for state in states)
-
-    def numbers(self, states: Sequence[State]) -> int:
-        """Return the number of states, or refuse a model that names none."""
-        if not states:
-            raise NotSupported(
-                "this model names no states, and a histogram needs a model that names the states, "
-                "such as a MarkovChain"
-            )
-        return len(states)
-
-    def cells(self, states: Sequence[State]) -> tuple[State, ...]:
-        """Return the states: each number has one."""
-        return tuple(states)
-
-    def words(self) -> str:
-        """Return the question for people."""
-        return "number of records in each state"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
-        return {"kind": self.kind}
-
-    def sensitivity(self, length: int | None = None) -> float:
-        """Return 2: one bin loses a record and another gains it."""
-        return 2.0
-
-    def euclidean(self, length: int | None = None) -> float:
-        """Return the square root of 2, rounded up: two bins move by one each."""
-        return up(math.sqrt(2.0))
-
-    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> list[int]:
-        """Return one count per state, in the model's order."""
-        counts = dict.fromkeys(states, 0)
-        wanted = set(states)
-        for record in records:
-            if known(record, wanted):
-                counts[record] += 1
-        return [counts[state] for state in states]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from undertow.reporting.brief import brief
 from undertow.reporting.report import Report
 from undertow.sampling.apply import lattice_amount, randomise
 from undertow.sampling.bits import Randomness, Secure, chosen
+from undertow.sampling.totals import totalled
 
 if TYPE_CHECKING:
     from undertow.data.table import Data
@@ -81,8 +82,8 @@ class Release:
 
         The noise of a mean is on the sum of the records, so fewer records have larger errors.
         """
-        numbers = self.plan.numbers * max(1, len(self.groups or ()))
-        alpha = accuracy(self.plan.noise, beta, numbers)
+        groups = max(1, len(self.groups or ()))
+        alpha = accuracy(self.plan.noise, beta, self.plan.numbers, groups)
         sizes = self.sizes or (self.rows,)
         if not isinstance(self.plan.noise.query, Mean) or self.plan.length is None:
             return (alpha,) * len(sizes)
@@ -158,9 +159,9 @@ def release(
 
     The proof of the plan must cover the shape of the data: whole series, windows, groups. Where
     another proof covers it and the noise suffices, that one is used; else the release is refused.
-    Missing or foreign values count in no state (in a sum, as the query says), so a release never
-    fails on a value. Noise comes from the operating system's secure source; ``insecure_seed``
-    makes it repeatable, gives up privacy, and is recorded in the release.
+    Missing or foreign values count in no state (in a sum or a histogram, as the query says), so a
+    release never fails on a value. Noise comes from the operating system's secure source;
+    ``insecure_seed`` makes it repeatable, gives up privacy, and is recorded in the release.
 
     With a ``ledger`` the DP level is reserved before noise is drawn, and the answer is recorded
     before it is returned. A ``release_id`` that has been released returns the recorded answer and
@@ -222,9 +223,16 @@ def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, A
     noisy = randomise(plan.noise, flat, randomness, plan.length)
     width = len(found.numbers[0]) if found.numbers else 0
     groups = None if found.groups is None else list(found.groups)
+    parts = [noisy[start : start + width] for start in range(0, len(noisy), max(width, 1))]
+    query = plan.noise.query
+    if query.totalled:
+        parts = totalled(parts, found.rows, randomness)
     return {
         "groups": groups,
-        "numbers": [noisy[start : start + width] for start in range(0, len(noisy), max(width, 1))],
+        "numbers": [
+            query.completed(part, rows, plan.states)
+            for part, rows in zip(parts, found.rows, strict=True)
+        ],
         "rows": list(found.rows),
     }
 

@@ -63,7 +63,7 @@ class TabulatedNoise:
     def __post_init__(self) -> None:
         """Check the query and the table."""
         found: object = self.query
-        if not isinstance(found, BaseQuery) or found.kind != "count":
+        if not isinstance(found, BaseQuery) or not found.named:
             raise InvalidInput(
                 f"tabulated noise is for a Count, found {type(found).__name__}; use Laplace or "
                 "DiscreteLaplace"

@@ -41,6 +41,10 @@ def test_words():
     [
         (("--count", "active"), ut.Count("active")),
         (("--histogram",), ut.Histogram()),
+        (
+            ("--histogram", "--foreign", "inactive"),
+            ut.BinaryHistogram("active", foreign="inactive"),
+        ),
         (("--sum", "0,200"), ut.Sum(0, 200)),
         (("--sum", "-5,5"), ut.Sum(-5, 5)),
         (("--mean", "0,1"), ut.Mean(0, 1)),
@@ -53,6 +57,15 @@ def test_queries(arguments, query):
     assert plan.query == query
     assert plan.length == 50
     assert call("plan", *NAMED, "--length", 50, *arguments, "--limit", 1).exit_code == 0
+
+
+def test_foreign_values_belong_to_a_histogram():
+    said = call("plan", *NAMED, "--count", "active", "--foreign", "inactive", "--limit", 1)
+    assert said.exit_code == 2
+    assert "--foreign goes with --histogram" in said.output
+    said = call("plan", *NAMED, "--histogram", "--foreign", "asleep", "--limit", 1)
+    assert said.exit_code == 1
+    assert "no state of the model" in said.output
 
 
 METHODS = REGISTRY["answer"]

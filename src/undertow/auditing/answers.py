@@ -32,7 +32,7 @@ def read_answers(sanitised: Any, plan: Plan[Any], series: int) -> Array:
     [[3.0], [5.0]]
     """
     value = getattr(sanitised, "value", sanitised)
-    if plan.query.per_state:
+    if plan.query.per_state or (plan.query.named and plan.query.cells(plan.states)):
         value = _histograms(value, plan)
     elif isinstance(value, Mapping):  # one for each group
         value = list(value.values())
@@ -136,11 +136,12 @@ def answered(
 
 
 def _histograms(value: Any, plan: Plan[Any]) -> Any:
-    """Return the numbers of histograms in the order of the states."""
+    """Return the numbers of histograms in the order of the states; of two, the one counted."""
     if not isinstance(value, Mapping):
         return value
     listed = [value] if all(state in value for state in plan.states) else list(value.values())
+    asked = [state for some in plan.query.bins(plan.states) for state in some]
     try:
-        return [[one[state] for state in plan.states] for one in listed]
+        return [[one[state] for state in asked] for one in listed]
     except (KeyError, TypeError, IndexError) as error:
         raise InvalidInput("a histogram needs a number for each state of the plan") from error

@@ -192,13 +192,23 @@ class LimitText:
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A curator's question as it was typed: one of five, or none."""
+    """A curator's question as it was typed: one of five, or none; and how it is meant."""
 
     count: str | None = option("STATES", "The number of records in these states.")
     histogram: bool = option(None, "The number of records in each state.", False)
     transitions: bool = option(None, "How often each state is followed by each.", False)
     sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
     mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
+    foreign: str | None = option(
+        "STATE",
+        "What missing and foreign values count as in a --histogram, whose numbers then add up to "
+        "the number of records: less noise for two states, smaller errors for more.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse a state for the foreign values of another question."""
+        if self.foreign is not None and not self.histogram:
+            raise misuse("--foreign goes with --histogram")
 
     @property
     def asked(self) -> int:
@@ -220,7 +230,10 @@ class QueryText:
         if not model.states:
             asked = "transitions need" if self.transitions else "a histogram needs"
             raise NotSupported(f"{asked} a model that names the states, such as a Markov chain")
-        return Transitions() if self.transitions else Histogram()
+        if self.transitions:
+            return Transitions()
+        foreign = None if self.foreign is None else find_state(self.foreign, model.states)
+        return Histogram(foreign).on(model.states)
 
 
 @dataclass(frozen=True, slots=True)

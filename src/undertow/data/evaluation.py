@@ -74,11 +74,14 @@ def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) ->
             if state not in domain:
                 raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
         wanted = [place for place, state in enumerate(domain) if state in query.states]
+    elsewhere = _elsewhere(query, domain)
     filled = _filled(data, domain)
     code = data.record.positions(domain, named=bool(states)).alias(_CODE)
     asked = _ask(data, code, [GROUP, _CODE], [])
     numbers = [[0] * len(domain) for _ in asked.totals]
     for group, place, n in asked.rows:
+        if place is None:
+            place = elsewhere
         if place is not None:
             numbers[group][place] += n
     for group, n in enumerate(asked.absent):
@@ -87,6 +90,17 @@ def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) ->
     if isinstance(query, Count):
         numbers = [[sum(row[place] for place in wanted)] for row in numbers]
     return Answers(asked.names, numbers, asked.totals)
+
+
+def _elsewhere(query: Count | Histogram, domain: tuple[State, ...]) -> int | None:
+    """Return the place of the state that foreign and missing values count as, None for none."""
+    if isinstance(query, Count) or query.foreign is None:
+        return None
+    if query.foreign not in domain:
+        raise UnknownState(
+            f"missing and foreign values count as {query.foreign!r}, which is not among {domain}"
+        )
+    return domain.index(query.foreign)
 
 
 def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:

@@ -207,7 +207,7 @@ def _check_exact(question: Question) -> None:
         )
     if question.families == {"gaussian"}:
         return
-    if question.query.kind != "count":
+    if not question.query.named:
         raise MethodRefused(
             f"'exact' knows counts on chains, not {type(question.query).__name__}; use "
             "method='sweep' or 'closed'"

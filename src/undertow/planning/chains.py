@@ -90,7 +90,7 @@ def prove_exact(question: Question, noise: Scaled) -> Leakage:
 
 def _check_count(question: Question) -> None:
     """Refuse anything but a count on chains."""
-    if question.query.kind != "count":
+    if not question.query.named:
         raise MethodRefused(
             f"'exact' knows counts on chains, not {type(question.query).__name__}; use "
             "method='exchange'"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow import progress
+from undertow.accuracy import errors as expected
 from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
 from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, NotSupported
@@ -301,7 +302,8 @@ def error_curves(
             except NotSupported:
                 errors[name].append(math.nan)
                 continue
-            errors[name].append(rough.each(together).expected_error())
+            made = rough.each(together)
+            errors[name].append(expected(made, len(rough.model.states))[0])
             if method.laplace:
                 ratios[name] = together.dp_epsilon(rough.length) / level
         if tick is not None:

@@ -26,7 +26,7 @@ CHARGED = 1e-4
 
 def _pairs(question: Question) -> CountPairs:
     """Return the pairs of laws of all models that may be true, or refuse."""
-    if question.query.kind != "count":
+    if not question.query.named:
         raise MethodRefused(
             f"'optimal' knows counts, not {type(question.query).__name__}; use method='exchange'"
         )

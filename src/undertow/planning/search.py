@@ -435,6 +435,7 @@ def check_question(
     if objective not in served[task]:
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
     secrets = Secrets.asked(pairs, protect)
+    query = query.on(model.states)
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
         covers=check_covers(covers or "series"), alone=covers == "series", unit=unit,

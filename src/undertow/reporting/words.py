@@ -49,11 +49,13 @@ def noise(plan: Plan[Any]) -> str:
     'Gaussian noise, sigma ...: a normal variable, drawn exactly, rounded to a whole number'
     """
     found = plan.noise
+    after = found.query.settled()
+    then = "" if after is None else f"; {after}"
     if found.measure == "table":
-        return f"{found.said()}; drawn exactly"
+        return f"{found.said()}; drawn exactly{then}"
     name, more = _DRAWN[found.kind]
     steps = " of steps of the lattice" if more and not found.query.integral else ""
-    return f"{name}, {found.measure} {above(found.amount)}{more}{steps}"
+    return f"{name}, {found.measure} {above(found.amount)}{more}{steps}{then}"
 
 
 def odds_sentence(plan: Plan[Any]) -> str:

@@ -15,7 +15,7 @@ from undertow.numerics import check_count, check_positive
 from undertow.sampling.bits import Insecure, Randomness
 from undertow.sampling.streams import Bytes, system_bytes
 
-__all__ = ["LARGEST_SCALE", "discrete_laplace"]
+__all__ = ["LARGEST_SCALE", "discrete_laplace", "uniform"]
 
 LARGEST_SCALE = 2.0**50
 """Largest scale of noise: uniform numbers of 64 bits do for it, with room to spare."""
@@ -62,11 +62,11 @@ def _laplace(scale: Fraction, count: int, source: Bytes) -> list[int]:
     made = [0] * count
     lanes = np.arange(count)  # (draws that are not made yet,)
     while lanes.size:
-        below = _below(t, lanes.size, source)  # U of Algorithm 2
+        below = uniform(t, lanes.size, source)  # U of Algorithm 2
         kept = _survives(below, t, source)
         below, tried = below[kept], lanes[kept]
         turns = _successes(tried.size, source)  # V of Algorithm 2
-        minus = _below(2, tried.size, source)
+        minus = uniform(2, tried.size, source)
         again = []
         # sums in Python's whole numbers, which do not overflow
         for lane, u, v, sign in zip(
@@ -90,8 +90,8 @@ def _survives(parts: Numbers, whole: int, source: Bytes) -> npt.NDArray[np.bool_
     made = np.empty(parts.size, dtype=np.bool_)
     lanes, k = np.arange(parts.size), 1
     while lanes.size:
-        goes = _below(k, lanes.size, source) == 0  # a truth of probability 1 / k
-        goes[goes] = _below(whole, int(goes.sum()), source) < parts[lanes[goes]]
+        goes = uniform(k, lanes.size, source) == 0  # a truth of probability 1 / k
+        goes[goes] = uniform(whole, int(goes.sum()), source) < parts[lanes[goes]]
         made[lanes[~goes]] = k % 2 == 1  # the series of exp(-gamma), summed by the parity of k
         lanes, k = lanes[goes], k + 1
     return made
@@ -107,7 +107,7 @@ def _successes(count: int, source: Bytes) -> npt.NDArray[np.int64]:
     return made
 
 
-def _below(limit: int, count: int, source: Bytes) -> Numbers:
+def uniform(limit: int, count: int, source: Bytes) -> Numbers:
     """Return uniform whole numbers from 0 up to below ``limit``, at most 2^63.
 
     As many bits as limit - 1 has; what is not below it is drawn again, so all are equally likely.

@@ -9,6 +9,7 @@ import numpy as np
 from undertow.adversaries import Against
 from undertow.bounds.chains.count import count_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.chains.histograms import histogram_leakage
 from undertow.bounds.chains.pieces import window_leakage as piece_leakage
 from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.metric import by_spread, spread_level
@@ -80,8 +81,8 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
             return _far_count(bound, mechanism, chain)
         return meet(exact, replace(bound, lower=0.0, witness=None))
     bound = exchange_leakage(level, chain, against)
-    if mechanism.query.per_state and bound.witness is not None:
-        return _histogram(bound, bound.witness, mechanism.scale, chain)
+    if mechanism.query.per_state:
+        return _histogram(bound, mechanism, chain, against)
     return replace(bound, lower=0.0, witness=None)
 
 
@@ -100,7 +101,25 @@ def _far_count(bound: Leakage, mechanism: Scaled, chain: MarkovChain) -> Leakage
     return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)
 
 
-def _histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:
+def _histogram(bound: Leakage, mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage:
+    """Return where the exchange bound and the windows of a histogram meet."""
+    found = replace(bound, lower=0.0, witness=None)
+    if bound.witness is not None:
+        found = _far_histogram(bound, bound.witness, mechanism.scale, chain)
+    # where far answers attain the bound there is nothing to gain
+    exact = None if found.closed else histogram_leakage(mechanism.scale, chain, against)
+    if exact is not None:
+        found = meet(exact, found) if exact.upper < found.upper else meet(found, exact)
+    return found.with_assumptions((_RAW,)) if mechanism.query.totalled else found
+
+
+_RAW = (
+    "the lower end and the witness are those of the noisy numbers before they are moved to their "
+    "public sum"
+)
+
+
+def _far_histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:
     """Return the exchange bound with a lower end that this histogram attains.
 
     Far answers, the bins of a set S too high and all others too low, have likelihood
