@@ -33,6 +33,7 @@ __all__ = [
     "Influence",
     "Quilt",
     "Scale",
+    "Score",
     "approximate_influence",
     "basic_search",
     "chain_influence",
