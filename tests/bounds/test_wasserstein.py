@@ -183,7 +183,7 @@ def test_slow_chains_are_never_underestimated(stored, effort, monkeypatch):
 
 def test_a_very_sticky_chain_is_certified(monkeypatch):
     """q = r = .002, which was refused: within 10% of the lower end (within 5% at full effort)."""
-    monkeypatch.setattr(slow_counts, "EFFORT", 5 * 10**8)
+    monkeypatch.setattr(slow_counts, "EFFORT", 10**9)
     found = count_distance(ut.MarkovChain([[0.998, 0.002], [0.002, 0.998]], length=10_000), ONE)
     assert 499 <= found.lower <= found.upper <= 550
 
