@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 import undertow as ut
 from tests.oracles import chains as oracles
-from undertow.bounds.chains import wasserstein
+from undertow.bounds.chains import count_matching, wasserstein
 from undertow.bounds.chains.lipschitz import query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
@@ -209,7 +209,7 @@ def test_labelled_laws_can_be_drawn_together_as_claimed(labels):
         weights = rng.dirichlet(np.full(labels, rng.choice([20.0, 100.0])), size=2)
         first, second = weights[..., None] * laws / laws.sum(axis=2, keepdims=True)
         offset = rng.integers(-2, 3, (labels, labels))
-        found = wasserstein._matched(np.log(first), np.log(second), offset)
+        found = count_matching.matched(np.log(first), np.log(second), offset)
         if found is not None:
             tried += 1
             down, up = found
@@ -221,8 +221,8 @@ def test_a_label_that_one_value_rules_out_is_not_left_aside():
     with np.errstate(divide="ignore"):
         both, one = np.log([[0.3, 0.2], [0.3, 0.2]]), np.log([[0.6, 0.4], [0.0, 0.0]])
     offset = np.zeros((2, 2), dtype=np.int64)
-    assert wasserstein._matched(both, one, offset) is None
-    assert wasserstein._matched(one, both, offset) is None
+    assert count_matching.matched(both, one, offset) is None
+    assert count_matching.matched(one, both, offset) is None
 
 
 def test_a_difference_in_the_tenth_digit_is_a_difference():
@@ -234,7 +234,7 @@ def test_a_difference_in_the_tenth_digit_is_a_difference():
     law = np.log([[0.1, 0.2, 0.4, 0.3]])
     moved = np.log([[0.1 - 1e-10, 0.2 + 1e-10, 0.4, 0.3]])
     offset = np.zeros((1, 1), dtype=np.int64)
-    assert wasserstein._matched(law, moved, offset) == (1, 1)
+    assert count_matching.matched(law, moved, offset) == (1, 1)
 
 
 def test_the_farthest_tails_decide():
@@ -283,13 +283,13 @@ def test_the_bounds_of_a_side_carry_themselves(size):
             for other, x in itertools.combinations(range(size), 2):
                 for steps in range(1, depth + 1):
                     whole = np.logaddexp.reduce(side.laws[steps], axis=1)
-                    found = wasserstein._spread(whole[x], whole[other], wasserstein.MARGIN)
+                    found = count_matching.spread(whole[x], whole[other], wasserstein.MARGIN)
                     assert found == (side.open_down[steps, x, other], side.open_up[steps, x, other])
                     assert found[::-1] == (
                         side.open_down[steps, other, x], side.open_up[steps, other, x],
                     )  # fmt: skip
                 law, offset = side.laws[depth], side.up[x, other] - side.up
-                matched = wasserstein._matched(law[x], law[other], offset) or (math.inf, math.inf)
+                matched = count_matching.matched(law[x], law[other], offset) or (math.inf, math.inf)
                 assert matched[0] <= side.down[x, other]
                 assert matched[1] <= side.up[x, other]
     assert tried >= 40

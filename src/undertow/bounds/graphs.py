@@ -19,6 +19,7 @@ __all__ = [
     "distinguishable",
     "informed_attack",
     "informed_level",
+    "lifted",
     "moral_neighbours",
     "possible",
     "reachable",
@@ -207,6 +208,21 @@ def attack_on(
     )
     value, other = (names[state] for state in pair)
     return Witness(number[target], network.length, tuple(known), value, other, tuple(rewarded))
+
+
+def lifted(witness: Witness, records: Sequence[int], length: int) -> Witness:
+    """Return a part's attack with its records numbered as in the whole: i becomes records[i].
+
+    >>> lifted(Witness(0, 2, ((1, "ill"),), "well", "ill"), [4, 3], 5).known
+    ((3, 'ill'),)
+    """
+    return replace(
+        witness,
+        target=records[witness.target],
+        length=length,
+        known=tuple(sorted((records[record], value) for record, value in witness.known)),
+        sets=tuple(sorted((records[record], states) for record, states in witness.sets)),
+    )
 
 
 def _support(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Factor:

@@ -14,13 +14,15 @@ log-ratio, and the worst one lies next to it (docs, theory: quilts). The approxi
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from undertow.bounds.chains.known import Ints, extremes, supports
+from undertow.bounds.chains.known import Ints
+from undertow.bounds.chains.quilt_records import TABLE, record_influences, shares, worst_record
+from undertow.bounds.chains.quilt_scores import Bound, Influence, Quilt, Scale, Score
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, Array, log_ratio, pad_log
@@ -31,6 +33,7 @@ __all__ = [
     "Influence",
     "Quilt",
     "Scale",
+    "Score",
     "approximate_influence",
     "basic_search",
     "chain_influence",
@@ -47,80 +50,6 @@ _FIRST = 64
 _SHORT = 64
 """Records up to which every record has its own table: nothing lies beyond the ends of a series,
 which makes influences there a little smaller."""
-
-_TABLE = 40_000_000
-"""Most entries (quilts x pairs) of one table of influences (a cost limit: past it the search
-stops at nearer quilts, which only adds noise)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Scores a quilt by the noise it asks for: local / (epsilon - influence)."""
-
-    epsilon: float
-
-    def value(self, local: Array, influence: Array) -> Array:
-        """Return the least scale per unit of sensitivity, inf where the influence is too large."""
-        room = self.epsilon - influence
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(room > 0, local / room, np.inf)
-
-    def reach(self, best: float) -> float:
-        """Return how many records a quilt that beats ``best`` can have inside."""
-        return best * self.epsilon
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Scores a quilt by what a tau-DP algorithm can leak past it: local tau + influence."""
-
-    tau: float
-
-    def value(self, local: Array, influence: Array) -> Array:
-        """Return the bound on the leakage."""
-        return np.asarray(local * self.tau + influence)
-
-    def reach(self, best: float) -> float:
-        """Return how many records a quilt that beats ``best`` can have inside."""
-        return best / self.tau
-
-
-Score = Scale | Bound
-
-
-@dataclass(frozen=True, slots=True)
-class Influence:
-    """Influences of quilt records on either side, rounded up.
-
-    ``left`` and ``right`` have shape (W + 1, pairs): row t is the side's share at distance t for
-    each ordered pair of values; row 0 is not used. A quilt's influence is the largest sum over
-    pairs, a missing side adding nothing.
-    """
-
-    left: Array
-    right: Array
-
-    @property
-    def reach(self) -> int:
-        """The farthest distance in the tables."""
-        return len(self.left) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Quilt:
-    """The worst record and its best quilt: distances, None where a side (or both) is missing."""
-
-    value: float
-    record: int
-    left: int | None
-    right: int | None
-
-    def inside(self, length: int | None) -> int:
-        """Return how many records the quilt cuts off, in a series of ``length`` records."""
-        right = self.right
-        if right is None:
-            right = (length or self.record + 1) - self.record
-        return (self.record + 1 if self.left is None else self.left) + right - 1
 
 
 def chain_pairs(chain: MarkovChain, pairs: Sequence[tuple[State, State]] | None) -> Ints:
@@ -160,62 +89,13 @@ def chain_influence(
     >>> chain_influence(chain, "ignorant", chain_pairs(chain, None), 2).right[1].round(4)
     array([1.0986, 1.9459])
     """
-    x, other = pairs[:, 0], pairs[:, 1]
-    if record is None:
-        powers = chain.powers(steps + 1)  # (distance, k, k)
-        late = chain.initial[None] if settled is None else chain.between(0, settled)
-        prior = log_ratio(late[:, x], late[:, other]).min(axis=0)  # (pairs,)
-        return _influence(powers, powers, prior, pairs, against, steps)
-    left, right = _products(chain, record, steps + 1)
-    # (distance, value of that record): a value that cannot occur says nothing
-    seen = supports(chain, record + 1, max(record - steps - 1, 0))[::-1]
-    left[: len(seen)] *= seen[:, :, None]
-    law = np.where(chain.law(record) > 0, chain.law(record), np.nan)
-    return _influence(left, right, log_ratio(law[x], law[other]), pairs, against, steps)
-
-
-def _products(chain: MarkovChain, record: int, steps: int) -> tuple[Array, Array]:
-    """Return the products of the steps before and after a record, zero where there is none."""
-    room = steps if chain.length is None else min(steps, chain.length - 1 - record)
-    left, right = np.zeros((2, steps + 1, chain.size, chain.size))  # (distance, k, k)
-    if chain.homogeneous:
-        powers = chain.powers(steps)
-        left[: record + 1], right[: room + 1] = powers[: record + 1], powers[: room + 1]
-        return left, right
-    left[0] = right[0] = np.eye(chain.size)
-    for step in range(1, min(steps, record) + 1):
-        left[step] = chain.step(record - step) @ left[step - 1]
-    for step in range(1, room + 1):
-        right[step] = right[step - 1] @ chain.step(record + step - 1)
-    return left, right
-
-
-def _influence(
-    left: Array, right: Array, prior: Array, pairs: Ints, against: str, steps: int
-) -> Influence:
-    """Return both tables from the products Q_0 .. Q_{steps+1} of each side, (steps + 2, k, k).
-
-    ``prior`` is ln w(x) / w(x') for each pair, or less; nan where the record cannot take a value.
-    """
-    x, other = pairs[:, 0], pairs[:, 1]
-    possible = ~np.isnan(prior)
-    # (distance, far value, pair) to the left, (distance, pair, far value) to the right
-    left_low, left_top = extremes(log_ratio(left[..., x], left[..., other]), axis=1)
-    right_low, right_top = extremes(log_ratio(right[:, x], right[:, other]), axis=2)
-    if against == "any":
-        far_left, far_right = left_low[1:], np.minimum(right_low[1:], 0.0)
-        far_left = np.minimum(far_left, prior)
-    else:
-        far_left = np.broadcast_to(prior, left_top[:-1].shape)
-        far_right = np.zeros_like(right_top[:-1])
-    tables = []
-    for top, far in ((left_top, far_left), (right_top, far_right)):
-        with np.errstate(invalid="ignore"):
-            share = np.where(np.isneginf(top[:-1]), 0.0, top[:-1] - far)  # (distance, pairs)
-        padding = np.array([pad_log(2 * step + 2, left.shape[-1]) for step in range(steps + 1)])
-        share = np.maximum(np.nan_to_num(share, nan=np.inf, posinf=np.inf), 0.0)
-        tables.append(np.where(possible, share + padding[:, None], 0.0))
-    return Influence(tables[0], tables[1])
+    if record is not None:
+        own = record_influences(chain, against, pairs, steps, np.array([record]))
+        return Influence(own.left[0], own.right[0])
+    powers = chain.powers(steps + 1)  # (distance, k, k)
+    late = chain.initial[None] if settled is None else chain.between(0, settled)
+    prior = log_ratio(late[:, pairs[:, 0]], late[:, pairs[:, 1]]).min(axis=0)  # (pairs,)
+    return shares(powers, powers, prior, pairs, against, float(settled or 0))
 
 
 def approximate_influence(pi_min: float, gap: float, steps: int) -> Influence:
@@ -291,11 +171,10 @@ def quilt_search(
         )
     places = range(length) if records is None else records
     settled = _settled(reduced, length) if length > _SHORT else length
+    early = np.unique([record for record in places if record < settled]).astype(np.int64)
     found = [Quilt(0.0, 0, None, None)]
-    for record in places:
-        if record < settled and (reduced.law(record)[wanted] > 0).all(axis=1).any():
-            here = partial(table, record=record)
-            found.append(pruned_search(here, length, score, [record]))
+    if early.size:
+        found.append(worst_record(reduced, against, wanted, score, early))
     late = [record for record in places if record >= settled]
     if late:
         found.append(pruned_search(partial(table, settled=settled), length, score, late))
@@ -333,7 +212,7 @@ def pruned_search(
         most = MAX_STEPS if length is None else min(MAX_STEPS, length - 1)
         wanted = min(most, score.reach(found.value))
         pairs = influence.left.shape[1]
-        if steps >= wanted or 4 * steps * steps * pairs > _TABLE:
+        if steps >= wanted or 4 * steps * steps * pairs > TABLE:
             return found
         steps = min(2 * steps, most)
 

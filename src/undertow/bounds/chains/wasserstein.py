@@ -23,6 +23,17 @@ from functools import lru_cache
 
 import numpy as np
 
+from undertow.bounds.chains import slow_counts
+from undertow.bounds.chains.count_matching import (
+    MARGIN,
+    convolve,
+    labelled_bounds,
+    marked,
+    matched,
+    shifted,
+    spread,
+    widened,
+)
 from undertow.bounds.chains.known import Bools, Ints, log
 from undertow.bounds.chains.quilt import chain_pairs
 from undertow.errors import MethodRefused
@@ -41,10 +52,7 @@ STUBBORN = 512
 DEEPEST = 512
 """Greatest distance at which a long series is cut (cost)."""
 
-MARGIN = 1e-8
-"""Log margin above which a comparison of two probabilities is certain; rounding stays below it."""
-
-_TILTS = tuple(float(tilt) for tilt in np.geomspace(0.005, 4.0, 24))
+_TILTS = tuple(float(tilt) for tilt in np.geomspace(1e-4, 4.0, 36))
 """Exponents at which moments are compared for a lower end."""
 
 
@@ -123,9 +131,13 @@ def _distance(
     if upper > lower and reduced.length is not None and reduced.length <= STUBBORN:
         return _direct(reduced, marks, wanted, records)
     if math.isinf(upper):
+        steps = reduced.reverse().transition, reduced.transition
+        upper = slow_counts.slow_distance(*steps, marks, wanted, records, reduced.length)
+    if math.isinf(upper):
         raise MethodRefused(
             "'wasserstein' could not bound how far a record reaches in this chain (it mixes too "
-            f"slowly for windows of {DEEPEST} records); use method='exact' or 'exchange'"
+            f"slowly for windows of {slow_counts.DEEPEST} records); use method='exact' or "
+            "'exchange'"
         )
     return Distance(lower, int(upper))
 
@@ -163,35 +175,6 @@ def _log_growth(kernel: Array, steps: int) -> Array:
     return np.asarray(np.log(vector))
 
 
-# --- one comparison ----------------------------------------------------------------------------
-
-
-def _spread(first: Array, second: Array, margin: float) -> tuple[int, int]:
-    """Return the least (down, up) with X - Y in [-down, up], X and Y drawn together.
-
-    ``first`` and ``second`` are log-laws on the same lattice 0, 1, ... with equal totals.
-    Comparisons within ``margin`` count as failed where it is positive.
-    """
-    down = _shift(first, second, margin)
-    return down, _shift(second, first, margin)
-
-
-def _shift(first: Array, second: Array, margin: float) -> int:
-    """Return the least w with F_first(j) <= F_second(j + w) for all j, by the smaller tail."""
-    below_1, below_2 = (np.logaddexp.accumulate(law) for law in (first, second))
-    # ln Pr[more than j], -inf at the top
-    above_1, above_2 = (
-        np.append(np.logaddexp.accumulate(law[::-1])[::-1][1:], -np.inf) for law in (first, second)
-    )
-    places = np.arange(len(first))
-    low = np.searchsorted(below_2, below_1 + margin, side="left")
-    high = np.searchsorted(-above_2, -(above_1 - margin), side="left")
-    median = below_1[-1] - math.log(2)
-    needed = np.where(below_1 <= median, low, high) - places
-    possible = below_1 > -np.inf
-    return int(needed[possible].max())
-
-
 # --- every window outright ---------------------------------------------------------------------
 
 
@@ -207,10 +190,10 @@ def _direct(
         for x, other in pairs[pairs[:, 0] <= pairs[:, 1]]:  # mirror images are as far apart
             if law[x] <= 0 or law[other] <= 0:
                 continue
-            both = [_shifted(_convolve(before[record][s], after[record][s]), bool(marks[s]))
+            both = [shifted(convolve(before[record][s], after[record][s]), bool(marks[s]))
                     for s in (x, other)]  # fmt: skip
-            upper = max(upper, *_spread(both[0], both[1], MARGIN))
-            lower = max(lower, *_spread(both[0], both[1], -MARGIN))
+            upper = max(upper, *spread(both[0], both[1], MARGIN))
+            lower = max(lower, *spread(both[0], both[1], -MARGIN))
     return Distance(lower, upper)
 
 
@@ -223,7 +206,7 @@ def _around(
         joint = np.log(np.asarray(chain.initial))[:, None]  # ln Pr[state, count before]
         before = [np.zeros((size, 1))]
         for record in range(length - 1):
-            moved = _marked(joint, marks)  # (state, count up to here)
+            moved = marked(joint, marks)  # (state, count up to here)
             kernel = np.log(chain.step(record))
             # (next state, count before it)
             joint = log_sum(moved[:, None, :] + kernel[:, :, None], axis=0)
@@ -232,7 +215,7 @@ def _around(
         backward = np.zeros((size, 1))
         after = [backward]
         for record in reversed(range(length - 1)):
-            moved = _marked(backward, marks)  # (next state, count from there on)
+            moved = marked(backward, marks)  # (next state, count from there on)
             kernel = np.log(chain.step(record))
             # (state, count after it)
             backward = log_sum(kernel[:, :, None] + moved[None, :, :], axis=1)
@@ -267,93 +250,26 @@ def _side(kernel: Array, marks: Bools, depth: int) -> _Side | None:
     for _ in range(depth):
         # (x, v, count)
         step = log_sum(laws[-1][:, :, None, :] + log_kernel[None, :, :, None], axis=1)
-        laws.append(_marked(step, marks))
+        laws.append(marked(step, marks))
     open_down = np.zeros((depth + 1, size, size), dtype=np.int64)
     open_up = np.zeros_like(open_down)
     for steps in range(1, depth + 1):
         whole = log_sum(laws[steps], axis=1)  # (x, count)
         for x in range(size):
             for other in range(x):
-                spread = _spread(whole[x], whole[other], MARGIN)
-                open_down[steps, x, other], open_up[steps, x, other] = spread
-                open_up[steps, other, x], open_down[steps, other, x] = spread
+                ends = spread(whole[x], whole[other], MARGIN)
+                open_down[steps, x, other], open_up[steps, x, other] = ends
+                open_up[steps, other, x], open_down[steps, other, x] = ends
     down, up = open_down.max(axis=0), open_up.max(axis=0)
     for _ in range(4):  # the surplus needs the bounds that it helps to find: repeat until stable
-        down, up = _widened(down, up)
-        found = _labelled_bounds(laws[depth], down, up)
+        down, up = widened(down, up)
+        found = labelled_bounds(laws[depth], down, up)
         if found is None:
             return None
         if (found[0] <= down).all() and (found[1] <= up).all():
             return _Side(laws, down, up, open_down, open_up)
         down, up = np.maximum(down, found[0]), np.maximum(up, found[1])
     return None
-
-
-def _widened(down: Ints, up: Ints) -> tuple[Ints, Ints]:
-    """Return the bounds with all intervals [-down, up] of two different states equally wide."""
-    missing = (down + up).max() - (down + up)
-    apart = ~np.eye(len(down), dtype=bool)
-    extra = np.where(apart, missing, 0)
-    lower = np.triu(extra)  # the mirror image gets its share on the other end
-    return down + lower.T, up + lower
-
-
-def _labelled_bounds(law: Array, down: Ints, up: Ints) -> tuple[Ints, Ints] | None:
-    """Return the bounds of a longer side whose remainder keeps to the given ones."""
-    size = len(law)
-    new_down, new_up = np.zeros_like(down), np.zeros_like(up)
-    for x in range(size):
-        for other in range(x):
-            # place each cross pair so that its interval falls on [-down, up] of (x, other)
-            offset = up[x, other] - up
-            spread = _matched(law[x], law[other], offset)
-            if spread is None:
-                return None
-            new_down[x, other], new_up[x, other] = spread
-            new_up[other, x], new_down[other, x] = spread
-    return new_down, new_up
-
-
-def _matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | None:
-    """Return (down, up) of two labelled log-laws (labels, j), matched label by label.
-
-    Where a label is likelier under ``first`` its surplus is moved, at one count, to a label that
-    is likelier under ``second``, at a count lower by ``offset[label, label']``.
-    """
-    masses = [log_sum(law, axis=1) for law in (first, second)]  # (labels,) each
-    if not np.array_equal(np.isfinite(masses[0]), np.isfinite(masses[1])):
-        return None
-    here = np.flatnonzero(np.isfinite(masses[0]))
-    change = np.zeros(len(first))
-    change[here] = np.exp(masses[0][here]) - np.exp(masses[1][here])
-    gives, takes = np.maximum(change, 0.0), np.maximum(-change, 0.0)
-    first, second = first.copy(), second.copy()
-    if gives.sum() > 0 and takes.sum() > 0:
-        # (counts,): what every label has there, under both
-        common = np.minimum(first[here], second[here]).min(axis=0)
-        centre = int(np.argmax(common))
-        share = takes / takes.sum()
-        for label in np.flatnonzero(gives):
-            if not _remove(first, int(label), centre, gives[label]):
-                return None
-            for goal in np.flatnonzero(takes):
-                place = centre - int(offset[label, goal])
-                amount = gives[label] * share[goal] * (takes.sum() / gives.sum())
-                if not _remove(second, int(goal), place, amount):
-                    return None
-    found = [_spread(first[label], second[label], MARGIN) for label in here]
-    return max(down for down, _ in found), max(up for _, up in found)
-
-
-def _remove(law: Array, label: int, place: int, amount: float) -> bool:
-    """Take probability from one atom, at most half of it; return whether there was as much."""
-    if not 0 <= place < law.shape[1] or not np.isfinite(law[label, place]):
-        return False
-    ratio = amount / math.exp(law[label, place])
-    if ratio > 0.5:
-        return False
-    law[label, place] += math.log1p(-ratio)
-    return True
 
 
 def _at_depth(
@@ -414,41 +330,13 @@ def _window(
     laws = []
     for state in (x, other):
         # (left label, right label, count)
-        joint = _convolve(sides[0][state][:, None, :], sides[1][state][None, :, :])
-        laws.append(_shifted(joint.reshape(-1, joint.shape[-1]), bool(marks[state])))
+        joint = convolve(sides[0][state][:, None, :], sides[1][state][None, :, :])
+        laws.append(shifted(joint.reshape(-1, joint.shape[-1]), bool(marks[state])))
     labels = len(laws[0])
     # (labels, labels)
     down = (lowest[0][:, None, :, None] + lowest[1][None, :, None, :]).reshape(labels, labels)
     up = (highest[0][:, None, :, None] + highest[1][None, :, None, :]).reshape(labels, labels)
     offset = (down - up) // 2  # centres [-down, up] around nought
     cross = int(np.maximum(down - offset, up + offset).max()) if labels > 1 else 0
-    spread = _matched(laws[0], laws[1], offset)
-    return None if spread is None else max(*spread, cross)
-
-
-# --- laws as logarithms --------------------------------------------------------------------------
-
-
-def _marked(law: Array, marks: Bools) -> Array:
-    """Return (..., state, j) with the counts of marked states raised by one, one place longer."""
-    longer = np.full((*law.shape[:-1], law.shape[-1] + 1), -np.inf)
-    longer[..., ~marks, :-1] = law[..., ~marks, :]
-    longer[..., marks, 1:] = law[..., marks, :]
-    return longer
-
-
-def _shifted(law: Array, counted: bool) -> Array:
-    """Return the law with the target's own mark added, one place longer."""
-    pad = np.full((*law.shape[:-1], 1), -np.inf)
-    return np.concatenate([pad, law] if counted else [law, pad], axis=-1)
-
-
-def _convolve(left: Array, right: Array) -> Array:
-    """Return the log-law of a sum of two independent counts, along the last axis."""
-    shape = np.broadcast_shapes(left.shape[:-1], right.shape[:-1])
-    places = right.shape[-1]
-    total = np.full((*shape, left.shape[-1] + places - 1), -np.inf)
-    for count in range(left.shape[-1]):
-        window = total[..., count : count + places]
-        np.logaddexp(window, left[..., count : count + 1] + right, out=window)
-    return total
+    ends = matched(laws[0], laws[1], offset)
+    return None if ends is None else max(*ends, cross)

@@ -1,6 +1,5 @@
 """What a mechanism leaks on a Bayesian network."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -10,10 +9,11 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records, within
 from undertow.base_query import BaseQuery
-from undertow.bounds.graphs import informed_attack
+from undertow.bounds.graphs import informed_attack, lifted
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.levels import level_leakage
+from undertow.bounds.networks.levels import level_leakage, worst
+from undertow.bounds.networks.paths import FOLLOWS, path_leakage, path_of
 from undertow.bounds.networks.tally import Tally, count_tally, histogram_tally
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
@@ -22,9 +22,7 @@ from undertow.models.network import BayesianNetwork
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
 
-__all__ = ["leakage"]
-
-FOLLOWS = "the records follow the stated network"
+__all__ = ["leakage", "lifted"]
 
 LATTICE = 4_000_000
 """Most pairs of an answer and an output of a histogram (memory)."""
@@ -93,14 +91,6 @@ def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leaka
     return worst([_apart(mechanism, model, part, against) for part in alike.values()])
 
 
-def worst(found: list[Leakage]) -> Leakage:
-    """Return the worst of several leakages about independent parts of the same records."""
-    top = max(found, key=lambda leak: (leak.upper, leak.lower))
-    shown = max(found, key=lambda leak: leak.lower)
-    notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
-    return replace(top, lower=shown.lower, witness=shown.witness, assumptions=tuple(notes))
-
-
 def _apart(
     mechanism: Scaled, model: BayesianNetwork, part: BayesianNetwork, against: Against
 ) -> Leakage:  # fmt: skip
@@ -130,21 +120,6 @@ def _apart(
     )  # fmt: skip
 
 
-def lifted(witness: Witness, records: Sequence[int], length: int) -> Witness:
-    """Return a part's attack with its records numbered as in the whole: i becomes records[i].
-
-    >>> lifted(Witness(0, 2, ((1, "ill"),), "well", "ill"), [4, 3], 5).known
-    ((3, 'ill'),)
-    """
-    return replace(
-        witness,
-        target=records[witness.target],
-        length=length,
-        known=tuple(sorted((records[record], value) for record, value in witness.known)),
-        sets=tuple((records[record], states) for record, states in witness.sets),
-    )
-
-
 def _exact(
     found: Finding | None, model: BayesianNetwork, tally: Tally, against: Against,
     mechanism: Scaled,
@@ -160,7 +135,13 @@ def _exact(
 
 
 def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reason: str) -> Leakage:
-    """Return the bound for all algorithms of the same DP level, with what the count attains."""
+    """Return what is known of a chain, if it is one, or the bound for all algorithms of the level.
+
+    The lower end is what the count attains.
+    """
+    path = path_of(model)
+    if path is not None and path.quick:
+        return path_leakage(mechanism, path, against)
     level = divide_up(mechanism.query.sensitivity(model.length), mechanism.scale)
     bound = level_leakage(level, model, against)
     lower, witness = 0.0, None

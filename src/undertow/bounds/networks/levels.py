@@ -14,21 +14,23 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Literal
 
-from undertow.adversaries import Adversary, Against
+from undertow.adversaries import Adversary, Against, within
 from undertow.bounds.chains.quilt import Bound
-from undertow.bounds.graphs import dependent, informed_level, uncertain_records
+from undertow.bounds.graphs import dependent, informed_level, lifted, uncertain_records
 from undertow.bounds.networks.counts import Finding, count_finding
 from undertow.bounds.networks.laws import VANISHING, rarest
+from undertow.bounds.networks.paths import path_leakage, path_of
 from undertow.bounds.networks.programs import programme_bounds
 from undertow.bounds.networks.quilts import network_quilt
 from undertow.bounds.networks.tally import count_tally
-from undertow.bounds.trees.leakages import tree_leakage
-from undertow.certificate import Leakage, Witness
+from undertow.bounds.trees.leakages import SMALL, tree_leakage
+from undertow.certificate import Leakage, Witness, meet
 from undertow.errors import NotSupported
+from undertow.mechanisms import PureDP
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import divide_up, down, up
 
-__all__ = ["dependent_records", "level_leakage"]
+__all__ = ["dependent_records", "level_leakage", "worst"]
 
 QUILTS = 4**5
 """Most ways to know other records for which quilts are tried against all attackers (cost)."""
@@ -47,10 +49,10 @@ LOWER = 4**8
 def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "any") -> Leakage:
     """Return what an epsilon-DP algorithm can leak about one record of a network.
 
-    On trees the bound of `tree_leakage`; elsewhere the least of m epsilon, m the number of records
-    that depend on each other, the bound of the best quilts, and, on tiny networks, the optimum of
-    linear programs over all algorithms. The lower end is what a noisy count of the same level
-    leaks, where the network is small.
+    On paths that of the chain that they are, on other trees the bound of `tree_leakage`; elsewhere
+    the least of m epsilon, m the number of records that depend on each other, the bound of the best
+    quilts, and, on tiny networks, the optimum of linear programs over all algorithms. The lower end
+    is what a noisy count of the same level leaks, where the network is small.
 
     >>> coins = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
     >>> xor = BayesianNetwork([(0, 2), (1, 2)], {0: [.5, .5], 1: [.5, .5], 2: coins})
@@ -60,7 +62,7 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
     """
     if network.is_tree and len({table.shape[-1] for table in network.tables}) == 1:
         with suppress(NotSupported):  # values too rare for it
-            return tree_leakage(epsilon, network, against)
+            return _tree(epsilon, network, against)
     if against == "informed":
         return _informed(epsilon, network)
     if not uncertain_records(network):
@@ -78,6 +80,49 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
         citation="Theorem 4.2 of [lange2024]",
     )  # fmt: skip
     return _quilted(epsilon, network, _solved(epsilon, network, group))
+
+
+def worst(found: list[Leakage]) -> Leakage:
+    """Return the worst of several leakages about independent parts of the same records."""
+    top = max(found, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(found, key=lambda leak: leak.lower)
+    notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
+    return replace(top, lower=shown.lower, witness=shown.witness, assumptions=tuple(notes))
+
+
+def _tree(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage:
+    """Return the bound on a tree, or on several: paths are seen to be chains."""
+    components = () if against == "informed" else network.components()
+    if not any(_perhaps_path(network, component) for component in components):
+        return tree_leakage(epsilon, network, against)
+    number = {node: record for record, node in enumerate(network.records)}
+    found: dict[object, Leakage] = {}
+    for part in network.parts():
+        records = [number[node] for node in part.records]
+        if isinstance(against, Adversary) and against.target not in records:
+            continue
+        if part.shape() not in found:  # what is alike leaks alike
+            leak = _one_tree(epsilon, part, within(against, records))
+            witness = leak.witness and lifted(leak.witness, records, network.length)
+            found[part.shape()] = replace(leak, against=against, witness=witness)
+    return worst([*found.values()])
+
+
+def _perhaps_path(network: BayesianNetwork, component: tuple[int, ...]) -> bool:
+    """Return whether a chain's bounds would be better than a tree's, if it is a path.
+
+    Few records of two states are gone through with every known set, and exactly.
+    """
+    return len(component) > (SMALL if network.size == 2 else 1)
+
+
+def _one_tree(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage:
+    """Return the bound on one tree, by that of the chain where it is a path."""
+    path = path_of(network) if _perhaps_path(network, network.places) else None
+    if path is None or not path.quick:
+        return tree_leakage(epsilon, network, against)
+    found = path_leakage(PureDP(epsilon), path, against)
+    return found if found.closed else meet(found, tree_leakage(epsilon, network, against))
 
 
 def _solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
