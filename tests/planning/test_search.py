@@ -140,7 +140,7 @@ def test_other_queries_go_through_their_sensitivity():
         assert plan.mechanism.scale == pytest.approx(sensitivity / budget, rel=1e-9)
         assert plan.leakage.upper <= 1.0
         assert isinstance(plan.mechanism, ut.DiscreteLaplace) == isinstance(query, ut.Histogram)
-        with pytest.raises(MethodRefused, match="'exact' (knows counts|enumerates)"):
+        with pytest.raises(MethodRefused, match=r"'exact' (knows counts|enumerates)"):
             ut.calibrate(query, OBSERVED, 1.0, method="exact")
     short = ut.MarkovChain(P, length=2)
     weighted = ut.calibrate(ut.Linear(np.array([1.0, -2.0]), spread=3.0), short, 1.0)
