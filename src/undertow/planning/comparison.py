@@ -188,7 +188,7 @@ def compare(
     have; where it does, `Comparison.times_optimum` says how far each row is above it.
 
     Each row is given to ``each`` as soon as it is found, in the order of the table. A method that
-    would take more than the ``effort`` of a row (in units of about two seconds; it is counted, and
+    would take more than the ``effort`` of a row (in units of about three seconds; it is counted, and
     so the same on every machine) says so in its row, unless ``methods`` asks for it by name; with
     effort=math.inf nothing is left out. A method that fails leaves the others as they are: its row
     has the reason, and the exception in `Row.failure`. An interrupt (Ctrl-C) ends the whole, or
@@ -209,7 +209,9 @@ def compare(
         for method in _methods(question, methods, shape)
     ]
     if not effort > 0:
-        raise InvalidInput(f"effort must be above 0, found {effort}; 1 is about two seconds a row")
+        raise InvalidInput(
+            f"effort must be above 0, found {effort}; 1 is about three seconds a row"
+        )
     allowed = effort if methods is None else math.inf
     rows: list[Row] = []
     stopped = False
