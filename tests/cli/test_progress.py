@@ -186,9 +186,9 @@ def test_an_interrupted_budget_says_so(monkeypatch):
 
 
 def test_an_interrupted_leakage_prints_what_is_known_at_once(monkeypatch):
-    from undertow.bounds.chains import exchange
+    from undertow.bounds import engine
 
-    stopping(exchange, "_solve_homogeneous", monkeypatch)
+    stopping(engine, "_proved", monkeypatch)
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
     result = call(*LEAKAGE)
     assert result.exit_code == 130
