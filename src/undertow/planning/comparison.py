@@ -190,9 +190,10 @@ def compare(
     Each row is given to ``each`` as soon as it is found, in the order of the table. A method that
     would take more than the ``effort`` of a row (in units of about three seconds; it is counted,
     and so the same on every machine) says so in its row, unless ``methods`` asks for it by name;
-    with effort=math.inf nothing is left out. A method that fails leaves the others as they are: its row
-    has the reason, and the exception in `Row.failure`. An interrupt (Ctrl-C) ends the whole, or
-    with ``partial`` returns the rows found so far, and names the others in `Comparison.missing`.
+    with effort=math.inf nothing is left out. A method that fails leaves the others as they are:
+    its row has the reason, and the exception in `Row.failure`. An interrupt (Ctrl-C) ends the
+    whole, or with ``partial`` returns the rows found so far, and names the others in
+    `Comparison.missing`.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
