@@ -67,7 +67,7 @@ def compare(
         ),
     ] = None,
     effort: float = option(
-        "X", "Effort that a method may take, about two seconds each; others say so.", 1.0
+        "X", "Effort that a method may take, about three seconds each; others say so.", 1.0
     ),
     figure: Path | None = option("FILE", "Draw error against the limit (.png or .svg)."),
     force: ForceOption = False,

@@ -121,9 +121,12 @@ class _Live(Shown):
 
     def __init__(self, words: str, console: "Console") -> None:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
         super().__init__(words)
-        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)
+        line = Column(no_wrap=True, overflow="ellipsis")
+        said = TextColumn("{task.description}", markup=False, table_column=line)
+        columns = SpinnerColumn(), said
         self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._task = self._bar.add_task(visible(self.line()), total=None)
         self._late = threading.Timer(_PATIENCE, self._begin)

@@ -189,11 +189,12 @@ def compare(
     have; where it does, `Comparison.times_optimum` says how far each row is above it.
 
     Each row is given to ``each`` as soon as it is found, in the order of the table. A method that
-    would take more than the ``effort`` of a row (in units of about two seconds; it is counted, and
-    so the same on every machine) says so in its row, unless ``methods`` asks for it by name; with
-    effort=math.inf nothing is left out. A method that fails leaves the others as they are: its row
-    has the reason, and the exception in `Row.failure`. An interrupt (Ctrl-C) ends the whole, or
-    with ``partial`` returns the rows found so far, and names the others in `Comparison.missing`.
+    would take more than the ``effort`` of a row (in units of about three seconds; it is counted,
+    and so the same on every machine) says so in its row, unless ``methods`` asks for it by name;
+    with effort=math.inf nothing is left out. A method that fails leaves the others as they are:
+    its row has the reason, and the exception in `Row.failure`. An interrupt (Ctrl-C) ends the
+    whole, or with ``partial`` returns the rows found so far, and names the others in
+    `Comparison.missing`.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -210,7 +211,9 @@ def compare(
         for method in _methods(question, methods, shape)
     ]
     if not effort > 0:
-        raise InvalidInput(f"effort must be above 0, found {effort}; 1 is about two seconds a row")
+        raise InvalidInput(
+            f"effort must be above 0, found {effort}; 1 is about three seconds a row"
+        )
     allowed = effort if methods is None else math.inf
     rows: list[Row] = []
     stopped = False

@@ -20,6 +20,9 @@ _MICROSECOND = 1 / 30
 _DIRECT, _SHALLOW, _DEEPEST = 128, 16, 512
 """Records up to which a Wasserstein distance looks at every window, and the cuts of longer ones."""
 
+_NEVER = 1e6
+"""Records after which a chain counts as one that does not forget."""
+
 
 def quilt(question: Question[Any]) -> float:
     """Return the effort of a search for Markov quilts."""
@@ -36,7 +39,7 @@ def wasserstein(question: Question[Any]) -> float:
     >>> from undertow.queries import Count
     >>> quick = MarkovChain([[.882, .118], [.305, .695]], length=15264)
     >>> slow = MarkovChain([[.98, .02], [.02, .98]])
-    >>> [wasserstein(check_question(Count(1), c, 1.0, "any")) > 6e4 for c in (quick, slow)]
+    >>> [wasserstein(check_question(Count(1), c, 1.0, "any")) > 1e5 for c in (quick, slow)]
     [False, True]
     """
     if question.query.kind != "count":
@@ -57,12 +60,13 @@ def _distance(chain: MarkovChain, question: Question[Any]) -> float:
         depth *= 2
     labels = chain.size**2
     sides = 4 * pairs * 200 * labels
-    if needed > 2 * _DEEPEST:  # refused, once the sides are known
-        return sides * _MICROSECOND
+    if needed > 2 * _DEEPEST:  # windows in boxes; a chain that never forgets is refused
+        windows = 0.0 if needed > _NEVER else (1.5e6 if length is None else 2e5) * labels
+        return (sides + windows) * _MICROSECOND
     # windows of a series of any length have any number of records on either side; most are
     # dismissed by what is known of their sides
-    rooms = 0.3 * depth**2 if length is None else 2.0 * depth
-    windows = rooms * min(pairs, 2) * (8 * depth + 60 * labels)
+    rooms = 0.3 * depth**2 if length is None else 2.0 * depth * min(pairs, 2)
+    windows = rooms * (16 * depth + 60 * labels)
     return (sides + windows) * _MICROSECOND
 
 

@@ -17,8 +17,8 @@ from undertow.planning.search import plan_by, unknown
 
 __all__ = ["EFFORT", "Row", "row_of"]
 
-EFFORT = 6e4
-"""Effort that a row may take, in units of some 30 microseconds: about two seconds."""
+EFFORT = 1e5
+"""Effort that a row may take, in units of some 30 microseconds: about three seconds."""
 
 
 @dataclass(frozen=True, slots=True)
