@@ -20,11 +20,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.chains.known import complete, ordered_pairs, stated, witnessed
+from undertow.bounds.chains.known import Bools, complete, ordered_pairs, stated, witnessed
 from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.chains.side_laws import start_error
 from undertow.certificate import Leakage, Witness
@@ -109,9 +110,10 @@ def _side(chain: MarkovChain, steps: int, right: bool, ignorant: bool) -> _Side:
     ends = np.ones(size) if right else chain.initial  # of the farthest record of an open side
     # (target, outermost record, its histogram without that record: D, ..., D)
     path = np.zeros((size, size, *(steps,) * size))
-    path[(..., *(0,) * size)] = kernel
+    none: Any = (..., *(0,) * size)  # no record in any bin
+    path[none] = kernel
     start = np.zeros((size, *(steps,) * size))
-    start[(..., *(0,) * size)] = 1.0
+    start[none] = 1.0
     options, laws = [Option(0, None)], [start]
     for step in range(1, steps + 1):
         if not ignorant or step == steps:
@@ -238,7 +240,7 @@ class _Windows:
         both = losses[self.left.far()][:, self.right.far()]  # (k, k, pairs)
         return np.asarray((left[:, None] + both).max(axis=0)[:, None])
 
-    def _possible(self) -> Array:
+    def _possible(self) -> Bools:
         """Return which pairs of options some target of the series has; the last is *farther*."""
         length, steps = self.chain.length, self.steps
         found = np.ones((len(self.left.options) + 1, len(self.right.options) + 1), dtype=bool)
