@@ -49,17 +49,8 @@ docs: $(DEV)  ## build docs/_build/html; a warning is an error
 coverage: $(DEV)  ## run the tests once, in one process, and show what no test reached
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
 
-bench: $(DEV)  ## time the main calls
+bench: $(DEV)  ## one table of the main calls beside peers and plain versions: docs/benchmarks.md
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.approximate
-	$(BIN)/python -m benchmarks.gaussian
-	$(BIN)/python -m benchmarks.networks
-	$(BIN)/python -m benchmarks.attacks
-	$(BIN)/python -m benchmarks.lstm --data synthetic
-	$(BIN)/python -m benchmarks.flips
-	$(BIN)/python -m benchmarks.reports
-	$(BIN)/python -m benchmarks.ledger
-	$(BIN)/python -m benchmarks.data
 
 soak: $(DEV)  ## the runs that take minutes or hours; pytest's 5 means that none is written yet
 	$(BIN)/python -m pytest -m soak || test $$? -eq 5

@@ -1,24 +1,25 @@
-"""Time leakages and plans at a delta: ``python -m benchmarks.approximate``. No time is asserted.
+"""Leakages and plans at a delta: ``python -m benchmarks.approximate``. No time is asserted.
 
-Each line is one cold run in this process. Ratios: the closed exchange against the pure budget it
-rests on; a sweep against the linear program over all tests of a short series, which it bounds for
-any length.
+A sweep, which bounds series of any length, stands beside the linear program over all tests of a
+short one.
 """
 
 import itertools
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 import undertow as ut
+from benchmarks.rows import Row, beside, show
 from undertow.bounds.approximate.polygons import polygon_of_lines
 from undertow.bounds.approximate.sweep import sweep_delta
 from undertow.sampling.normals import discrete_gaussian, rounded_normal
 
+PART = "At a delta"
 ACTIVITY = np.array([[0.882, 0.118], [0.305, 0.695]])
 CHAIN = ut.MarkovChain(ACTIVITY, states=("inactive", "active"))
 ACTIVE = ut.Count("active")
@@ -46,48 +47,51 @@ def program(records: int, level: float, delta: float, epsilon: float) -> float:
     return float(-found.fun)
 
 
-def timed(name: str, work: Callable[[], Any], against: float | None = None) -> float:
-    """Print how long a call takes, and how many times as long as another."""
-    began = time.perf_counter()
-    found = work()
-    seconds = time.perf_counter() - began
-    ratio = "" if against is None else f"  {seconds / against:8.2f} times"
-    print(f"{name:<58} {seconds:9.4f} s{ratio}  {found}")
-    return seconds
-
-
-def main() -> None:
-    pure = timed("pure budget, limit 1", lambda: f"{ut.dp_budget(CHAIN, 1.0):.8f}")
-    timed(
-        "budget at delta 1e-6, closed, against it",
-        lambda: f"sigma {ut.dp_budget(CHAIN, 1.0, delta=1e-6).sigma:.4f}",
-        pure,
-    )
+def rows(quick: bool = False) -> Iterator[Row]:
+    """Yield the rows of this part."""
+    records = 4 if quick else 7
     polygon = polygon_of_lines([(1.0, 1e-6)])
-    short = timed("program over all tests, 7 records", lambda: f"{program(7, 1.0, 1e-6, 3.0):.3e}")
-    timed(
-        "sweep, any length, against it",
-        lambda: f"{sweep_delta(polygon, CHAIN, 3.0, 'any'):.3e}",
-        short,
-    )
+    yield beside(
+        PART, "largest delta of all DP tests, chain of any length",
+        lambda: sweep_delta(polygon, CHAIN, 3.0, "any"),
+        f"program over all tests, {records} records",
+        partial(program, records, 1.0, 1e-6, 3.0),
+    )  # fmt: skip
+    if quick:
+        return
+    yield beside(PART, "budget for leakage 1 at delta 1e-6",
+                 lambda: ut.dp_budget(CHAIN, 1.0, delta=1e-6).sigma)  # fmt: skip
     for name, mechanism in (
         ("leakage of all GDP algorithms, mu 1/16.58", ut.GDP(1 / 16.58)),
         ("leakage of all zCDP algorithms, rho .0015", ut.ZCDP(0.0015)),
-        ("leakage of a Gaussian count, sigma 16.5001058", ut.Gaussian(ACTIVE, 16.5001058)),
+        ("leakage of a Gaussian count, sigma 16.5", ut.Gaussian(ACTIVE, 16.5001058)),
     ):
-        timed(name, lambda m=mechanism: f"{ut.leakage(m, CHAIN, delta=1e-6).upper:.6f}")  # type: ignore[misc]
+        yield beside(PART, name, partial(ut.leakage, mechanism, CHAIN, delta=1e-6))
     for method in ("closed", "sweep", "exact"):
-        timed(
-            f"plan of a Gaussian count, {method}",
-            lambda m=method: (
-                ut.calibrate(  # type: ignore[misc]
-                    ACTIVE, CHAIN, 1.0, delta=1e-6, noise="gaussian", method=m
-                ).mechanism.amount
-            ),
+        plan = partial(
+            ut.calibrate, ACTIVE, CHAIN, 1.0, delta=1e-6, noise="gaussian", method=method
         )
-    timed("100,000 normal variables, rounded, exactly", lambda: len(rounded_normal(16.5, 100_000)))
-    timed("100,000 discrete Gaussian variables", lambda: len(discrete_gaussian(16.5, 100_000)))
+        yield beside(PART, f"plan of a Gaussian count, {method}", plan)
+    rng = np.random.default_rng()
+    yield beside(
+        PART, "100,000 normal variables, rounded, exactly", lambda: rounded_normal(16.5, 100_000),
+        "NumPy (floats, not secure)", lambda: rng.normal(0, 16.5, 100_000).round(),
+    )  # fmt: skip
+    gauss = opendp_gaussian(16.5)
+    yield beside(
+        PART, "20,000 discrete Gaussian variables", lambda: discrete_gaussian(16.5, 20_000),
+        "OpenDP", lambda: gauss([0] * 20_000),
+    )  # fmt: skip
+
+
+def opendp_gaussian(scale: float) -> Any:
+    """Return OpenDP's discrete Gaussian noise on whole numbers."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+    return dp.m.make_gaussian(*space, scale=scale)
 
 
 if __name__ == "__main__":
-    main()
+    list(show(rows()))

@@ -1,25 +1,26 @@
-"""Count, histogram and fit over 10 million rows of Parquet: ``python -m benchmarks.data [ROWS]``.
+"""Count, histogram and fit over rows of Parquet: ``python -m benchmarks.data``.
 
-Each question runs in a process of its own, which reports its peak memory; beside it a plain query
-of Polars for the same numbers, which checks neither persons nor times, and OpenDP's count. The file
-is written to a temporary directory and removed. Nothing here asserts a time.
+Each question runs in a process of its own; beside it a plain query of Polars for the same numbers,
+which checks neither persons nor times, and OpenDP's count. The file is written to a temporary
+directory and removed. Nothing here asserts a time.
 """
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 import undertow as ut
+from benchmarks.rows import Row, show
 
-ROWS = 10_000_000
+PART = "Data"
+ROWS = 2_000_000
 PERSONS = 10_000
 STAGES = ("W", "1", "2", "N3", "R")
 ACTIVE = ("inactive", "active")
@@ -74,14 +75,14 @@ QUESTIONS: dict[str, Callable[[Path], object]] = {
     "count per cohort": lambda path: by_cohort(
         data(path, value="steps", state="steps > 0").answers(ut.Count("active"), ACTIVE)
     ),
-    "  plain Polars": lambda path: plain(path, "cohort", n=(pl.col("steps") > 0).sum()),
-    "  OpenDP, one count": lambda path: opendp_count(path),
+    "Polars alone": lambda path: plain(path, "cohort", n=(pl.col("steps") > 0).sum()),
+    "OpenDP, one count": lambda path: opendp_count(path),
     "histogram per cohort": lambda path: by_cohort(
         data(path, value="stage").answers(ut.Histogram(), STAGES)
     ),
-    "  plain Polars, histogram": lambda path: plain(path, "cohort", "stage", n=pl.len()),
+    "Polars alone, histogram": lambda path: plain(path, "cohort", "stage", n=pl.len()),
     "sum per cohort": lambda path: by_cohort(data(path, value="steps").answers(ut.Sum(0, 200))),
-    "  plain Polars, sum": lambda path: plain(path, "cohort", n=pl.col("steps").sum()),
+    "Polars alone, sum": lambda path: plain(path, "cohort", n=pl.col("steps").sum()),
     "histogram of one day": lambda path: by_cohort(
         data(path, value="stage").window("1970-01-01", "1970-01-02").answers(ut.Histogram(), STAGES)
     ),
@@ -96,13 +97,23 @@ QUESTIONS: dict[str, Callable[[Path], object]] = {
 }
 
 
+BESIDE: dict[str, tuple[str, ...]] = {
+    "count per cohort": ("Polars alone", "OpenDP, one count"),
+    "histogram per cohort": ("Polars alone, histogram",),
+    "sum per cohort": ("Polars alone, sum",),
+    "histogram of one day": (),
+    "histogram, gaps filled": (),
+    "shape": (),
+    "fit of a chain, by person": (),
+}
+"""The questions of the table, each with what it stands beside."""
+
+
 def ask(name: str, path: Path) -> None:
-    """Answer one question and print seconds, peak memory in MB, and a digest of the numbers."""
-    start = time.perf_counter()
+    """Answer one question and print its CPU seconds and a digest of the numbers."""
+    start = time.process_time()
     found = QUESTIONS[name](path)
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps([seconds, peak, _total(found)]))
+    print(json.dumps([time.process_time() - start, _total(found)]))
 
 
 def _total(found: object) -> int:
@@ -118,26 +129,25 @@ def run(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def main(rows: int) -> None:
+def rows(quick: bool = False) -> Iterator[Row]:
+    """Yield the rows of this part; the seconds are those of all threads."""
+    count = 20_000 if quick else ROWS
     with tempfile.TemporaryDirectory() as folder:
-        for order in ("sorted", "shuffled"):
-            path = Path(folder, f"{order}.parquet")
-            # a process inherits the peak memory of the one that starts it: this one stays small
-            run(order, str(rows), str(path))
-            size = path.stat().st_size / 1e6
-            print(f"{rows:,} rows, {PERSONS:,} persons, {order}, {size:.0f} MB of Parquet")
-            for name in QUESTIONS:
-                seconds, peak, total = json.loads(run("ask", name, str(path)))
-                print(f"  {name:<28} {seconds:7.2f} s {peak:7.0f} MB   total {total}", flush=True)
+        path = Path(folder, "sorted.parquet")
+        write(path, count)
+        for name, peers in BESIDE.items():
+            ours = json.loads(run("ask", name, str(path)))
+            for peer in peers or ("",):
+                theirs = json.loads(run("ask", peer, str(path))) if peer else None
+                yield Row(PART, f"{name}, {count:,} rows", ours[0], peer,
+                          None if theirs is None else theirs[0])  # fmt: skip
+                if quick:
+                    return
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["ask", name, path]:
             ask(name, Path(path))
-        case ["sorted" | "shuffled" as order, rows, path]:
-            write(Path(path), int(rows), shuffled=order == "shuffled")
-        case [rows]:
-            main(int(rows))
         case _:
-            main(ROWS)
+            list(show(rows()))

@@ -1,23 +1,20 @@
-"""Flips, erasures and noise per second on one core: ``python -m benchmarks.flips [RECORDS]``.
+"""Flips, erasures and noise: ``python -m benchmarks.flips``.
 
-Ours draw secure bits with exactly the planned probabilities, in pieces; memory is what a call needs
-beyond its outputs. Beside them in the same run: NumPy's own generator, which is not secure and
-compares floats, and, where they can be imported, OpenDP's randomised response and diffprivlib's
-Binary, which take one record at a time; discrete Laplace noise stands beside OpenDP's. Each line is
-the best of a few runs. Nothing here asserts a time.
+Ours draw secure bits with exactly the planned probabilities, in pieces. Beside them in the same
+run: NumPy's own generator, which is not secure and compares floats, and, where they can be
+imported, OpenDP's randomised response and diffprivlib's Binary, which take one record at a time;
+discrete Laplace noise stands beside OpenDP's. Nothing here asserts a time.
 """
 
 import os
-import sys
-import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import undertow as ut
-from benchmarks.__main__ import best_time
+from benchmarks.rows import Row, beside, grown, show
 from undertow.certificate import Leakage
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.estimation import estimate, estimate_transitions
@@ -26,10 +23,10 @@ from undertow.plan import Plan
 from undertow.sampling import streams
 from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.integers import discrete_laplace
-from undertow.sanitizing import redact, sanitize, stream
+from undertow.sanitizing import sanitize, stream
 
-RECORDS = 50_000_000
-RUNS = 4
+PART = "Flips and noise"
+RECORDS = 10_000_000
 RHO0, RHO1 = 0.313112, 0.255443
 SERIES = 1000
 
@@ -61,92 +58,65 @@ def planned(mechanism: Any, states: int = 2, length: int | None = None) -> Plan[
     return Plan(mechanism, model, 1.0, Leakage(1.0, 1.0, "exact", "any"), "exact")
 
 
-def show(name: str, records: int, call: Callable[[], Any], *, memory: bool = False) -> None:
-    """Print how many records a second a call handles, and the memory beyond what it returns."""
-    call()
-    line = f"{name:<52} {records / best_time(call, RUNS) / 1e6:10.4f} million/s"
-    if memory:
-        tracemalloc.start()
-        made = call()
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        line += f"   {(peak - getattr(made, 'nbytes', 0)) / 2**20:6.1f} MiB beyond outputs"
-    print(line, flush=True)
-
-
-def ours(count: int) -> None:
+def rows(quick: bool = False) -> Iterator[Row]:
+    """Yield the rows of this part."""
+    count = 20_000 if quick else RECORDS
     rng = np.random.default_rng(0)
     two, eight = (rng.integers(0, k, count, dtype=np.uint8) for k in (2, 8))
     binary = RandomizedResponse.binary(grained(RHO0), grained(RHO1))
+    tables = {"binary": Thresholds.of(binary), "eight": Thresholds.of(even(8, 0.3))}
+    words = f"{count:,} records"
+    yield beside(
+        PART, f"binary flips of {words}", lambda: flip(tables["binary"], two, streams.draws()),
+        "NumPy, rng.random(n) < rho (not secure)", lambda: two ^ (rng.random(count) < RHO0),
+    )  # fmt: skip
+    if quick:
+        return
+    yield beside(PART, f"8-ary flips of {words}",
+                 lambda: flip(tables["eight"], eight, streams.draws()))  # fmt: skip
+    chain = XorNoise(float(grained(0.1)), float(grained(0.3)))
+    yield beside(PART, f"noise that is a chain, {words}",
+                 lambda: noise(chain, [count], streams.draws()))  # fmt: skip
     chances = grained(rng.random((SERIES, 2)))
     chances[SERIES // 2] = 1.0
-    chain = XorNoise(float(grained(0.1)), float(grained(0.3)))
-    tables = {"binary": Thresholds.of(binary), "eight": Thresholds.of(even(8, 0.3))}
-    erasures = Thresholds.of_erasures(Redaction(chances))
-    whole = count // SERIES * SERIES
-    calls: dict[str, tuple[int, Callable[[], Any]]] = {
-        "binary flips": (count, lambda: flip(tables["binary"], two, streams.draws())),
-        "8-ary flips": (count, lambda: flip(tables["eight"], eight, streams.draws())),
-        "noise chain": (count, lambda: noise(chain, [count], streams.draws())),
-        "erasures": (whole, lambda: erase(erasures, two[:whole], SERIES, streams.draws())),
-        "sanitize, array of 2 states": (count, lambda: sanitize(planned(binary), two)),
-        "sanitize, array of 8 states": (
-            count, lambda: sanitize(planned(even(8, 0.3), 8), eight),
-        ),
-        "redact, array of series": (
-            whole,
-            lambda: redact(
-                planned(Redaction(chances), length=SERIES), two[:whole].reshape(-1, SERIES)
-            ),
-        ),
-    }  # fmt: skip
-    for name, (records, call) in calls.items():
-        show(name, records, call, memory=True)
-    system = streams.Draws(streams.single_draws().first, streams.single_draws().further)
-    show("binary flips, bytes of the operating system", count,
-         lambda: flip(tables["binary"], two, system))  # fmt: skip
-    few = two[: min(count, 1_000_000)]
-    listed = few.tolist()
-    show("sanitize, list", len(listed), lambda: sanitize(planned(binary), listed))
+    erasures, whole = Thresholds.of_erasures(Redaction(chances)), count // SERIES * SERIES
+    yield beside(PART, f"erasures in {words}",
+                 lambda: erase(erasures, two[:whole], SERIES, streams.draws()))  # fmt: skip
+    yield grown(PART, f"sanitize an array, up to {words}", [count // 100, count // 10, count],
+                lambda n: sanitize(planned(binary), two[:n]))  # fmt: skip
+    brief = two[:20_000].tolist()
     device = stream(planned(binary))
-    brief = listed[:20_000]
-    show("stream, record by record", len(brief), lambda: list(device.each(brief)))
+    yield from peers(brief, partial(flip, tables["binary"], two[:20_000], streams.draws()))
+    yield beside(PART, "stream 20,000 records, one by one", lambda: list(device.each(brief)))
     flipped = sanitize(planned(binary), two)
-    show("estimate a histogram", count, lambda: estimate(flipped, planned(binary)))
-    show("estimate transitions", few.size,
-         lambda: estimate_transitions(flipped[: few.size], planned(binary)))  # fmt: skip
+    yield beside(PART, f"estimate a histogram of {words}",
+                 lambda: estimate(flipped, planned(binary)))  # fmt: skip
+    yield beside(PART, "estimate transitions of 1,000,000 records",
+                 lambda: estimate_transitions(flipped[:1_000_000], planned(binary)))  # fmt: skip
+    yield from noises()
 
 
-def peers(count: int) -> None:
-    rng = np.random.default_rng()
-    two = rng.integers(0, 2, count, dtype=np.uint8)
-    show("NumPy, rng.random(n) < rho (not secure)", count,
-         lambda: two ^ (rng.random(count) < RHO0), memory=True)  # fmt: skip
-    show("NumPy, 32 bits a record (not secure)", count,
-         lambda: two ^ (rng.random(count, dtype=np.float32) < RHO0), memory=True)  # fmt: skip
-    brief = two[:20_000]
+def peers(truths: list[int], ours: Callable[[], Any]) -> Iterator[Row]:
+    """Yield binary flips beside libraries that take one record at a time."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
     response = dp.m.make_randomized_response_bool(prob=1 - RHO0)
-    truths = brief.astype(bool).tolist()
-    show("OpenDP, randomised response", brief.size, lambda: [response(one) for one in truths])
-    several = dp.m.make_randomized_response(list(range(8)), prob=0.7)
-    numbers = rng.integers(0, 8, 20_000).tolist()
-    show("OpenDP, 8-ary randomised response", brief.size, lambda: [several(x) for x in numbers])
+    bits = [bool(one) for one in truths]
+    case = "binary flips of 20,000 records"
+    yield beside(PART, case, ours, "OpenDP", lambda: [response(one) for one in bits])
     try:
         from diffprivlib.mechanisms import Binary  # type: ignore[import-not-found,unused-ignore]
-    except ImportError as error:
-        print(f"{'diffprivlib, Binary':<52} absent: {error}")
+    except ImportError:
+        yield beside(PART, case, ours, "diffprivlib: absent")
         return
-    epsilon = float(np.log((1 - RHO0) / RHO0))
-    mechanism = Binary(epsilon=epsilon, value0="0", value1="1")
+    mechanism = Binary(epsilon=float(np.log((1 - RHO0) / RHO0)), value0="0", value1="1")
     texts = ["1" if one else "0" for one in truths]
-    show("diffprivlib, Binary", brief.size, lambda: [mechanism.randomise(x) for x in texts])
+    yield beside(PART, case, ours, "diffprivlib", lambda: [mechanism.randomise(x) for x in texts])
 
 
-def noises(count: int = 100_000) -> None:
-    """Print how many numbers of discrete Laplace noise are drawn in a second, OpenDP's beside."""
+def noises(count: int = 100_000) -> Iterator[Row]:
+    """Yield discrete Laplace noise beside OpenDP's."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
@@ -154,18 +124,12 @@ def noises(count: int = 100_000) -> None:
     for scale in (0.3, 3.994794182, 1e9):
         theirs = dp.m.make_laplace(*space, scale=scale)
         for size in (1, count):
-            words = f"noise of scale {scale:g}, {size:,} at a time"
-            show(words, size, partial(discrete_laplace, scale, size))
-            show(f"OpenDP, {words}", size, partial(theirs, [0] * size))
-
-
-def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS
-    print(f"{count:,} records, {one_core()}")
-    ours(count)
-    peers(count)
-    noises()
+            yield beside(
+                PART, f"discrete Laplace noise of scale {scale:g}, {size:,}",
+                partial(discrete_laplace, scale, size), "OpenDP", partial(theirs, [0] * size),
+            )  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    print(one_core())
+    list(show(rows()))

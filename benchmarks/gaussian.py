@@ -1,17 +1,15 @@
-"""Time leakages of Gaussian records: ``python -m benchmarks.gaussian``. No time is asserted.
+"""Leakages of Gaussian records: ``python -m benchmarks.gaussian``. No time is asserted.
 
-Each line is one cold run in this process (results are remembered, so a second one costs nothing);
-a ratio compares with the plain version below, which solves one regression for each adversary, on as
-many records as it can bear.
+The plain version solves one regression for each adversary, on as many records as it can bear.
 """
 
 import itertools
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
+from benchmarks.rows import Row, beside, grown, show
 from undertow.bounds.gaussian.branch_and_bound import branch_and_bound
 from undertow.bounds.gaussian.laws import Law
 from undertow.bounds.gaussian.numbers import Form, GaussianBlock
@@ -19,6 +17,8 @@ from undertow.bounds.gaussian.search import gaussian_factor
 from undertow.bounds.gaussian.sets import all_known_sets
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.numerics import Array
+
+PART = "Gaussian records"
 
 
 def plain(covariance: Array, weights: Array) -> float:
@@ -64,61 +64,33 @@ def _branched(block: GaussianBlock) -> object:
     return branch_and_bound(block, block.evaluate(0, ()))
 
 
-def seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+def _of(name: str, size: int, *, clipped: bool = False) -> object:
+    """Return the factor of a sum, or of a clipped sum, of so many records."""
+    ones = np.ones(size)
+    form = Form.apart(ones, clipped=True) if clipped else Form.linear(ones)
+    return gaussian_factor(MultivariateGaussian(0, covariance_of(name, size)), form)
 
 
-def searches() -> None:
-    print("all known sets, one row of weights (samples)")
-    twelve = covariance_of("2n samples", 12)
-    slow = seconds(lambda: plain(twelve, np.ones(12)))
-    for size in (12, 16, 20, 24):
-        block = block_of("2n samples", size)
-        fast = seconds(partial(all_known_sets, block))
-        ratio = f"   plain {slow:6.2f} s   ratio {slow / fast:6.0f}" if size == 12 else ""
-        print(f"  {size:3} records {fast:8.3f} s{ratio}", flush=True)
-    print("branch and bound, the same")
-    for size in (12, 20, 24, 40, 60):
-        block = block_of("2n samples", size)
-        fast = seconds(partial(_branched, block))
-        print(f"  {size:3} records {fast:8.3f} s", flush=True)
-
-
-def families() -> None:
-    for size in (20, 60):
-        print(f"{size} records: sums, and clipped sums")
-        for name in (
-            "2n samples", "weak", "exponential in the plane", "Gaussian kernel", "three factors",
-            "Markov", "equal correlations",
-        ):  # fmt: skip
-            model = MultivariateGaussian(0, covariance_of(name, size))
-            parts = []
-            for form in (Form.linear(np.ones(size)), Form.apart(np.ones(size), clipped=True)):
-                start = time.perf_counter()
-                found = gaussian_factor(model, form)
-                spent = time.perf_counter() - start
-                state = "exact" if found.exact else f"up to {found.upper:.4f}"
-                parts.append(f"{spent:7.2f} s  {found.lower:9.4f} {state:<15}")
-            print(f"  {name:<26}{'   '.join(parts)}", flush=True)
-
-
-def large() -> None:
-    print("closed forms")
+def rows(quick: bool = False) -> Iterator[Row]:
+    """Yield the rows of this part."""
+    size = 8 if quick else 12
+    yield beside(
+        PART, f"all known sets of {size} records (samples)",
+        lambda: all_known_sets(block_of("2n samples", size)), "plain: one system an attacker",
+        lambda: plain(covariance_of("2n samples", size), np.ones(size)),
+    )  # fmt: skip
+    if quick:
+        return
+    yield grown(PART, "all known sets, 12 to 20 records", [12, 16, 20],
+                lambda n: all_known_sets(block_of("2n samples", n)))  # fmt: skip
+    yield grown(PART, "branch and bound, 12 to 40 records", [12, 20, 40],
+                lambda n: _branched(block_of("2n samples", n)))  # fmt: skip
+    for name in ("exponential in the plane", "three factors"):
+        yield beside(PART, f"sum of 20 records, {name}", partial(_of, name, 20))
     for name in ("Markov", "equal correlations", "weak"):
-        for size in (200, 600):
-            model = MultivariateGaussian(0, covariance_of(name, size))
-            form = Form.apart(np.ones(size), clipped=True)
-            spent = seconds(partial(gaussian_factor, model, form))
-            print(f"  {name:<20} {size:4} records, clipped sum {spent:7.2f} s", flush=True)
-
-
-def main() -> None:
-    searches()
-    families()
-    large()
+        yield grown(PART, f"clipped sum of 100 to 400 records, {name}", [100, 200, 400],
+                    lambda n, w=name: _of(w, n, clipped=True))  # type: ignore[misc]  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    list(show(rows()))

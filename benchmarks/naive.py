@@ -123,6 +123,33 @@ def quilt_scale(chain: ut.MarkovChain, epsilon: float) -> float:
     return worst
 
 
+def varied_quilt_scale(chain: ut.MarkovChain, epsilon: float) -> float:
+    """Return the scale of MQMExact where steps differ, from the definition of max-influence.
+
+    For every record i and quilt (a, c): the largest log-ratio of Pr[X_a = u, X_c = v | X_i = x] for
+    two values x. O(T^3) quilts, each with its own conditional laws.
+    """
+    length, size = chain.length or 0, chain.size
+    laws = [np.asarray(chain.law(record)) for record in range(length)]
+    between = [[chain.between(i, j) for j in range(i, length)] for i in range(length)]
+    worst = 0.0
+    for i in range(length):
+        best = length / epsilon
+        for a, c in itertools.product([None, *range(i)], [None, *range(i + 1, length)]):
+            inside = (length if c is None else c) - (-1 if a is None else a) - 1
+            # Pr[quilt | x] up to nothing: (x, u, v), a missing side has one value
+            left = np.ones((size, 1))
+            if a is not None:
+                left = (laws[a][:, None] * between[a][i - a] / laws[i]).T
+            right = np.ones((size, 1)) if c is None else between[i][c - i]
+            seen = left[:, :, None] * right[:, None, :]
+            influence = float(np.log(seen[:, None] / seen[None, :]).max())
+            if influence < epsilon:
+                best = min(best, inside / (epsilon - influence))
+        worst = max(worst, best)
+    return worst
+
+
 def count_distance(chain: ut.MarkovChain, counted: list[int]) -> int:
     """Return the Wasserstein distance of a count, comparing the laws of every record's window."""
     length, size = chain.length or 0, chain.size

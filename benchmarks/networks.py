@@ -7,13 +7,14 @@ plain version of a tree goes through the nodes with a linear program for each st
 
 import itertools
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
-from benchmarks.__main__ import best_time, show
+from benchmarks.rows import Row, beside, grown, show
 from undertow.adversaries import Secrets
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
@@ -27,7 +28,9 @@ from undertow.planning.methods import solve
 from undertow.planning.questions import Question
 from undertow.queries import Count, Histogram
 
+PART = "Networks and families"
 COUNT = Laplace(Count("BB"), 1.0)
+SIZES = [1000, 3000, 10_000]
 
 
 def nuclear(people: int, frequency: float | tuple[float, float] = 0.5) -> Pedigree:
@@ -117,47 +120,50 @@ def calibrated(method: str, query: Count | Histogram, model: Any) -> object:
     return solve(METHODS["answer"][method], Question(query, model, 1.0, "any", Secrets())).mechanism
 
 
-def main() -> None:
-    """Print one line for each call."""
+def rows(quick: bool = False) -> Iterator[Row]:
+    """Yield the rows of this part."""
+    people = 4 if quick else 6
     with np.errstate(all="ignore"):
-        plain = best_time(partial(plain_count, nuclear(6), 1.0), runs=1)
-    print("pedigrees")
-    show("family of 6, BB count, against any", partial(pedigree_leakage, COUNT, nuclear(6)))
-    print(f"{'  plain version of the same':<58} {plain * 1000:9.1f} ms")
-    show("nuclear family of 12", partial(pedigree_leakage, COUNT, nuclear(12)))
-    show("nine people in four generations", partial(pedigree_leakage, COUNT, generations(3)))
-    show("eleven people in five generations", partial(pedigree_leakage, COUNT, generations(4)))
-    show("trio, frequency in (.05, .5)", partial(pedigree_leakage, COUNT, nuclear(3, (0.05, 0.5))))
-    show(
-        "twelve, frequency in (.05, .5)", partial(pedigree_leakage, COUNT, nuclear(12, (0.05, 0.5)))
-    )
-    families = many_families(200)
-    show("1,000 families of 5 shapes, (.1, .5)", partial(pedigree_leakage, COUNT, families))
-    show("trio, any DP algorithm", partial(pedigree_leakage, PureDP(1.0), nuclear(3)))
-    show("noise for 1,000 families", partial(calibrated, "exact", Count("BB"), families))
-    print("networks")
-    house = household(7, 0.1, 0.4)
-    ill = Count("ill")
-    show("household of 7, count", partial(network_leakage, Laplace(ill, 1.0), house))
-    show("household of 5, histogram", partial(network_leakage, Laplace(Histogram(), 1.0),
-                                              household(5, 0.1, 0.4)))  # fmt: skip
-    for method in ("exact", "quilt"):
-        show(f"noise for a household of 5, {method}",
-             partial(calibrated, method, ill, household(5, 0.1, 0.4)))  # fmt: skip
-    print("trees of 10,000 nodes")
-    for states in (2, 3):
-        for kind in ("random", "binary", "path"):
-            show(
-                f"{states} states, {kind}, against any",
-                partial(tree_leakage, 0.2, tree(10_000, states, kind)),
-            )
-        small = tree(200, states, "random")
-        show(
-            f"{states} states, 200 nodes, against ignorant",
-            partial(tree_leakage, 0.2, small, "ignorant"),
-            partial(plain_tree, small, 0.2), " (one sweep)",
+        yield beside(
+            PART, f"family of {people}, BB count, any attacker",
+            partial(pedigree_leakage, COUNT, nuclear(people)), "plain: known set by known set",
+            partial(plain_count, nuclear(people), 1.0),
         )  # fmt: skip
+    if quick:
+        return
+    yield grown(PART, "nuclear families of 6 to 12", [6, 8, 10, 12],
+                lambda n: pedigree_leakage(COUNT, nuclear(n)))  # fmt: skip
+    yield grown(PART, "families of 7 to 11 over generations", [7, 9, 11],
+                lambda n: pedigree_leakage(COUNT, generations((n - 3) // 2)))  # fmt: skip
+    yield beside(PART, "trio, frequency in (.05, .5)",
+                 partial(pedigree_leakage, COUNT, nuclear(3, (0.05, 0.5))))  # fmt: skip
+    families = many_families(200)
+    yield beside(PART, "1,000 families of 5 shapes, frequency in (.1, .5)",
+                 partial(pedigree_leakage, COUNT, families))  # fmt: skip
+    yield beside(
+        PART, "trio, all DP algorithms", partial(pedigree_leakage, PureDP(1.0), nuclear(3))
+    )
+    noisy = Laplace(Count("ill"), 1.0)
+    yield beside(PART, "household of 7, count",
+                 partial(network_leakage, noisy, household(7, 0.1, 0.4)))  # fmt: skip
+    for method in ("exact", "quilt"):
+        yield beside(PART, f"noise for a household of 5, {method}",
+                     partial(calibrated, method, Count("ill"), household(5, 0.1, 0.4)))  # fmt: skip
+    for states, kind in ((2, "random"), (2, "binary"), (3, "random")):
+        yield grown(
+            PART, f"tree of 1,000 to 10,000 nodes, {states} states, {kind}, any", SIZES,
+            lambda n, s=states, k=kind: tree_leakage(0.2, tree(n, s, k)),  # type: ignore[misc]
+        )  # fmt: skip
+    for states in (2, 3):
+        small = tree(200, states, "random")
+        yield beside(
+            PART, f"tree of 200 nodes, {states} states, ignorant",
+            partial(tree_leakage, 0.2, small, "ignorant"), "plain: one program a step, one sweep",
+            partial(plain_tree, small, 0.2),
+        )  # fmt: skip
+    yield grown(PART, "path of 1,000 to 10,000 records as a tree, 2 states, any", SIZES,
+                lambda n: network_leakage(PureDP(0.2), tree(n, 2, "path"), "any"))  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    list(show(rows()))

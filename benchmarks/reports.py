@@ -1,16 +1,12 @@
-"""Time the report of a release: ``python -m benchmarks.reports``. Nothing here asserts a time."""
+"""The report of a release: ``python -m benchmarks.reports``. Nothing here asserts a time."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 
 import undertow as ut
+from benchmarks.rows import Row, beside, show
 
-
-def seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+PART = "Reports"
 
 
 def made(out: ut.Release, form: str) -> str:
@@ -18,16 +14,19 @@ def made(out: ut.Release, form: str) -> str:
     return str(getattr(out.report(), form)())
 
 
-def main() -> None:
+def rows(quick: bool = False) -> Iterator[Row]:
+    """Yield the rows of this part."""
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], ("inactive", "active"), length=15264)
     records = ["inactive", "inactive", "active"] * 5088
     for query in (ut.Count("active"), ut.Histogram()):
         out = ut.release(ut.calibrate(query, chain, 1.0), records, insecure_seed=1)
-        name = type(query).__name__
         for form in ("text", "to_json", "html"):
-            spent = seconds(partial(made, out, form))
-            print(f"report of a {name:<10} {form:<8} {spent:7.2f} s", flush=True)
+            yield beside(
+                PART, f"report of a {type(query).__name__}, {form}", partial(made, out, form)
+            )
+            if quick:
+                return
 
 
 if __name__ == "__main__":
-    main()
+    list(show(rows()))
