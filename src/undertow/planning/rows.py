@@ -20,6 +20,10 @@ __all__ = ["EFFORT", "Row", "row_of"]
 EFFORT = 1e5
 """Effort that a row may take, in units of some 30 microseconds: about three seconds."""
 
+PATIENCE = 0.25
+"""Share of its own counted effort that a method may spend on a row: it is known too late to refuse
+beforehand."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -163,7 +167,7 @@ def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
             f"'{method.name}' needs about {times:.2g} times the effort allowed for a row; ask for "
             f"it by name, method='{method.name}', or allow more, effort={2 * times * allowed:.1g}"
         )
-    return plan_by(method, question)
+    return plan_by(method, replace(question, patience=min(1.0, PATIENCE * allowed)))
 
 
 def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
