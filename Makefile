@@ -51,6 +51,7 @@ bench: $(DEV)  ## time the main calls
 	$(BIN)/python -m benchmarks.approximate
 	$(BIN)/python -m benchmarks.gaussian
 	$(BIN)/python -m benchmarks.networks
+	$(BIN)/python -m benchmarks.histograms
 	$(BIN)/python -m benchmarks.attacks
 	$(BIN)/python -m benchmarks.lstm --data synthetic
 	$(BIN)/python -m benchmarks.flips
