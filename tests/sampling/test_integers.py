@@ -145,7 +145,7 @@ def outcomes(scale, least):
             return np.array(numbers, dtype=np.uint64)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(integers, "_below", below)
+            patched.setattr(integers, "uniform", below)
             try:
                 (z,) = integers._laplace(scale, 1, given(b"", b"").first)
                 found[z] += probability
@@ -194,7 +194,7 @@ def test_uniform_numbers_are_equally_many(limit):
     again = 0
     for byte in range(256):
         try:
-            (number,) = integers._below(limit, 1, given(bytes([byte]), b"").first)
+            (number,) = integers.uniform(limit, 1, given(bytes([byte]), b"").first)
             seen[int(number)] += 1
         except InvalidInput:  # it asked for another byte
             again += 1
@@ -206,7 +206,7 @@ def test_uniform_numbers_are_equally_many(limit):
 @pytest.mark.parametrize(("limit", "width"), [(1, 0), (2**9, 2), (2**17, 4), (2**50, 8)])
 def test_wide_numbers_take_whole_words(limit, width):
     source: Any = given(bytes(range(1, 60)), b"").first
-    (number,) = integers._below(limit, 1, source)
+    (number,) = integers.uniform(limit, 1, source)
     assert source.left == 59 - width
     assert number == int.from_bytes(bytes(range(1, width + 1)), "little") % 2 ** (
         (limit - 1).bit_length()

@@ -280,7 +280,14 @@ def _proved(
     if isinstance(mechanism, PureDP) and mechanism.unit == "person":
         return _person(mechanism, model, against)
     curator: Leakage = family.leakage(mechanism, model, against)
-    return curator
+    summed = isinstance(mechanism, Noise) and mechanism.query.totalled
+    return curator.with_assumptions((_SUMMED,)) if summed else curator
+
+
+_SUMMED = (
+    "the lower end and the witness are those of the noisy numbers before they are moved to their "
+    "public sum"
+)
 
 
 def check_fit(query: object, model: Model) -> None:

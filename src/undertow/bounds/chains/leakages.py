@@ -110,13 +110,7 @@ def _histogram(bound: Leakage, mechanism: Scaled, chain: MarkovChain, against: A
     exact = None if found.closed else histogram_leakage(mechanism.scale, chain, against)
     if exact is not None:
         found = meet(exact, found) if exact.upper < found.upper else meet(found, exact)
-    return found.with_assumptions((_RAW,)) if mechanism.query.totalled else found
-
-
-_RAW = (
-    "the lower end and the witness are those of the noisy numbers before they are moved to their "
-    "public sum"
-)
+    return found
 
 
 def _far_histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:
