@@ -228,7 +228,7 @@ def _promising(
     if not ours or not theirs:
         return [], -np.inf
     bounds = []
-    ranked = []  # of either kind: what the others' values cost, and the most that they show by level
+    ranked = []  # of either kind: losses of the values shown at times, and the most by level
     for kind in (0, 1):
         group = sorted((two for two in theirs if two.kind == kind), key=lambda two: two.first)
         table = np.array([two.shown for two in group]).reshape(len(group), LEVELS + 1)
