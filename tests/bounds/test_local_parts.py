@@ -201,7 +201,7 @@ def test_a_hull_that_overflows_falls_back_to_the_exchange_rate(monkeypatch):
     assert exact.lower <= rough.upper < math.inf
 
 
-# --- what lies beyond ------------------------------------------------------------------------------
+# --- what lies beyond ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(4))
