@@ -11,7 +11,7 @@ from undertow.adversaries import Adversary
 from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.series import local
 from undertow.bounds.series.few import FewStates
-from undertow.bounds.series.hulls import MessageHull, contraction, prune, thin
+from undertow.bounds.series.hulls import MessageHull, contraction, diameters, prune, thin
 from undertow.bounds.series.joined import join
 from undertow.bounds.series.local import channel_leakage, local_leakage
 from undertow.bounds.series.messages import intervals, rung
@@ -199,3 +199,53 @@ def test_a_hull_that_overflows_falls_back_to_the_exchange_rate(monkeypatch):
     assert exact.method == "exact"
     assert rough.lower <= exact.upper
     assert exact.lower <= rough.upper < math.inf
+
+
+# --- what lies beyond ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_diameters_bound_what_the_far_end_of_a_side_can_change(seed):
+    """Every pair of far messages, read through every string of outputs."""
+    rng = np.random.default_rng(seed)
+    kernel, channel = rows(rng, 3, 3), rows(rng, 3, 2)
+    bounds = diameters(kernel, channel, 16)
+    far = np.concatenate([np.eye(3), rows(rng, 2, 3)])  # (messages, states)
+    cloud = far @ kernel.T  # (strings messages, states)
+    for step, bound in enumerate(bounds[:8]):
+        if step:
+            cloud = np.concatenate([(cloud * channel[:, z]) @ kernel.T for z in range(2)])
+        logs = np.log(cloud).reshape(-1, len(far), 3)
+        apart = np.ptp(logs[:, :, None] - logs[:, None], axis=3).max()  # Hilbert's metric
+        assert apart <= bound
+        assert bound <= (1 + 1e-9) * apart + 1e-12  # measured, not only bounded
+    assert (np.diff(bounds) <= 0).all()
+
+
+@pytest.mark.parametrize("start", ["stationary", [0.7, 0.2, 0.1]])
+@pytest.mark.parametrize("length", [None, 90])
+def test_the_rest_of_a_side_is_bounded_as_if_it_were_read(start, length):
+    """Against who knows nothing: by how fast it is forgotten, or by families of known records."""
+    chain = MarkovChain(
+        [[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.25, 0.35, 0.4]], start=start, length=length
+    )
+    observed = observe(chain, [[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.2, 0.3, 0.5]])
+    fast, slow = (
+        join(observed, FewStates(observed, True, 1024, tails=tails), "ignorant", None)
+        for tails in (True, False)
+    )
+    assert fast.upper == pytest.approx(slow.upper, abs=2e-11)
+    assert (
+        fast.upper - 1e-10
+        <= local_leakage(RandomizedResponse(observed.channels[0]), chain, "ignorant").lower
+    )
+
+
+def test_thinning_out_spares_what_others_cannot_stand_for():
+    """A round hull: the messages kept stand for all others to a small factor."""
+    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
+    cloud = np.exp(np.stack([np.cos(angle), np.sin(angle), np.zeros(400)], axis=1))
+    cloud /= cloud.max(axis=1, keepdims=True)
+    keep, delta, _ = thin(cloud, np.arange(400), 200)
+    assert len(keep) <= 200 + 200 // 8
+    assert delta < 6e-3  # 7.4e-3 where none is spared

@@ -69,7 +69,7 @@ class CutSet:
     >>> cut = Cut.of(Witness(2, 5, (), 0, 1, outputs=((1, 0), (2, 0))), chain)
     >>> cuts = CutSet([cut, cut])
     >>> len(cuts), cuts.losses(np.array([[.8, .2], [.2, .8]])).round(6)
-    (1, array([2.438312]))
+    (1, array([2.432263]))
     """
 
     def __init__(self, cuts: list[Cut]) -> None:

@@ -68,7 +68,7 @@ class ChannelSearch:
     >>> def attacks(channel):
     ...     return found_cuts(leakage(channel, chain), channel, [chain])
     >>> search.cuts.add(attacks(start))
-    >>> found = search.settled(start.matrix, attacks, 6)
+    >>> found = search.settled(search.descended(start.matrix, FIRST_BOX), attacks, 6)
     >>> channel, leak = search.certified(found, lambda one: leakage(one, chain), [chain])
     >>> aim.flips(channel.matrix) < 0.48, leak.proves(search.limit)
     (True, True)
@@ -90,8 +90,8 @@ class ChannelSearch:
     ) -> Array:
         """Return a better channel, once no new attacks turn up, or after so many rounds.
 
-        To begin with it should exceed the guarantee, or be at its edge. It keeps it against the
-        attacks known, and is not certified.
+        To begin with it should be the best that the attacks known allow (`descended`). The result
+        keeps the guarantee against those known in the end, and is not certified.
         """
         for _ in range(rounds):
             new = attacks(grained_channel(channel))

@@ -72,6 +72,9 @@ _EVEN_ROUNDS, _ROUNDS = 4, (20, 6, 1)
 """Times that new attacks are asked for: on k-ary randomised response, and on better channels for
 short, longer and whole series (effort; the last are the dearest)."""
 
+_OTHER_BOXES = 0.15, 0.05
+"""First steps of further searches on short series, all from k-ary randomised response."""
+
 _SETTLED = 1e-4
 """How little k-ary randomised response may change when the search for better ones begins."""
 
@@ -228,6 +231,11 @@ def _exact_many(task: _FlipTask) -> Solution:
     channel = search.descended(channel, FIRST_BOX)
     for one, rounds in tasks:
         channel = search.settled(channel, one.attacks, rounds)
+        for box in _OTHER_BOXES if one is brief else ():  # other steps may lead elsewhere
+            trial = search.descended(search.even(size), box)
+            if task.aim.cost(trial) < task.aim.cost(channel):
+                trial = search.settled(trial, one.attacks, rounds)
+                channel = min(trial, search.mixed(channel, task.limit), key=task.aim.cost)
     found = search.certified(channel, task.oracle, task.chains)
     if found is None or task.aim.cost(found[0].matrix) > task.aim.cost(search.even(size)):
         return _even(task, found)

@@ -275,12 +275,10 @@ def _all_shapes(task: ErasureTask, chain: MarkovChain, target: int, best: Array)
     length = task.length
     shown = length * shown_share(chain, best)
     asked = chain, target, length, task.limit, task.against
-    shapes = likely_shapes(*asked, shown - COARSE)
-    refined = [found for shape in shapes[:SHAPES] if (found := shape.refined(task.limit))]
+    shapes, rest = likely_shapes(*asked, shown - COARSE, SHAPES)
+    refined = [found for shape in shapes if (found := shape.refined(task.limit))]
     refined.sort(key=lambda found: -found[0])
-    most = max([shown, *(bound for bound, *_ in refined[:1])])
-    if len(shapes) > SHAPES:
-        most = max(most, shapes[SHAPES].most + COARSE)
+    most = max([shown, rest + COARSE, *(bound for bound, *_ in refined[:1])])
     for bound, shape, both in refined[:TRIES]:
         if bound <= length * shown_share(chain, best) + SAME:
             break

@@ -11,6 +11,7 @@ redaction of these stretches, and shapes need to be tried only as long as theirs
 found.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -41,8 +42,12 @@ them is that of these, at the least loss."""
 STEEP = 4.0
 """Where a search starts with c of a value that a bound always shows."""
 
-SIDES, PAIRS = 64, 4096
-"""Shapes of one side, and pairs of them, that are kept at most, those that could show most."""
+CURVES = 6000
+"""Curves of both sides beyond which shapes are not compared (cost)."""
+
+SIDES, LOOKS = 300, 4000
+"""Shapes of one side that are kept at most, and pairs of them looked at closely, those that could
+show most (cost)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +108,47 @@ class Shape:
 
 
 def likely_shapes(
-    chain: MarkovChain, target: int, length: int, limit: float, against: Against, above: float
-) -> list[Shape]:
+    chain: MarkovChain, target: int, length: int, limit: float, against: Against, above: float,
+    most: int,
+) -> tuple[list[Shape], float]:  # fmt: skip
     """Return the shapes that could show more than ``above`` records, the largest bound first.
 
-    Cost: O(m^2) curves for m records on a side.
+    At most so many, and what those left out show at most: -inf where none could show more, inf
+    where there are too many shapes to compare. Cost: O(m^2) curves for m records on a side.
     """
     levels = np.linspace(0.0, limit, LEVELS + 1)  # (levels)
-    rooms = target, length - 1 - target
-    lefts, rights = (
+    kinds = [_kinds(chain, target, length, right, against) for right in (False, True)]
+    caps = [max(_cap(side, limit) for side in both) for both in kinds]
+    plans = [
         [
-            shape
-            for kind, side in enumerate(_kinds(chain, target, length, right, against))
-            for shape in _side_shapes(kind, side, limit, levels, above - rooms[not right])
+            (kind, side, *stretch)
+            for kind, side in enumerate(both)
+            for stretch in _stretches(side, limit, above - caps[1 - number])
         ]
-        for right in (False, True)
+        for number, both in enumerate(kinds)
+    ]
+    if sum(map(len, plans)) > CURVES:
+        return [], np.inf
+    lefts, rights = (
+        [shape for plan in each if (shape := _side_shape(*plan, limit, levels)) is not None]
+        for each in plans
     )
-    kept = _promising(lefts, rights, above), _promising(rights, lefts, above)
-    found = [Shape(_most(one, two, limit, levels), one, two) for one in kept[0] for two in kept[1]]
-    found = [shape for shape in found if shape.most > above]
-    return sorted(found, key=lambda shape: -shape.most)[:PAIRS]
+    ours, left_out = _promising(lefts, rights, limit, above)
+    theirs, also_left = _promising(rights, lefts, limit, above)
+    if not ours or not theirs:
+        return [], max(left_out, also_left)
+    bounds = _together(ours, theirs, limit)  # (left, right)
+    order = np.argsort(-bounds, axis=None, kind="stable")
+    order = order[bounds.ravel()[order] > above]
+    rest = float(bounds.ravel()[order[LOOKS]]) if len(order) > LOOKS else -np.inf
+    looked = [
+        Shape(_closer(ours[one], theirs[two], limit), ours[one], theirs[two])
+        for one, two in np.stack(np.unravel_index(order[:LOOKS], bounds.shape), axis=1).tolist()
+    ]
+    looked = sorted((one for one in looked if one.most > above), key=lambda one: -one.most)
+    if len(looked) > most:
+        rest = max(rest, looked[most].most)
+    return looked[:most], max(rest, left_out, also_left)
 
 
 def _kinds(
@@ -132,25 +158,46 @@ def _kinds(
     return side, side.turned(against)
 
 
-def _side_shapes(
-    kind: int, side: TwoStateSide, limit: float, levels: Array, above: float
-) -> Iterator[_SideShape]:
-    """Yield the shapes of a side that fit limit and could show enough, for one value at times."""
+def _cap(side: TwoStateSide, limit: float) -> float:
+    """Return a quick bound on what a side shows."""
     room = side.room
-    theta = side.grid(limit) if room else np.empty(0)
     sums = np.concatenate([[0.0], np.cumsum(side.weights)])  # (distances + 1)
-    for start in range(1, room + 2):
-        for begin in range(start, 0, -1):
-            first = float(side.first[begin - 1]) if begin <= room else 0.0
-            if first > limit:
+    safe = next((t for t in range(1, room + 1) if side.other[t - 1] - side.behind[t - 1] <= limit),
+                room + 1)  # fmt: skip
+    begin = next((t for t in range(1, room + 1) if side.first[t - 1] <= limit), room + 1)
+    return float(sums[safe - 1] - sums[min(begin, safe) - 1]) + room - safe + 1
+
+
+def _stretches(
+    side: TwoStateSide, limit: float, above: float
+) -> Iterator[tuple[int, int, int, float, TwoStateSide]]:
+    """Yield the stretches that could show enough: the begin of the value shown at times, where
+    it is always shown, where everything is, how much less that shows, and the side for it."""
+    room = side.room
+    sums = np.concatenate([[0.0], np.cumsum(side.weights)])  # (distances + 1)
+    for sure in range(1, room + 2):
+        endings = list(_endings(side, sure))
+        for begin in range(sure, 0, -1):
+            if begin <= room and side.first[begin - 1] > limit:
                 break  # nearer records tell more
-            if sums[start - 1] - sums[begin - 1] + room - start + 1 <= above:
-                continue
-            for last, less, variant in _endings(side, start):
-                curve = frontier(variant.curve(begin, start, theta), limit)
-                if curve.cost.size:
-                    shown = shown_at(curve, levels) - less
-                    yield _SideShape(kind, variant, curve, last, less, first, shown)
+            most = sums[sure - 1] - sums[begin - 1] + room - sure + 1
+            for last, less, variant in endings:
+                fits = begin < sure or sure > room or variant.other[sure - 1] <= limit
+                if fits and most - less > above:
+                    yield begin, sure, last, less, variant
+
+
+def _side_shape(
+    kind: int, bare: TwoStateSide, begin: int, sure: int, last: int, less: float,
+    side: TwoStateSide, limit: float, levels: Array,
+) -> _SideShape | None:  # fmt: skip
+    """Return the shape of a side, None where nothing of it fits limit."""
+    theta = bare.grid(limit) if bare.room else np.empty(0)
+    curve = frontier(side.curve(begin, sure, theta), limit)
+    if not curve.cost.size:
+        return None
+    first = float(side.first[begin - 1]) if begin <= side.room else 0.0
+    return _SideShape(kind, side, curve, last, less, first, shown_at(curve, levels) - less)
 
 
 def _endings(side: TwoStateSide, sure: int) -> Iterator[tuple[int, float, TwoStateSide]]:
@@ -171,27 +218,66 @@ def _endings(side: TwoStateSide, sure: int) -> Iterator[tuple[int, float, TwoSta
             yield start, less, replace(side, behind=behind, other=other)
 
 
-def _promising(ours: list[_SideShape], theirs: list[_SideShape], above: float) -> list[_SideShape]:
-    """Return the shapes of a side that could show enough with the best of the other side."""
-    best = np.max([shape.shown for shape in theirs], axis=0)  # (levels), of the other side
-    # a loss of one side between two levels leaves the other side less than the lower one does
-    bounds = [
-        float(max((shape.shown[1:] + best[:0:-1]).max(), shape.shown[0] + best[-1]))
-        for shape in ours
-    ]
-    order = [int(place) for place in np.argsort(-np.array(bounds), kind="stable")[:SIDES]]
-    return [ours[place] for place in order if bounds[place] > above]
+def _promising(
+    ours: list[_SideShape], theirs: list[_SideShape], limit: float, above: float
+) -> tuple[list[_SideShape], float]:
+    """Return the shapes of a side that could show enough with the best of the other side.
+
+    And a bound on those beyond the most that are kept, -inf where there are none.
+    """
+    if not ours or not theirs:
+        return [], -np.inf
+    bounds = []
+    ranked = []  # of either kind: losses of the values shown at times, and the most by level
+    for kind in (0, 1):
+        group = sorted((two for two in theirs if two.kind == kind), key=lambda two: two.first)
+        table = np.array([two.shown for two in group]).reshape(len(group), LEVELS + 1)
+        firsts = np.array([two.first for two in group])
+        ranked.append((firsts, np.maximum.accumulate(table, axis=0)))
+    for one in ours:
+        firsts, table = ranked[one.kind]
+        fits = int(np.searchsorted(firsts, limit - one.first, side="right"))
+        found = -np.inf
+        if fits:
+            best = table[fits - 1]  # (levels)
+            # a loss between two levels leaves the other side less than the lower one does
+            found = float(max((one.shown[1:] + best[:0:-1]).max(), one.shown[0] + best[-1]))
+        firsts, table = ranked[1 - one.kind]
+        if len(firsts) and not one.window:
+            level = max(0, math.ceil(LEVELS * (1 - one.first / limit)))
+            found = max(found, float(one.shown[-1] + table[-1, level]))
+        bounds.append(found)
+    order = [int(place) for place in np.argsort(-np.array(bounds), kind="stable")]
+    order = [place for place in order if bounds[place] > above]
+    rest = bounds[order[SIDES]] if len(order) > SIDES else -np.inf
+    return [ours[place] for place in order[:SIDES]], rest
 
 
-def _most(one: _SideShape, two: _SideShape, limit: float, levels: Array) -> float:
-    """Return the most that two sides show together, -inf where they do not fit."""
+def _together(lefts: list[_SideShape], rights: list[_SideShape], limit: float) -> Array:
+    """Return the most that two sides show together, (left, right), -inf where they do not fit."""
+    shown = np.array([two.shown for two in rights])  # (right, levels)
+    firsts = np.array([two.first for two in rights])
+    kinds = np.array([two.kind for two in rights])
+    windows = np.array([two.window for two in rights])
+    found = np.full((len(lefts), len(rights)), -np.inf)
+    for row, one in zip(found, lefts, strict=True):
+        same = (kinds == one.kind) & (one.first + firsts <= limit)
+        cells = one.shown[1:] + shown[same, :0:-1]  # (right, cells)
+        row[same] = np.maximum(cells.max(axis=1), one.shown[0] + shown[same, -1])
+        # windows, which have no value shown at times, are found among either
+        mixed = (kinds != one.kind) & ~windows & (not one.window)
+        # what a side shows at times leaves the other side less: rounded up to a level
+        level = max(0, math.ceil(LEVELS * (1 - one.first / limit)))
+        left = shown_at(one.curve, limit - firsts[mixed]) - one.less
+        row[mixed] = left + shown[mixed, level]
+    return found
+
+
+def _closer(one: _SideShape, two: _SideShape, limit: float) -> float:
+    """Return the most that two sides show together, between points of their curves at most."""
     if one.kind == two.kind:
-        if one.first + two.first > limit:
-            return -np.inf
-        return float(max((one.shown[1:] + two.shown[:0:-1]).max(), one.shown[0] + two.shown[-1]))
-    if one.window or two.window:
-        return -np.inf  # windows, which have no value shown at times, are found with both
-    # what a side shows at times leaves the other side less
+        rest = shown_at(two.curve, limit - one.curve.cost)
+        return float((one.curve.shown + rest).max()) - one.less - two.less
     left = shown_at(one.curve, np.array([limit - two.first]))
     right = shown_at(two.curve, np.array([limit - one.first]))
     return float(left[0] + right[0]) - one.less - two.less

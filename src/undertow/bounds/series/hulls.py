@@ -183,7 +183,7 @@ def diameters(kernel: Array, channel: Array, most: int) -> Array:
     D_(t-d). inf where no product is positive.
 
     >>> diameters(np.array([[.9, .1], [.1, .9]]), np.full((2, 2), .5), 3).round(6)
-    array([4.394449, 3.433987, 2.747189])
+    array([4.394449, 3.032695, 2.261746])
     """
     size, outputs = channel.shape
     links = kernel * channel.T[:, None, :]  # (z, x, y)
