@@ -8,7 +8,7 @@ plain version of a tree goes through the nodes with a linear program for each st
 import itertools
 import math
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,7 @@ def many_families(times: int) -> Pedigree:
     return Pedigree(parents, (0.1, 0.5))
 
 
+@cache
 def tree(count: int, states: int, kind: str) -> BayesianNetwork:
     """Return a tree with uneven kernels."""
     rng = np.random.default_rng(states)

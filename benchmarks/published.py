@@ -1,6 +1,7 @@
 """Quilts and Wasserstein distances beside plain searches from their definitions [wang2016]."""
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
@@ -19,6 +20,7 @@ def stationary(records: int) -> ut.MarkovChain:
     return ut.MarkovChain(ACTIVITY.transition, length=records)
 
 
+@cache
 def differing(records: int, states: int = 2) -> ut.MarkovChain:
     """Return a chain each of whose steps has a matrix of its own."""
     drawn = np.random.default_rng(records).dirichlet(np.full(states, 2.0), (records - 1, states))

@@ -25,6 +25,12 @@ stops at nearer quilts, which only adds noise)."""
 _NEAR = 16
 """Distances tried first for every record; doubled for those that may still be the worst."""
 
+_TURNS = 4
+"""How often the best distance on one side is sought for that on the other."""
+
+_TRIED = 32
+"""Most records all of whose quilts are tried together."""
+
 _BLOCK = 2_000_000
 """Most entries of an array over records, distances and pairs (memory: 16 MB)."""
 
@@ -121,8 +127,10 @@ def worst_record(
 ) -> Quilt:  # fmt: skip
     """Return the worst of some records and its best quilt, each with influences of its own.
 
-    Distances beyond the reach of a record's best score are never tried, nor farther ones than
-    `_NEAR` for a record that cannot be the worst. Cost O(records W^2 pairs), W the reach.
+    Some good quilts of every record bound its score: those of equal sides, and then the best on
+    one side for what was best on the other. Every quilt is tried only for records whose bound
+    exceeds the worst score found, the largest bound first; distances beyond the reach of a score
+    never. Cost O(records W k pairs) and O(W^2 pairs) for each record tried, W the reach.
     """
     length = chain.length or 0
     laws = chain.marginals(int(records.max()) + 1)[records]  # (records, k)
@@ -131,29 +139,60 @@ def worst_record(
     steps = min(_NEAR, max(most, 1))
     worst = Quilt(0.0, 0, None, None)
     while waiting.size:
-        values, final = np.empty(len(waiting)), np.empty(len(waiting), dtype=bool)
-        stopped = 4 * steps * steps * len(pairs) > TABLE
-        for part in _blocks(len(waiting), chain.size, len(pairs), steps):
-            here = waiting[part]
+        bounds = np.empty(len(waiting))
+        for part in _blocks(len(waiting), (steps + 2) * chain.size * len(pairs)):
+            influence = record_influences(chain, against, pairs, steps, waiting[part])
+            bounds[part] = _good_quilts(influence, waiting[part], length, score)
+        stopped = steps >= most or 4 * steps * steps * len(pairs) > TABLE
+        ready = np.array([stopped or steps >= score.reach(bound) for bound in bounds])
+        order = np.argsort(-np.where(ready, bounds, -np.inf), kind="stable")[: ready.sum()]
+        several = (steps + 2) * max(steps + 2, chain.size * len(pairs))
+        for part in _blocks(len(order), several, most=_TRIED):
+            tried = np.sort(order[part][bounds[order[part]] > worst.value])
+            if not tried.size:
+                break
+            here = waiting[tried]
             influence = record_influences(chain, against, pairs, steps, here)
             scored = _Scored(influence, here, length, score)
-            values[part] = scored.values
-            final[part] = stopped | (steps >= np.minimum(most, score.reach(scored.values)))
-            ready = np.where(final[part], scored.values, -np.inf)
-            if ready.max() > worst.value:
-                worst = scored.quilt(int(ready.argmax()))
+            if scored.values.max() > worst.value:
+                worst = scored.quilt(int(scored.values.argmax()))
         # more quilts can only lower a score: what is below the worst stays below it
-        waiting = waiting[~final & (values >= worst.value)]
+        waiting = waiting[~ready & (bounds > worst.value)]
         steps = min(2 * steps, most)
     return worst
 
 
-def _blocks(records: int, size: int, pairs: int, steps: int) -> Iterator[slice]:
-    """Yield slices of the records whose arrays stay within `_BLOCK` entries."""
-    each = (steps + 2) * max(steps + 2, size * pairs)
-    rows = max(1, _BLOCK // each)
+def _blocks(records: int, each: int, most: int = MAX_STEPS) -> Iterator[slice]:
+    """Yield slices of the records whose arrays, of ``each`` entries a record, stay small."""
+    rows = min(most, max(1, _BLOCK // each))
     for start in range(0, records, rows):
         yield slice(start, start + rows)
+
+
+def _good_quilts(influence: Influence, records: Ints, length: int, score: Score) -> Array:
+    """Return a bound on the score of each record, by some of its quilts: (records,)."""
+    near = np.arange(1.0, influence.left.shape[1])  # distances 1 .. W
+    row = np.arange(len(records))
+    rooms = records, length - 1 - records
+    tables = influence.left[:, 1:], influence.right[:, 1:]  # (records, distance, pair)
+    absent = [near > room[:, None] for room in rooms]
+    found = np.full(len(records), score.value(np.array(float(length)), np.array(0.0)))
+    for side, other in ((0, 1), (1, 0)):  # one side missing
+        alone = _alone(score, rooms[other], near, tables[side].max(axis=-1), absent[side])
+        found = np.minimum(found, alone.min(axis=1))
+    joint = (tables[0] + tables[1]).max(axis=-1)  # both at the same distance
+    even = np.where(absent[0] | absent[1], np.inf, score.value(2 * near - 1, joint))
+    found = np.minimum(found, even.min(axis=1))
+    best = even.argmin(axis=1)  # on one side; then the best on the other for it, in turns
+    possible = best < np.minimum(*rooms)
+    for turn in range(_TURNS):
+        fixed, free = turn % 2, 1 - turn % 2
+        joint = (tables[free] + tables[fixed][row, best][:, None]).max(axis=-1)
+        values = score.value(near + best[:, None], joint)  # best counts from 0: a + c - 1 inside
+        values = np.where(absent[free] | ~possible[:, None], np.inf, values)
+        found = np.minimum(found, values.min(axis=1))
+        best = values.argmin(axis=1)
+    return np.asarray(found)
 
 
 class _Scored:
