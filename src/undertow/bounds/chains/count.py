@@ -19,6 +19,7 @@ from functools import cache, lru_cache, partial
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.endless import period_of_cycles, unbounded_pair
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import (
     Bools,
@@ -60,6 +61,9 @@ LEVELS = (4, 8, 16, 32, 64, 128, 256)
 
 GLANCE = 128
 """Most records a side whose far answers, and sums of sides, are looked at before all levels."""
+
+SHORT = 32
+"""Longest series whose leakage is not held against that of an endless one first (cost)."""
 
 POSITIONS = 64
 """Most records of a chain with differing steps whose windows are enumerated."""
@@ -105,7 +109,15 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
     Where the worst window is a short one, all longer ones are dismissed at a short frontier; where
     it is an endless one, the sums of the sides dismiss all others once the chain has forgotten.
     """
+    endless = chain.length is None and not isinstance(against, Adversary)
+    if endless and (apart := unbounded_pair(scale, marks, chain, against)) is not None:
+        names = " and ".join(repr(chain.states[state]) for state in apart)
+        more = (f"with {names} counts grow at different rates: longer series leak without bound",)
+        return _leakage(math.inf, math.inf, against, None, more=more)
     steps = min(choose_steps(chain, against), WINDOW)
+    repeats = period_of_cycles(chain, marks) if endless else None
+    if repeats is not None:
+        return _by_cycles(chain, marks, scale, against, repeats)
 
     @cache
     def ceiling() -> float:
@@ -116,7 +128,19 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
         return _search(chain, marks, scale, against, records, floor)
 
     last = searched(steps) if steps <= GLANCE else None
-    best, upper, effort = last, math.inf, EFFORT
+    cap = math.inf
+    long = chain.length is not None and chain.length > SHORT
+    if long and not isinstance(against, Adversary) and (last is None or last.doubt):
+        # a series of any length leaks no less: often a short window of it is the worst here too
+        anylong = MarkovChain(chain.transition, chain.states, chain.start)
+        cap = _by_levels(anylong, marks, scale, against).upper
+    if math.isfinite(cap):
+        level = searched(min(LEVELS[1], steps), -math.inf)
+        level.run(lambda: cap)
+        found = _conclude(level, chain, against, cap)
+        if found.closed:
+            return found
+    best, upper, effort = last, cap, EFFORT
     if not isinstance(against, Adversary) and (last is None or last.doubt):
         for fewer in LEVELS:
             if fewer >= steps or effort <= 0:
@@ -133,7 +157,8 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
     last = last or searched(steps)
     most = WINDOW if chain.length is None else min(WINDOW, chain.length - 1)
     while True:
-        last.best = max(last.best, best.best) if best else last.best
+        if best is not None and best.best > last.best:
+            last.best, last.window = best.best, None
         last.effort = max(effort, EFFORT // 4)
         last.run(ceiling)
         best = last if best is None or last.window else best
@@ -148,16 +173,31 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
         last = searched(steps)
 
 
+def _by_cycles(
+    chain: MarkovChain, marks: Bools, scale: float, against: Against, repeats: int
+) -> Leakage:
+    """Return the leakage on a chain whose series repeat themselves.
+
+    Whole rounds add the same to the count under both values: no side need be longer than one.
+    """
+    search = _search(chain, marks, scale, against, repeats, whole=True)
+    search.run(lambda: math.inf)
+    return _conclude(search, chain, against, _upper(search, chain))
+
+
 def _search(
     chain: MarkovChain, marks: Bools, scale: float, against: Against, steps: int,
-    floor: float | None = None,
+    floor: float | None = None, whole: bool = False,
 ) -> WindowSearch:  # fmt: skip
     """Return a search of the windows of up to ``steps`` records a side, after its first glance.
 
-    With a ``floor``, a value known to be attained, no window above it is left unseen.
+    With a ``floor``, a value known to be attained, no window above it is left unseen. ``whole``
+    says that nothing beyond those records need be covered.
     """
     if chain.homogeneous:
         side_laws, (rows, pooled) = build_side_laws(chain, steps), _rows(chain, steps, against)
+        if whole:
+            rows = replace(rows, room=rows.room * 0 + steps, last=np.minimum(rows.last, steps))
         law = _chain_laws(chain, steps, tuple(bool(mark) for mark in marks))
     else:
         side_laws, rows = build_positions(chain, positions(chain, against), steps, against, True)

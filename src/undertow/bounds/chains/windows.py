@@ -169,10 +169,10 @@ class WindowSearch:
                 back = rows.place[row] - np.arange(first, last + 1)
                 mask[first : last + 1, :-1] &= rows.seen[back]
         if rows.open[row, side]:
-            if room <= steps:
-                mask[room, -1] = True
-            elif self.pooled or (self.length is None and side == 1):
+            if self.pooled or (room > steps and self.length is None and side == 1):
                 mask[:, -1] = True
+            elif room <= steps:
+                mask[room, -1] = True
         return mask
 
     def _shifted(self, row: int, side: int, pair: int, mask: Bools) -> Array:
