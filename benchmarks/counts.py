@@ -59,14 +59,14 @@ def main() -> None:
     show("negative, leakage at scale .25", "5.9 s", leaking([1], 0.25, BACK))
     show("negative, plan at limit 2", "> 28 s", planned([1], 2.0, BACK))
     show("near-periodic, leakage at scale 1", "18 s", leaking([0], 1.0, NEAR))
-    show("near-periodic, plan at limit 1", "> 28 s", planned([0], 1.0, NEAR))
-    for states in ([0], [1], [2], [0, 1], [0, 2], [1, 2]):
-        show(f"three states, {states} at scale .25", "5.5 s", leaking(states, 0.25, ODD))
-    show("three states, plan of [1] at limit 4", "> 28 s", planned([1], 4.0, ODD))
-    for start in ("stationary", np.array([0.3, 0.7])):
+    show("near-periodic, plan at limit 1", "-", planned([0], 1.0, NEAR))
+    for states, before in (([0], "0.2 s"), ([1], "5.1 s"), ([2], "5.5 s"), ([0, 1], "-")):
+        show(f"three states, {states} at scale .25", before, leaking(states, 0.25, ODD))
+    show("three states, plan of [1] at limit 4", "-", planned([1], 4.0, ODD))
+    for start, before in (("stationary", "13 s"), (np.array([0.3, 0.7]), "> 200 s")):
         chain = ut.MarkovChain([[0.99, 0.01], [0.004, 0.996]], start=start)
-        show("constant count, leakage", "> 200 s", leaking([0, 1], 1.0, chain))
-        show("constant count, plan", "> 200 s", planned([0, 1], 1.0, chain))
+        show("constant count, leakage", before, leaking([0, 1], 1.0, chain))
+        show("constant count, plan", before, planned([0, 1], 1.0, chain))
     show("two alternating states", "inf", leaking([1], 4.0, FLIP))
     show("an absorbing state", "inf", leaking([1], 4.0, STUCK))
     for states in ([0], [0, 1], [0, 1, 2, 3, 4]):
