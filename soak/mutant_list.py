@@ -9,6 +9,7 @@ COUNTS = "tests/contracts/test_chain_counts.py"
 LENGTHS = "tests/contracts/test_chain_lengths.py tests/bounds/test_reference.py"
 CHAINS = f"{EXCHANGE} {COUNTS} {LENGTHS}"
 COUNTED = f"{COUNTS} {LENGTHS}"
+STUBBORN = "tests/bounds/test_stubborn_counts.py"
 LAWS = "tests/contracts/test_chain_laws.py"
 SCALES = "tests/contracts/test_method_scales.py tests/contracts/test_method_laws.py"
 METHODS = f"tests/contracts/test_methods.py {SCALES} tests/bounds/test_published_numbers.py"
@@ -76,8 +77,11 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      "before[..., 1:] = rising[..., :-1]", COUNTED),
     ("bounds/chains/count.py", "if marks[target.value] != marks[target.other]:",
      "if marks[target.value] == marks[target.other]:", COUNTED),
-    ("bounds/chains/windows.py", "if reach + most <= self.goal or self.effort <= 0:",
-     "if reach <= self.goal or self.effort <= 0:", COUNTED),
+    ("bounds/chains/windows.py", "np.add(with_left, right), np.add(left, with_right))",
+     "np.add(with_left, right), np.add(left, with_right) - 0.3)", STUBBORN),
+    ("bounds/chains/window_pairs.py", "drift(wave, spread + told)", "drift(wave, spread / 2)",
+     STUBBORN),
+    ("bounds/chains/endless.py", "> high[y] * most[x]", "> 0.9 * high[y] * most[x]", STUBBORN),
     ("bounds/chains/replay.py", "loss = logs[0] - logs[1] - slack - 2 * _law_error(chain, first)",
      "loss = logs[0] - logs[1] + slack + 1e-3", COUNTED),
     ("bounds/chains/replay.py", "grown[:, 1:] += table * marks[:, None]",

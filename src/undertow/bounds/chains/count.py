@@ -14,21 +14,23 @@ All laws are kept as logarithms: a count can be astronomically unlikely and stil
 
 import math
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
 from undertow import progress
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.endless import period_of_cycles, unbounded_pair
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import (
     Bools,
-    Ints,
     complete,
     informed_targets,
     nearest_known,
     ordered_pairs,
     stated,
+    support_cycle,
+    supports,
     witnessed,
 )
 from undertow.bounds.chains.replay import replay_count
@@ -43,8 +45,9 @@ from undertow.bounds.chains.side_laws import (
     positions,
     start_error,
 )
-from undertow.bounds.chains.windows import EFFORT, Laws, WindowSearch
-from undertow.certificate import Leakage, meet
+from undertow.bounds.chains.window_losses import Laws
+from undertow.bounds.chains.windows import EFFORT, WindowSearch
+from undertow.certificate import Leakage
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, down, log_sum, up
 
@@ -53,6 +56,15 @@ __all__ = ["count_leakage", "informed_count"]
 METHOD = "exact"
 WINDOW = 512
 """Most records per side in a window (cost: memory grows with its square)."""
+
+LEVELS = (4, 8, 16, 32, 64, 128, 256)
+"""Records a side that are tried before the chain has forgotten."""
+
+GLANCE = 128
+"""Most records a side whose far answers, and sums of sides, are looked at before all levels."""
+
+SHORT = 32
+"""Longest series whose leakage is not held against that of an endless one first (cost)."""
 
 POSITIONS = 64
 """Most records of a chain with differing steps whose windows are enumerated."""
@@ -79,72 +91,155 @@ def count_leakage(
     if reduced is None:
         return _leakage(0.0, 0.0, against, None)
     marks = np.array([counted[chain.index(state)] for state in reduced.states])
+    if marks.all() or not marks.any():  # the count is the number of records, or 0
+        return _leakage(0.0, 0.0, against, None)
     if against == "informed":
         return informed_count(scale, marks, reduced)
     if not reduced.homogeneous:
         if not isinstance(against, Adversary) and len(reduced.transition) >= POSITIONS:
             return None
-        return _conclude(_search(reduced, marks, scale, against, POSITIONS), reduced, against)
-    steps = min(choose_steps(reduced, against), WINDOW)
-    search = _search(reduced, marks, scale, against, steps)
-    found = _conclude(search, reduced, against)
-    if isinstance(against, Adversary):
-        return found
-    most = WINDOW if reduced.length is None else min(WINDOW, reduced.length - 1)
-    while not found.closed and math.isfinite(found.upper) and search.effort > 0 and steps < most:
-        before = steps  # open sides settle more slowly than the chain mixes
-        steps = deepest_steps(reduced, min(2 * steps, most))
-        if steps <= before:
-            break
-        search = _search(reduced, marks, scale, against, steps)
-        found = meet(found, _conclude(search, reduced, against))
-    # pairs x windows x arithmetic of one window, all proportional to a power of the reach
-    fewer = int((EFFORT / (reduced.size * (reduced.size + 1)) ** 2) ** 0.25)
-    if search.effort > 0 or fewer >= steps:
-        return found
-    short = _search(reduced, marks, scale, against, fewer)
-    return meet(found, _conclude(short, reduced, against))
+        search = _search(reduced, marks, scale, against, POSITIONS)
+        search.run(lambda: math.inf)
+        return _conclude(search, reduced, against, _upper(search, reduced))
+    return _by_levels(reduced, marks, scale, against)
 
 
-def _search(
-    chain: MarkovChain, marks: Bools, scale: float, against: Against, steps: int
-) -> WindowSearch:
-    """Search the windows of up to ``steps`` records a side."""
-    if chain.homogeneous:
-        side_laws = build_side_laws(chain, steps)
-        rows = build_rows(chain, steps, against, ends=not isinstance(chain.start, str))
-        law = _chain_laws(chain, steps, tuple(bool(mark) for mark in marks))
-    else:
-        side_laws, rows = build_positions(chain, positions(chain, against), steps, against, True)
-        law = _count_laws(side_laws, marks)
-    value, other = ordered_pairs(chain.size)
-    step = np.subtract(marks[value], marks[other], dtype=float) / scale  # (P,)
-    search = WindowSearch(
-        side_laws, rows, _side_laws(law, value, other, scale), step, value, other, marks, scale,
-        chain.length, _sheltered(chain, against), _pooled(chain, rows, side_laws.steps, against),
-    )  # fmt: skip
+def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against) -> Leakage:
+    """Return the leakage on a homogeneous chain, from as few records a side as will do.
 
+    Where the worst window is a short one, all longer ones are dismissed at a short frontier; where
+    it is an endless one, the sums of the sides dismiss all others once the chain has forgotten.
+    """
+    endless = chain.length is None and not isinstance(against, Adversary)
+    if endless and (apart := unbounded_pair(scale, marks, chain, against)) is not None:
+        names = " and ".join(repr(chain.states[state]) for state in apart)
+        more = (f"with {names} counts grow at different rates: longer series leak without bound",)
+        return _leakage(math.inf, math.inf, against, None, more=more)
+    steps = min(choose_steps(chain, against), WINDOW)
+    repeats = period_of_cycles(chain, marks) if endless else None
+    if repeats is not None:
+        return _by_cycles(chain, marks, scale, against, repeats)
+
+    @cache
     def ceiling() -> float:
         cheap = chain.size == 2 or against == "ignorant"
         return exchange_leakage(up(1 / scale), chain, against).upper if cheap else math.inf
 
+    def searched(records: int, floor: float | None = None) -> WindowSearch:
+        return _search(chain, marks, scale, against, records, floor)
+
+    last = searched(steps) if steps <= GLANCE else None
+    cap = math.inf
+    long = chain.length is not None and chain.length > SHORT
+    if long and not isinstance(against, Adversary) and (last is None or last.doubt):
+        # a series of any length leaks no less: often a short window of it is the worst here too
+        anylong = MarkovChain(chain.transition, chain.states, chain.start)
+        cap = _by_levels(anylong, marks, scale, against).upper
+    if math.isfinite(cap):
+        level = searched(min(LEVELS[1], steps), -math.inf)
+        level.run(lambda: cap)
+        found = _conclude(level, chain, against, cap)
+        if found.closed:
+            return found
+    best, upper, effort = last, cap, EFFORT
+    if not isinstance(against, Adversary) and (last is None or last.doubt):
+        for fewer in LEVELS:
+            if fewer >= steps or effort <= 0:
+                break
+            level = searched(fewer, best.best if best else -math.inf)
+            hopeless = level.hopeless
+            if not hopeless:
+                level.effort = effort
+                level.run(ceiling)
+                effort, upper = level.effort, min(upper, _upper(level, chain))
+            best = level if best is None or level.window else best
+            if level.closed and not hopeless:
+                return _conclude(best, chain, against, upper)
+    last = last or searched(steps)
+    most = WINDOW if chain.length is None else min(WINDOW, chain.length - 1)
+    while True:
+        if best is not None and best.best > last.best:
+            last.best, last.window = best.best, None
+        last.effort = max(effort, EFFORT // 4)
+        last.run(ceiling)
+        best = last if best is None or last.window else best
+        upper = min(upper, _upper(last, chain))
+        found = _conclude(best, chain, against, upper)
+        if isinstance(against, Adversary) or found.closed or last.effort <= 0:
+            return found
+        before = steps  # open sides settle more slowly than the chain mixes
+        steps = deepest_steps(chain, min(2 * steps, most))
+        if steps <= before or math.isinf(upper):
+            return found
+        last = searched(steps)
+
+
+def _by_cycles(
+    chain: MarkovChain, marks: Bools, scale: float, against: Against, repeats: int
+) -> Leakage:
+    """Return the leakage on a chain whose series repeat themselves.
+
+    Whole rounds add the same to the count under both values: no side need be longer than one.
+    """
+    search = _search(chain, marks, scale, against, repeats, whole=True)
+    search.run(lambda: math.inf)
+    return _conclude(search, chain, against, _upper(search, chain))
+
+
+def _search(
+    chain: MarkovChain, marks: Bools, scale: float, against: Against, steps: int,
+    floor: float | None = None, whole: bool = False,
+) -> WindowSearch:  # fmt: skip
+    """Return a search of the windows of up to ``steps`` records a side, after its first glance.
+
+    With a ``floor``, a value known to be attained, no window above it is left unseen. ``whole``
+    says that nothing beyond those records need be covered.
+    """
+    if chain.homogeneous:
+        side_laws, (rows, pooled) = build_side_laws(chain, steps), _rows(chain, steps, against)
+        if whole:
+            rows = replace(rows, room=rows.room * 0 + steps, last=np.minimum(rows.last, steps))
+        law = _chain_laws(chain, steps, tuple(bool(mark) for mark in marks))
+    else:
+        side_laws, rows = build_positions(chain, positions(chain, against), steps, against, True)
+        law, pooled = _count_laws(side_laws, marks), False
+    value, other = ordered_pairs(chain.size)
+    step = np.subtract(marks[value], marks[other], dtype=float) / scale  # (P,)
+    search = WindowSearch(
+        side_laws, rows, _side_laws(law, marks, scale), step, value, other, marks, scale,
+        chain.length, _sheltered(chain, against), pooled,
+        -math.inf if floor is None else floor, floor is not None,
+    )  # fmt: skip
     named = frozenset(state for state, mark in zip(chain.states, marks, strict=True) if mark)
     asked = ("count", (scale, named, "series"), chain, against, 1)
-    progress.attained(asked, lambda: _best(search, chain, against))
-    search.run(ceiling)
+    # stopped, it has its best window to show, and proves nothing
+    progress.attained(asked, lambda: _conclude(search, chain, against, math.inf).lower)
+    search.glance()
     return search
 
 
-def _best(search: WindowSearch, chain: MarkovChain, against: Against) -> float:
-    """Return what the best window of a search attains that was stopped: nothing else is proved."""
-    search.top = math.inf
-    return _conclude(search, chain, against).lower
+def _rows(chain: MarkovChain, steps: int, against: Against) -> tuple[Rows, bool]:
+    """Return the rows of a homogeneous chain, and whether one of them stands for all targets.
 
-
-def _pooled(chain: MarkovChain, rows: Rows, steps: int, against: Against) -> bool:
-    """Return whether one row stands for all targets of a long stationary series."""
-    named = isinstance(chain.start, str) and not isinstance(against, Adversary)
-    return named and bool((rows.room > steps).all())
+    So it does in a long stationary series. With a given start an option is one that some target
+    has: a known state occurs somewhere, or so many records precede. In a series of any length
+    every left option goes with every right one; in a long one too, if all states can occur again.
+    """
+    long, beyond = chain.length, steps + 1
+    if isinstance(against, Adversary) or isinstance(chain.start, str):
+        rows = build_rows(chain, steps, against)
+        named = isinstance(chain.start, str) and not isinstance(against, Adversary)
+        return rows, named and bool((rows.room > steps).all())
+    seen, _ = support_cycle(chain)
+    if long is not None and not (seen[-1].all() and long > 2 * beyond + len(seen)):
+        return build_rows(chain, steps, against, ends=True), False
+    place = np.array([beyond if long is None else long // 2])
+    room = np.full((1, 2), beyond)
+    last = room if against == "any" else np.zeros_like(room)
+    feasible = np.ones((1, chain.size * (chain.size - 1)), dtype=bool)
+    which, free = np.array([[0, 1]]), np.ones((1, 2), dtype=bool)
+    rows = Rows(place, place, which, room, np.ones_like(room), last, free, feasible)
+    return rows, True
 
 
 def _sheltered(chain: MarkovChain, against: Against) -> bool:
@@ -174,15 +269,27 @@ def informed_count(scale: float, counted: Bools, chain: MarkovChain) -> Leakage:
     return _leakage(0.0, 0.0, "informed", None)
 
 
-def _side_laws(law: Array, value: Ints, other: Ints, scale: float) -> Laws:
+def _side_laws(law: Array, marks: Bools, scale: float) -> Laws:
     """Return the laws of the counts on all sides with the noise added, and the side losses."""
-    noisy = _smooth(law, 1.0 / scale)  # (T + 1, B, k + 1, k, counts)
+    size, rate = law.shape[3], 1.0 / scale
+    noisy = _smooth(law, rate)  # (T + 1, B, k + 1, k, counts)
     possible = np.asarray(np.isfinite(noisy).all(axis=4))  # (T + 1, B, k + 1, k)
-    pair_ok = possible[..., value] & possible[..., other]  # (T + 1, B, k + 1, P)
-    with np.errstate(invalid="ignore"):
-        ratio = noisy[..., value, :] - noisy[..., other, :]  # (T + 1, B, k + 1, P, counts)
-    ratio[~pair_ok] = -np.inf
-    return Laws(law, noisy, ratio.max(axis=-1), np.stack([ratio[..., 0], ratio[..., -1]]))
+    # one more place below and above, where the laws fall off like the noise
+    wide = np.concatenate([noisy[..., :1] - rate, noisy, noisy[..., -1:] - rate], axis=-1)
+    parts: list[list[Array]] = [[], [], [], []]
+    for x, y in zip(*ordered_pairs(size), strict=True):
+        ok = possible[..., x] & possible[..., y]  # (T + 1, B, k + 1)
+        with np.errstate(invalid="ignore"):
+            ratio = noisy[..., x, :] - noisy[..., y, :]  # (T + 1, B, k + 1, counts)
+            # the same at answer s less what the target adds
+            ours, theirs = (
+                wide[..., z, 1 - int(marks[z]) : wide.shape[-1] - int(marks[z])] for z in (x, y)
+            )
+            tables = ratio.max(axis=-1), (ours - theirs).max(axis=-1), ratio[..., 0], ratio[..., -1]
+        for part, table in zip(parts, tables, strict=True):
+            part.append(np.where(ok, table, -np.inf))
+    loss, joint, low, high = (np.stack(part, axis=-1) for part in parts)
+    return Laws(law, noisy, loss, joint, np.stack([low, high]), np.exp(law))
 
 
 @lru_cache(maxsize=4)
@@ -232,18 +339,24 @@ def _smooth(law: Array, rate: float) -> Array:
     return np.asarray(np.logaddexp(before, falling))
 
 
-def _conclude(search: WindowSearch, chain: MarkovChain, against: Against) -> Leakage:
-    """Turn the best window into a witness, replay it, and round the interval outwards."""
+def _upper(search: WindowSearch, chain: MarkovChain) -> float:
+    """Return what a search has proved, rounded up."""
     if search.top == -math.inf:  # no target has two possible values
-        return _leakage(0.0, 0.0, against, None)
-    upper = max(up(max(search.top, search.best), 64), 0.0) + start_error(chain)
+        return 0.0
+    return max(up(max(search.top, search.best), 64), 0.0) + start_error(chain)
+
+
+def _conclude(search: WindowSearch, chain: MarkovChain, against: Against, upper: float) -> Leakage:
+    """Turn the best window of a search into a witness, replay it, and round it down."""
     if search.window is None:
         return _leakage(0.0, upper, against, None)
     row, pair, left, right = search.window
     position = int(search.rows.position[row])
     if left[1] == chain.size and left[0] <= search.side_laws.steps:
         position = left[0]
-    elif chain.length and right[1] == chain.size and right[0] <= search.side_laws.steps:
+    elif search.pooled and left[1] < chain.size and not isinstance(chain.start, str):
+        position = left[0] + int(supports(chain, chain.size)[:, left[1]].argmax())
+    if chain.length and right[1] == chain.size and right[0] <= search.side_laws.steps:
         position = chain.length - 1 - right[0]
     near = {}
     for distance, column, sign in ((*left, -1), (*right, 1)):

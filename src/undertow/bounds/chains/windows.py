@@ -1,47 +1,41 @@
-"""Branch and bound over the windows of a noisy count: bounds first, evaluation where needed."""
+"""Branch and bound over the windows of a noisy count: bounds first, evaluation where needed.
+
+A window is bounded by its sides: by the sum of their losses and of the target's own step, the
+target counted apart or with either side. What lies beyond the sweep's last step, the *frontier*, is
+bounded by inserting the record z there: with A_z(s) and B_z(s) the likelihoods of an answer under
+the two values, given z, and ln Q(x, z) / Q(x', z) oscillating by o over z,
+
+    loss <= max over s and z of ln A_z(s) / B_z(s)  +  drift(o, r + h),
+
+r the oscillation over z of ln A_z(s), or of ln B_z(s), for the worst answer s. The records beyond z
+are counted too: h bounds what the count of z and all of them tells about z.
+"""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from undertow import progress
 from undertow.bounds.chains.known import Bools, Ints
 from undertow.bounds.chains.side_laws import Rows, SideLaws
+from undertow.bounds.chains.window_losses import Laws, drift
+from undertow.bounds.chains.window_pairs import Numbers, OptionSide, PairWindows
 from undertow.numerics import GAP, ROUNDOFF, Array, log_ratio
 
-__all__ = ["Laws", "WindowSearch"]
+__all__ = ["WindowSearch"]
 
 EFFORT = 4_000_000_000
 """Multiplications spent on windows before the remaining ones keep their bound."""
 
-_LOGS = 64
-"""How much dearer a sum of logarithms is than a multiplication."""
-
-_UNDERFLOW = -600.0
-"""Smallest logarithm that is safe to exponentiate in a product."""
-
 _LONG = 20_000
 """Most steps of the power iteration behind a lower end (cost)."""
 
+_ROUNDS = 6
+"""How often a bound that depends on itself is improved."""
+
 _KNOWN, _EMPTY, _OPEN = 0, 1, 2
 """Kinds of options: a known record, an open side without records, an open side with some."""
-
-
-@dataclass(frozen=True, slots=True)
-class Laws:
-    """Log-laws of side counts, before and after the noise, and what follows from them.
-
-    ``law`` and ``noisy`` have shape (T + 1, B, k + 1, k, J): distance, which, column (known state
-    or open), value of the target, count. ``loss`` (T + 1, B, k + 1, P) is the side loss and
-    ``tails`` (2, ...) its value far below and far above the counts; -inf marks impossible options.
-    """
-
-    law: Array
-    noisy: Array
-    loss: Array
-    tails: Array
 
 
 class WindowSearch:
@@ -61,6 +55,7 @@ class WindowSearch:
     def __init__(
         self, side_laws: SideLaws, rows: Rows, laws: Laws, step: Array, value: Ints, other: Ints,
         counted: Bools, scale: float, length: int | None, sheltered: bool, pooled: bool,
+        floor: float = -math.inf, exact: bool = False,
     ) -> None:  # fmt: skip
         self.side_laws, self.rows, self.laws = side_laws, rows, laws
         self.step, self.value, self.other = step, value, other
@@ -75,7 +70,11 @@ class WindowSearch:
             self.together[_EMPTY, _EMPTY] = False
             if length is not None:
                 self.together[1:, 1:] = False
-        self.best, self.top = -math.inf, -math.inf
+        self.best, self.top = floor, -math.inf
+        self.exact = exact
+        self.hints: dict[int, float] = {}
+        self.masks: list[tuple[Bools, Bools]] = []
+        self.doubt: list[tuple[int, int, int]] = []
         self.window: tuple[int, int, tuple[int, int], tuple[int, int]] | None = None
         self.output = 0
         self.effort = EFFORT
@@ -93,8 +92,27 @@ class WindowSearch:
 
     @property
     def goal(self) -> float:
-        """The value up to which a window cannot widen the interval noticeably."""
-        return max(self.best, 0.0) + GAP * max(1.0, self.best)
+        """The value up to which a window is not looked at: that of the best one, or a gap more."""
+        return max(self.best, 0.0) + (8 * self.pad if self.exact else GAP * max(1.0, self.best))
+
+    @property
+    def closed(self) -> bool:
+        """Whether no window can widen the interval noticeably."""
+        return self.top <= max(self.best, 0.0) + GAP * max(1.0, self.best)
+
+    def glance(self) -> None:
+        """Look at far answers alone, and note what the sums of the sides leave in doubt."""
+        rows = range(len(self.rows.position))
+        self.masks = [(self._mask(row, 0), self._mask(row, 1)) for row in rows]
+        for row in rows:
+            self._try_tails(row, self.masks[row])
+        reverse = {(x, y): at for at, (x, y) in enumerate(zip(self.value, self.other, strict=True))}
+        for row in rows:
+            for pair in np.flatnonzero(self.rows.feasible[row] & (self.value < self.other)):
+                back = reverse[self.other[pair], self.value[pair]]
+                dismissed = [self._dismissed(row, order) for order in (int(pair), back)]
+                if not all(dismissed):
+                    self.doubt.append((row, int(pair), back))
 
     def run(self, ceiling: Callable[[], float]) -> None:
         """Find the best window, and the certified top over all of them.
@@ -102,21 +120,44 @@ class WindowSearch:
         ``ceiling`` is another certified bound on all windows, asked for only if some are left;
         where the far answers meet it, none is.
         """
-        rows = range(len(self.rows.position))
-        masks = [(self._mask(row, 0), self._mask(row, 1)) for row in rows]
-        for row in rows:
-            self._try_tails(row, masks[row])
-        cap = math.nan
-        for row in rows:
-            for pair in np.flatnonzero(self.rows.feasible[row]):
-                progress.doing("pairs of values compared", int(pair), len(self.value))
-                if self._dismissed(row, int(pair), masks[row]):
-                    continue
-                cap = ceiling() if math.isnan(cap) else cap
-                if cap <= self.goal:
-                    self.top = max(self.top, cap)
-                    return
-                self._windows(row, int(pair), masks[row])
+        if self.doubt and (cap := ceiling()) <= self.goal:
+            self.top = max(self.top, cap)
+            return
+        for number, (row, pair, back) in enumerate(self.doubt):
+            progress.doing("pairs of values compared", number, len(self.doubt))
+            PairWindows(self, row, (pair, back)).run()
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the frontier leaves something in doubt whatever the windows are.
+
+        Far answers separate into sides, and the bound of the frontier is at least what it is there.
+        """
+        if self.top == math.inf:
+            return True
+        steps, limit = self.side_laws.steps, max(self.best, 0.0) + GAP * max(1.0, self.best)
+        for row, *pairs in self.doubt:
+            for pair in pairs:
+                sides = [self.side(row, side, pair) for side in (0, 1)]
+                for tail, sign in ((0, -1.0), (1, 1.0)):
+                    near, far = [], []
+                    for side, which in zip(sides, self.rows.which[row], strict=True):
+                        table = self.laws.tails[tail][:, which, :, pair].ravel()
+                        near.append(table[side.options[side.real]].max(initial=-np.inf))
+                        if not side.edge.size:
+                            far.append(-np.inf)
+                            continue
+                        ends = self.laws.noisy[steps, which, :-1, :, -tail]  # (z, target)
+                        ends = ends[side.edge % self.laws.law.shape[2]]
+                        ends = ends[:, [self.value[pair], self.other[pair]]]
+                        wave = float((ends.max(axis=0) - ends.min(axis=0)).min())
+                        worst = table[side.edge].max() + drift(side.wave, wave + side.told)
+                        shifted = (table[side.edge] + side.shift).max()
+                        far.append(min(float(worst), float(shifted)))
+                    own = sign * float(self.step[pair])
+                    if max(own + far[0] + near[1], own + near[0] + far[1]) > limit:
+                        return True
+        return False
 
     def _mask(self, row: int, side: int) -> Bools:
         """Return which (distance, column) the adversary really has on a side, (T + 1, k + 1)."""
@@ -130,10 +171,10 @@ class WindowSearch:
                 back = rows.place[row] - np.arange(first, last + 1)
                 mask[first : last + 1, :-1] &= rows.seen[back]
         if rows.open[row, side]:
-            if room <= steps:
-                mask[room, -1] = True
-            elif self.pooled or (self.length is None and side == 1):
+            if self.pooled or (room > steps and self.length is None and side == 1):
                 mask[:, -1] = True
+            elif room <= steps:
+                mask[room, -1] = True
         return mask
 
     def _shifted(self, row: int, side: int, pair: int, mask: Bools) -> Array:
@@ -179,7 +220,7 @@ class WindowSearch:
                     part = np.where((self.kind == kind)[:, None], flat, -np.inf)
                     best.append((part.max(axis=0), part.argmax(axis=0)))
                 ends = self.length is not None and self.side_laws.ends[which]
-                if ends and self._longer(row, side):
+                if ends and not self.exact and self._longer(row, side):
                     far = self._far_tail(row, side, sign / self.scale)
                     better = far > best[_KNOWN][0]
                     place = np.where(better, len(flat) + columns - 1, best[_KNOWN][1])
@@ -226,97 +267,85 @@ class WindowSearch:
         loss = log_ratio(message[self.value], message[self.other]) - self.prior[-1, which, :, -1]
         return np.where(np.isfinite(loss), loss, -np.inf)
 
-    def _bounds(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> list[tuple[Array, Array]]:
-        """Return for each side the bound of every option, and the shift in it, flattened."""
-        found = []
-        for side in (0, 1):
-            shift = self._shifted(row, side, pair, masks[side]).ravel()
-            table = self.laws.loss[:, self.rows.which[row, side], :, pair].ravel()
-            with np.errstate(invalid="ignore"):
-                # (options,)
-                bound = np.where(np.isneginf(shift) | np.isneginf(table), -np.inf, table + shift)
-            found.append((bound, shift))
-        return found
+    def side(self, row: int, side: int, pair: int) -> OptionSide:
+        """Return one side of a pair: the possible options, and what lies beyond them."""
+        mask, which = self.masks[row][side], self.rows.which[row, side]
+        shift = self._shifted(row, side, pair, mask).ravel()
+        loss = self.laws.loss[:, which, :, pair].ravel()
+        joint = self.laws.joint[:, which, :, pair].ravel()
+        columns = self.laws.law.shape[2]
+        last = np.arange(len(loss)) // columns == self.side_laws.steps
+        known = np.arange(len(loss)) % columns < columns - 1
+        possible = ~np.isneginf(loss)
+        beyond = self._beyond(row, side)
+        edge = np.flatnonzero(last & known & possible) if beyond else np.zeros(0, dtype=np.int64)
+        options = np.flatnonzero((mask.ravel() & possible) | (beyond & last & known & possible))
+        moved = [float((table[edge] + shift[edge]).max(initial=-np.inf)) for table in (loss, joint)]
+        return OptionSide(
+            options, mask.ravel()[options], edge, loss[options], joint[options],
+            (moved[0], moved[1]), shift[edge], float(self.spread[which, pair]), self._told(which),
+        )  # fmt: skip
 
-    def _dismissed(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> bool:
+    def _told(self, which: int) -> float:
+        """Return what the count of a record and all beyond it on a side tells about that record.
+
+        The largest loss of one side with its target: inside the sweep, or beyond its frontier,
+        which again depends on what is told. inf where every record has a side of its own.
+        """
+        if len(self.side_laws.weights) > 2:
+            return math.inf
+        if which in self.hints:
+            return self.hints[which]
+        laws, steps, told = self.laws, self.side_laws.steps, math.inf
+        joint = laws.joint[:, which]  # (T + 1, k + 1, P)
+        inside = joint[:, -1] if self.rows.last.max() == 0 else joint
+        inside = inside.reshape(-1, joint.shape[-1]).max(axis=0)  # (P,)
+        edge = joint[steps, :-1].max(axis=0)  # (P,)
+        ends = laws.noisy[steps, which, :-1]  # (z, target, counts)
+        ends = np.where(np.isfinite(ends), ends, np.nan)
+        wave = np.fmax.reduce(ends, axis=0) - np.fmin.reduce(ends, axis=0)  # (target, counts)
+        wave = np.where(np.isnan(wave), 0.0, wave).max(axis=-1)
+        wave = np.minimum(wave[self.value], wave[self.other]) + 2 * self.pad  # (P,)
+        spread = self.spread[which]  # (P,); inf where the supports have not merged
+        for _ in range(_ROUNDS):
+            beyond = np.where(np.isinf(spread), 0.0, edge) + drift(spread, wave + told)
+            told = max(0.0, float(np.maximum(inside, beyond).max())) + 4 * self.pad
+        self.hints[which] = told
+        return told
+
+    def _beyond(self, row: int, side: int) -> bool:
+        """Return whether the adversary has options beyond the sweep."""
+        longer = self.rows.last[row, side] > self.side_laws.steps
+        return bool(longer) or self._longer(row, side)
+
+    def _dismissed(self, row: int, pair: int) -> bool:
         """Return whether no window of the row and pair can exceed the best, raising the top."""
         if any(self._unbounded(row, side, pair) for side in (0, 1)):
             self.top = math.inf
             return True
-        (left, _), (right, _) = self._bounds(row, pair, masks)
-        ceiling = abs(float(self.step[pair])) + 2 * self.pad + float(left.max() + right.max())
+        most = []
+        for side in (self.side(row, 0, pair), self.side(row, 1, pair)):
+            for table, far in zip((side.loss, side.joint), side.far, strict=True):
+                most.append(max(float(table[side.real].max(initial=-np.inf)), far))
+        ceiling = float(self.sum(pair, *most))
         if ceiling > self.goal and not math.isinf(ceiling):
             return False
         self.top = max(self.top, ceiling)
         return True
 
-    def _windows(self, row: int, pair: int, masks: tuple[Bools, Bools]) -> None:
-        """Evaluate the windows of one row and pair that may exceed the best."""
-        bounds, shifts = zip(*self._bounds(row, pair, masks), strict=True)
-        left, right = (np.flatnonzero(~np.isneginf(part)) for part in bounds)
-        base = abs(float(self.step[pair])) + 2 * self.pad
-        order = right[np.argsort(-bounds[1][right], kind="stable")]
-        most = float(bounds[0].max())
-        for place in order:
-            reach = base + float(bounds[1][place])
-            if reach + most <= self.goal or self.effort <= 0:
-                self.top = max(self.top, reach + most)
-                return
-            with_it = self.together[self.kind[left], self.kind[place]]
-            doubtful = left[(bounds[0][left] + reach > self.goal) & with_it]
-            if not doubtful.size:
-                continue
-            self.top = max(self.top, min(self.goal, reach + most))
-            losses, outputs = self._evaluate(row, pair, doubtful, int(place))
-            moved = losses + shifts[0][doubtful] + shifts[1][place]
-            self.top = max(self.top, float(moved.max()) + 2 * self.pad)
-            real = masks[0].ravel()[doubtful] & masks[1].ravel()[place]
-            best = int(np.where(real, losses, -np.inf).argmax())
-            if self.sheltered and real[best] and losses[best] > self.best:
-                columns = masks[0].shape[1]
-                options = divmod(int(doubtful[best]), columns), divmod(int(place), columns)
-                self.best = float(losses[best])
-                self.window = (row, pair, options[0], options[1])
-                self.output = int(outputs[best])
+    def sum(
+        self, pair: int, left: Numbers, with_left: Numbers, right: Numbers, with_right: Numbers
+    ) -> Array:
+        """Return the bound of windows by their sides: the target apart, or with either of them."""
+        apart = np.add(abs(float(self.step[pair])) + left, right)
+        with_one = np.minimum(np.add(with_left, right), np.add(left, with_right))
+        return np.asarray(np.minimum(apart, with_one) + 2 * self.pad)
 
-    def _evaluate(self, row: int, pair: int, left: Ints, right: int) -> tuple[Array, Ints]:
-        """Return the losses of windows with one right option, and the answers that show them."""
-        width, columns = self.laws.law.shape[-1], self.laws.law.shape[2]
-        near, far = int(left.max()) // columns + 1, right // columns + 1
-        side_laws = self.rows.which[row]
-        tables = []
-        for state in (self.value[pair], self.other[pair]):
-            # (left options, left counts)
-            law = self.laws.law[:, side_laws[0], :, state].reshape(-1, width)[left, :near]
-            # (right counts,)
-            noisy = self.laws.noisy[:, side_laws[1], :, state].reshape(-1, width)[right, :far]
-            reach = _reach(noisy, near, int(self.counted[state]), 1.0 / self.scale)
-            tables.append((law, reach))
-        least = min(law[np.isfinite(law)].min() + reach.min() for law, reach in tables)
-        safe = bool(least > _UNDERFLOW)
-        self.effort -= len(left) * near * (near + far) * (1 if safe else _LOGS)
-        logs = [_blend(law, reach, safe) for law, reach in tables]
-        ratio = logs[0] - logs[1]  # (left options, answers)
-        return ratio.max(axis=1), ratio.argmax(axis=1)
-
-
-def _reach(noisy: Array, near: int, shift: int, rate: float) -> Array:
-    """Return ln of the noisy right law at each answer, for each count on the left: (near, answers).
-
-    ``noisy`` covers counts 0 .. len - 1; beyond them it falls off like the noise. The target adds
-    ``shift``.
-    """
-    answers = near + len(noisy)
-    place = np.arange(answers)[None, :] - shift - np.arange(near)[:, None]
-    inside = np.clip(place, 0, len(noisy) - 1)
-    return np.asarray(noisy[inside] - rate * np.abs(place - inside))
-
-
-def _blend(law: Array, reach: Array, safe: bool) -> Array:
-    """Return ln of sum over counts of exp(law + reach), (N, answers): a product if it is safe."""
-    if safe:
-        return np.asarray(np.log(np.exp(law) @ np.exp(reach)))
-    total = np.full((len(law), reach.shape[1]), -np.inf)
-    for count in np.flatnonzero(np.isfinite(law).any(axis=0)):
-        total = np.logaddexp(total, law[:, count, None] + reach[count])
-    return total
+    def offer(
+        self, loss: float, row: int, pair: int, options: tuple[int, int], output: int
+    ) -> None:
+        """Keep a window if it is the best so far, and its loss attained."""
+        if self.sheltered and loss > self.best:
+            columns = self.laws.law.shape[2]
+            left, right = (divmod(option, columns) for option in options)
+            self.best, self.window, self.output = loss, (row, pair, left, right), output
