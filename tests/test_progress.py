@@ -13,6 +13,7 @@ from undertow.bounds.ends import at_least, at_most
 P = [[0.882, 0.118], [0.305, 0.695]]
 THREE = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.1, 0.6]]
 STAYS = [[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.05, 0.1, 0.85]]
+WEAVES = [[0.235, 0.02, 0.745], [0.105, 0.02, 0.875], [0.505, 0.425, 0.07]]
 TURNS = [[0.1, 0.9], [0.9, 0.1]]  # a count leaks less than the worst algorithm of its level
 
 
@@ -40,7 +41,8 @@ QUESTIONS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "start": (ut.PureDP(2.0), ut.MarkovChain(THREE, start=[0.2, 0.2, 0.6], length=30), {}),
     "steps": (ut.PureDP(1.0), ut.MarkovChain([THREE, THREE], start=[0.5, 0.5, 0]), {}),
     "zeros": (ut.PureDP(1.0), ut.MarkovChain([[0, 1], [0.5, 0.5]], length=9), {}),
-    "count": (ut.Laplace(ut.Count(1), 2.0), ut.MarkovChain(STAYS, length=8), {}),
+    "count": (ut.Laplace(ut.Count(1), 0.5), ut.MarkovChain(WEAVES, length=12), {}),
+    "stays": (ut.Laplace(ut.Count(1), 2.0), ut.MarkovChain(STAYS, length=8), {}),
     "turns": (ut.Laplace(ut.Count(1), 2.0), ut.MarkovChain(TURNS, length=6), {}),
     "histogram": (ut.Laplace(ut.Histogram(), 2.0), ut.MarkovChain(THREE, length=12), {}),
     "set": (ut.PureDP(1.0), ut.ModelSet([ut.MarkovChain(P), ut.MarkovChain(TURNS)]), {}),
@@ -78,7 +80,7 @@ def test_a_count_has_its_far_answers_before_any_pair_is_compared():
     mechanism, model, _ = QUESTIONS["count"]
     found, _ = interrupted(lambda: ut.leakage(mechanism, model), 1)  # the second step
     assert found is not None
-    assert found[0] > 1.5 * at_least(mechanism, model, "any")
+    assert found[0] > 1.1 * at_least(mechanism, model, "any")
 
 
 def test_what_is_attained_for_another_question_does_not_count():

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -79,7 +80,7 @@ def test_what_is_told_leaks_what_was_proved(query, n):
 
 
 def test_other_plans_of_two_states():
-    terms = {"delta": 1e-6, "releases": 20, "method": "closed"}
+    terms: dict[str, Any] = {"delta": 1e-6, "releases": 20, "method": "closed"}
     normal = ut.calibrate(PAIR, CHAIN, 1.0, **terms)
     assert normal.noise == ut.Gaussian(normal.query, normal.noise.amount)
     several = ut.calibrate(ut.Count("active"), CHAIN, 1.0, **terms)
@@ -109,7 +110,7 @@ def test_groups_windows_and_gaps():
         "at": [0, 1, 2, 4, 5, 0, 1, 2, 3],
         "what": ["active", "inactive", None, "asleep", "active", *ODD[:3], "active"],
     })  # fmt: skip
-    asked = {"person": "who", "time": "at", "value": "what", "every": 1}
+    asked: dict[str, Any] = {"person": "who", "time": "at", "value": "what", "every": 1}
     plan = ut.calibrate(PAIR, CHAIN, 1.0, covers="any")
     three = ut.calibrate(ut.Histogram(foreign="b"), THREE, 1.0, covers="any")
     for gaps, rows in (("split", {"one": 5, "two": 4}), ("inactive", {"one": 6, "two": 4})):
@@ -180,7 +181,7 @@ def moved_law(scale, size, reach):
     The exact numbers add up to n, so how far the noisy ones must be moved depends on the noise
     alone: the released vector is the exact one plus a vector of sum 0 with this law.
     """
-    law = Counter()
+    law: Counter[tuple[int, ...]] = Counter()
     for noise in itertools.product(range(-reach, reach + 1), repeat=size):
         mass = math.exp(-sum(map(abs, noise)) / scale)
         each, more = divmod(-sum(noise), size)
