@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 _TINY = 1e-250
+_CLEAR = 1e-200
+"""Size from which on a value owes nothing to what was flushed to 0 or `_TINY` (lower ends)."""
+
 _FARTHEST = 600.0
 """Largest ln mu on a grid; roots beyond keep their trivial bounds."""
 
@@ -187,8 +190,9 @@ def _brackets(values: Array, grid: Array) -> tuple[Array, Array]:
         before = mu_l - f_l * (mu_l - mu_ll) / (f_l - f_ll)
         after = mu_r - f_r * (mu_rr - mu_r) / (f_rr - f_r)
     chord = np.where(np.isfinite(chord), np.minimum(chord * (1 + 16 * ROUNDOFF), mu_r), mu_r)
-    before = np.where((r >= 2) & np.isfinite(before), before, 0.0)
-    after = np.where((r < last) & np.isfinite(after), after, 0.0)
+    # lines through values that rescaling has flushed towards 0 say nothing
+    before = np.where((r >= 2) & np.isfinite(before) & (f_l > _CLEAR), before, 0.0)
+    after = np.where((r < last) & np.isfinite(after) & (f_r < -_CLEAR), after, 0.0)
     low = np.maximum(np.maximum(before, after), mu_l)
     upper = np.where(right == 0, grid[row, 0], np.where(inside, chord, np.inf))
     lower = np.where(right == 0, 0.0, np.where(inside, low, grid[row, last]))
