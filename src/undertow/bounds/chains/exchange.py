@@ -32,6 +32,13 @@ from undertow.bounds.chains.known import (
     witnessed,
 )
 from undertow.bounds.chains.replay import replay_pure_dp
+from undertow.bounds.chains.screening import (
+    STAGES,
+    Goal,
+    leading_pairs,
+    screenable,
+    undismissed,
+)
 from undertow.bounds.chains.side_laws import (
     build_positions,
     build_rows,
@@ -42,6 +49,7 @@ from undertow.bounds.chains.side_laws import (
     start_error,
 )
 from undertow.bounds.chains.sides import ExchangeAttack, Sides
+from undertow.bounds.chains.survey import MEMORY
 from undertow.bounds.chains.sweep import (
     Problems,
     capped,
@@ -62,6 +70,23 @@ _BLOCK = 256
 """Positions of a chain with differing steps that are swept together (memory)."""
 
 
+_SMALL = 20_000
+"""Options of all pairs up to which they are closed together (cost)."""
+
+_TABLES = 24
+"""Tables with an entry for each option that are held at once, copies included (memory)."""
+
+_LEADERS = 2
+"""Pairs that are closed before the others are looked at (cost)."""
+
+_EFFORT = 2_000_000_000
+"""Records times squared states, over pairs, after which the rest keep their ceilings (cost)."""
+
+_UNFINISHED = (
+    "the chain has too many pairs of states that leak almost alike: the upper end is that of a "
+    "search ended by its effort limit, the truth may be lower"
+)
+
 _ZEROS = (
     "some transitions are impossible: the upper end allows a window any two histories, possible or "
     "not"
@@ -80,6 +105,7 @@ class _Found:
     lower: float = -math.inf
     upper: float = -math.inf
     attack: ExchangeAttack | None = None
+    unfinished: bool = False
 
 
 def exchange_leakage(
@@ -163,13 +189,65 @@ def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | 
 
 def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, found: _Found) -> None:
     steps = choose_steps(chain, against)
-    endless = chain.length is None or chain.length - found.window > 2 * steps + 1
-    if against == "ignorant" and isinstance(chain.start, str) and endless and chain.size > 2:
+    if _all_open(chain, against, steps, found.window):
         _solve_open(chain, epsilon, found)
         return
+    pairs = np.arange(chain.size * (chain.size - 1))
+    if chain.size == 2 or steps * len(pairs) * (chain.size + 1) <= _SMALL:
+        _solve_pairs(chain, epsilon, against, found, pairs)
+        return
+    pairs = leading_pairs(chain)
+    block = max(1, MEMORY // (_TABLES * 16 * steps * (chain.size + 1)))
+    _solve_pairs(chain, epsilon, against, found, pairs[:_LEADERS])
+    pairs, tops = _screened(chain, epsilon, against, found, pairs[_LEADERS:])
+    if found.window > 1:  # each side has its own worst pair: both must be looked at together
+        pairs = np.union1d(leading_pairs(chain)[:_LEADERS], pairs)
+        _solve_pairs(chain, epsilon, against, found, pairs)
+        return
+    work = np.cumsum(np.full(len(pairs), steps * chain.size**2))
+    for start in range(0, len(pairs), block):
+        if work[start] > _EFFORT:
+            found.upper = max(found.upper, found.own + float(tops[start:].max()))
+            found.unfinished = True
+            return
+        _solve_pairs(chain, epsilon, against, found, pairs[start : start + block])
+
+
+def _all_open(chain: MarkovChain, against: Against, steps: int, window: int) -> bool:
+    """Return whether nothing is known on two sides that are longer than what is remembered."""
+    endless = chain.length is None or chain.length - window > 2 * steps + 1
+    stationary = isinstance(chain.start, str)
+    return against == "ignorant" and stationary and endless and chain.size > 2
+
+
+def _screened(
+    chain: MarkovChain, epsilon: float, against: Against, found: _Found, pairs: Ints
+) -> tuple[Ints, Array]:
+    """Return pairs that may exceed what was found, and what they leak at most, worst first."""
+    tops = np.full(len(pairs), np.inf)
+    if not screenable(chain):
+        return pairs, tops
+    for stage in range(STAGES):
+        if len(pairs) <= _LEADERS or found.attack is None:
+            break
+        goal = Goal(found.attack.gains, found.window == 1)
+        pairs, upper, hints = undismissed(chain, epsilon, pairs, goal, stage)
+        tops = upper.sum(axis=0)
+        order = np.argsort(-np.where(np.isfinite(hints), hints, 0.0).sum(axis=0), kind="stable")
+        pairs, tops = pairs[order], tops[order]
+        if found.window == 1 and len(pairs):  # the most promising one first
+            _solve_pairs(chain, epsilon, against, found, pairs[:1])
+            pairs, tops = pairs[1:], tops[1:]
+    return pairs, tops
+
+
+def _solve_pairs(
+    chain: MarkovChain, epsilon: float, against: Against, found: _Found, alive: Ints
+) -> None:
+    """Raise ``found`` to the worst of some pairs, on sides as long as it takes."""
+    steps = choose_steps(chain, against)
     most = MAX_STEPS if chain.length is None else min(MAX_STEPS, chain.length - 1)
     value, other = ordered_pairs(chain.size)
-    alive = np.arange(len(value))
     while True:
         side_laws = build_side_laws(chain, steps)
         part = build_rows(chain, steps, against, window=found.window).part(alive)
@@ -364,7 +442,8 @@ def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Agains
         if value >= found.lower - GAP / 100:
             break
     lower = max(down(value, 64), 0.0)
-    return _leakage(min(lower, upper), upper, against, witness)
+    more = (_UNFINISHED,) if found.unfinished else ()
+    return _leakage(min(lower, upper), upper, against, witness, more=more)
 
 
 def _witness(
