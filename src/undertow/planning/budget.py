@@ -19,7 +19,16 @@ from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
 
-__all__ = ["PRECISE", "Budget", "Search", "aim", "dp_budget", "guide_for", "largest_level", "search_for"]
+__all__ = [
+    "PRECISE",
+    "Budget",
+    "Search",
+    "aim",
+    "dp_budget",
+    "guide_for",
+    "largest_level",
+    "search_for",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +182,9 @@ def largest_level(
     trail: list[tuple[float, float]] = []
     level = search.guess or _guess(model, limit)
     if guide is not None:
+        level = _crossing(guide, level, limit, 0.1)
+        guide.focus(level)
         level = _crossing(guide, level, limit, search.precision)
-        if guide.widen(level):
-            level = _crossing(guide, level, limit, search.precision)
     above = 0.0  # how far what was proved lay above what the guide attains
     for _ in range(200):
         reached = 0.0 if guide is None else guide.attains(level)

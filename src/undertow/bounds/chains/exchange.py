@@ -49,6 +49,9 @@ _leakage = partial(stated, METHOD, "exchange-rate theorem (docs, theory)")
 _BLOCK = 256
 """Positions of a chain with differing steps that are swept together (memory)."""
 
+_LONG = 1024
+"""Records of a witness from which on no more signs are tried than help (cost)."""
+
 _UNFINISHED = (
     "the chain has too many pairs of states that leak almost alike: the upper end is that of a "
     "search ended by its effort limit, the truth may be lower"
@@ -103,9 +106,7 @@ def exchange_leakage(
         for start in range(0, len(targets), _BLOCK):
             block = targets[start : start + _BLOCK]
             side_laws, rows = build_positions(reduced, block, MAX_STEPS, against, full, window)
-            maximise(
-                Sides(side_laws, rows, value, other, epsilon, binary=reduced.size == 2), found
-            )
+            maximise(Sides(side_laws, rows, value, other, epsilon, binary=reduced.size == 2), found)
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
     leak = _conclude(found, reduced, epsilon, against)
@@ -155,6 +156,8 @@ def _conclude(found: Found, chain: MarkovChain, epsilon: float, against: Against
         reached = replay_pure_dp(trial, chain, epsilon)
         if reached > value:
             value, witness = reached, trial
+        elif trial.length > _LONG:  # clearer signs do not help, and each replay takes long
+            break
         if value >= found.lower - GAP / 100:
             break
     lower = max(down(value, 64), 0.0)
@@ -181,7 +184,8 @@ def _witness(
             continue
         distance, column = option
         which, (x, y) = attack.which[side], attack.pairs[side]
-        masses = attack.side_laws.products[distance, which]  # (target value, v)
+        # an open side of a stationary chain, of which only one step is held, has the same at all
+        masses = attack.side_laws.products[min(distance, attack.side_laws.steps), which]  # (x, v)
         table = (
             masses[:, column] if column < chain.size else masses @ attack.side_laws.weights[which]
         )

@@ -42,11 +42,15 @@ _TABLES = 24
 _LEADERS = 2
 """Pairs that are closed before the others are looked at (cost)."""
 
+_HELD = 128
+"""Distance up to which the laws of an open side are kept with its attack (memory)."""
+
 _LIKELY = 12
 """Pairs among which a scout looks for the worst one (cost)."""
 
 _EFFORT = 2_000_000_000
 """Records times squared states, over pairs, after which the rest keep their ceilings (cost)."""
+
 
 @dataclass(slots=True)
 class Found:
@@ -64,6 +68,12 @@ class Found:
 
 
 def solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, found: Found) -> None:
+    """Raise ``found`` to the worst attack on a chain of one transition matrix.
+
+    Few options are bracketed together. Otherwise likely pairs come first, ceilings dismiss most of
+    the others (`_screened`), and the rest follow in blocks whose tables keep within `MEMORY`; past a
+    counted effort they keep their ceilings, and the search says that it was not finished.
+    """
     steps, pairs = choose_steps(chain, against), np.arange(chain.size * (chain.size - 1))
     if _all_open(chain, against, steps, found.window):
         _solve_open(chain, epsilon, found, pairs)
@@ -105,14 +115,14 @@ class Scout:
         """Return what these pairs leak at a level, up to rounding."""
         return max(self._best(epsilon, np.array(self.pairs)).lower, 0.0)
 
-    def widen(self, epsilon: float) -> bool:
-        """Look at more pairs, and return whether one of them is worse at this level."""
-        before = len(self.pairs)
+    def focus(self, epsilon: float) -> None:
+        """Look at more pairs, and keep those that are worst at this level."""
         likely = leading_pairs(self.chain)[:_LIKELY]
         attack = self._best(epsilon, np.union1d(self.pairs, likely)).attack
-        for x, y in () if attack is None else attack.pairs:
-            self.learn(self.chain.states[x], self.chain.states[y])
-        return len(self.pairs) > before
+        if attack is not None:
+            self.pairs.clear()
+            for x, y in attack.pairs:
+                self.learn(self.chain.states[x], self.chain.states[y])
 
     def _best(self, epsilon: float, pairs: Ints) -> Found:
         found = Found(self.window * epsilon, self.window)
@@ -258,12 +268,14 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: Found, alive: Ints) -
     left, right = (gains.sum(axis=0).argmax(),) * 2 if alone else gains.argmax(axis=1)
     distances = int(reach[left]), int(reach[right])
     found.lower, found.upper = best, math.inf if alive.size else goal
+    if max(distances) <= _HELD:  # beyond, one step stands for all: open masses are the same
+        side_laws = build_side_laws(chain, max(distances))
     found.attack = ExchangeAttack(
         distances[0],
         ((int(value[left]), int(other[left])), (int(value[right]), int(other[right]))),
         ((distances[0], chain.size), (distances[1], chain.size)),
         (float(gains[0, left]), float(gains[1, right])),
-        build_side_laws(chain, max(distances)), (0, 1),
+        side_laws, (0, 1),
     )  # fmt: skip
 
 
