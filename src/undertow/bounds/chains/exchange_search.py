@@ -42,6 +42,9 @@ _TABLES = 24
 _LEADERS = 2
 """Pairs that are closed before the others are looked at (cost)."""
 
+_FEW = 128
+"""Options that are closed together on the longest sides, where a pass costs the same for all."""
+
 _HELD = 128
 """Distance up to which the laws of an open side are kept with its attack (memory)."""
 
@@ -170,9 +173,10 @@ def _screened(
     if not screenable(chain):
         return pairs, tops
     for stage in range(STAGES):
-        if len(pairs) <= _LEADERS or found.attack is None:
+        if found.attack is None or len(pairs) <= _LEADERS:
             break
-        goal = Goal(found.attack.gains, found.window == 1)
+        proved = max(found.upper - found.own, 0.0) * (1 - 1e-15)
+        goal = Goal(found.attack.gains, found.window == 1, proved)
         pairs, upper, hints = undismissed(chain, epsilon, pairs, goal, stage)
         tops = upper.sum(axis=0)
         order = np.argsort(-np.where(np.isfinite(hints), hints, 0.0).sum(axis=0), kind="stable")
@@ -344,6 +348,9 @@ def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
         return False
     if round_ < 3 and len(options) > 64:
         sides.zoom(doubtful, allowed, most=16 << round_)
+        return True
+    if sides.steps >= MAX_STEPS and len(options) <= _FEW:
+        sides.close(options)
         return True
     lower = np.where(doubtful, sides.lower, -np.inf)
     upper = np.where(doubtful, sides.upper, -np.inf)

@@ -31,10 +31,14 @@ _FLOOR = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What some pair attains on both sides, ``each`` and together; ``alone``: by the same pair."""
+    """What some pair attains on both sides, ``each`` and together; ``alone``: by the same pair.
+
+    ``proved`` is the least that can be said of all pairs anyway, where an end was left open.
+    """
 
     each: tuple[float, float]
     alone: bool
+    proved: float = 0.0
 
     def floor(self, side: int, rest: Array) -> Array:
         """Return gains of a side that leave room to dismiss a pair; ``rest``: of the other side."""
@@ -44,9 +48,9 @@ class Goal:
         return np.full(len(rest), 2 * _FLOOR * self.each[side])
 
     def beyond(self, left: Array, right: Array) -> Array:
-        """Return by how much pairs with such ceilings could exceed what is attained, rounded up."""
+        """Return by how much pairs with such ceilings could exceed what is known, rounded up."""
         if self.alone:
-            return np.asarray((left + right) * (1 + 1e-15) - sum(self.each))
+            return np.asarray((left + right) * (1 + 1e-15) - max(sum(self.each), self.proved))
         return np.maximum(left - self.each[0], right - self.each[1])
 
 
@@ -106,5 +110,6 @@ def undismissed(
         if not side:  # pairs whose left side alone could exceed the goal are not dismissed anyway
             rest = upper[0]
             here = np.flatnonzero(goal.beyond(rest, np.zeros(len(pairs))) <= 0)
-    left = np.flatnonzero(~(goal.beyond(upper[0], upper[1]) <= 0))
+    better = goal.alone & (hint.sum(axis=0) > sum(goal.each))  # a worse attack, most likely
+    left = np.flatnonzero(~(goal.beyond(upper[0], upper[1]) <= 0) | better)
     return pairs[left], upper[:, left], hint[:, left]
