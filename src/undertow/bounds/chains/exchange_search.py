@@ -74,8 +74,8 @@ def solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, foun
     """Raise ``found`` to the worst attack on a chain of one transition matrix.
 
     Few options are bracketed together. Otherwise likely pairs come first, ceilings dismiss most of
-    the others (`_screened`), and the rest follow in blocks whose tables keep within `MEMORY`; past a
-    counted effort they keep their ceilings, and the search says that it was not finished.
+    the others (`_screened`), and the rest follow in blocks whose tables keep within `MEMORY`; past
+    a counted effort they keep their ceilings, and the search says that it was not finished.
     """
     steps, pairs = choose_steps(chain, against), np.arange(chain.size * (chain.size - 1))
     if _all_open(chain, against, steps, found.window):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.chains.known import Bools, Ints
+from undertow.bounds.chains.known import Bools, Ints, extremes
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, log_ratio, pad_log
 
 __all__ = ["MEMORY", "Ask", "ceilings"]
@@ -82,7 +82,7 @@ def ceilings(ask: Ask) -> tuple[Array, Array]:
     """Return what no option of each pair exceeds, certified, and what some option reaches, (N,).
 
     All distances, all known values, and open sides of every length. At least the floor; the other
-    end is a hint (-inf for none). At most the spacing apart where the gain exceeds the floor. Cost
+    end is a hint (-inf for none), within some two spacings where the gain exceeds the floor. Cost
     O(k^2) for each pair, grid point and step until the point is decided; pairs are taken in blocks
     that keep within `MEMORY`.
 
@@ -279,7 +279,7 @@ class _Sweep:
         pairs = self.alive[(self.begin[self.alive] <= step) | last]
         with np.errstate(invalid="ignore"):
             prior = logs[self.ask.value[pairs]] - logs[self.ask.other[pairs]]
-        prior = np.where(np.isnan(prior), np.inf, prior).min(axis=1)  # (pairs,)
+        prior, most = extremes(prior, axis=1)  # (pairs,) each
         # roots from here on are mixtures of the present ones, and prior ratios at least the
         # present least one; -inf where the values do not lead to the same states yet
         root, joint = self._largest_roots(pairs), np.isfinite(prior)
@@ -288,7 +288,7 @@ class _Sweep:
         done = rest <= self.upper[pairs]
         # nothing more to learn: all roots in one cell of the grid, and priors that are all alike
         near = (self.low[pairs] >= self.high[pairs]) & joint
-        used = (near & (-prior <= _ALIKE * self.width[pairs])) | last
+        used = (near & (most <= prior + _ALIKE * self.width[pairs])) | last
         ended = pairs[used]
         self.upper[ended] = np.maximum(self.upper[ended], rest[used])
         gone = np.zeros(len(self.upper), dtype=bool)
