@@ -9,6 +9,7 @@ from undertow import progress
 from undertow.adversaries import Against, Window, check_against
 from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
 from undertow.bounds.chains.binary import closed_budget
+from undertow.bounds.chains.exchange_search import Scout, scout
 from undertow.bounds.engine import leakage, read_window
 from undertow.certificate import Leakage
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
@@ -19,7 +20,16 @@ from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
 
-__all__ = ["PRECISE", "Budget", "Search", "aim", "dp_budget", "largest_level", "search_for"]
+__all__ = [
+    "PRECISE",
+    "Budget",
+    "Search",
+    "aim",
+    "dp_budget",
+    "guide_for",
+    "largest_level",
+    "search_for",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,8 @@ def dp_budget(
     def measure(level: float) -> Leakage:
         return leakage(PureDP(level), model, against, protect=window)
 
-    level = largest_level(measure, model, limit, search_for(limit, window.records))
+    guide = guide_for(model, against, window.records)
+    level = largest_level(measure, model, limit, search_for(limit, window.records), guide)
     if not delta:
         return level
     if math.isinf(level):
@@ -139,6 +150,11 @@ def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:
     return Search(search.precision, limit / (window + 2))
 
 
+def guide_for(model: AnyModel, against: Against, window: int) -> Scout | None:
+    """Return a guide for the search of a level on this model, None where none is needed."""
+    return scout(model, against, window) if isinstance(model, MarkovChain) else None
+
+
 def _guess(model: AnyModel, limit: float) -> float:
     """Return a level near the answer: the closed form where there is one, a third otherwise."""
     found = closed_budget(model, limit) if isinstance(model, MarkovChain) else None
@@ -150,6 +166,7 @@ def largest_level(
     model: AnyModel,
     limit: float,
     search: Search = PRECISE,
+    guide: Scout | None = None,
 ) -> float:
     """Return the largest level (to the search's precision) that provably leaks at most ``limit``.
 
@@ -157,21 +174,35 @@ def largest_level(
     below ``limit``; `NotSupported` if no positive level does.
 
     Secant steps in log-log coordinates, where leakage is nearly straight; close to the end, one
-    probe just below and one just above the estimate close the bracket.
+    probe just below and one just above the estimate close the bracket. With a ``guide``, which
+    knows what a few attacks attain, the search begins where these cross the limit, and a level at
+    which they exceed it is not measured.
     """
     good: float | None = None
     bad = math.inf
     trail: list[tuple[float, float]] = []
     level = search.guess or _guess(model, limit)
+    if guide is not None:
+        level = _crossing(guide, level, limit, 0.1)
+        guide.focus(level)
+        level = _crossing(guide, level, limit, search.precision)
+    above = 0.0  # how far what was proved lay above what the guide attains
     for tried in range(200):
         progress.doing("levels tried", tried)
-        leak = measure(level)
-        if leak.proves(limit):
+        reached = 0.0 if guide is None else guide.attains(level)
+        proved, upper, news = False, reached + above, False
+        if upper <= limit:
+            leak = measure(level)
+            proved, upper = leak.proves(limit), leak.upper
+            if guide is not None and not proved and leak.witness is not None:
+                news = guide.learn(leak.witness.value, leak.witness.other)
+                above = 0.0 if news else max(upper - reached, 0.0)
+        if proved:
             good = level if good is None else max(good, level)
         else:
             bad = min(bad, level)
-        if 0 < leak.upper < math.inf:
-            trail.append((math.log(level), math.log(leak.upper) - math.log(limit)))
+        if 0 < upper < math.inf:
+            trail.append((math.log(level), math.log(upper) - math.log(limit)))
         if good is None and level < 1e-9 * limit:
             break
         if math.isinf(bad) and level > 1e6 * max(1.0, limit):
@@ -180,6 +211,8 @@ def largest_level(
         if low and bad / low - 1 <= search.precision:
             break
         level = _next_level(trail, low, bad, level, search.precision)
+        if guide is not None and news:
+            level = _crossing(guide, level, limit, search.precision)
     if good is None:
         raise NotSupported(
             f"no DP level keeps the leakage below {limit:g} on this model ({model.describe()}): "
@@ -187,6 +220,24 @@ def largest_level(
             "person-level privacy"
         )
     return good
+
+
+def _crossing(guide: Scout, level: float, limit: float, precision: float) -> float:
+    """Return a level just below that at which the attacks of a guide attain ``limit``."""
+    trail: list[tuple[float, float]] = []
+    for _ in range(60):
+        reached = guide.attains(level)
+        if not 0 < reached < math.inf:
+            return level
+        trail.append((math.log(level), math.log(reached) - math.log(limit)))
+        (x, y), slope = trail[-1], 1.0
+        if abs(y) < precision / 8 or level < 1e-9 * limit or level > 1e6 * max(1.0, limit):
+            break
+        if len(trail) > 1 and trail[-2][0] != x:
+            slope = (y - trail[-2][1]) / (x - trail[-2][0])
+        step = -y / slope if 0.1 < slope < 10 else -y
+        level = math.exp(x + max(-3.0, min(3.0, step)))
+    return level * (1 - precision / 4)
 
 
 def _next_level(

@@ -14,6 +14,7 @@ import numpy as np
 
 from undertow.adversaries import Secrets
 from undertow.bounds.chains.count import METHOD as ENUMERATED
+from undertow.bounds.chains.exchange_search import Scout
 from undertow.bounds.chains.lipschitz import enumerable, query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
@@ -35,7 +36,7 @@ from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
-from undertow.planning.budget import Search, aim, largest_level, search_for
+from undertow.planning.budget import Search, aim, guide_for, largest_level, search_for
 from undertow.planning.questions import (
     CERTAIN,
     Prove,
@@ -105,13 +106,16 @@ def solve_exchange(question: Question) -> Scaled:
     return by_level(
         question,
         lambda level: leakage(PureDP(level), question.model, question.against, protect=window),
+        guide_for(question.model, question.against, question.secrets.window),
     )
 
 
-def by_level(question: Question, measure: Callable[[float], Leakage]) -> Scaled:
+def by_level(
+    question: Question, measure: Callable[[float], Leakage], guide: Scout | None = None
+) -> Scaled:
     """Return the noise of the largest DP level that keeps the guarantee."""
     search = search_for(question.limit, question.secrets.window, question.search)
-    budget = largest_level(measure, question.model, aim(question.limit), search)
+    budget = largest_level(measure, question.model, aim(question.limit), search, guide)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(question.query.sensitivity(question.length) / budget, 16))

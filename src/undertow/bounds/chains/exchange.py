@@ -1,9 +1,8 @@
 """The exchange rate: exactly what epsilon-DP algorithms leak on a Markov chain.
 
 The leakage of all epsilon-DP algorithms against one adversary is epsilon plus one gain per side
-(docs, "The exchange rate"). This module maximises the sum over targets, pairs of values and
-options, and certifies the result: options are bracketed coarsely, those that could still matter
-are closed by Newton's method or dismissed by one rounded-up sweep at the best value found.
+(docs, "The exchange rate"). The sum is maximised over targets, pairs of values and options
+(`undertow.bounds.chains.exchange_search`); here the best attack becomes a witness and is replayed.
 
 Where the secret is the history of a window of w records, given it the sides are independent, the
 left one depends on its first record alone and the right one on its last: the leakage about two
@@ -13,19 +12,17 @@ exact where all transitions are possible, an upper end otherwise.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from undertow import progress
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.exchange_search import Found, maximise, solve_homogeneous
 from undertow.bounds.chains.histories import histories, informed_window
 from undertow.bounds.chains.known import (
-    Bools,
-    Ints,
     informed_targets,
-    joined,
     nearest_known,
     ordered_pairs,
     stated,
@@ -36,23 +33,14 @@ from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.chains.side_laws import (
     build_positions,
     build_rows,
-    build_side_laws,
-    choose_steps,
-    deepest_steps,
     positions,
     start_error,
 )
 from undertow.bounds.chains.sides import ExchangeAttack, Sides
-from undertow.bounds.chains.sweep import (
-    Problems,
-    capped,
-    diverging,
-    open_gains,
-    signed_sets,
-)
+from undertow.bounds.chains.sweep import diverging, signed_sets
 from undertow.certificate import Leakage, Witness
 from undertow.models.markov import MarkovChain
-from undertow.numerics import GAP, MAX_STEPS, Array, down, up
+from undertow.numerics import GAP, MAX_STEPS, down, up
 
 __all__ = ["exchange_leakage"]
 
@@ -62,25 +50,18 @@ _leakage = partial(stated, METHOD, "exchange-rate theorem (docs, theory)")
 _BLOCK = 256
 """Positions of a chain with differing steps that are swept together (memory)."""
 
+_LONG = 1024
+"""Records of a witness from which on no more signs are tried than help (cost)."""
+
+_UNFINISHED = (
+    "the chain has too many pairs of states that leak almost alike: the upper end is that of a "
+    "search ended by its effort limit, the truth may be lower"
+)
 
 _ZEROS = (
     "some transitions are impossible: the upper end allows a window any two histories, possible or "
     "not"
 )
-
-
-@dataclass(slots=True)
-class _Found:
-    """The best attack so far and the certified ceiling of everything examined.
-
-    ``own`` is what the records wanted add by themselves: epsilon for each of a ``window``.
-    """
-
-    own: float
-    window: int
-    lower: float = -math.inf
-    upper: float = -math.inf
-    attack: ExchangeAttack | None = None
 
 
 def exchange_leakage(
@@ -114,7 +95,7 @@ def exchange_leakage(
             return _leakage(0.0, 0.0, against, None)
         own = ((target.target, (target.value,)),)
         return _leakage(epsilon, epsilon, against, replace(target, sets=own))
-    found = _Found(epsilon if window == 1 else up(window * epsilon), window)
+    found = Found(epsilon if window == 1 else up(window * epsilon), window)
     progress.attained(
         ("level", epsilon, chain, against, window),
         lambda: _conclude(replace(found, upper=math.inf), reduced, epsilon, against).lower,
@@ -123,16 +104,14 @@ def exchange_leakage(
         endless = _endless(reduced, epsilon, against)
         if endless is not None:
             return _leakage(math.inf, math.inf, against, endless)
-        _solve_homogeneous(reduced, epsilon, against, found)
+        solve_homogeneous(reduced, epsilon, against, found)
     else:
         targets, full = positions(reduced, against, window), isinstance(against, Adversary)
         value, other = ordered_pairs(reduced.size)
         for start in range(0, len(targets), _BLOCK):
             block = targets[start : start + _BLOCK]
             side_laws, rows = build_positions(reduced, block, MAX_STEPS, against, full, window)
-            _maximise(
-                Sides(side_laws, rows, value, other, epsilon, binary=reduced.size == 2), found
-            )
+            maximise(Sides(side_laws, rows, value, other, epsilon, binary=reduced.size == 2), found)
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
     leak = _conclude(found, reduced, epsilon, against)
@@ -166,192 +145,7 @@ def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | 
     return None
 
 
-def _solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, found: _Found) -> None:
-    steps = choose_steps(chain, against)
-    endless = chain.length is None or chain.length - found.window > 2 * steps + 1
-    if against == "ignorant" and isinstance(chain.start, str) and endless and chain.size > 2:
-        _solve_open(chain, epsilon, found)
-        return
-    most = MAX_STEPS if chain.length is None else min(MAX_STEPS, chain.length - 1)
-    value, other = ordered_pairs(chain.size)
-    alive = np.arange(len(value))
-    while True:
-        side_laws = build_side_laws(chain, steps)
-        part = build_rows(chain, steps, against, window=found.window).part(alive)
-        ceiling = found.upper
-        sides = Sides(side_laws, part, value[alive], other[alive], epsilon, binary=chain.size == 2)
-        doubtful, tops = _maximise(sides, found)
-        if not doubtful.size or steps >= most or not (part.room > steps).any():
-            return
-        if (
-            np.isinf(sides.tail_high[:, doubtful]).any()
-            or np.isinf(sides.tail_low[:, doubtful]).any()
-        ):
-            return
-        settled = np.delete(tops, doubtful)
-        found.upper = max(ceiling, float(settled.max(initial=-math.inf)))
-        alive, steps = alive[doubtful], deepest_steps(chain, min(2 * steps, most))
-        if steps <= side_laws.steps:
-            found.upper = max(found.upper, float(tops.max()))
-            return
-
-
-def _solve_open(chain: MarkovChain, epsilon: float, found: _Found) -> None:
-    """Maximise over two open sides of unbounded length.
-
-    Short sides rank the pairs; the leaders are lengthened until their gain is steady; the others
-    are dismissed by one sweep each at what they would need to win, or lengthened and tried again.
-    """
-    side_laws = build_side_laws(chain, 1)
-    value, other = ordered_pairs(chain.size)
-    longest = 4 * MAX_STEPS if chain.length is None else (chain.length - found.window) // 2
-    # (sides, P) and (P,)
-    gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
-
-    def both(pairs: Ints) -> Problems:
-        # (2 P,): every pair on the left, then on the right
-        which, pair = np.repeat((0, 1), len(pairs)), np.tile(pairs, 2)
-        return Problems(side_laws, which, value[pair], other[pair], epsilon)
-
-    def lengthen(pairs: Ints, steps: int) -> None:
-        found_ = open_gains(both(pairs), steps, gains[:, pairs].ravel()).reshape(2, -1)
-        gains[:, pairs] = np.maximum(gains[:, pairs], found_)
-        reach[pairs] = steps
-
-    def dismissed(pairs: Ints, ceilings: Array) -> Bools:
-        ok = capped(both(pairs), ceilings.ravel())  # (2 P,)
-        return np.asarray(ok.reshape(2, -1).all(axis=0))
-
-    alone = found.window == 1
-
-    def leading(pairs: Ints) -> tuple[Ints, Ints]:
-        # the worst pairs, and the very worst: of both sides together, or of each side of a window
-        if alone:
-            order = np.argsort(-gains[:, pairs].sum(axis=0), kind="stable")
-            return pairs[order[:4]], pairs[order[:1]]
-        each = pairs[np.argsort(-gains[:, pairs], axis=1, kind="stable")]  # (sides, pairs)
-        return np.unique(each[:, :4]), each[:, 0]
-
-    alive, steps = np.arange(len(value)), min(8, longest)
-    lengthen(alive, steps)
-    while True:
-        (leaders, first), far = leading(alive), steps
-        while far < longest and not dismissed(first, gains[:, first] + GAP / 4).all():
-            far = min(4 * far, longest)
-            lengthen(leaders, far)
-        # given the target the sides are independent: gains add
-        reached = _choices(gains[None], None if alone else np.ones_like(gains[None], dtype=bool))[0]
-        best = found.own + float(reached.sum(axis=0).max())
-        goal = best + GAP * max(1.0, best) / 2
-        spare = (goal - found.own - reached[:, alive].sum(axis=0)) / 2
-        # both sides capped: together they stay below the goal
-        alive = alive[~dismissed(alive, reached[:, alive] + spare)]
-        if not alive.size or steps >= longest:
-            break
-        steps = min(4 * steps, longest)
-        lengthen(alive[reach[alive] < steps], steps)
-    left, right = (gains.sum(axis=0).argmax(),) * 2 if alone else gains.argmax(axis=1)
-    distances = int(reach[left]), int(reach[right])
-    found.lower, found.upper = best, math.inf if alive.size else goal
-    found.attack = ExchangeAttack(
-        distances[0],
-        ((int(value[left]), int(other[left])), (int(value[right]), int(other[right]))),
-        ((distances[0], chain.size), (distances[1], chain.size)),
-        (float(gains[0, left]), float(gains[1, right])),
-        build_side_laws(chain, max(distances)), (0, 1),
-    )  # fmt: skip
-
-
-def _choices(gains: Array, possible: Bools | None) -> Array:
-    """Return what each side gains (rows, sides, P) where it may choose its own pair.
-
-    Of one record (None) it may not. Of a window every entry is the best of its side over pairs
-    that are ``possible`` there (rows, sides, P); of two equal values it gains nothing.
-    """
-    if possible is None:
-        return gains
-    best = np.where(possible, gains, 0.0).max(axis=2, keepdims=True)
-    return np.broadcast_to(np.maximum(best, 0.0), gains.shape)
-
-
-def _maximise(sides: Sides, found: _Found) -> tuple[Ints, Array]:
-    """Raise ``found`` to the best of these sides; return pairs left open and all ceilings."""
-    feasible, own, parting = sides.rows.feasible, found.own, sides.rows.parting
-    # (rows, sides, pairs): of a window, which pairs its first and its last record can take
-    ends = None if parting is None else np.stack([feasible, parting], axis=1)
-    feasible = feasible if ends is None else np.ones_like(feasible)
-    used = feasible[:, None, :] if ends is None else ends
-    for round_ in range(200):
-        progress.doing("rounds of narrowing what an attacker can know", round_)
-        each = sides.totals(sides.lower, certain=False)
-        low = _choices(each, ends)
-        high = _choices(sides.totals(sides.upper, certain=True), ends)
-        # (rows, sides, pairs) -> (rows, pairs): the target's own output adds epsilon for either
-        # value
-        lows = np.where(feasible, own + joined(low[:, 0], low[:, 1]), -np.inf)
-        highs = np.where(feasible, own + joined(high[:, 0], high[:, 1]), -np.inf)
-        row, pair = np.unravel_index(int(lows.argmax()), lows.shape)
-        best = float(lows[row, pair])
-        if highs.max() == -math.inf:  # the adversary leaves no target two possible values
-            return np.zeros(0, dtype=np.int64), highs.max(axis=0)
-        if best > found.lower:
-            left, right = pair, pair
-            if ends is not None:
-                left, right = np.where(ends[row], each[row], -np.inf).argmax(axis=1)
-            found.lower, found.attack = best, sides.attack(int(row), (int(left), int(right)))
-        gap = GAP * max(1.0, found.lower)
-        if highs.max() <= found.lower + gap:
-            break
-        with np.errstate(invalid="ignore"):
-            # (rows, sides, P): what the other side leaves to this one
-            slack = found.lower + gap - own - high[:, ::-1]
-        # harmless: below what the pair needs in total, or below what its side has anyway
-        limit = np.fmax(np.where(np.isnan(slack), -np.inf, slack), low + gap / 4)
-        if not _tighten(sides, np.where(used, limit, np.inf), round_):
-            break
-    tops = highs.max(axis=0)  # (P,)
-    found.upper = max(found.upper, float(tops.max()))
-    return np.flatnonzero(tops > found.lower + gap), tops
-
-
-def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
-    """Grid, close or dismiss the options that keep the ceiling up; False if none is left.
-
-    While many options are doubtful a finer grid narrows them together. Then the most promising
-    option of each side and pair is closed, and the others are dismissed against it.
-    """
-    allowed = sides.allowances(limit)  # (T, B, P, k + 1)
-    with np.errstate(invalid="ignore"):
-        doubtful = (sides.upper > allowed) & ~sides.closed
-    options = np.argwhere(doubtful)  # (options, 4): t, side, pair, column
-    if not options.size:
-        return False
-    if round_ < 3 and len(options) > 64:
-        sides.zoom(doubtful, allowed, most=16 << round_)
-        return True
-    lower = np.where(doubtful, sides.lower, -np.inf)
-    upper = np.where(doubtful, sides.upper, -np.inf)
-    problems = np.argwhere(doubtful.any(axis=(0, 3)))  # (problems, 2): side, pair
-    order = np.argsort(-upper.max(axis=(0, 3))[tuple(problems.T)], kind="stable")
-    pivots = set()
-    for which, pair in problems[order[:32]]:
-        for table in (lower, upper):
-            place = np.unravel_index(
-                int(table[:, which, pair].argmax()), table[:, which, pair].shape
-            )
-            pivots.add((int(place[0]), int(which), int(pair), int(place[1])))
-    sides.close(np.array(sorted(pivots)))
-    rest = options[~sides.closed[tuple(options.T)]]
-    at = tuple(rest.T)
-    peak = sides.lower.max(axis=(0, 3))[at[1], at[2]] if len(sides.rows.position) == 1 else -np.inf
-    gains = np.maximum(allowed[at], peak + GAP / 4)
-    rest, gains = rest[gains > sides.lower[at]], gains[gains > sides.lower[at]]
-    if len(rest):
-        sides.dismiss(rest[:4096], gains[:4096])
-    return True
-
-
-def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Against) -> Leakage:
+def _conclude(found: Found, chain: MarkovChain, epsilon: float, against: Against) -> Leakage:
     """Turn the best attack into a witness, replay it, and round the interval outwards."""
     attack = found.attack
     upper = up(found.upper, 16) + start_error(chain)
@@ -367,10 +161,13 @@ def _conclude(found: _Found, chain: MarkovChain, epsilon: float, against: Agains
         reached = replay_pure_dp(trial, chain, epsilon)
         if reached > value:
             value, witness = reached, trial
+        elif trial.length > _LONG:  # clearer signs do not help, and each replay takes long
+            break
         if value >= found.lower - GAP / 100:
             break
     lower = max(down(value, 64), 0.0)
-    return _leakage(min(lower, upper), upper, against, witness)
+    more = (_UNFINISHED,) if found.unfinished else ()
+    return _leakage(min(lower, upper), upper, against, witness, more=more)
 
 
 def _witness(
@@ -392,7 +189,8 @@ def _witness(
             continue
         distance, column = option
         which, (x, y) = attack.which[side], attack.pairs[side]
-        masses = attack.side_laws.products[distance, which]  # (target value, v)
+        # an open side of a stationary chain, of which only one step is held, has the same at all
+        masses = attack.side_laws.products[min(distance, attack.side_laws.steps), which]  # (x, v)
         table = (
             masses[:, column] if column < chain.size else masses @ attack.side_laws.weights[which]
         )

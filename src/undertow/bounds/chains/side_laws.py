@@ -148,7 +148,7 @@ def deepest_steps(chain: MarkovChain, most: int) -> int:
     return steps
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def build_side_laws(chain: MarkovChain, steps: int) -> SideLaws:
     """Return the left which (0) and the right which (1) of a homogeneous chain."""
     kernels = np.stack([chain.transition.T, chain.transition])[None]  # (1, B, k, k)
@@ -236,18 +236,37 @@ def choose_steps(chain: MarkovChain, against: Against) -> int:
     least = max(nearest_known(against))
     value, other = ordered_pairs(chain.size)
     powers = np.stack([chain.transition.T, chain.transition])  # (B, k, k)
-    apart = 0
+    apart, worst = 0, slice(0, 0)
     product, steps = powers, 1
     while steps < most:
         product, steps = product @ powers, steps + 1
-        if product[product > 0].min() < SMALLEST:
+        possible = product > 0
+        if product[possible].min() < SMALLEST:
             return steps
-        spread = _spread(product[:, value], product[:, other])
-        apart += np.isinf(spread)
+        if (possible.any(axis=1) != possible.all(axis=1)).any():  # some ratio is infinite
+            apart, spread = apart + 1, float("inf")
+        else:
+            with np.errstate(divide="ignore"):
+                logs = np.log(product)
+            # all pairs only where the worst one so far does not keep the chain apart by itself
+            spread, _ = _oscillation(logs, value[worst], other[worst])
+            if spread <= GAP / 4:
+                spread, place = _oscillation(logs, value, other)
+                worst = slice(place, place + 1)
         settled = spread <= GAP / 4 or (chain.length is None and apart > max(64, chain.size**2))
         if settled and steps >= least:
             return steps
     return most
+
+
+def _oscillation(logs: Array, value: Ints, other: Ints) -> tuple[float, int]:
+    """Return how much logs[:, x] - logs[:, x'] varies at most, and the pair where it does."""
+    if not len(value):
+        return 0.0, 0
+    with np.errstate(invalid="ignore"):
+        low, high = extremes(logs[:, value] - logs[:, other], axis=-1)  # (B, P)
+    worst = np.where(low <= high, high - low, 0.0).max(axis=0)
+    return float(worst.max()), int(worst.argmax())
 
 
 def start_error(chain: MarkovChain) -> float:

@@ -13,8 +13,9 @@ exp(epsilon) changes c by a positive factor only, and cannot overflow.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -37,8 +38,17 @@ __all__ = [
 ]
 
 _TINY = 1e-250
+_CLEAR = 1e-200
+"""Size from which on a value owes nothing to what was flushed to 0 or `_TINY` (lower ends)."""
+
 _FARTHEST = 600.0
 """Largest ln mu on a grid; roots beyond keep their trivial bounds."""
+
+_LONG = 256
+"""Records of an open side from which on passes end early, and with less than `_STEADY` (cost)."""
+
+_STEADY = 1e-13
+"""Relative progress below which the gain of a long open side counts as reached (lower end)."""
 
 _LONGEST = 65_536
 """Steps after which a sweep that still has both signs is given up (cost)."""
@@ -187,8 +197,9 @@ def _brackets(values: Array, grid: Array) -> tuple[Array, Array]:
         before = mu_l - f_l * (mu_l - mu_ll) / (f_l - f_ll)
         after = mu_r - f_r * (mu_rr - mu_r) / (f_rr - f_r)
     chord = np.where(np.isfinite(chord), np.minimum(chord * (1 + 16 * ROUNDOFF), mu_r), mu_r)
-    before = np.where((r >= 2) & np.isfinite(before), before, 0.0)
-    after = np.where((r < last) & np.isfinite(after), after, 0.0)
+    # lines through values that rescaling has flushed towards 0 say nothing
+    before = np.where((r >= 2) & np.isfinite(before) & (f_l > _CLEAR), before, 0.0)
+    after = np.where((r < last) & np.isfinite(after) & (f_r < -_CLEAR), after, 0.0)
     low = np.maximum(np.maximum(before, after), mu_l)
     upper = np.where(right == 0, grid[row, 0], np.where(inside, chord, np.inf))
     lower = np.where(right == 0, 0.0, np.where(inside, low, grid[row, last]))
@@ -222,12 +233,26 @@ def newton(problems: Problems, option: Ints, gain: Array, prior: Array) -> tuple
 
 def _dinkelbach(problems: Problems, option: Ints, logmu: Array) -> Array:
     """Return ln of the roots of single options (t, column), approached from below."""
+
+    def ratio(active: Ints, old: Array) -> Array:
+        return _ratio(problems.part(active), option[active], old)
+
+    return _climbed(ratio, logmu)
+
+
+def _climbed(
+    ratio: Callable[[Ints, Array], Array], logmu: Array, least: float = 2 * ROUNDOFF
+) -> Array:
+    """Return where mu <- E[phi | x] / E[phi | x'] ends; ``ratio`` gives its ln for some of them.
+
+    ``least`` is the relative progress that is worth another pass.
+    """
     best = logmu.copy()
     active = np.arange(len(best))
     for _ in range(60):
         old = best[active]
-        found = _ratio(problems.part(active), option[active], old)
-        better = np.isfinite(found) & (found > old + 2 * ROUNDOFF * np.maximum(1.0, np.abs(old)))
+        found = ratio(active, old)
+        better = np.isfinite(found) & (found > old + least * np.maximum(1.0, np.abs(old)))
         best[active[better]] = found[better]
         active = active[better]
         if not active.size:
@@ -310,9 +335,46 @@ def signed_sets(
 def open_gains(problems: Problems, steps: int, start: Array) -> Array:
     """Return the gains of open sides of ``steps`` records, from below; ``start`` are reached."""
     prior = _open_prior(problems)
-    # (N, 2), for no problems too: the open column at the last step
-    option = np.tile((steps, problems.side_laws.weights.shape[1]), (len(start), 1))
-    return _dinkelbach(problems, option, start + prior) - prior
+    best = start + prior
+    if steps < _LONG:
+        # (N, 2), for no problems too: the open column at the last step
+        option = np.tile((steps, problems.side_laws.weights.shape[1]), (len(start), 1))
+        return _dinkelbach(problems, option, best) - prior
+    laws, (one, two) = problems.side_laws, problems.first()
+    for which in np.unique(problems.which):
+        here = np.flatnonzero(problems.which == which)
+        first = np.stack([one[here], two[here]], axis=1)  # (N, x or x', k)
+        kernel, weights = laws.kernel(1)[which], laws.weights[which]
+        ratio = partial(_open_ratio, first, kernel, weights, problems.epsilon, steps)
+        best[here] = _climbed(ratio, best[here], least=_STEADY)
+    return best - prior
+
+
+def _open_ratio(
+    first: Array, kernel: Array, weights: Array, epsilon: float, steps: int, active: Ints,
+    logmu: Array,
+) -> Array:  # fmt: skip
+    """Return ln E[phi | x] / E[phi | x'] on open sides of ``steps`` records, for some problems.
+
+    Once every c has one sign no later set tells anything, and the masses stay what they are.
+    """
+    both, spend = first[active], math.exp(-epsilon)
+    mu = np.exp(np.minimum(logmu, 700.0))[:, None]
+    rescale = max(1, min(8, int(300 / max(epsilon, 1.0))))
+    for step in range(1, steps + 1):
+        signed = both[:, 0] - mu * both[:, 1]  # (N, k)
+        both = both * np.where(signed > 0, 1.0, spend)[:, None, :]
+        if step == steps:
+            break
+        if step % rescale == 0:
+            if ((signed.max(axis=1) <= 0) | (signed.min(axis=1) > 0)).all():
+                break
+            peak = both.max(axis=(1, 2))
+            exponent = np.frexp(np.where(peak > 0, peak, 1.0))[1]
+            both = np.ldexp(both, -exponent[:, None, None])
+        both = both @ kernel
+    sums = both @ weights  # (N, x or x')
+    return log_ratio(sums[:, 0], sums[:, 1])
 
 
 def capped(problems: Problems, gain: Array) -> Bools:
@@ -320,25 +382,46 @@ def capped(problems: Problems, gain: Array) -> Bools:
     prior = _open_prior(problems)
     logmu = gain + prior - 1e-14 * (1 + np.abs(prior) + np.abs(gain))
     result = np.zeros(len(gain), dtype=bool)
-    active, limit = np.arange(len(gain)), 16
-    while active.size and limit <= _LONGEST:
-        mu = np.exp(np.minimum(logmu[active], 700.0))[:, None]
-        for values in _upper_values(problems.part(active), mu, limit):
-            signed = values[:, 0, :-1]  # (N, k): c after the last step
-        # the sweep is monotone: nowhere positive now, nor ever after
-        settled = (signed <= 0).all(axis=1)
-        hopeless = (signed >= 0).all(axis=1) & ~settled
-        result[active[settled]] = True
-        active, limit = active[~settled & ~hopeless], 4 * limit
+    mu = np.exp(np.minimum(logmu, 700.0))[:, None]
+    one, two = problems.first()
+    signed = (one - mu * two) + 4 * ROUNDOFF * (one + mu * two)  # (N, k): c_1, rounded up
+    for which in np.unique(problems.which):
+        here = np.flatnonzero(problems.which == which)
+        result[here] = _falls(signed[here], problems.side_laws.kernel(1)[which], problems.epsilon)
+    return result
+
+
+def _falls(signed: Array, kernel: Array, epsilon: float) -> Bools:
+    """Return for which rows (N, k) the sweep is nowhere positive at some step, and so ever after.
+
+    Positive and negative parts are widened by what a product errs by, so one product will do.
+    """
+    result = np.zeros(len(signed), dtype=bool)
+    slack = (2 * len(kernel) + 16) * ROUNDOFF
+    gained, spent = 1 + slack, math.exp(-epsilon) * (1 - slack)
+    active, step = np.arange(len(signed)), 1
+    # a few steps between looks: as many as keep clear of underflow
+    rescale = max(1, min(8, int(200 / (epsilon - math.log(kernel[kernel > 0].min())))))
+    while active.size and step <= _LONGEST:
+        if step % rescale == 0:
+            fallen = signed.max(axis=1) <= 0
+            result[active[fallen]] = True
+            left = ~fallen & (signed.min(axis=1) < 0)  # nowhere negative stays so: hopeless
+            active, signed = active[left], signed[left]
+            exponent = np.frexp(np.abs(signed).max(axis=1))[1]
+            signed = np.ldexp(signed, -exponent[:, None])
+        signed = np.maximum(gained * signed, spent * signed) @ kernel + _TINY
+        step += 1
     return result
 
 
 def _open_prior(problems: Problems) -> Array:
     """Return ln of the ratio of the open masses, the same at every length."""
-    side_laws, which, row = problems.side_laws, problems.which, np.arange(len(problems.which))
-    # (N, k)
-    masses = np.einsum("nkv,nv->nk", side_laws.products[1][which], side_laws.weights[which])
-    return np.asarray(np.log(masses[row, problems.value]) - np.log(masses[row, problems.other]))
+    side_laws = problems.side_laws
+    masses = np.log(np.einsum("bkv,bv->bk", side_laws.products[1], side_laws.weights))  # (B, k)
+    return np.asarray(
+        masses[problems.which, problems.value] - masses[problems.which, problems.other]
+    )
 
 
 def diverging(chain: MarkovChain, epsilon: float) -> Bools:
