@@ -22,6 +22,7 @@ from undertow._version import __version__
 PARTS = (
     "chains",
     "published",
+    "stubborn",
     "networks",
     "gaussian",
     "approximate",

@@ -1,18 +1,16 @@
-"""Time histograms on chains, and ask what could be gained: ``python -m benchmarks.histograms``.
+"""What a proof about a histogram itself could gain: ``python -m benchmarks.histograms``.
 
-The second table holds the exchange rate against the worst far answer of a histogram: bins of a set
+The table holds the exchange rate against the worst far answer of a histogram: bins of a set
 far too high, all others far too low, over all sets, values, and distances of what is known. Their
 ratio is the most that any proof about the histogram itself could gain.
 """
 
-from functools import partial
 from itertools import combinations
 
 import numpy as np
 
 import undertow as ut
-from benchmarks.__main__ import ACTIVITY, FOUR, random_chain, show
-from undertow.bounds.chains.histograms import STEPS, histogram_leakage
+from benchmarks.chains import ACTIVITY, FOUR
 from undertow.numerics import Array
 from undertow.papers.wang2016.records import POWER, SLEEP
 
@@ -64,21 +62,5 @@ def gains() -> None:
             )
 
 
-def main() -> None:
-    """Print all lines."""
-    for states in STEPS:
-        chain = random_chain(states)
-        show(f"windows of a histogram, {states} states, any length",
-             partial(histogram_leakage, 3.0, chain))  # fmt: skip
-    turns = ut.MarkovChain([[0.2, 0.4, 0.4], [0.4, 0.2, 0.4], [0.4, 0.4, 0.2]])
-    show(
-        "plan of a histogram, 3 states that do not last",
-        partial(ut.calibrate, ut.Histogram(), turns, 1.0),
-    )
-    show("plan of a histogram, activity, one count",
-         partial(ut.calibrate, ut.Histogram(foreign=0), ACTIVITY, 1.0))  # fmt: skip
-    gains()
-
-
 if __name__ == "__main__":
-    main()
+    gains()

@@ -82,7 +82,8 @@ def test_what_is_told_leaks_what_was_proved(query, n):
 def test_other_plans_of_two_states():
     terms: dict[str, Any] = {"delta": 1e-6, "releases": 20, "method": "closed"}
     normal = ut.calibrate(PAIR, CHAIN, 1.0, **terms)
-    assert normal.noise == ut.Gaussian(normal.query, normal.noise.amount)
+    query: Any = normal.query
+    assert normal.noise == ut.Gaussian(query, normal.noise.amount)
     several = ut.calibrate(ut.Count("active"), CHAIN, 1.0, **terms)
     assert normal.noise.amount == several.noise.amount
     people = ut.MarkovChain(CHAIN.transition, STATES, length=3)

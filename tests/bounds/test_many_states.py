@@ -120,7 +120,7 @@ def test_dismissing_too_much_is_seen(monkeypatch, screened):
     pairs = screening.leading_pairs(chain)[::-1]
     monkeypatch.setattr(exchange_search, "leading_pairs", lambda _: pairs)
     assert exchange_leakage(0.5, chain).upper == pytest.approx(honest.upper, rel=1e-9)
-    plain = screening.ceilings
+    plain = survey.ceilings
 
     def low(ask):
         upper, hints = plain(ask)

@@ -283,7 +283,7 @@ def test_the_bounds_of_a_side_carry_themselves(size):
             for other, x in itertools.combinations(range(size), 2):
                 for steps in range(1, depth + 1):
                     whole = np.logaddexp.reduce(side.laws[steps], axis=1)
-                    found = count_matching.spread(whole[x], whole[other], wasserstein.MARGIN)
+                    found = count_matching.spread(whole[x], whole[other], count_matching.MARGIN)
                     assert found == (side.open_down[steps, x, other], side.open_up[steps, x, other])
                     assert found[::-1] == (
                         side.open_down[steps, other, x], side.open_up[steps, other, x],

@@ -46,7 +46,7 @@ def test_a_short_frontier_covers_all_that_lies_beyond_it(kind, who):
         truth = max(
             count.count_leakage(
                 scale, counted, ut.MarkovChain(chain.transition, start=chain.start, length=n), who
-            ).lower  # type: ignore[union-attr]
+            ).lower
             for n in (2, 4, 7, 9)
         )
         for steps in (1, 2):
@@ -155,8 +155,8 @@ def test_the_drift_is_attained_and_never_exceeded(seed):
         p = q * np.exp(o * rng.choice([0, 1, rng.random()], size=3))
         b = np.exp(r * rng.choice([0, 1, rng.random()], size=3))
         most = max(most, float(np.log((p @ b) / p.sum() / (q @ b))))
-    q = 1 / (1 + math.exp((o + r) / 2))
-    two = (1 - q + q * math.exp(o + r)) / ((1 - q + q * math.exp(o)) * (1 - q + q * math.exp(r)))
+    w = 1 / (1 + math.exp((o + r) / 2))
+    two = (1 - w + w * math.exp(o + r)) / ((1 - w + w * math.exp(o)) * (1 - w + w * math.exp(r)))
     assert most <= float(drift(o, r)) + 1e-12
     assert float(drift(o, r)) == pytest.approx(math.log(two), abs=1e-12)
     assert float(drift(o, math.inf)) == o
