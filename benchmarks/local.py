@@ -6,6 +6,7 @@ found then; of redactions the share shown then, and what a plain search over all
 """
 
 import time
+from typing import Any
 
 import undertow as ut
 
@@ -21,7 +22,9 @@ FIVE = [
     [0.05, 0.05, 0.1, 0.7, 0.1], [0.1, 0.05, 0.05, 0.2, 0.6],
 ]  # fmt: skip
 
-FLIPS = [  # name, steps, records, adversary, limit, seconds and flips before
+FLIPS: list[
+    tuple[str, Any, int | None, Any, float, str]
+] = [  # name, steps, records, adversary, limit, seconds and flips before
     ("3 states", THREE, None, "any", 1.0, "11.2 s, .608171"),
     ("3 states", THREE, None, "any", 3.0, "7.2 s, .478331"),
     ("3 states", THREE, None, "ignorant", 1.0, "26.5 s, .606423"),
