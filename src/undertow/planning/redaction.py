@@ -156,10 +156,10 @@ def _distance(task: ErasureTask, proposal: Proposal) -> Iterator[str]:
         shown = shown_share(task.chains[0], proposal.table)
         # rounded up: the bound is one-sided
         most = math.ceil(1e6 * proposal.most / task.length) / 1e6
+        less = max(0.0, 1 - shown / most) if most else 0.0
         yield (
             "no redaction that shows one value at times and then everything, on either side, "
-            f"shows more than {most:.6f} of the series; this one shows "
-            f"{max(0.0, 1 - shown / most):.2%} less"
+            f"shows more than {most:.6f} of the series; this one shows {less:.2%} less"
         )
 
 

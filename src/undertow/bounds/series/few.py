@@ -19,6 +19,9 @@ Messages = MessageHull | Bounded
 """The messages of one option: all that matter, or some of them and bounds on all."""
 
 
+THINNED = 1e-9
+"""Width of a gain from which on reading ever farther would not narrow it (upper side)."""
+
 HISTORY = 2**20
 """Messages of one side that are remembered, for the outputs behind them (cost: about 50 MB); those
 beyond are read again."""
@@ -112,10 +115,20 @@ class FewStates:
             plain = _level(kernel @ plain)
             rows.append(self._rung(families, free, plain, step, size, rest[step - 1 : step]))
             if step == check and self.known:
+                if rest.size and self._drowned(rows[-1], rest[step - 1], side):
+                    break
                 if rest[step - 1 : step].sum() <= TAIL / 16 and settled(_stacked(rows)):
                     break
                 check += max(4, check // 8)
         return _stacked(rows)
+
+    def _drowned(self, rung: Rung, rest: float, side: int) -> bool:
+        """Return whether what lies beyond is small beside what thinned out hulls cost already."""
+        given = side < 0 and not isinstance(self.observed.chain.start, str)
+        if given or self.strides is not None or not np.isfinite(rung.free_upper).all():
+            return False
+        gap = float((rung.free_upper - rung.free).max())
+        return gap > THINNED and rest <= gap / 64
 
     def rungs(self, side: int, targets: Ints, most: int) -> Iterator[Rung]:
         """Yield the gains of some targets, distance by distance.
