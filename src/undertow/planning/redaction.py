@@ -158,8 +158,9 @@ def _distance(task: ErasureTask, proposal: Proposal) -> Iterator[str]:
         most = math.ceil(1e6 * proposal.most / task.length) / 1e6
         less = max(0.0, 1 - shown / most) if most else 0.0
         yield (
-            "no redaction that shows one value at times and then everything, on either side, "
-            f"shows more than {most:.6f} of the series; this one shows {less:.2%} less"
+            "by a bound to six digits, no redaction that shows one value at times and then "
+            f"everything, on either side, shows more than {most:.6f} of the series; this one shows "
+            f"{less:.2%} less"
         )
 
 
