@@ -77,7 +77,8 @@ def solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, foun
     the others (`_screened`), and the rest follow in blocks whose tables keep within `MEMORY`; past
     a counted effort they keep their ceilings, and the search says that it was not finished.
     """
-    steps, pairs = choose_steps(chain, against), np.arange(chain.size * (chain.size - 1))
+    steps = choose_steps(chain, against)
+    pairs: Ints = np.arange(chain.size * (chain.size - 1))
     if _all_open(chain, against, steps, found.window):
         _solve_open(chain, epsilon, found, pairs)
         return

@@ -207,7 +207,8 @@ class _Sweep:
         doubtful = (found < point) | (self._values(pair, point, column) > 0)
         if not doubtful.any():
             return
-        pair, column, point, ratio = (part[doubtful] for part in (pair, column, point, ratio))
+        pair, column = pair[doubtful], column[doubtful]
+        point, ratio = point[doubtful], ratio[doubtful]
         root, before = self._roots(pair, column, point)
         most = ask.epsilon * (step if masses is not None else step - 1) * (1 + 4 * ROUNDOFF)
         gain = np.minimum(root - ratio + self._pad(step, root, ratio), most)
