@@ -160,3 +160,14 @@ def test_the_drift_is_attained_and_never_exceeded(seed):
     assert most <= float(drift(o, r)) + 1e-12
     assert float(drift(o, r)) == pytest.approx(math.log(two), abs=1e-12)
     assert float(drift(o, math.inf)) == o
+
+
+@pytest.mark.parametrize("who", ["any", "ignorant"])
+@pytest.mark.parametrize("length", [None, 300])
+def test_the_first_record_begins_as_the_chain_does(length, who):
+    """It has one value only, so no attack on it can be the worst."""
+    chain = ut.MarkovChain([[0.16, 0.84], [0.54, 0.46]], start=[1, 0], length=length)
+    leak = ut.leakage(noisy([0], 3.0), chain, against=who)
+    assert leak.closed
+    assert leak.witness is not None
+    assert leak.witness.target > 0

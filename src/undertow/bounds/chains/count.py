@@ -144,7 +144,9 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
     best, upper, effort = last, cap, EFFORT
     if not isinstance(against, Adversary) and (last is None or last.doubt):
         for fewer in LEVELS:
-            if fewer >= steps or effort <= 0:
+            # near the ends of a short series every target is searched by itself: once is enough
+            apart = chain.length is not None and chain.length <= 2 * (fewer + 1) and fewer > SHORT
+            if fewer >= steps or effort <= 0 or apart:
                 break
             level = searched(fewer, best.best if best else -math.inf)
             hopeless = level.hopeless
@@ -295,7 +297,9 @@ def _side_laws(law: Array, marks: Bools, scale: float) -> Laws:
 @lru_cache(maxsize=4)
 def _chain_laws(chain: MarkovChain, steps: int, counted: tuple[bool, ...]) -> Array:
     """Return the laws of a homogeneous chain's counts: they do not depend on the noise."""
-    return _count_laws(build_side_laws(chain, steps), np.array(counted))
+    law = _count_laws(build_side_laws(chain, steps), np.array(counted))
+    law[0, 0, -1, chain.initial <= 0, 0] = -np.inf  # the first record begins as the chain does
+    return law
 
 
 def _count_laws(side_laws: SideLaws, counted: Bools) -> Array:
