@@ -90,7 +90,7 @@ def ceilings(ask: Ask) -> tuple[Array, Array]:
     >>> pair = np.array([0]), np.array([2])
     >>> ask = Ask(kernel, None, *pair, 1.0, np.array([0.1]), 0.01, 3.0)
     >>> [round(float(end[0]), 2) for end in ceilings(ask)]
-    [1.0, 0.99]
+    [0.42, 0.4]
     """
     upper, lower = np.empty(len(ask.value)), np.empty(len(ask.value))
     begin, start, end = _spans(ask)
