@@ -182,7 +182,10 @@ def refusals(as_json: bool) -> Iterator[None]:
     except (errors.UndertowError, MemoryError) as error:
         message = in_cli_words(" ".join(str(error).split()))
         if isinstance(error, MemoryError):
-            message = "the answer needs more memory than there is; ask about fewer records"
+            message = (
+                "the answer needs more memory than there is; merge states, or ask about fewer "
+                "records"
+            )
         say(message)
         if as_json:
             typer.echo(strict_json({"error": type(error).__name__, "message": message}))
