@@ -145,8 +145,8 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
     if not isinstance(against, Adversary) and (last is None or last.doubt):
         for fewer in LEVELS:
             # near the ends of a short series every target is searched by itself: once is enough
-            apart = chain.length is not None and chain.length <= 2 * (fewer + 1) and fewer > SHORT
-            if fewer >= steps or effort <= 0 or apart:
+            ends = chain.length is not None and chain.length <= 2 * (fewer + 1) and fewer > SHORT
+            if fewer >= steps or effort <= 0 or ends:
                 break
             level = searched(fewer, best.best if best else -math.inf)
             hopeless = level.hopeless
