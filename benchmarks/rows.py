@@ -49,7 +49,7 @@ class Row:
 def forget() -> None:
     """Empty every cache of the library (`functools.cache`, `lru_cache`, and `Remembered` by it)."""
     for kept in gc.get_objects():
-        if isinstance(kept, functools._lru_cache_wrapper):
+        if type(kept) is functools._lru_cache_wrapper:  # asks no other object for its class
             home = getattr(kept, "__module__", None) or ""
             if home.startswith("undertow") and home != COMPILED:
                 kept.cache_clear()

@@ -9,7 +9,7 @@ import pytest
 
 import undertow as ut
 from tests.grids import pairwise
-from undertow.bounds.chains import count, exchange
+from undertow.bounds.chains import count, exchange_search
 
 
 def random_chain(k: int, seed: int, length: int | None, start: bool) -> ut.MarkovChain:
@@ -20,9 +20,9 @@ def random_chain(k: int, seed: int, length: int | None, start: bool) -> ut.Marko
 
 
 def cut(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    for module in (exchange, count):
+    for module in (exchange_search, count):
         monkeypatch.setattr(module, "choose_steps", lambda chain, against: steps)
-    monkeypatch.setattr(exchange, "MAX_STEPS", steps)
+    monkeypatch.setattr(exchange_search, "MAX_STEPS", steps)
     monkeypatch.setattr(count, "WINDOW", steps)
 
 

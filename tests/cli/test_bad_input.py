@@ -132,7 +132,7 @@ REFUSED = {
     "plan, a method that does not apply": (
         ("plan", *CHAIN, "--histogram", *AT_MOST, "--method", "exact"),
         "MethodRefused",
-        "'exact' knows counts",
+        "'exact' enumerates",
     ),
     "plan, a method that does not protect from this attacker": (
         ("plan", *CHAIN, "--length", 9, "--count", 1, *AT_MOST, "--method", "wasserstein"),

@@ -121,7 +121,7 @@ def test_queries(arguments):
 
 
 def test_no_method_may_keep_the_guarantee():
-    copies = ("--transition", "0,1;1,0", "--count", 1, "--limit", 1)
+    copies = ("--transition", "0,0.5,0.5;1,0,0;1,0,0", "--count", 1, "--limit", 1)
     result = call("compare", *copies)
     assert result.exit_code == 0
     assert "no certified method gives it" in result.stdout

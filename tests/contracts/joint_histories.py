@@ -207,7 +207,7 @@ def ask(
         if length is not None and rng.random() < 0.3:
             protect = (int(rng.integers(length)),)
     level = float(rng.choice(LEVELS)) if epsilon is None else epsilon
-    covers = (None, "series", "windows", "any")[rng.integers(4)] if COVERS else None
+    covers = (None, None, "windows", "any")[rng.integers(4)] if COVERS else None
     return Ask(where, asked, level, method, length, against, unit, pairs, protect, covers)
 
 

@@ -84,7 +84,8 @@ def plan(
         --method quilt --protect 3,5
       undertow plan --model chain.json --histogram --limit 1 --protect-window 1h --every 5m
       undertow plan --model chain.json --histogram --limit 1 --covers any --output weeks.json
-      undertow plan --model chain.json --count active --limit 4 --covers series
+      undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 4 \\
+        --covers series
       undertow plan --model chain.json --series --limit 2 --output flips.json
       undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
         --output erasures.json

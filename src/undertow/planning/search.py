@@ -329,7 +329,7 @@ def _best(question: Question[Any]) -> Plan[Any]:
     if not plans:
         told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
         raise NotSupported(f"no method can keep this guarantee. {told}")
-    return least_error(plans.values())
+    return _any_shape(question, least_error(plans.values()))
 
 
 def _candidates(question: Question[Any]) -> list[Method]:
