@@ -124,7 +124,7 @@ def test_examples_in_the_help_run(tmp_path, monkeypatch):
                 done = call(*words[1:], *more)
                 assert done.exit_code == 0, line
                 ran += 1
-    assert ran == 69
+    assert ran == 70
 
 
 @pytest.mark.parametrize(

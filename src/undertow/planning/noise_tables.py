@@ -50,7 +50,10 @@ ROUNDS = 100
 """Most rounds of the search (cost); the best mixture is used then."""
 
 MOST = 2e9
-"""Most multiplications of one round: pairs x counts x answers (cost, seconds)."""
+"""Most multiplications of one round: pairs x counts x answers, and those of the solver (cost)."""
+
+PIVOTS = 20
+"""Multiplications of the solver for each third power of the places of a table, as measured."""
 
 TOLERANCES = (1e-10, 1e-8, 1e-7)
 """How closely constraints are kept, from the one that is tried first; mixtures keep them all."""
@@ -340,9 +343,10 @@ def _program(pairs: CountPairs, limit: float, scales: float, most: float) -> tup
         wide = rate / (1 + spare)
         reach = math.ceil(scales / wide) + 8
         answers = 2 * reach + pairs.counts
-        if 2 * reach + 1 > LONGEST or pairs.laws.size * answers > most:
+        places = 2 * reach + 1
+        if places > LONGEST or pairs.laws.size * answers + PIVOTS * places**3 > most:
             raise MethodRefused(
-                f"a table of {2 * reach + 1} probabilities for {len(pairs.laws)} pairs of laws is "
+                f"a table of {places} probabilities for {len(pairs.laws)} pairs of laws is "
                 "too large a linear program; use method='exact'"
             )
         ratio = round(math.exp(-wide) * 2**FINE) / 2**FINE
