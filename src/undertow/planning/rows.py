@@ -167,7 +167,7 @@ def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
             f"'{method.name}' needs about {times:.2g} times the effort allowed for a row; ask for "
             f"it by name, method='{method.name}', or allow more, effort={2 * times * allowed:.1g}"
         )
-    # little is refused above; a method that is let in may work
+    # a small effort refuses by the estimate above, and does not cut short what it lets in
     patience = min(1.0, PATIENCE * max(1.0, allowed))
     return plan_by(method, replace(question, patience=patience))
 
