@@ -73,5 +73,5 @@ $(PLOT): $(DEPS) | $(BIN)/python
 	@touch $@
 
 $(DEV): $(DEPS) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,fast,genomics,neural,plot]'
+	$(INSTALL) --editable '.[dev,fast,genomics,neural,plot,spark]'
 	@touch $(PLOT) $@
