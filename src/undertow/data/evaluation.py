@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from undertow.data.grid import ABSENT, FIRST, GROUP, PERSON, TIME
+from undertow.data.folds import CODE, Fold, N, Pairs, Table
+from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
+from undertow.data.pieces import check_whole, feed
 from undertow.data.states import placed
 from undertow.errors import InvalidInput, UnknownState
 from undertow.queries import AnyQuery, Count, Histogram, Lattice, State, Transitions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answers", "domain_of", "evaluate", "weighted"]
 
-_CODE, _STEP, _N, _INSIDE = "\0code", "\0step", "\0n", "\0inside"
+_STEP, _INSIDE = "\0step", "\0inside"
 _HIGH, _LOW = "\0high", "\0low"
 _HALF = 2**27
 """Steps are added in two parts, so that no sum of 64 bits overflows below 2**36 rows."""
@@ -76,8 +76,8 @@ def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) ->
         wanted = [place for place, state in enumerate(domain) if state in query.states]
     elsewhere = _elsewhere(query, domain)
     filled = _filled(data, domain)
-    code = data.record.positions(domain, named=bool(states)).alias(_CODE)
-    asked = _ask(data, code, [GROUP, _CODE], [])
+    code = data.record.positions(domain, named=bool(states)).alias(CODE)
+    asked = _ask(data, code, [GROUP, CODE], {})
     numbers = [[0] * len(domain) for _ in asked.totals]
     for group, place, n in asked.rows:
         if place is None:
@@ -116,74 +116,27 @@ def _transitions(data: "Data", query: Transitions, states: tuple[State, ...]) ->
     """Return the table of pairs of each group; a pair has both its records in the window."""
     domain = domain_of(query, states)
     filled, size = _filled(data, domain), len(domain)
-    code = data.record.positions(domain, named=bool(states)).alias(_CODE)
-    asked = _ask(data, code, [GROUP], [])
-    rows = data.in_order(code)[1]  # of each person in order of time
-    # (rows,): place of the state, -1 for none; place of the group, -1 for none; who
-    place = rows[_CODE].fill_null(-1).to_numpy().astype(np.int64)
-    group = np.array([asked.order.get(key, -1) for key in rows[GROUP]], dtype=np.int64)
-    same = np.diff(rows[FIRST].to_numpy()) == 0  # (rows - 1,): both rows are of one person
-    near = _nearness(data, rows)
-    before, after = place[:-1], place[1:]
-    own, other = group[:-1], group[1:]
-    table = np.zeros((len(asked.totals), size, size), dtype=np.int64)
-
-    def add(wanted: Any, first: Any, second: Any, times: Any = 1) -> None:
-        here = wanted & same & (own >= 0) & (first >= 0) & (second >= 0)
-        pick = [np.broadcast_to(part, here.shape)[here] for part in (own, first, second, times)]
-        np.add.at(table, tuple(pick[:3]), pick[3])
-
-    add((near.absent == 0) & near.inside[:-1] & near.inside[1:] & (own == other), before, after)
-    if filled is not None:  # absent steps are records, of the group of the row before them
-        some = near.seen > 0
-        add(some & near.inside[:-1], before, filled)
-        add(some, filled, filled, near.seen - 1)
-        add(some & near.inside[1:] & (own == other), filled, after)
-    numbers = [[int(n) for n in part.ravel()] for part in table]
+    code = data.record.positions(domain, named=bool(states)).alias(CODE)
+    pairs = Pairs(data.grid, size, filled)
+    asked = _ask(data, code, [GROUP], {}, pairs)
+    if data.piece is None:
+        pairs.feed(data.in_order(code)[1])  # of each person in order of time
+    numbers = [[0] * size**2 for _ in asked.totals]
+    for key, table in pairs.tables.items():
+        if key in asked.order:
+            numbers[asked.order[key]] = [int(n) for n in table.ravel()]
     return Answers(asked.names, numbers, asked.totals)
-
-
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """How rows follow each other: ``absent`` steps between two, how many are ``seen`` in the
-    window, (rows - 1,) each; and whether a row is ``inside`` it, (rows,).
-    """
-
-    absent: Any
-    seen: Any
-    inside: Any
-
-
-def _nearness(data: "Data", rows: "pl.DataFrame") -> _Near:
-    """Return how rows in order follow each other; without a step of time, one after the other."""
-    grid, none = data.grid, np.zeros(max(rows.height - 1, 0), dtype=np.int64)
-    if grid.time is None:
-        return _Near(none, none, np.ones(rows.height, dtype=bool))
-    time = rows[TIME].to_numpy()
-    inside = np.ones(rows.height, dtype=bool)
-    inside &= True if grid.start is None else time >= grid.start
-    inside &= True if grid.end is None else time < grid.end
-    if grid.step is None:
-        return _Near(none, none, inside)
-    absent = np.maximum(np.diff(time) // grid.step - 1, 0)
-
-    def before(border: int) -> Any:  # of the absent steps after a row, those before a border
-        return np.clip((border - 1 - time[:-1]) // grid.step, 0, absent)
-
-    first = none if grid.start is None else before(grid.start)
-    last = absent if grid.end is None else before(grid.end)
-    return _Near(absent, last - first, inside)
 
 
 def _sum(data: "Data", lattice: Lattice) -> Answers:
     import polars as pl
 
     step = placed(data.record.numbers(), lattice).alias(_STEP)
-    parts = [
-        (pl.col(_STEP) // _HALF).sum().alias(_HIGH),
-        (pl.col(_STEP) % _HALF).sum().alias(_LOW),
-    ]
-    asked = _ask(data, step, [GROUP], parts)
+    sums = {
+        _HIGH: (pl.col(_STEP) // _HALF).sum(),
+        _LOW: (pl.col(_STEP) % _HALF).sum(),
+    }
+    asked = _ask(data, step, [GROUP], sums)
     gap = _gap_step(data, lattice)
     numbers = [[n * gap] for n in asked.absent]
     for group, _, high, low in asked.rows:  # in Python's whole numbers, which do not overflow
@@ -200,7 +153,8 @@ def _linear(data: "Data", lattice: Lattice) -> Answers:
     """Return a weighted sum for each group, which must be one person's whole series."""
     weights = lattice.weights or ()
     step = placed(data.record.numbers(), lattice).alias(_STEP)
-    asked = _ask(data, step, [GROUP, PERSON], [])
+    check_whole(data, "a weighted sum")
+    asked = _ask(data, step, [GROUP, PERSON], {})
     names = (None,) if asked.names is None else asked.names
     per_group = Counter(row[0] for row in asked.rows)  # one row for each person
     for group, (name, total) in enumerate(zip(names, asked.totals, strict=True)):
@@ -259,27 +213,32 @@ class _Asked:
     totals: list[int]
 
 
-def _ask(data: "Data", made: "pl.Expr", keys: list[str], parts: "list[pl.Expr]") -> _Asked:
-    """Return the rows counted by keys, the group first, after the shape was checked."""
-    import polars as pl
+def _ask(
+    data: "Data", made: "pl.Expr", keys: list[str], sums: "dict[str, pl.Expr]", *also: Fold
+) -> _Asked:
+    """Return the rows counted by keys, the group first, after the shape was checked.
 
-    grid = data.grid
-    rows = grid.windowed(data.rows(made)).drop_nulls(GROUP)
-    table = rows.group_by(keys).agg(pl.len().cast(pl.Int64).alias(_N), *parts)
-    queries = [grid.facts(data.rows()), table]
-    if grid.fill:
-        gaps = grid.absences(data.rows()).drop_nulls(GROUP)
-        queries.append(gaps.group_by(GROUP).agg(pl.col(ABSENT).sum()).filter(pl.col(ABSENT) > 0))
-    facts, counted, *gaps_found = data.source.collect(*queries)
-    data.checked(facts)
-    lost = dict(gaps_found[0].select(GROUP, ABSENT).iter_rows()) if gaps_found else {}
+    A table that is read in pieces is fed to ``also`` in the same pass.
+    """
+    grid, table = data.grid, Table(data.grid, keys, sums)
+    if data.piece is None:
+        queries = [grid.facts(data.rows()), table.query(data.rows(made))]
+        if grid.fill:
+            queries.append(table.gaps(grid.absences(data.rows())))
+        facts, *found = data.source.collect(*queries)
+        table.take(*found)
+        told = facts.row(0, named=True)
+    else:
+        told = feed(data, [table, *also], made).told
+    data.checked(told)
+    counted, lost = table.counted(), table.absent()
     names, order = data.group_order([*counted[GROUP], *lost])
     absent = [0] * len(order)
     for group, n in lost.items():
         absent[order[group]] = n
     totals = list(absent)  # records of each group: absent steps, and rows
-    columns = [*keys, _N, *(part.meta.output_name() for part in parts)]
-    found = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
-    for row in found:
+    columns = [*keys, N, *sums]
+    rows = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
+    for row in rows:
         totals[row[0]] += row[len(keys)]
-    return _Asked(names, order, found, absent, totals)
+    return _Asked(names, order, rows, absent, totals)

@@ -38,9 +38,24 @@ FIRST, THERE = "\0first", "\0there"
 WRONG = ("nobody", "untimed", "twice", "off")
 """What can be wrong with a row, in the order in which it is told."""
 
-_TOTAL, _ROWS, _LENGTH, _NAMED, _SPLIT = "\0total", "\0rows", "\0length", "\0named", "\0split"
-_UNTIMED, _TIMES, _FIRST, _LAST = "\0untimed", "\0times", "\0earliest", "\0last"
-_START, _END, _REACH, _APART = "\0start", "\0end", "\0reach", "\0apart"
+_TOTAL, _ROWS, _LENGTH, _NAMED, _NONE = "\0total", "\0rows", "\0length", "\0named", "\0none"
+_LEAST, _GREATEST, _UNTIMED, _TIMES = "\0least", "\0greatest", "\0untimed", "\0times"
+_FIRST, _LAST, _START, _END = "\0earliest", "\0last", "\0start", "\0end"
+_BEGIN, _FINISH, _LOW, _HIGH = "\0begin", "\0finish", "\0low", "\0high"
+
+_MERGED = {
+    "sum": (_TOTAL, _ROWS, _LENGTH, _NAMED, _NONE, _UNTIMED, _TIMES),
+    "min": (_LEAST, _FIRST, _START, _BEGIN, _LOW),
+    "max": (_GREATEST, _LAST, _END, _FINISH, _HIGH),
+}
+"""How what is known of two parts of a person's rows becomes what is known of both."""
+_TOLD = {
+    "sum": ("rows", "persons", "all_rows", "all_persons"),
+    "max": ("longest", "series", "end", "windowed", "split", "gaps", *WRONG,
+            "all_longest", "all_end"),
+    "min": ("shortest", "start", "all_start"),
+}  # fmt: skip
+"""How the facts about some persons and about others become those about all of them."""
 
 _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
           "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
@@ -171,11 +186,12 @@ class Grid:
             return frame
         return frame.filter(self.inside() | pl.col(TIME).is_null())
 
-    def absences(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    def absences(self, frame: "pl.LazyFrame", *, ordered: bool = False) -> "pl.LazyFrame":
         """Return all rows in order, with the number of absent steps of the window after each.
 
         A gap between the times a < b of a person has (b - a) / step - 1 absent steps, a + step,
-        a + 2 step, ...; they belong to the group of the row before them.
+        a + 2 step, ...; they belong to the group of the row before them. ``ordered`` says that the
+        rows are in order already.
         """
         import polars as pl
 
@@ -184,22 +200,25 @@ class Grid:
         time, step = pl.col(TIME), self.step
         same = pl.col(PERSON) == pl.col(PERSON).shift(-1)  # null after the last row of all
         count = ((time.shift(-1) - time) // step - 1).clip(lower_bound=0)
-        ordered = frame.sort(PERSON, TIME).with_columns(
-            pl.when(same).then(count).fill_null(0).alias(ABSENT)
-        )
+        rows = frame if ordered else frame.sort(PERSON, TIME)
+        rows = rows.with_columns(pl.when(same).then(count).fill_null(0).alias(ABSENT))
         absent = pl.col(ABSENT)
         # of the steps that are absent after a row, those from the start on and before the end
         first = 0 if self.start is None else _steps_before(time, self.start, step, absent)
         last = absent if self.end is None else _steps_before(time, self.end, step, absent)
-        return ordered.with_columns((last - first).alias(ABSENT))
+        return rows.with_columns((last - first).alias(ABSENT))
 
     def present(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
         """Return the rows that are in the window, or have absent steps there."""
+        return self.held(self.absences(frame) if self.fill else frame)
+
+    def held(self, rows: "pl.LazyFrame") -> "pl.LazyFrame":
+        """Return the rows with records in the window, absent steps counted where they are some."""
         import polars as pl
 
         if not self.fill:
-            return self.windowed(frame)
-        return self.absences(frame).filter(self.inside() | (pl.col(ABSENT) > 0))
+            return self.windowed(rows)
+        return rows.filter(self.inside() | (pl.col(ABSENT) > 0))
 
     def facts(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
         """Return a query for the facts: one row, read by `told`.
@@ -209,10 +228,17 @@ class Grid:
         group, which agree where there is one. What is outside the window counts for the whole
         series only.
         """
+        return self.summed(self.by_person(self.absences(frame) if self.fill else frame))
+
+    def by_person(self, rows: "pl.LazyFrame", *, ordered: bool = False) -> "pl.LazyFrame":
+        """Return what is known of each person's rows: numbers, least and greatest values.
+
+        Where absent steps are records, ``rows`` have them counted. With ``ordered`` persons come
+        in the order of their first rows. What is known of two parts of a person's rows is `joined`.
+        """
         import polars as pl
 
         time, group = pl.col(TIME), pl.col(GROUP)
-        rows = self.absences(frame) if self.fill else frame
         narrow = not (self.fill or (self.start is None and self.end is None))
         here = self.inside() | time.is_null() if narrow else pl.lit(True)
         there = here  # rows with records in the window: themselves, or the absent steps after them
@@ -233,45 +259,73 @@ class Grid:
             checked.alias(_ROWS),
             length.alias(_LENGTH),
             named.alias(_NAMED),
-            ((groups.min() != groups.max()) | (groups.null_count() > 0)).alias(_SPLIT),
+            groups.min().alias(_LEAST),
+            groups.max().alias(_GREATEST),
+            groups.null_count().cast(pl.Int64).alias(_NONE),
         ]
         if self.time is not None:
             inside = time.filter(self.inside()) if narrowed else time
             held = time.filter(here) if narrow else time
             parts += [
-                held.null_count().alias(_UNTIMED),
-                held.n_unique().alias(_TIMES),
+                held.null_count().cast(pl.Int64).alias(_UNTIMED),
+                held.n_unique().cast(pl.Int64).alias(_TIMES),
                 held.min().alias(_FIRST),
                 held.max().alias(_LAST),
                 inside.min().alias(_START),
                 inside.max().alias(_END),
-                (time.max() - time.min()).alias(_REACH),
+                time.min().alias(_BEGIN),
+                time.max().alias(_FINISH),
             ]
             if self.step is not None:
                 # not negative, whichever sign the remainder of a time before 1970 has
                 rest = (held % self.step + self.step) % self.step
-                parts += [(rest.max() - rest.min()).alias(_APART)]
-        return self._summed(rows.group_by(PERSON).agg(parts))
+                parts += [rest.min().alias(_LOW), rest.max().alias(_HIGH)]
+        return rows.group_by(PERSON, maintain_order=ordered).agg(parts)
 
-    def _summed(self, persons: "pl.LazyFrame") -> "pl.LazyFrame":
-        """Return the facts about all persons in one row."""
+    def joined(self, before: "pl.DataFrame", after: "pl.DataFrame") -> "pl.DataFrame":
+        """Return what is known of a person whose rows come in two parts, in order of time."""
+        import polars as pl
+
+        both = pl.concat([before, after])
+        parts = [
+            getattr(pl.col(name), how)()
+            for how, names in _MERGED.items()
+            for name in names
+            if name in both.columns
+        ]
+        made = both.group_by(PERSON).agg(parts).select(both.columns)
+        if self.time is None:
+            return made
+        # each part has counted the time that both have
+        twice = (before[_LAST] == after[_FIRST]).fill_null(False).cast(pl.Int64)
+        return made.with_columns(pl.col(_TIMES) - twice)
+
+    def summed(self, persons: "pl.LazyFrame") -> "pl.LazyFrame":
+        """Return the facts about all persons in one row; those that begin with *all* are about
+        all times and groups, whatever the window.
+        """
         import polars as pl
 
         length, total, rows = pl.col(_LENGTH), pl.col(_TOTAL), pl.col(_ROWS)
         released = pl.col(_NAMED) > 0
+        split = (pl.col(_LEAST) != pl.col(_GREATEST)) | (pl.col(_NONE) > 0)
         whole, records = total, total  # steps and records of a person at all times
         if self.step is not None:
-            whole = pl.max_horizontal(pl.col(_REACH) // self.step + 1, total)
+            reach = (pl.col(_FINISH) - pl.col(_BEGIN)) // self.step + 1
+            whole = pl.max_horizontal(reach, total)
             records = whole if self.fill else total
         facts = [
             length.sum().alias("rows"),
-            (length > 0).sum().alias("persons"),
+            (length > 0).sum().cast(pl.Int64).alias("persons"),
             length.max().fill_null(0).alias("longest"),
             whole.filter(released).max().fill_null(0).alias("series"),
             pl.col(_NAMED).filter(released).min().fill_null(0).alias("shortest"),
             (records > length).filter(released).any().alias("windowed"),
-            pl.col(_SPLIT).filter(released).any().alias("split"),
+            split.filter(released).any().alias("split"),
             (pl.col(PERSON).is_null() & (rows > 0)).any().alias("nobody"),
+            total.sum().alias("all_rows"),
+            pl.len().cast(pl.Int64).alias("all_persons"),
+            total.max().fill_null(0).alias("all_longest"),
         ]
         if self.time is not None:
             # times that differ, on a grid, are all there if there are as many as steps
@@ -282,14 +336,27 @@ class Grid:
                 pl.col(_START).min().alias("start"),
                 pl.col(_END).max().alias("end"),
                 (steps != rows).any().alias("gaps"),
+                pl.col(_BEGIN).min().alias("all_start"),
+                pl.col(_FINISH).max().alias("all_end"),
             ]
         if self.step is not None:
-            facts.append((pl.col(_APART) != 0).any().alias("off"))
+            facts.append((pl.col(_LOW) != pl.col(_HIGH)).any().alias("off"))
         return persons.select(facts)
 
-    def told(self, found: "pl.DataFrame") -> tuple[Shape, str | None]:
-        """Return the facts that a query found, but for groups, and what is wrong with the rows."""
-        fact = found.row(0, named=True)
+    @staticmethod
+    def together(one: "dict[str, Any]", other: "dict[str, Any]") -> "dict[str, Any]":
+        """Return the facts about some persons and others, each as a row of `summed`."""
+        made: dict[str, Any] = {}
+        for how, names in _TOLD.items():
+            for name in (name for name in names if name in one or name in other):
+                held = [fact[name] for fact in (one, other) if fact.get(name) is not None]
+                if name == "shortest":  # 0 says that nobody has a released record
+                    held = [n for n in held if n] or [0]
+                made[name] = {"sum": sum, "min": min, "max": max}[how](held) if held else None
+        return made
+
+    def told(self, fact: "dict[str, Any]") -> tuple[Shape, str | None]:
+        """Return the facts of one row, but for groups, and what is wrong with the rows."""
         names = ("rows", "persons", "longest", "series", "shortest", "windowed", "split")
         shape = Shape(
             **{name: fact[name] for name in names},

@@ -5,13 +5,14 @@ file. Errors of other libraries often quote the data, so they are never passed o
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import Column, column_of_name, kind_of, kind_of_type, part_of
 from undertow.data.files import check_content, fault, quoted, table_name
 from undertow.data.groups import group_labels
+from undertow.data.memory import piece_rows, row_bytes, table_bytes
 from undertow.data.objects import instants, keys, readings
 from undertow.data.watching import Seen, seen
 from undertow.errors import InvalidInput
@@ -31,13 +32,22 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table that has not been read yet: a lazy frame, and what is known of its columns."""
+    """A table that has not been read yet: a lazy frame, and what is known of its columns.
+
+    A table in several files has one frame for each of its ``parts``. ``rows`` is how many rows
+    there are where that is known without reading them, ``size`` about how many bytes a file takes
+    in memory. What a pass over a file in pieces has shown is ``kept`` for the next question.
+    """
 
     title: str
     frame: "pl.LazyFrame"
     columns: Mapping[str, Column]
     file: str = ""
     seen: Seen | None = None
+    parts: "tuple[pl.LazyFrame, ...]" = ()
+    rows: int | None = None
+    size: int = 0
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def named(self) -> str:
@@ -55,6 +65,13 @@ class Source:
             raise self.unreadable(str(error)) from None
         self.check_unchanged()
         return found
+
+    def pieces(self, limit: int) -> int | None:
+        """Return how many rows to read at a time, None where the whole table may be in memory."""
+        if self.size <= limit:
+            return None
+        schema = self.frame.select(*map(column_of_name, self.columns)).collect_schema()
+        return piece_rows(limit, row_bytes(schema))
 
     def check_unchanged(self) -> None:
         """Refuse a file that was changed or replaced since it was opened."""
@@ -124,13 +141,17 @@ def _file(path: Path, roles: Roles) -> Source:
         frame = frame.rename(quoted(schema.names()))
         schema = frame.collect_schema()
     _check_columns(list(schema), roles, str(path), header=not text)
+    width = row_bytes(frame.select(*map(column_of_name, roles)).collect_schema())
     if not text:
-        return replace(_polars(frame, roles, str(path), name), seen=before)
+        found = replace(_polars(frame, roles, str(path), name), seen=before)
+        rows = int(found.collect(frame.select(pl.len()))[0].item())
+        return replace(found, rows=rows, size=table_bytes(path, name, width, rows))
     for column in roles:
         if f"{column}_duplicated_0" in schema:
             raise InvalidInput(f"{path} has two columns {column!r}; rename one of them")
     columns = {column: Column(column, "csv") for column in roles}
-    return Source(str(path), frame, columns, name, before)
+    size = table_bytes(path, name, width, None)
+    return Source(str(path), frame, columns, name, before, size=size)
 
 
 def scan(path: Path, *, ragged: bool) -> "pl.LazyFrame":

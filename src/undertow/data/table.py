@@ -25,7 +25,9 @@ from undertow.data.grid import (
     step_words,
 )
 from undertow.data.groups import declared, normalised
+from undertow.data.memory import DEFAULT, limit_of
 from undertow.data.objects import plain
+from undertow.data.pieces import check_whole, culprit, facts_of
 from undertow.data.scopes import Scope
 from undertow.data.sources import RECORD, Source, open_source
 from undertow.data.states import Record, as_json, record_of
@@ -61,6 +63,9 @@ class Data:
     ``gaps="split"`` adds nothing, the name of a state makes absent steps records in that state.
     ``by`` names a column of groups, ``groups`` those wanted; by default all that occur are public.
 
+    ``memory`` is how many bytes a file may take: one that would need more is read in pieces, in
+    the order of its rows, which must then be sorted by person and time.
+
     >>> rows = {"id": ["a", "a", "b"], "t": [0, 1, 0], "steps": [0, 14, None]}
     >>> import polars as pl
     >>> data = Data(pl.DataFrame(rows), value="steps", state="steps > 0", person="id", time="t")
@@ -76,6 +81,8 @@ class Data:
     groups: tuple[Any, ...] | None
     gaps: State
     value: str | None
+    memory: int
+    piece: int | None
 
     def __init__(
         self,
@@ -89,9 +96,11 @@ class Data:
         by: str | None = None,
         gaps: State = "split",
         groups: Sequence[Any] | None = None,
+        memory: int | str = DEFAULT,
     ) -> None:
         """Open the source and check all that follows from names and types; read no records."""
         _check_arguments(value, person, time, every, by, gaps, groups)
+        limit = limit_of(memory)
         value = RECORD if value is None and not isinstance(state, str) else value
         opened = open_source(source, _roles(value, person, time, state, by))
         grid, moment = Grid(person, None), None
@@ -102,7 +111,8 @@ class Data:
             grid = Grid(person, time, clock, zoned, step, fill=gaps != "split")
         names = None if by is None or groups is None else normalised(opened.columns[by], groups)
         made = record_of(state, value, opened.columns)
-        fields = (opened, made, grid, moment, by, names, plain(gaps), value)
+        piece = opened.pieces(limit)
+        fields = (opened, made, grid, moment, by, names, plain(gaps), value, limit, piece)
         for name, content in zip(self.__slots__, fields, strict=True):
             object.__setattr__(self, name, content)
         self._try_out()
@@ -114,6 +124,7 @@ class Data:
             f"value={self.value!r}",
             *(f"{name}={part!r}" for name, part in (("person", grid.person), ("time", grid.time),
                                                     ("by", self.by)) if part is not None),
+            *([] if self.piece is None else [f"in pieces of {self.piece} rows"]),
         ]  # fmt: skip
         return f"Data({self.source.title}, {', '.join(parts)})"
 
@@ -205,11 +216,15 @@ class Data:
         grid = Grid(self.grid.person, self.grid.time, self.grid.clock, self.grid.zoned)
         if grid.person is None and grid.time is None:
             return None
-        whole = self.changed(grid=grid, by=None, groups=None)
-        facts, _ = grid.told(self.source.collect(grid.facts(whole.rows()))[0])
+        if self.piece is None:
+            whole = self.changed(grid=grid, by=None, groups=None)
+            (found,) = self.source.collect(grid.facts(whole.rows()))
+            facts = found.row(0, named=True)
+        else:
+            facts, _ = facts_of(self)
         own = {name: getattr(grid, name) for name in ("person", "time", "clock")}
         names = ("rows", "persons", "longest", "start", "end")
-        public = {**own, **{n: getattr(facts, n) for n in names}, "zoned": bool(grid.zoned)}
+        public = {**own, **{n: facts.get(f"all_{n}") for n in names}, "zoned": bool(grid.zoned)}
         text = json.dumps(public, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -220,11 +235,15 @@ class Data:
         off the grid; the message names column and row, counting from 0. One pass over persons and
         times, linear in the rows; gap filling sorts.
         """
-        queries = [self.grid.facts(self.rows()), *self._occurring()]
-        found = self.source.collect(*queries)
-        facts = self.checked(found[0])
+        if self.piece is None:
+            queries = [self.grid.facts(self.rows()), *self._occurring()]
+            found = self.source.collect(*queries)
+            told, keys = found[0].row(0, named=True), found[1][GROUP] if len(found) > 1 else ()
+        else:
+            told, keys = facts_of(self)
+        facts = self.checked(told)
         start, end = (self._shown(moment) for moment in (facts.start, facts.end))
-        names, _ = self.group_order(found[1][GROUP] if len(found) > 1 else ())
+        names, _ = self.group_order(keys)
         return replace(facts, start=start, end=end, groups=names)
 
     def answers(self, query: AnyQuery, states: Sequence[State] = ()) -> "Answers":
@@ -302,12 +321,20 @@ class Data:
 
     # --- the frame of rows, for the modules that ask the questions
 
-    def rows(self, *made: "pl.Expr", numbered: bool = False) -> "pl.LazyFrame":
-        """Return person, time, group and what is made of each row, for all times."""
+    def rows(
+        self, *made: "pl.Expr", numbered: bool = False, first: int | None = None
+    ) -> "pl.LazyFrame":
+        """Return person, time, group and what is made of each row, for all times.
+
+        Rows are numbered from 0 on if that is asked for, or from the number ``first`` on.
+        """
         import polars as pl
 
         columns, grid, frame = self.source.columns, self.grid, self.source.frame
+        numbered = numbered or first is not None
         frame = frame.with_row_index(ROW) if numbered else frame
+        if first is not None:
+            frame = frame.with_columns(pl.col(ROW).cast(pl.Int64) + first)
         frame = self.record.added(frame) if made else frame
         person = pl.lit(0) if grid.person is None else columns[grid.person].key()
         parts = [person.alias(PERSON), self._group().alias(GROUP), *made]
@@ -325,24 +352,28 @@ class Data:
         """
         import polars as pl
 
+        check_whole(self, "putting records in order")
         rows = self.rows(*made, self.record.there.alias(THERE), numbered=True)
         rows = rows if self.grid.fill else self.grid.windowed(rows)
         rows = rows.drop_nulls(GROUP) if grouped else rows
         rows = rows.with_columns(pl.col(ROW).min().over(PERSON).alias(FIRST))
         order = [ROW] if self.grid.time is None else [TIME, ROW]
         facts, found = self.source.collect(self.grid.facts(self.rows()), rows.sort(FIRST, *order))
-        return self.checked(facts), found
+        return self.checked(facts.row(0, named=True)), found
 
-    def checked(self, found: "pl.DataFrame") -> Shape:
+    def checked(self, found: dict[str, Any]) -> Shape:
         """Return the facts that a query found, or raise an error that names the first bad row."""
         facts, wrong = self.grid.told(found)
         if wrong is None:
             return facts
-        culprits = self.grid.culprits(self.rows(numbered=True), wrong)
-        (bad,) = self.source.collect(culprits.select(ROW).head(1))
+        if self.piece is None:
+            culprits = self.grid.culprits(self.rows(numbered=True), wrong)
+            row = self.source.collect(culprits.select(ROW).head(1))[0][ROW][0]
+        else:
+            row = culprit(self, wrong)
         column, what = self.grid.complaint(wrong)
         raise InvalidInput(
-            f"row {bad[ROW][0]} of column {column!r} (counting from 0) {what}; correct it, or "
+            f"row {row} of column {column!r} (counting from 0) {what}; correct it, or "
             "leave the row out"
         )
 

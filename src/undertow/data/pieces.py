@@ -1,0 +1,129 @@
+"""Tables that are larger than memory, read in pieces: bounded, in the order of their rows.
+
+A piece is a frame of the same columns, a few thousand to a million rows. Parquet files are read
+by slices of rows: measured, that is bounded even where all rows are in one group of a file, and as
+quick as reading it whole. CSV files, packed or not, are read once from their beginning.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from undertow.data.columns import column_of_name
+from undertow.data.folds import Facts, Fold, Groups, Ordered, Rows
+from undertow.errors import NotSupported
+from undertow.progress import doing
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from undertow.data.sources import Source
+    from undertow.data.table import Data
+
+__all__ = ["check_whole", "culprit", "facts_of", "feed", "pieces", "rows_of"]
+
+
+def pieces(
+    data: "Data", *made: "pl.Expr", also: Sequence[str] = (), words: str = "rows read"
+) -> "Iterator[pl.DataFrame]":
+    """Yield the frames of `Data.rows`, numbered, of one piece of the table after the other.
+
+    At least one, which is empty where there are no rows. ``also`` names columns that are needed
+    beyond those of the data. Says how many rows are done, to whoever watches.
+    """
+    size = data.piece or 1
+    names = list(dict.fromkeys([*data.source.columns, *also]))
+    done, total = 0, data.source.rows
+    doing(words, done, total)
+    for frame in _frames(data.source, names, size):
+        yield rows_of(data, frame, done, *made)
+        done += frame.height
+        doing(words, done, total)
+
+
+def rows_of(data: "Data", frame: "pl.DataFrame", first: int, *made: "pl.Expr") -> "pl.DataFrame":
+    """Return the frame of `Data.rows` of some rows of a table, numbered from ``first`` on."""
+    part = data.changed(source=replace(data.source, frame=frame.lazy(), seen=None))
+    return part.source.collect(part.rows(*made, first=first))[0]
+
+
+def feed(data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read") -> Facts:
+    """Feed all rows of data to some folds in one pass, and return the facts about them.
+
+    Raises `InvalidInput` where rows are not in order of person and time.
+    """
+    facts = Facts(data.grid)
+    line = Ordered(data.grid, [facts, *folds], most=data.memory // 4)
+    for rows in pieces(data, *made, words=words):
+        line.feed(rows)
+    line.close()
+    return facts
+
+
+def facts_of(data: "Data") -> tuple[dict[str, Any], list[Any]]:
+    """Return the facts about the rows, as of `Grid.summed`, and the keys of the groups that occur.
+
+    One pass for all questions about the same window and groups: facts are kept with the source.
+    """
+    asked = ("facts", data.piece, data.grid, data.by, data.groups)
+    found: tuple[dict[str, Any], list[Any]] | None = data.source.kept.get(asked)
+    if found is None:
+        groups = Groups(data.grid)
+        found = feed(data, [groups]).told, groups.keys
+        data.source.kept[asked] = found
+    data.source.check_unchanged()
+    return found
+
+
+def culprit(data: "Data", wrong: str) -> int:
+    """Return the first row with which something is wrong; a pass that ends there."""
+    found = Rows(data.grid, lambda rows: data.grid.culprits(rows, wrong), 1)
+    for rows in pieces(data):
+        found.feed(rows)
+        if found.rows:
+            break
+    return found.rows[0]
+
+
+def check_whole(data: "Data", what: str) -> None:
+    """Refuse to hold all rows of a table that is read in pieces."""
+    if data.piece is not None:
+        raise NotSupported(
+            f"{what} needs all records in memory, and {data.source.named} is read in pieces; allow "
+            "more memory (memory=..., --memory), or take fewer records"
+        )
+
+
+def _frames(source: "Source", names: Sequence[str], size: int) -> "Iterator[pl.DataFrame]":
+    """Yield the rows of a table as they are, at most about ``size`` at a time, at least once."""
+    for part in source.parts or (source.frame,):
+        frame = part.select(*map(column_of_name, names))
+        if ".csv" in source.file:
+            yield from _batches(source, frame, size)
+            continue
+        at, full = 0, True
+        while full:
+            (found,) = source.collect(frame.slice(at, size))
+            if found.height or at == 0:
+                yield found
+            at, full = at + size, found.height == size
+
+
+def _batches(source: "Source", frame: "pl.LazyFrame", size: int) -> "Iterator[pl.DataFrame]":
+    """Yield the rows of a CSV file, which can only be read from its beginning."""
+    import polars as pl
+
+    empty = True
+    try:
+        batches: Any = frame.collect_batches(chunk_size=size, maintain_order=True)
+        for found in batches:
+            source.check_unchanged()
+            empty = False
+            for start in range(0, max(found.height, 1), size):
+                yield found.slice(start, size)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        source.check_unchanged()  # what seems wrong may be the change
+        raise source.unreadable(str(error)) from None
+    source.check_unchanged()
+    if empty:
+        yield pl.DataFrame(schema=frame.collect_schema())
