@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from undertow.bounds.engine import leakage
     from undertow.certificate import Leakage, Witness
     from undertow.channels import RandomizedResponse, Redaction, XorNoise
+    from undertow.data.spark import spark_session
     from undertow.data.table import Data
     from undertow.estimation import estimate
     from undertow.guarantees import GDP, ZCDP, ApproximateDP, Profile, PureDP, from_opendp
@@ -115,6 +116,7 @@ _HOMES = {
     "release": "releasing",
     "robustness": "planning.other_models",
     "sanitize": "sanitizing",
+    "spark_session": "data.spark",
     "stream": "sanitizing",
 }
 
@@ -181,6 +183,7 @@ __all__ = [
     "release",
     "robustness",
     "sanitize",
+    "spark_session",
     "stream",
 ]
 

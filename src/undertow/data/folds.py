@@ -55,7 +55,12 @@ N, CODE = "\0n", "\0code"
 
 
 class Fold(Protocol):
-    """What is kept of rows in order, whatever the pieces they come in."""
+    """What is kept of rows in order, whatever the pieces they come in.
+
+    Where absent steps are no records, a fold that is not ``ordered`` may be fed in any order.
+    """
+
+    ordered: bool
 
     def feed(self, rows: "pl.DataFrame") -> None:
         """Take the next rows."""
@@ -113,6 +118,8 @@ class Facts:
     what the next piece says of the same person. ``told`` is a row of `Grid.summed`.
     """
 
+    ordered = True
+
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self._closed: dict[str, Any] | None = None
@@ -121,9 +128,12 @@ class Facts:
 
     def feed(self, rows: "pl.DataFrame") -> None:
         """Take the next rows."""
+        self.take(self.grid.by_person(rows.lazy(), ordered=True).collect())
+
+    def take(self, part: "pl.DataFrame") -> None:
+        """Take what is known of the next persons; the first may be the last one before."""
         import polars as pl
 
-        part = self.grid.by_person(rows.lazy(), ordered=True).collect()
         nobody, part = part.filter(pl.col(PERSON).is_null()), part.drop_nulls(PERSON)
         if nobody.height:  # rows without a person may stand anywhere
             before = self._nobody
@@ -174,6 +184,8 @@ class Table:
     keys that occur: the keys, `N` and the sums; ``absent`` the absent steps of each group where
     they are records.
     """
+
+    ordered = False
 
     def __init__(
         self, grid: Grid, keys: Sequence[str], sums: "Mapping[str, pl.Expr] | None" = None
@@ -253,6 +265,8 @@ class Table:
 class Groups:
     """The groups with a record in the window, absent steps among them, by their keys."""
 
+    ordered = False
+
     def __init__(self, grid: Grid) -> None:
         self.grid, self.keys = grid, list[Any]()
 
@@ -286,6 +300,8 @@ class Pairs:
     ``filled`` the place of the state of absent steps, which are then records of the group of the
     row before them. ``tables`` has the counts (size, size) by the key of the group.
     """
+
+    ordered = True
 
     def __init__(self, grid: Grid, size: int, filled: int | None) -> None:
         self.grid, self.size, self.filled = grid, size, filled
@@ -378,6 +394,8 @@ class Rows:
     first row of the person at a border and the last row before it, so that it may compare rows
     with the first of their person and with the one before.
     """
+
+    ordered = True
 
     def __init__(
         self, grid: Grid, pick: "Callable[[pl.LazyFrame], pl.LazyFrame]", shown: int

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "EARLIEST",
     "FIRST",
     "GROUP",
     "PERSON",
@@ -40,7 +41,9 @@ WRONG = ("nobody", "untimed", "twice", "off")
 
 _TOTAL, _ROWS, _LENGTH, _NAMED, _NONE = "\0total", "\0rows", "\0length", "\0named", "\0none"
 _LEAST, _GREATEST, _UNTIMED, _TIMES = "\0least", "\0greatest", "\0untimed", "\0times"
-_FIRST, _LAST, _START, _END = "\0earliest", "\0last", "\0start", "\0end"
+EARLIEST = "\0earliest"
+"""Of what is known of a person's rows: the first time in the window."""
+_FIRST, _LAST, _START, _END = EARLIEST, "\0last", "\0start", "\0end"
 _BEGIN, _FINISH, _LOW, _HIGH = "\0begin", "\0finish", "\0low", "\0high"
 
 _MERGED = {
@@ -282,18 +285,41 @@ class Grid:
                 parts += [rest.min().alias(_LOW), rest.max().alias(_HIGH)]
         return rows.group_by(PERSON, maintain_order=ordered).agg(parts)
 
+    def merged(self, parts: "pl.DataFrame") -> "pl.DataFrame":
+        """Return what is known of persons whose rows come in parts, in the order of the parts.
+
+        Times that several parts have are counted in each.
+        """
+        import polars as pl
+
+        found = [
+            getattr(pl.col(name), how)()
+            for how, names in _MERGED.items()
+            for name in names
+            if name in parts.columns
+        ]
+        return parts.group_by(PERSON, maintain_order=True).agg(found).select(parts.columns)
+
+    def overlap(self, parts: "pl.DataFrame", before: "pl.DataFrame | None") -> bool:
+        """Return whether parts of a person may have a time in common: they overlap.
+
+        Each person's parts are in order of their first times; ``before`` is the part before all.
+        """
+        import polars as pl
+
+        if self.time is None:
+            return False
+        rows = parts if before is None else pl.concat([before, parts])
+        rows = rows.select(PERSON, _FIRST, _LAST).drop_nulls()
+        same = rows[PERSON] == rows[PERSON].shift(1)
+        # where any two of a person overlap, two neighbours in this order do
+        return bool((same & (rows[_FIRST] <= rows[_LAST].shift(1))).any())
+
     def joined(self, before: "pl.DataFrame", after: "pl.DataFrame") -> "pl.DataFrame":
         """Return what is known of a person whose rows come in two parts, in order of time."""
         import polars as pl
 
-        both = pl.concat([before, after])
-        parts = [
-            getattr(pl.col(name), how)()
-            for how, names in _MERGED.items()
-            for name in names
-            if name in both.columns
-        ]
-        made = both.group_by(PERSON).agg(parts).select(both.columns)
+        made = self.merged(pl.concat([before, after]))
         if self.time is None:
             return made
         # each part has counted the time that both have

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from undertow.data.sources import Source
     from undertow.data.table import Data
 
-__all__ = ["check_whole", "culprit", "facts_of", "feed", "pieces", "rows_of"]
+__all__ = ["check_whole", "culprit", "facts_of", "feed", "feed_in_order", "pieces", "rows_of"]
 
 
 def pieces(
@@ -52,6 +52,13 @@ def feed(data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "ro
 
     Raises `InvalidInput` where rows are not in order of person and time.
     """
+    return data.source.feed(data, folds, *made, words=words)
+
+
+def feed_in_order(
+    data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read"
+) -> Facts:
+    """Feed the rows of a table that this machine reads, as `feed` does."""
     facts = Facts(data.grid)
     line = Ordered(data.grid, [facts, *folds], most=data.memory // 4)
     for rows in pieces(data, *made, words=words):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import Column, column_of_name, kind_of, kind_of_type, part_of
 from undertow.data.files import check_content, fault, quoted, table_name
+from undertow.data.grid import ROW, TIME
 from undertow.data.groups import group_labels
 from undertow.data.memory import piece_rows, row_bytes, table_bytes
 from undertow.data.objects import instants, keys, readings
@@ -20,7 +21,10 @@ from undertow.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["RECORD", "Roles", "Source", "open_source", "scan"]
+    from undertow.data.folds import Facts, Fold
+    from undertow.data.table import Data
+
+__all__ = ["RECORD", "Roles", "Source", "check_columns", "open_source", "scan"]
 
 RECORD = "record"
 """The column of a plain list of records."""
@@ -73,6 +77,38 @@ class Source:
         schema = self.frame.select(*map(column_of_name, self.columns)).collect_schema()
         return piece_rows(limit, row_bytes(schema))
 
+    def feed(
+        self, data: "Data", folds: "Sequence[Fold]", *made: "pl.Expr", words: str = "rows read"
+    ) -> "Facts":
+        """Feed all rows to some folds, in order and in pieces, and return the facts about them."""
+        from undertow.data.pieces import feed_in_order
+
+        return feed_in_order(data, folds, *made, words=words)
+
+    def first_text(self, name: str) -> str | None:
+        """Return the first text of a column of times, which are public: it says how to read all."""
+        import polars as pl
+
+        text = column_of_name(name).cast(pl.String).alias(TIME)
+        filled = self.frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
+        (found,) = self.collect(filled.head(1))
+        return found[TIME][0] if found.height else None
+
+    def refusal(self, data: "Data", wrong: str) -> InvalidInput:
+        """Return the error about the first row with which something is wrong, by its number."""
+        if data.piece is None:
+            culprits = data.grid.culprits(data.rows(numbered=True), wrong)
+            row = self.collect(culprits.select(ROW).head(1))[0][ROW][0]
+        else:
+            from undertow.data.pieces import culprit
+
+            row = culprit(data, wrong)
+        column, what = data.grid.complaint(wrong)
+        return InvalidInput(
+            f"row {row} of column {column!r} (counting from 0) {what}; correct it, or leave the "
+            "row out"
+        )
+
     def check_unchanged(self) -> None:
         """Refuse a file that was changed or replaced since it was opened."""
         if self.seen is not None:
@@ -103,13 +139,23 @@ def open_source(source: Any, roles: Roles) -> Source:
         return _file(Path(source), roles)
     if isinstance(source, pl.LazyFrame | pl.DataFrame):
         return _polars(source.lazy(), roles, "the table")
+    if _is_spark(source):
+        from undertow.data.spark import open_spark
+
+        return open_spark(source, roles)
     if _is_series(source):
         listed = source.to_list() if hasattr(source, "to_list") else source
         listed = listed.tolist() if hasattr(listed, "tolist") else list(listed)
-        _check_columns([RECORD], roles, "the list of records", header=True)
+        check_columns([RECORD], roles, "the list of records", header=True)
         column, parts = _parts(RECORD, listed, roles[RECORD])
         return Source("the list of records", pl.DataFrame(parts).lazy(), {RECORD: column})
     return _foreign(source, roles)
+
+
+def _is_spark(source: Any) -> bool:
+    """Return whether this is a frame of Spark, which is not imported for it."""
+    kind = type(source)
+    return kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
 
 
 def _is_series(source: Any) -> bool:
@@ -140,7 +186,7 @@ def _file(path: Path, roles: Roles) -> Source:
     if text:
         frame = frame.rename(quoted(schema.names()))
         schema = frame.collect_schema()
-    _check_columns(list(schema), roles, str(path), header=not text)
+    check_columns(list(schema), roles, str(path), header=not text)
     width = row_bytes(frame.select(*map(column_of_name, roles)).collect_schema())
     if not text:
         found = replace(_polars(frame, roles, str(path), name), seen=before)
@@ -167,7 +213,7 @@ def scan(path: Path, *, ragged: bool) -> "pl.LazyFrame":
     )
 
 
-def _check_columns(names: Sequence[Any], roles: Roles, title: str, *, header: bool) -> None:
+def check_columns(names: Sequence[Any], roles: Roles, title: str, *, header: bool) -> None:
     """Refuse a table without a needed column; its columns are listed only if they are names.
 
     The first line of a CSV file may be data by mistake. It is taken for a header, and may be
@@ -197,7 +243,7 @@ def _polars(frame: "pl.LazyFrame", roles: Roles, title: str, file: str = "") -> 
         schema = frame.collect_schema()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise source.unreadable(str(error)) from None
-    _check_columns(list(schema), roles, title, header=True)
+    check_columns(list(schema), roles, title, header=True)
     columns = {name: kind_of(name, schema[name]) for name in roles}
     objects = [name for name in roles if schema[name] == pl.Object]
     if not objects:
@@ -219,10 +265,10 @@ def _foreign(source: Any, roles: Roles) -> Source:
     except (TypeError, ValueError, AttributeError, nw.exceptions.NarwhalsError):
         raise InvalidInput(
             "a table is required: a path to a .csv, .csv.gz or .parquet file, a frame of pandas, "
-            "Polars, Arrow or DuckDB, or a list of records; found a "
+            "Polars, Arrow, DuckDB or Spark, or a list of records; found a "
             f"{type(source).__name__}, or a table with two columns of one name"
         ) from None
-    _check_columns(names, roles, "the table", header=True)
+    check_columns(names, roles, "the table", header=True)
     if isinstance(frame, nw.LazyFrame):
         return _polars(_collected(frame, list(roles)), roles, "the table")
     import polars as pl

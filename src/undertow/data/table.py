@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.columns import Column, column_of_name, iso, kind_of
+from undertow.data.columns import Column, iso, kind_of
 from undertow.data.grid import (
     FIRST,
     GROUP,
@@ -27,7 +27,7 @@ from undertow.data.grid import (
 from undertow.data.groups import declared, normalised
 from undertow.data.memory import DEFAULT, limit_of
 from undertow.data.objects import plain
-from undertow.data.pieces import check_whole, culprit, facts_of
+from undertow.data.pieces import check_whole, facts_of
 from undertow.data.scopes import Scope
 from undertow.data.sources import RECORD, Source, open_source
 from undertow.data.states import Record, as_json, record_of
@@ -50,9 +50,9 @@ __all__ = ["Data", "Shape"]
 class Data:
     """Records of one or many persons in a table: who, when, in which state or with which number.
 
-    ``source`` is a path (``.csv``, ``.csv.gz``, ``.parquet``), a frame of pandas, Polars, Arrow or
-    DuckDB, or a plain list of records. ``value`` names the column of the records, ``person`` whose
-    they are (default: one person's), ``time`` when (default: rows are in order).
+    ``source`` is a path (``.csv``, ``.csv.gz``, ``.parquet``), a frame of pandas, Polars, Arrow,
+    DuckDB or Spark, or a plain list of records. ``value`` names the column of the records,
+    ``person`` whose they are (default: one person's), ``time`` when (default: rows are in order).
 
     ``state`` says what a record is: None, the value itself; an SQL expression of one row, such as
     ``"steps > 0"`` (false and true are the first and second state of the plan); a mapping from
@@ -366,16 +366,7 @@ class Data:
         facts, wrong = self.grid.told(found)
         if wrong is None:
             return facts
-        if self.piece is None:
-            culprits = self.grid.culprits(self.rows(numbered=True), wrong)
-            row = self.source.collect(culprits.select(ROW).head(1))[0][ROW][0]
-        else:
-            row = culprit(self, wrong)
-        column, what = self.grid.complaint(wrong)
-        raise InvalidInput(
-            f"row {row} of column {column!r} (counting from 0) {what}; correct it, or "
-            "leave the row out"
-        )
+        raise self.source.refusal(self, wrong)
 
     def group_order(self, keys: Iterable[Any]) -> tuple[tuple[Any, ...] | None, dict[Any, int]]:
         """Return the names of the groups (None without), and the place of each key among them."""
@@ -492,11 +483,4 @@ def _roles(value: str | None, person: str | None, time: str | None, state: Any,
 
 def _first(source: Source, time: str) -> str | None:
     """Return the first text of a column of times; it is public, and says how to read the rest."""
-    import polars as pl
-
-    if source.columns[time].kind not in ("csv", "text"):
-        return None
-    text = column_of_name(time).cast(pl.String).alias(TIME)
-    filled = source.frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
-    (found,) = source.collect(filled.head(1))
-    return found[TIME][0] if found.height else None
+    return source.first_text(time) if source.columns[time].kind in ("csv", "text") else None

@@ -1,0 +1,98 @@
+"""One small cluster for all tests of Spark: two workers with processes of their own."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import undertow as ut
+
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a cluster of seconds compiles no more than this
+SETTINGS = {
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.task.maxFailures": "4",
+}
+
+
+def needs_spark() -> None:
+    """Skip where Spark cannot run; in continuous integration that is a failure."""
+    lacking = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
+    lacking += [] if shutil.which("java") else ["a Java runtime (scripts/system-deps)"]
+    if lacking and os.environ.get("CI") == "true":
+        pytest.fail(f"the gate tests Spark, and lacks {', '.join(lacking)}", pytrace=False)
+    if lacking:
+        pytest.skip(f"Spark needs {', '.join(lacking)}")
+
+
+@contextmanager
+def cluster(folder: Path, **settings: str) -> Iterator[Any]:
+    """Start the cluster, and stop it; its files are written to a folder that goes away."""
+    os.environ["SPARK_WORKER_DIR"] = str(folder / "workers")
+    own = {
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    session = ut.spark_session("local-cluster[2,1,1024]", **(SETTINGS | own | settings))
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def spread(session: Any, frame: pl.DataFrame, partitions: int = 3) -> Any:
+    """Return a frame of Polars as one of Spark, its rows anywhere."""
+    return session.createDataFrame(frame.to_arrow()).repartition(partitions)
+
+
+class Waiting:
+    """A step of a frame that waits, the first time it is done, until its worker is killed."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = str(marker)
+
+    def __call__(self, batches: Any) -> Iterator[Any]:
+        for place, batch in enumerate(batches):
+            if place == 0:
+                self._wait()
+            yield batch
+
+    def _wait(self) -> None:
+        try:
+            held = os.open(self.marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        except FileExistsError:
+            return
+        os.write(held, str(os.getpid()).encode())
+        os.close(held)
+        parent, end = os.getppid(), time.monotonic() + 120
+        while os.getppid() == parent and time.monotonic() < end:
+            time.sleep(0.05)
+        os._exit(1)
+
+
+def kill_worker(marker: Path) -> int:
+    """Kill the executor whose task waits, once it does; return its number."""
+    end = time.monotonic() + 120
+    while not (marker.exists() and marker.read_text()):
+        assert time.monotonic() < end, "no task has come to wait"
+        time.sleep(0.05)
+    number = _parent(_parent(int(marker.read_text())))  # of the worker, and of its daemon
+    assert "CoarseGrainedExecutorBackend" in Path(f"/proc/{number}/cmdline").read_text()
+    os.kill(number, signal.SIGKILL)
+    return number
+
+
+def _parent(number: int) -> int:
+    status = Path(f"/proc/{number}/status").read_text()
+    return int(next(x for x in status.splitlines() if x.startswith("PPid:")).split()[1])
