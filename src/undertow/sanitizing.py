@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -30,8 +30,11 @@ from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.keyed import Digest, Key, randomised
 from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
+from undertow.spreading import Spread, check_records, check_target, outputs_digest, write
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from undertow.certificate import Leakage
     from undertow.data.table import Data
     from undertow.ledger.book import Ledger
@@ -61,6 +64,7 @@ def sanitize(
     insecure_seed: int | None = None,
     ledger: "Ledger | None" = None,
     release_id: str | None = None,
+    output: "str | Path | None" = None,
 ) -> Any:
     """Return the series with every record flipped as the plan says, in the form it came in.
 
@@ -71,6 +75,8 @@ def sanitize(
     plan's first; ``strict=True`` refuses it by its place, and that refusal depends on the records.
 
     The plan must be for whole series at least as long as these, whatever window is taken of them.
+    Records of a Spark frame are written to ``output``, a folder of Parquet files that is not there
+    yet and that all workers see; its path is returned.
 
     Flips come from secure bits; ``insecure_seed`` makes them repeatable and gives up privacy.
     With a ``ledger`` the DP level of the flips is reserved first, and a hash of the outputs is
@@ -87,6 +93,9 @@ def sanitize(
     if _erases(plan):
         raise NotSupported("this plan erases records, it flips none; use redact(plan, data)")
     bits = chosen(insecure_seed, accounted=ledger is not None)
+    if output is not None or _is_spread(data):
+        rule = _rule(plan, foreign, strict)
+        return _write(plan, data, rule, ledger, release_id, output, bits)
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
     return carry_out(ready, ledger, randomness=bits)
 
@@ -100,13 +109,15 @@ def redact(
     insecure_seed: int | None = None,
     ledger: "Ledger | None" = None,
     release_id: str | None = None,
+    output: "str | Path | None" = None,
 ) -> Any:
     """Return the series with records erased as the plan says; every series has its length.
 
     Where a record is erased, a list has None, an array is masked (with nothing under the mask),
     and a frame has null, and True in the column ``erased``. A protected record is always erased.
-    Data, ``foreign``, ``strict``, ``insecure_seed`` and ``ledger`` are those of `sanitize`; a
-    redaction is of whole series, and stands in a ledger alone, with the leakage of its plan.
+    Data, ``foreign``, ``strict``, ``insecure_seed``, ``ledger`` and ``output`` are those of
+    `sanitize`; a redaction is of whole series, and stands in a ledger alone, with the leakage of
+    its plan.
 
     >>> from undertow import MarkovChain
     >>> from undertow.certificate import Leakage
@@ -119,8 +130,64 @@ def redact(
     if not _erases(plan):
         raise NotSupported("this plan flips records, it erases none; use sanitize(plan, data)")
     bits = chosen(insecure_seed, accounted=ledger is not None)
+    if output is not None or _is_spread(data):
+        rule = _rule(plan, foreign, strict)
+        return _write(plan, data, rule, ledger, release_id, output, bits)
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
     return carry_out(ready, ledger, randomness=bits)
+
+
+def _is_spread(data: Any) -> bool:
+    return hasattr(type(data), "answers") and data.source.spread
+
+
+def _write(
+    plan: "Plan[Any]", data: Any, rule: Rule, ledger: "Ledger | None", release_id: str | None,
+    output: "str | Path | None", bits: Randomness,
+) -> "Path":  # fmt: skip
+    """Return the folder to which a cluster has written the outputs for the records it holds."""
+    if not _is_spread(data):
+        raise NotSupported(
+            "output=... is for the records of a Spark frame; leave it out, and write what is "
+            "returned"
+        )
+    if output is None:
+        raise NotSupported(
+            "a Spark frame is read anew at every use, and flips that are drawn at every use can be "
+            "averaged: the outputs are written once; say output='...', a folder for them"
+        )
+    if isinstance(bits, Insecure):
+        raise NotSupported(
+            "flips by a seed are drawn in the order of the rows, and those of a Spark frame have "
+            "none; leave insecure_seed out"
+        )
+    proof, target = _checked(plan), check_target(output)
+    shape = data.shape()
+    if not shape.shortest:
+        raise InvalidInput("there are no records")
+    (_check_whole_shape if _erases(plan) else _check_shape)(plan, shape)
+    check_records(data, rule)
+    entry = None
+    if ledger is not None:
+        check_ledger(plan, ledger, shape.series)
+        entry = asking(plan, data, shape, release_id, **local_terms(plan, ledger, proof))
+    names = plan.mechanism.names(plan.states)
+    return write(Spread(data, rule, plan.mechanism, names, shape, entry, target), ledger)
+
+
+def _check_shape(plan: "Plan[Any]", shape: Shape) -> None:
+    _check_length(plan, shape.series)
+
+
+def _check_whole_shape(plan: "Plan[Any]", shape: Shape) -> None:
+    """Refuse series that do not have exactly the plan's records, by what is known of all."""
+    length = plan.mechanism.length
+    if (shape.shortest, shape.series) != (length, length):
+        found = shape.series if shape.series != length else shape.shortest
+        raise InvalidInput(
+            f"the plan is for exactly {length} records, and a series has {found}, absent steps and "
+            "records outside a window or its groups included; plan for this length"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +377,8 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
 
     SHA-256 of the outputs as JSON, each followed by a line feed (``null`` for an erased one), with
     one more line feed after each series. Series of a table are its persons, in the order of their
-    first rows, each in order of time.
+    first rows, each in order of time. Persons of a Spark frame have no order: the hash that is
+    recorded of its outputs as ``digest`` is the sum of theirs.
 
     >>> from undertow import MarkovChain
     >>> from undertow.certificate import Leakage
@@ -322,7 +390,10 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
     """
     names = _local(plan).names(plan.states)
     missing = len(names) if _erases(plan) else None
-    read = coded(sanitised, Rule(names, missing=missing, outputs=True))
+    rule = Rule(names, missing=missing, outputs=True)
+    if _is_spread(sanitised):
+        return outputs_digest(cast("Data", sanitised), rule)
+    read = coded(sanitised, rule)
     return _digest(names, read, read.codes, read.codes == len(names))
 
 
@@ -376,6 +447,11 @@ def _rule(plan: "Plan[Any]", foreign: State | None, strict: bool) -> Rule:
 
 
 def _check_lengths(plan: "Plan[Any]", _read: Coded, longest: int) -> None:
+    """Refuse series beyond the plan."""
+    _check_length(plan, longest)
+
+
+def _check_length(plan: "Plan[Any]", longest: int) -> None:
     """Refuse series beyond the plan; flips of a window are part of flips of the whole series.
 
     ``longest`` counts the steps of the longest whole series, of which a part may be shown.

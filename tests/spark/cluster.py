@@ -20,9 +20,9 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA,
     "spark.executor.extraJavaOptions": JAVA,
     "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.shuffle.partitions": "3",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
-    "spark.task.maxFailures": "4",
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),  # for steps of these tests
 }
 
 
@@ -53,7 +53,11 @@ def cluster(folder: Path, **settings: str) -> Iterator[Any]:
 
 def spread(session: Any, frame: pl.DataFrame, partitions: int = 3) -> Any:
     """Return a frame of Polars as one of Spark, its rows anywhere."""
-    return session.createDataFrame(frame.to_arrow()).repartition(partitions)
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    held = frame.to_arrow()
+    # a time without a zone stays one
+    return session.createDataFrame(held, from_arrow_schema(held.schema)).repartition(partitions)
 
 
 class Waiting:

@@ -7,7 +7,8 @@ batches of one partition in their order, and gives batches of its ``schema``:
   and what was made of each record;
 - `Counted` keeps of such rows, in any order, what is known of each person, and what folds keep;
 - `Summed` adds up what is known of persons whose parts come together, in order of time;
-- `Folded` feeds rows in order of person and time to folds.
+- `Folded` feeds rows in order of person and time to folds;
+- `Rewritten` makes outputs of such rows, under the key of a release.
 
 What fails in a worker is told without its reason, which may quote the data. Memory is that of
 `CHUNK` rows, and of what folds keep.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.data.folds import Facts, Fold, Ordered, packed
 from undertow.data.grid import ROW, Grid
+from undertow.data.runs import Rewriting
 from undertow.data.sources import Source
 
 if TYPE_CHECKING:
@@ -29,7 +31,17 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["CHUNK", "Counted", "Evaluated", "Folded", "Summed", "apart", "held", "place"]
+__all__ = [
+    "CHUNK",
+    "Counted",
+    "Evaluated",
+    "Folded",
+    "Rewritten",
+    "Summed",
+    "apart",
+    "held",
+    "place",
+]
 
 CHUNK = 2**18
 """Rows that are handled at a time, whatever the size of batches: what a call costs is shared."""
@@ -312,3 +324,38 @@ class Folded:
             done += rows.height
         line.close()
         yield _kept(folds, self.schema)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Rows in order of person and time into rows with outputs, by place as in ``written``.
+
+    What is known of a partition, the facts and the digests, is told to ``report`` at its end: the
+    one thing that a kernel does beyond its rows.
+    """
+
+    grid: Grid
+    rewriting: Rewriting
+    columns: "pl.Schema"
+    report: Callable[[bytes], None]
+
+    @property
+    def written(self) -> "pl.Schema":
+        """The columns of the output."""
+        import polars as pl
+
+        return deepcopy(self.rewriting).rewritten(pl.DataFrame(schema=self.columns)).schema
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """The same by place, for Arrow."""
+        return held(self.written)
+
+    @quiet
+    def __call__(self, batches: Batches) -> "Iterator[pa.RecordBatch]":
+        """Yield the outputs of a partition."""
+        schema, line, facts = self.schema, deepcopy(self.rewriting), Facts(self.grid)
+        for rows in frames(batches, self.columns):
+            facts.feed(rows)
+            yield from _sent(line.rewritten(rows), schema)
+        self.report(packed([facts.state(), line.state()]))

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["ERASED", "coded_table", "column_of", "is_frame", "person_labels"]
+__all__ = [
+    "ERASED",
+    "coded_table",
+    "column_of",
+    "is_frame",
+    "kept_columns",
+    "output_column",
+    "outputs",
+    "person_labels",
+]
 
 ERASED = "erased"
 """The column that says which records of a redacted table are erased."""
@@ -59,14 +68,8 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
     """
     import polars as pl
 
-    grid = data.grid
-    if grid.fill:
-        raise NotSupported(
-            "absent steps that count as records have no row to write their output to; add the "
-            "rows to the table, or say gaps='split'"
-        )
-    kept = _kept(data)
-    title = _title(data, kept)
+    grid, kept = data.grid, kept_columns(data)
+    title = output_column(data, kept)
     made = [
         data.record.positions(rule.names, named=True).alias(_CODE),
         *(
@@ -94,7 +97,7 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
 
     def restore(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.DataFrame":
         written = {name: _given(data.source.columns[name], name, found, data) for name in kept}
-        written[title] = _outputs(names, numbers, erased)
+        written[title] = outputs(names, numbers, erased)
         if erased is not None:
             written[ERASED] = pl.Series(erased)
         return pl.DataFrame({**written, ROW: found[ROW]}).sort(ROW).drop(ROW)
@@ -152,12 +155,18 @@ def _label(person: Any) -> str:
     return f"\0{type(person).__name__}\0{person!r}"
 
 
-def _kept(data: "Data") -> list[str]:
+def kept_columns(data: "Data") -> list[str]:
+    """Return the columns that are published as they are: persons, times and groups."""
+    if data.grid.fill:
+        raise NotSupported(
+            "absent steps that count as records have no row to write their output to; add the "
+            "rows to the table, or say gaps='split'"
+        )
     named = (data.grid.person, data.grid.time, data.by)
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
-def _title(data: "Data", kept: Sequence[str]) -> str:
+def output_column(data: "Data", kept: Sequence[str]) -> str:
     """Return the column of the outputs: that of the values, or one that is not there yet."""
     if ERASED in (*kept, data.value):
         raise InvalidInput(
@@ -195,7 +204,7 @@ def _given(column: Column, name: str, found: "pl.DataFrame", data: "Data") -> "p
     return pl.Series([names[place] for place in found[key]], strict=False)
 
 
-def _outputs(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.Series":
+def outputs(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.Series":
     """Return the names of outputs as a column; an erased one is null."""
     import polars as pl
 

@@ -58,6 +58,11 @@ class Source:
         """The name of the table: a file's without its folder."""
         return Path(self.title).name if self.file else self.title
 
+    @property
+    def spread(self) -> bool:
+        """Whether workers of a cluster hold the rows."""
+        return False
+
     def collect(self, *frames: "pl.LazyFrame") -> "list[pl.DataFrame]":
         """Return what queries of the frame give, in one pass where that is possible."""
         import polars as pl

@@ -14,12 +14,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import Column, kind_of
 from undertow.data.folds import Facts, Fold, Rows, unpacked
 from undertow.data.grid import EARLIEST, PERSON, TIME
-from undertow.data.partitions import CHUNK, Counted, Evaluated, Folded, Summed, apart, place
+from undertow.data.partitions import (
+    CHUNK,
+    Counted,
+    Evaluated,
+    Folded,
+    Rewritten,
+    Summed,
+    apart,
+    place,
+)
+from undertow.data.rewriting import ERASED
+from undertow.data.runs import Rewriting
 from undertow.data.sources import Roles, Source, check_columns
 from undertow.errors import InvalidInput, NotSupported
 from undertow.progress import doing
@@ -36,6 +48,8 @@ __all__ = ["SparkSource", "open_spark", "spark_session"]
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.executorEnv.POLARS_MAX_THREADS": "1",  # a task has one core
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -109,6 +123,11 @@ class SparkSource(Source):
     """
 
     table: Any = None
+
+    @property
+    def spread(self) -> bool:
+        """Whether workers hold the rows: they do."""
+        return True
 
     def pieces(self, limit: int) -> int:
         """Return how many rows a worker handles at a time; all are never in one memory."""
@@ -192,6 +211,32 @@ class SparkSource(Source):
             _take(both, unpacked(state))
         return facts
 
+    def write(self, data: "Data", rewriting: Rewriting, folder: Path) -> Facts:
+        """Write outputs for the records to a folder of Parquet files; return the facts about them.
+
+        What ``rewriting`` has kept afterwards is what was kept of all records. Spark writes each
+        partition once, however often it is tried. Every worker must see the folder.
+        """
+        kernel = Evaluated(apart(data), rewriting.made_of)
+        session = self.table.sparkSession
+        told = session.sparkContext.accumulator({}, _reports())
+        work = Rewritten(data.grid, rewriting, kernel.columns, _Report(told))
+        out = self.mapped(work, self.in_order(data, kernel)).toDF(*work.written)
+        with _quoting_nothing(f"cannot write {folder.name}, or cannot read {self.title}"):
+            out.write.parquet(folder.as_uri())
+        facts = Facts(data.grid)
+        for state in told.value.values():
+            _take((facts, rewriting), unpacked(state))
+        return facts
+
+    def opened(self, data: "Data", folder: Path) -> "Data":
+        """Return what was written to a folder for some data, as data."""
+        with _quoting_nothing(f"cannot read {folder.name}"):
+            table = self.table.sparkSession.read.parquet(folder.as_uri())
+        grid, made = data.grid, [name for name in table.columns if name != ERASED]
+        given = {"value": made[-1], "person": grid.person, "time": grid.time, "by": data.by}
+        return type(data)(table, **given)
+
     def in_order(self, data: "Data", kernel: Evaluated) -> Any:
         """Return rows with those of each person together, in order of time; not evaluated yet."""
         if data.grid.time is None:
@@ -212,6 +257,32 @@ class SparkSource(Source):
         with _quoting_nothing(f"cannot read {self.title}"):
             rows = self.table.select(column).filter(functions.length(column) > 0).take(1)
         return rows[0][0] if rows else None
+
+
+@dataclass(frozen=True)
+class _Report:
+    """Where a worker tells what it has kept of a partition; the last who did it is heard."""
+
+    told: Any
+
+    def __call__(self, state: bytes) -> None:
+        from pyspark import TaskContext
+
+        self.told.add({TaskContext.get().partitionId(): state})
+
+
+def _reports() -> Any:
+    """Return how reports are put together: by their partitions."""
+    from pyspark.accumulators import AccumulatorParam
+
+    class Reports(AccumulatorParam):  # type: ignore[type-arg,misc,unused-ignore]
+        def zero(self, value: dict[int, bytes]) -> dict[int, bytes]:
+            return {}
+
+        def addInPlace(self, one: dict[int, bytes], other: dict[int, bytes]) -> dict[int, bytes]:  # noqa: N802
+            return {**one, **other}
+
+    return Reports()
 
 
 def _take(folds: Sequence[Fold], states: Sequence[Any]) -> None:

@@ -1,0 +1,460 @@
+"""What must hold on a cluster: functions of a session and an empty folder, for one test to run."""
+
+import datetime as dt
+import random
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import undertow as ut
+from tests.series_plans import CHAIN, ERASE, FLIPS, MILD, STATES, XOR
+from tests.spark.cluster import Waiting, kill_worker, spread
+from undertow import sanitizing, spreading
+from undertow.errors import InvalidInput, LedgerConflict, NotSupported, UnknownState
+from undertow.sampling.keyed import Key
+
+Check = Callable[[Any, Path], None]
+CHECKS: list[Check] = []
+SECRET = "Hesperus"
+DAY = dt.datetime(2025, 3, 29, 22)
+
+
+def check(function: Check) -> Check:
+    """Add a function to those that the test runs."""
+    CHECKS.append(function)
+    return function
+
+
+def table(seed: int, *, clock: bool = True, persons: int = 7, records: int = 60) -> pl.DataFrame:
+    """Rows in no order: gaps, groups, foreign and missing values; a person in two groups."""
+    draw = random.Random(seed)
+    keys = [(draw.randrange(persons), when) for when in range(records) for _ in range(3)]
+    keys = draw.sample(sorted(set(keys)), k=len(set(keys)) * 3 // 4)
+    groups = ["north", "south", None]
+    return pl.DataFrame(
+        {
+            "id": [f"p{who}" for who, _ in keys],
+            "ts": [DAY + dt.timedelta(minutes=5 * when) if clock else when for _, when in keys],
+            "ward": [groups[(who + (who == 0 and when > 30)) % 3] for who, when in keys],
+            "mood": [draw.choice(["idle", "active", "idle", "?", None]) for _ in keys],
+            "steps": [draw.choice([0, 1, 4, 99, None]) for _ in keys],
+        },
+        schema_overrides={"ward": pl.String, "steps": pl.Int32},
+    )
+
+
+def both(session: Any, frame: pl.DataFrame, **options: Any) -> tuple[ut.Data, ut.Data]:
+    """The same records in memory and on the cluster."""
+    return ut.Data(frame, **options), ut.Data(spread(session, frame), **options)
+
+
+def refused(kind: type[Exception], question: Callable[[], object]) -> str:
+    """Return what a refusal says, after checking that nothing of it quotes the data."""
+    with pytest.raises(kind) as caught:
+        question()
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__cause__ is None
+    return str(caught.value)
+
+
+QUESTIONS: dict[str, Callable[[ut.Data], Any]] = {
+    "shape": lambda data: data.shape(),
+    "identity": lambda data: data.identity(),
+    "histogram": lambda data: data.answers(ut.Histogram(), STATES),
+    "foreign": lambda data: data.answers(ut.Histogram(foreign="idle"), STATES),
+    "transitions": lambda data: data.answers(ut.Transitions(), STATES),
+}
+MOODS = {"value": "mood", "person": "id", "time": "ts"}
+
+
+@check
+def answers_are_those_of_a_frame_in_memory(session, _folder):
+    cases: list[tuple[dict[str, Any], Callable[[ut.Data], ut.Data], tuple[str, ...]]] = [
+        ({"by": "ward", "every": "5m"}, lambda d: d, ("shape", "identity", "transitions")),
+        ({"by": "ward", "every": "5m", "gaps": "idle"},
+         lambda d: d.window("2025-03-29T23:00", "2025-03-30T01:00"), ("shape", "foreign", "transitions")),
+        ({"by": "ward", "groups": ["south", "west"]},
+         lambda d: d.window("2025-03-29T23:00"), ("shape", "histogram", "transitions")),
+    ]  # fmt: skip
+    for seed, (options, taken, names) in enumerate(cases):
+        held, far = (taken(data) for data in both(session, table(seed), **MOODS, **options))
+        for name in names:
+            there, here = QUESTIONS[name](far), QUESTIONS[name](held)
+            assert there == here, (seed, name, there, here)
+    held, far = both(session, table(9, clock=False), value="steps", person="id", time="ts")
+    for query in (ut.Sum(0, 5), ut.Mean(0, 5, missing=1)):
+        assert far.answers(query) == held.answers(query)
+
+
+@check
+def every_type_is_read_as_in_memory(session, _folder):
+    when = pl.Series([DAY + dt.timedelta(hours=n) for n in range(6)])
+    frame = pl.DataFrame(
+        {
+            "text": ["a", "b", "a", "b", "a", "c"],
+            "whole": pl.Series([1, 2, 1, 2, 1, 3], dtype=pl.Int16),
+            "real": [0.5, -0.0, 0.5, 0.0, 0.5, 2.0],
+            "truth": [True, False, True, False, True, False],
+            "day": when.dt.date(),
+            "zoned": when.dt.replace_time_zone("UTC"),
+            "plain": when,
+            "exact": pl.Series(["1.50", "2.00", "1.50", "2.00", "1.50", "0.25"]).cast(pl.Decimal(9, 2)),
+            "iso": when.dt.strftime("%Y-%m-%dT%H:%M:%S"),
+            "list": [[1]] * 6,
+        }
+    )  # fmt: skip
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")  # moments are moments
+    try:
+        far = spread(session, frame)
+        for person, time_column in (
+            ("text", "zoned"), ("whole", "plain"), ("real", "iso"), ("truth", "zoned"),
+            ("exact", "plain"), ("day", "iso"),
+        ):  # fmt: skip
+            options = {"value": "whole" if person != "whole" else "text", "person": person}
+            shapes = [
+                ut.Data(one, time=time_column, by=person, **options).shape() for one in (frame, far)
+            ]
+            assert shapes[0] == shapes[1], person
+    finally:
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+    assert "values of type" in refused(InvalidInput, lambda: ut.Data(far, value="list"))
+
+
+@check
+def records_without_an_order_are_counted_and_not_followed(session, _folder):
+    held, far = both(session, table(3), value="mood")
+    assert far.answers(ut.Histogram(), STATES) == held.answers(ut.Histogram(), STATES)
+    said = refused(InvalidInput, lambda: far.answers(ut.Transitions(), STATES))
+    assert "time=" in said
+
+
+def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all draws be those of one key."""
+    for module in (sanitizing, spreading):
+        monkeypatch.setattr(module, "Key", KnownKey)
+
+
+class KnownKey(Key):
+    """A key that is no secret."""
+
+    @classmethod
+    def fresh(cls) -> Key:
+        return Key(b"7" * 32)
+
+
+def in_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.sort("id", "ts")
+
+
+def read(session: Any, folder: Path) -> pl.DataFrame:
+    found = pl.from_arrow(session.read.parquet(str(folder)).toArrow())
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
+@check
+def flips_are_those_of_a_frame_in_memory(session, folder):
+    whole = pl.DataFrame(
+        [(f"p{who}", when, "idle" if (who + when) % 3 else "active")
+         for who in range(9) for when in range(4)],
+        schema=["id", "ts", "mood"], orient="row",
+    )  # fmt: skip
+    cases: list[tuple[Any, pl.DataFrame, dict[str, Any]]] = [
+        (FLIPS, table(5), {"every": "5m", "by": "ward", "groups": ["north"]}),
+        (XOR, table(6, clock=False), {"every": 1}),
+        (FLIPS, table(7), {}),
+        (ERASE, whole, {}),
+    ]
+    for number, (plan, frame, options) in enumerate(cases):
+        verb = ut.redact if plan is ERASE else ut.sanitize
+        with pytest.MonkeyPatch.context() as patch:
+            keyed(patch)
+            held, far = both(session, frame, **MOODS, **options)
+            wanted = verb(plan, held)
+            path = verb(plan, far, output=folder / f"out{number}")
+        assert_frame_equal(in_rows(read(session, path)), in_rows(wanted), check_dtypes=True)
+        assert {one.suffix for one in path.iterdir()} == {".parquet"}
+    assert not (folder / spreading.DRAFTS).exists()
+
+
+@check
+def what_is_written_is_one_set_of_flips(session, folder):
+    far = ut.Data(spread(session, table(8)), **MOODS)
+    path = ut.sanitize(MILD, far, output=folder / "out")
+    counts = [session.read.parquet(str(path)).filter("mood = 'idle'").count() for _ in range(3)]
+    assert len(set(counts)) == 1
+    other = read(session, ut.sanitize(MILD, far, output=folder / "again"))
+    assert not in_rows(other).equals(in_rows(read(session, path)))  # another key, other flips
+
+
+@check
+def a_ledger_stands_at_the_driver(session, folder):
+    ledger = ut.Ledger(folder / "year.db", "w25", model=CHAIN, limit=9.0)
+    far = ut.Data(spread(session, table(10)), **MOODS)
+    first = ut.sanitize(MILD, far, output=folder / "out", ledger=ledger, release_id="week 1")
+    entry = ledger.entry("week 1")
+    assert entry.status == "confirmed"
+    assert entry.result["records"] == far.shape().rows
+    assert entry.result["series"] == far.shape().persons
+    written = ut.Data(session.read.parquet(str(first)), **MOODS)
+    assert sanitizing.fingerprint(written, MILD) == entry.result["digest"]
+    refused(LedgerConflict, lambda: ut.sanitize(
+        MILD, far, output=folder / "twice", ledger=ledger, release_id="week 1"))  # fmt: skip
+    assert not (folder / "twice").exists()
+
+    plan = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
+    out = ut.release(plan, far, ledger=ledger)
+    again = ut.release(plan, ut.Data(table(10), **MOODS), ledger=ledger)
+    assert again.replayed  # the same question of the same table, wherever it lies
+    assert out.value == again.value
+
+
+@check
+def an_interrupted_run_is_repeated_with_the_same_outputs(session, folder):
+    ledger = ut.Ledger(folder / "year.db", "w25", model=CHAIN, limit=9.0)
+    frame = table(11)
+    held, far = both(session, frame, **MOODS)
+
+    def run(data, name, **more):
+        return ut.sanitize(MILD, data, ledger=ledger, release_id="week 1", **more)
+
+    kept: list[pl.DataFrame] = []
+    with pytest.MonkeyPatch.context() as patch:
+
+        def interrupted(draft):
+            kept.append(read(session, draft.path))
+            raise KeyboardInterrupt
+
+        patch.setattr(spreading._Draft, "settle", interrupted)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                run(far, "out", output=folder / "out")
+        changed = ut.Data(spread(session, frame.with_columns(mood=pl.lit("idle"))), **MOODS)
+        with pytest.raises(KeyboardInterrupt):
+            run(changed, "out", output=folder / "out")
+    same, again, other = map(in_rows, kept)
+    assert_frame_equal(same, again)
+    # where the records are the same, changed ones have flips of their own
+    unchanged = frame.sort("id", "ts")["mood"].eq_missing("idle")
+    assert same.filter(unchanged)["mood"].to_list() != other.filter(unchanged)["mood"].to_list()
+    assert not (folder / spreading.DRAFTS).exists()
+    assert_frame_equal(in_rows(run(held, "out")), same)  # in memory too: it is one release
+
+
+@check
+def outputs_that_are_recorded_get_their_name_from_the_next_run(session, folder):
+    ledger = ut.Ledger(folder / "year.db", "w25", model=CHAIN, limit=9.0)
+    far = ut.Data(spread(session, table(12)), **MOODS)
+    options: Any = {"ledger": ledger, "release_id": "week 1", "output": folder / "out"}
+    with pytest.MonkeyPatch.context() as patch:
+
+        def killed(draft):
+            draft.keep = True
+            raise KeyboardInterrupt
+
+        patch.setattr(spreading._Draft, "publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ut.sanitize(MILD, far, **options)
+    assert ledger.entry("week 1").status == "confirmed"
+    assert not (folder / "out").exists()
+    path = ut.sanitize(MILD, far, **options)
+    written = ut.Data(session.read.parquet(str(path)), **MOODS)
+    assert sanitizing.fingerprint(written, MILD) == ledger.entry("week 1").result["digest"]
+    assert not (folder / spreading.DRAFTS).exists()
+
+
+@check
+def a_worker_that_is_killed_loses_and_adds_nothing(session, folder):
+    frame = table(13)
+    ledger = ut.Ledger(folder / "year.db", "w25", model=CHAIN, limit=9.0)
+    killed: list[int] = []
+
+    def slow(name: str) -> ut.Data:
+        marker = folder / name
+        thread = threading.Thread(target=lambda: killed.append(kill_worker(marker)), daemon=True)
+        thread.start()
+        far = spread(session, frame)
+        return ut.Data(far.mapInArrow(Waiting(marker), far.schema), **MOODS)
+
+    held = ut.Data(frame, **MOODS)
+    assert slow("count").answers(ut.Histogram(), STATES) == held.answers(ut.Histogram(), STATES)
+    with pytest.MonkeyPatch.context() as patch:
+        keyed(patch)
+        wanted = ut.sanitize(FLIPS, held)
+        path = ut.sanitize(FLIPS, slow("flips"), output=folder / "out")
+    assert_frame_equal(in_rows(read(session, path)), in_rows(wanted))
+    ut.sanitize(MILD, slow("paid"), output=folder / "paid out", ledger=ledger, release_id="week 1")
+    assert ledger.entry("week 1").status == "confirmed"
+    assert len(ledger.entries()) == 1
+    assert ledger.verify()
+    assert len(set(killed)) == 3
+
+
+class Failing:
+    """A step that fails in the middle of every partition, the first time it is done."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def __call__(self, batches: Any) -> Any:
+        from pyspark import TaskContext
+
+        mark = Path(self.folder, f"failed{TaskContext.get().partitionId()}")
+        for batch in batches:
+            yield batch.slice(0, 5)
+            if not mark.exists():
+                mark.touch()
+                raise ValueError(SECRET)
+            yield batch.slice(5)
+
+
+@check
+def tasks_that_are_tried_again_give_the_same_bytes(session, folder):
+    frame = table(14)
+    far = spread(session, frame)
+    far = far.mapInArrow(Failing(folder), far.schema)
+    with pytest.MonkeyPatch.context() as patch:
+        keyed(patch)
+        path = ut.sanitize(FLIPS, ut.Data(far, **MOODS), output=folder / "out")
+        wanted = ut.sanitize(FLIPS, ut.Data(frame, **MOODS))
+    assert list(folder.glob("failed*"))
+    assert_frame_equal(in_rows(read(session, path)), in_rows(wanted))
+
+
+@check
+def rows_that_are_wrong_are_named_by_column_and_number(session, folder):
+    good = table(15).head(40)
+
+    def said(frame: pl.DataFrame, **options: Any) -> str:
+        far = ut.Data(spread(session, frame), **(MOODS | options))
+        return refused(InvalidInput, far.shape)
+
+    twice = said(pl.concat([good, good.head(3)]))
+    assert "'ts'" in twice and "person and the time of another row (3 in all" in twice
+    assert "'id'" in (one := said(good.with_columns(
+        id=pl.when(pl.int_range(40) < 2).then(None).otherwise("id")))) and "2 in all" in one  # fmt: skip
+    assert "'ts'" in (one := said(good.with_columns(
+        ts=pl.when(pl.int_range(40) < 1).then(None).otherwise("ts")))) and "1 in all" in one  # fmt: skip
+    off = good.with_columns(ts=pl.col("ts") + pl.duration(seconds=pl.int_range(40) // 39))
+    assert "off the grid" in said(off, every="5m")
+    texts = good.with_columns(ts=pl.col("ts").dt.strftime("%Y-%m-%d %H:%M:%S"))
+    broken = texts.with_columns(
+        ts=pl.when(pl.int_range(40) < 4).then(pl.lit("soon")).otherwise("ts")
+    )
+    assert "not a time of the same form" in said(broken)
+    far = ut.Data(spread(session, pl.concat([good, good.head(1)])), **MOODS)
+    assert "another row" in refused(InvalidInput, lambda: ut.sanitize(
+        MILD, far, output=folder / "out"))  # fmt: skip
+    assert not (folder / "out").exists()
+
+
+@check
+def frames_that_cannot_be_read_are_refused_in_our_words(session, folder):
+    good = spread(session, table(16))
+    for column in ("id", "ts", "mood"):
+        wanted = MOODS | {name: "none" for name, own in MOODS.items() if own == column}
+        assert "has no column 'none'" in refused(InvalidInput, lambda w=wanted: ut.Data(good, **w))
+    doubled = good.toDF("id", "ts", "ward", "mood", "mood")
+    assert "two columns" in refused(InvalidInput, lambda: ut.Data(doubled, **MOODS))
+    endless = session.readStream.format("rate").load()
+    refused(InvalidInput, lambda: ut.Data(endless, value="value"))
+
+    def failing(batches):
+        raise ValueError(SECRET)
+        yield from batches
+
+    bad = ut.Data(good.mapInArrow(failing, good.schema), **MOODS)
+    refused(InvalidInput, bad.shape)
+    quoting = good.selectExpr("id", "ts", f"cast('{SECRET}' || mood as int) as mood")
+    refused(InvalidInput, lambda: ut.Data(quoting, **MOODS).answers(ut.Histogram(), (0, 1)))
+
+    files = folder / "files"
+    good.write.parquet(str(files))
+    gone = ut.Data(session.read.parquet(str(files)), **MOODS)
+    ledger = ut.Ledger(folder / "year.db", "w25", model=CHAIN, limit=9.0)
+    sorted(files.glob("*.parquet"))[0].unlink()
+    assert "file behind it is gone" in refused(InvalidInput, gone.shape)
+    for question in (
+        lambda: ut.release(ut.calibrate(ut.Count("active"), CHAIN, limit=1.0), gone, ledger=ledger),
+        lambda: ut.sanitize(MILD, gone, output=folder / "out", ledger=ledger),
+    ):
+        refused(InvalidInput, question)
+    assert not ledger.entries()
+    assert not (folder / "out").exists()
+    mixed = folder / "mixed"
+    good.write.parquet(str(mixed))
+    table(17).with_columns(mood=1.5).write_parquet(mixed / "other.parquet")
+    refused(
+        InvalidInput,
+        ut.Data(session.read.parquet(str(mixed)), **MOODS).identity
+        if False
+        else lambda: ut.Data(session.read.parquet(str(mixed)), **MOODS).answers(
+            ut.Histogram(), STATES
+        ),
+    )
+    session.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        assert "leave out files" in refused(InvalidInput, lambda: ut.Data(good, **MOODS))
+    finally:
+        session.conf.set("spark.sql.files.ignoreMissingFiles", "false")
+
+
+@check
+def records_that_change_between_readings_are_not_released(session, folder):
+    frame = session.range(200).selectExpr(
+        "'a' as id", "id as ts", "case when rand() < 0.5 then 'idle' else 'active' end as mood"
+    )
+    ledger = ut.Ledger(folder / "year.db", "w25", model=CHAIN, limit=9.0)
+
+    def step(batches):
+        import os
+
+        import pyarrow as pa
+
+        for batch in batches:
+            drawn = os.urandom(batch.num_rows)
+            moods = pa.array([STATES[byte % 2] for byte in drawn])
+            yield pa.RecordBatch.from_arrays([*batch.columns[:2], moods], schema=batch.schema)
+
+    far = ut.Data(frame.mapInArrow(step, frame.schema), **MOODS)
+    said = refused(InvalidInput, lambda: ut.sanitize(
+        MILD, far, output=folder / "out", ledger=ledger, release_id="week 1"))  # fmt: skip
+    assert "other records" in said
+    assert ledger.entry("week 1").result is None
+    assert {one.name for one in folder.iterdir()} <= {"year.db", "year.db-wal", "year.db-shm"}
+
+
+@check
+def what_is_not_done_on_a_cluster_is_said(session, folder):
+    far = ut.Data(spread(session, table(18)), **MOODS)
+    assert "output=" in refused(NotSupported, lambda: ut.sanitize(MILD, far))
+    refused(NotSupported, lambda: ut.sanitize(MILD, far, output=folder / "o", insecure_seed=1))
+    refused(NotSupported, lambda: ut.sanitize(MILD, ["idle"], output=folder / "o"))
+    refused(UnknownState, lambda: ut.sanitize(MILD, far, output=folder / "o", strict=True))
+    (folder / "there").mkdir()
+    refused(InvalidInput, lambda: ut.sanitize(MILD, far, output=folder / "there"))
+    refused(InvalidInput, lambda: ut.sanitize(MILD, far, output=folder / "no" / "folder"))
+    (folder / spreading.DRAFTS).touch()  # no folder can be made there
+    refused(InvalidInput, lambda: ut.sanitize(MILD, far, output=folder / "o"))
+    (folder / spreading.DRAFTS).unlink()
+    assert [one.name for one in folder.iterdir()] == ["there"]
+
+
+@check
+def workers_without_our_python_give_one_clear_error(session, _folder):
+    context = session.sparkContext
+    own, context.pythonExec = context.pythonExec, "no-such-python"
+    try:
+        far = ut.Data(spread(session, table(19)), **MOODS)
+        assert "PYSPARK_PYTHON" in refused(InvalidInput, far.shape)
+    finally:
+        context.pythonExec = own
+    assert ut.spark_session() is session
+    refused(InvalidInput, lambda: ut.spark_session("local[1]"))

@@ -1,0 +1,34 @@
+"""Spark: the same numbers, refusals and flips as in memory, on a cluster that is killed in parts.
+
+Starting a cluster takes most of the time of these tests, so one test starts one, and runs all that
+`tests.spark.checks` lists, each as a subtest.
+"""
+
+import os
+import time
+
+import pytest
+
+from tests.spark.checks import CHECKS
+from tests.spark.cluster import cluster, needs_spark
+
+ONLY = os.environ.get("UNDERTOW_SPARK_CHECKS", "")
+"""A part of the name of the checks to run: for whoever works on one of them."""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_on_a_cluster(subtests, tmp_path, capsys):
+    needs_spark()
+    chosen = [check for check in CHECKS if ONLY in check.__name__]
+    begun = time.monotonic()
+    with cluster(tmp_path / "cluster") as session:
+        took = {"start": time.monotonic() - begun}
+        for check in chosen:
+            with subtests.test(check.__name__):
+                begun = time.monotonic()
+                folder = tmp_path / check.__name__[:40]
+                folder.mkdir()
+                check(session, folder)
+                took[check.__name__] = time.monotonic() - begun
+    print({name: round(seconds, 1) for name, seconds in took.items()})
