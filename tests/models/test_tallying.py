@@ -57,7 +57,7 @@ def test_lags_and_halves_reach_over_pieces(piece):
 
 
 def test_tallies_of_other_persons_are_merged():
-    records = drawn(9, 80)
+    records = drawn(2, 80)
     cut = int(np.flatnonzero(np.diff(records["persons"]))[3]) + 1
     first, second = (
         {name: part[some] for name, part in records.items()}
@@ -76,7 +76,8 @@ def test_what_does_not_fit_is_left_out_and_the_rest_stays():
     long = {**records, "persons": np.zeros(400, int)}
     found = grown(long, 50, most_kept=90).tally()
     assert found.halves is None
-    assert found.persons is not None and found.persons.shape == (1, 3, 3)
+    assert found.persons is not None
+    assert found.persons.shape == (1, 3, 3)
 
 
 def test_half_of_a_persons_records_is_kept():
