@@ -416,6 +416,8 @@ class Digest:
 
     def merge(self, other: bytes) -> None:
         """Add the result of another fold, of other series, under the same key."""
+        if type(other) is not bytes or len(other) != 32:
+            raise InvalidInput("the result of a fold is 32 bytes")
         self._sum += int.from_bytes(other)
 
     def result(self) -> bytes:
