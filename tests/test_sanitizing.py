@@ -35,6 +35,7 @@ from undertow.errors import (
     NotSupported,
     UnknownState,
 )
+from undertow.sampling import keyed
 from undertow.sanitizing import redact, sanitize, stream
 
 # --- forms of data --------------------------------------------------------------------------------
@@ -224,8 +225,11 @@ def test_the_protected_record_never_appears(monkeypatch):
     assert all(made[2] is None for _ in range(20) for made in redact(ERASE, everything))
     assert all(list(stream(ERASE).each(one))[2] is None for one in everything)
     nothing = np.zeros(64, dtype=bool)
-    monkeypatch.setattr(sanitizing, "erase", lambda *_: nothing.copy())
-    assert redact(ERASE, everything) == [[a, b, None, d] for a, b, _, d in everything]
+    for module in (sanitizing, keyed):
+        monkeypatch.setattr(module, "erase", lambda *_: nothing.copy())
+    for seed in (None, 1):
+        shown = redact(ERASE, everything, insecure_seed=seed)
+        assert shown == [[a, b, None, d] for a, b, _, d in everything]
 
 
 # --- streams --------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_an_interrupted_release_can_be_repeated(ledger, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sanitizing, "flip", killed)
+        patch.setattr(sanitizing, "randomised", killed)
         with pytest.raises(KeyboardInterrupt):
             sanitize(MILD, ALTERNATING, ledger=ledger, release_id="week 1")
     assert ledger.entry("week 1").status == "reserved"
@@ -211,7 +211,7 @@ def test_a_ledger_hears_of_a_draw_before_it_is_made(ledger, monkeypatch):
         assert heard == ["week 1"]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sanitizing, "flip", killed)
+    monkeypatch.setattr(sanitizing, "randomised", killed)
     with pytest.raises(UnknownState):
         sanitize(MILD, ["?"], strict=True, ledger=ledger, release_id="week 1")
     assert not heard

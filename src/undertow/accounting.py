@@ -12,6 +12,7 @@ from undertow.adversaries import Window, words
 from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.errors import AccountWarning, LedgerConflict, LedgerError, NotSupported
 from undertow.ledger.currency import gradual_spread
+from undertow.ledger.keys import released
 from undertow.ledger.requests import request
 from undertow.ledger.rooms import Room
 from undertow.ledger.rules import (
@@ -269,15 +270,6 @@ def local_terms(plan: "Plan[Any]", ledger: "Ledger", proof: "Leakage") -> dict[s
     # a redaction is not exchanged: what the account holds is the leakage that was proved for it
     least = max(proof.upper, math.ulp(0.0))  # an entry is never of nothing
     return {"level": None, "kind": "redaction", "leakage": least}
-
-
-def released(release_id: str) -> LedgerConflict:
-    """Return the refusal of a second draw."""
-    return LedgerConflict(
-        f"the release {release_id!r} was made already, and a second draw would be a second "
-        "release of the same records; use the outputs that were written then, or pay for a new "
-        "release under another release_id"
-    )
 
 
 def _law(model: Any) -> Any:

@@ -1,8 +1,9 @@
 """Series randomised record by record: flips, erasures, and streams for devices.
 
-Each series is randomised by itself. Nothing leaves here but outputs: no message depends on a
-record. A record that is missing or no state of the plan counts as a state; only a curator who
-says ``strict=True`` has it refused, by its place.
+Each series is randomised by itself, under a secret key of the release by which every record has
+bits of its own. Nothing leaves here but outputs: no message depends on a record. A record that is
+missing or no state of the plan counts as a state; only a curator who says ``strict=True`` has it
+refused, by its place.
 """
 
 import hashlib
@@ -24,8 +25,9 @@ from undertow.plan import Plan
 from undertow.planning.coverage import check_groups, group_size
 from undertow.planning.proofs import check_proof
 from undertow.queries import State
-from undertow.sampling.bits import Randomness, Secure, chosen
+from undertow.sampling.bits import Insecure, Randomness, chosen
 from undertow.sampling.flips import Thresholds, erase, flip, noise
+from undertow.sampling.keyed import Digest, Key, check_places, randomised
 from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
 
@@ -72,7 +74,9 @@ def sanitize(
 
     Flips come from secure bits; ``insecure_seed`` makes them repeatable and gives up privacy.
     With a ``ledger`` the DP level of the flips is reserved first, and a hash of the outputs is
-    recorded before they are returned. Asking again is refused: a second draw is a second release.
+    recorded before they are returned. A run that was interrupted before that is repeated with the
+    same outputs, if the records are the same. After it asking again is refused: a second draw is
+    a second release.
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
@@ -158,6 +162,7 @@ def prepare(
     check = _check_whole if _erases(plan) else _check_lengths
     # records that are not shown depend on those that are: the proof must be about all of them
     check(plan, read, max(int(read.spans.max()), int(shape.series)))
+    check_places(int(read.spans.max()))
     entry = None
     if ledger is not None:
         check_ledger(plan, ledger, shape.series)
@@ -185,20 +190,36 @@ def draw(
 ) -> tuple[Any, dict[str, Any]]:
     """Return outputs that no one has seen yet, and what a ledger must record before anyone does.
 
-    The level must be reserved: from here on the ledger holds it to be spent.
+    The level must be reserved: from here on the ledger holds it to be spent. Secure bits are those
+    of a key, by address; a ledger keeps it until the release is recorded, and the same records
+    give the same outputs till then. Seeded bits are drawn in order, as in `stream`.
     """
     if ledger is not None and ready.entry is not None:
         ledger.begin(ready.entry.release_id)
-    read, names = ready.read, ready.plan.mechanism.names(ready.plan.states)
-    numbers, erased = _DRAWS[type(ready.plan.mechanism)](
-        ready.plan.mechanism, read, draws(randomness or Secure())
-    )
+    read, mechanism = ready.read, ready.plan.mechanism
+    names = mechanism.names(ready.plan.states)
+    if isinstance(randomness, Insecure):
+        numbers, erased = _DRAWS[type(mechanism)](mechanism, read, draws(randomness))
+    else:
+        series = (read.labels, read.lengths, read.codes, read.places)
+        made = randomised(mechanism, _key(ready, ledger), *series)
+        numbers, erased = made.numbers, made.erased
     result = {
         "records": int(read.lengths.sum()),
         "series": len(read.lengths),
         "sha256": _digest(names, read, numbers, erased),
     }
     return read.restore(names, numbers, erased), result
+
+
+def _key(ready: PreparedSeries, ledger: "Ledger | None") -> Key:
+    """Return the key to draw under: the ledger's for these very records, or a fresh one."""
+    if ledger is None or ready.entry is None:
+        return Key.fresh()
+    key = ledger.release_key(ready.entry.release_id)
+    digest, read = Digest(key), ready.read
+    digest.feed(read.labels, read.lengths, read.codes, read.places)
+    return key.for_input(digest.result())
 
 
 def _flipped(mechanism: RandomizedResponse, read: Coded, streams: Any) -> Drawn:
@@ -225,7 +246,7 @@ _DRAWS: dict[type, Callable[..., Drawn]] = {
     XorNoise: _in_runs,
     Redaction: _redacted,
 }
-"""How each local mechanism is carried out on whole series."""
+"""How each local mechanism is carried out on whole series, with seeded bits in order."""
 
 
 class Stream:

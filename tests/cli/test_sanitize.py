@@ -21,6 +21,8 @@ from tests.cli.local_scenario import (
     truth,
 )
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, ledger
+from undertow.ledger.keys import Keys
+from undertow.sampling.keyed import Key
 from undertow.sanitizing import fingerprint
 
 __all__ = ["scenario", "studio"]
@@ -262,8 +264,13 @@ def test_too_much_is_refused_with_what_fits():
     assert not ledger().entries()
 
 
-def test_a_second_draw_of_a_race_is_never_published(monkeypatch):
-    """Another process draws and confirms while this one writes."""
+@pytest.mark.parametrize("kept", [True, False], ids=["one key", "two keys"])
+def test_a_second_draw_of_a_race_is_never_published(monkeypatch, kept):
+    """Another process draws and confirms while this one writes.
+
+    Both have the key of the release, so that their draws are one; without it there are two, and
+    this one is refused.
+    """
     from undertow.cli.local_drafts import Drafts
 
     real, calls = Drafts.write, []
@@ -275,7 +282,14 @@ def test_a_second_draw_of_a_race_is_never_published(monkeypatch):
         return real(drafts, path, content)
 
     monkeypatch.setattr(Drafts, "write", slow)
-    said = refused(sanitize("--output", "mine.csv", account=ACCOUNT))
-    assert "was made already" in said
-    assert names() == ["theirs.csv"]
+    if not kept:
+        monkeypatch.setattr(Keys, "held", lambda *_: Key.fresh())
+    mine = sanitize("--output", "mine.csv", account=ACCOUNT)
+    if kept:
+        done(mine)
+        assert names() == ["mine.csv", "theirs.csv"]
+        assert Path("mine.csv").read_bytes() == Path("theirs.csv").read_bytes()
+    else:
+        assert "was made already" in refused(mine)
+        assert names() == ["theirs.csv"]
     assert len(ledger().entries()) == 1

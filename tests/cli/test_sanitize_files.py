@@ -23,8 +23,12 @@ def test_a_full_disk_leaves_nothing_and_the_same_command_again_is_free(monkeypat
     def fail(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def reached(point):
+        if point == "draft-begun":
+            patched.setattr(os, "fsync", fail)
+
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", fail)
+        patched.setattr("undertow.ledger.reached", reached)
         said = refused(sanitize(*OUT, account=account))
     assert said.startswith("undertow: cannot write out.csv: no space left on device; ")
     assert "nothing was released" in said
@@ -75,13 +79,13 @@ def test_files_that_are_there_stay():
 
 
 def test_a_file_that_appears_meanwhile_stays(monkeypatch):
-    from undertow.sampling.flips import flip as real
+    from undertow.sampling.keyed import randomised as real
 
     def slow(*arguments):
         Path("out.csv").write_text("mine")
         return real(*arguments)
 
-    monkeypatch.setattr("undertow.sanitizing.flip", slow)
+    monkeypatch.setattr("undertow.sanitizing.randomised", slow)
     assert "out.csv exists" in refused(sanitize(*OUT))
     assert Path("out.csv").read_text() == "mine"
 

@@ -114,16 +114,21 @@ def test_killed_anywhere_one_draw_is_charged_and_published(point, count):
 
 
 def test_killed_again_and_again_one_draft_is_there_at_most():
-    """Four runs that draw and are killed: each removes what the one before has left."""
-    seen = set()
+    """Four runs that draw and are killed: each removes what the one before has left.
+
+    All draw the same, and so does the run that ends.
+    """
+    seen, content = set(), set()
     for _ in range(4):
         killed("confirm-begun", files=OUT)
         (draft,) = private()
         seen.add(draft.name)
+        content.add(draft.read_bytes())
         assert not draws()
-    assert len(seen) == 4
+    assert (len(seen), len(content)) == (4, 1)
     done(sanitize(*OUT, account=ACCOUNT))
     assert_published()
+    assert {Path("out.csv").read_bytes()} == content
 
 
 def test_drafts_without_a_ledger_go_with_the_next_run():
@@ -189,7 +194,10 @@ def test_a_dry_run_foretells_that_a_recorded_release_is_published():
 
 
 def test_drafts_of_a_living_process_are_left_alone(monkeypatch):
-    """Another run of the same release, while this one is between its draft and its record."""
+    """Another run of the same release, while this one is between its draft and its record.
+
+    Both draw under the key of the release: what they publish is the same.
+    """
     from undertow.cli import local_release
 
     real = local_release.record
@@ -203,8 +211,11 @@ def test_drafts_of_a_living_process_are_left_alone(monkeypatch):
         real(*given)
 
     monkeypatch.setattr(local_release, "record", slow)
-    assert "was made already" in refused(sanitize("--output", "mine.csv", account=ACCOUNT))
-    assert names() == ["theirs.csv"]
+    done(sanitize("--output", "mine.csv", account=ACCOUNT))
+    assert names() == ["mine.csv", "theirs.csv"]
+    (entry,) = ledger().entries()
+    assert entry.result is not None
+    assert draws() == {entry.result["files"]["output.csv"]}
 
 
 def test_a_record_that_may_have_been_made_keeps_its_drafts(monkeypatch):

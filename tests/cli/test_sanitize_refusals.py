@@ -229,7 +229,7 @@ ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OU
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("undertow.sanitizing", "flip"),
+        ("undertow.sanitizing", "randomised"),
         ("undertow.cli.local_release", "table_bytes"),
         ("undertow.cli.local_release", "record"),
     ],

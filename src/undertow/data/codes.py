@@ -72,13 +72,16 @@ class Coded:
     """Series as numbers of states, one series after the other.
 
     ``lengths`` counts the records of each series and ``spans`` its steps of time, absent ones
-    included; ``places`` is the step of each record (None: no step is absent).
+    included; ``places`` is the step of each record (None: no step is absent). ``labels`` tell
+    series apart: the person of a table, the number of a series in a list, an empty text for a
+    series that is alone.
     """
 
     codes: Numbers
     lengths: npt.NDArray[np.int64]
     spans: npt.NDArray[np.int64]
     places: npt.NDArray[np.int64] | None
+    labels: Sequence[str]
     restore: Restore
 
 
@@ -118,6 +121,7 @@ def _array(data: npt.NDArray[Any], rule: Rule) -> Coded:
     if masked:
         numbers = np.where(np.ma.getmaskarray(data).reshape(-1), MISSING, numbers)
     rows, width = (1, data.size) if data.ndim == 1 else data.shape
+    labels = _numbered(rows, many=data.ndim == 2)
     lengths = np.full(rows, width, dtype=np.int64)  # (series,)
     codes = _settled(numbers, rule, lengths, many=data.ndim == 2)
 
@@ -131,7 +135,7 @@ def _array(data: npt.NDArray[Any], rule: Rule) -> Coded:
         shown[~erased] = values[~erased]
         return np.ma.MaskedArray(shown, mask=erased).reshape(data.shape)
 
-    return Coded(codes, lengths, lengths, None, restore)
+    return Coded(codes, lengths, lengths, None, labels, restore)
 
 
 def _array_numbers(flat: npt.NDArray[Any], rule: Rule) -> Numbers:
@@ -186,7 +190,13 @@ def _listed(data: Any, rule: Rule) -> Coded:
             for item, part in zip(items, parts, strict=True)
         ]
 
-    return Coded(codes, lengths, lengths, None, restore)
+    labels = _numbered(len(series), many=many)
+    return Coded(codes, lengths, lengths, None, labels, restore)
+
+
+def _numbered(series: int, *, many: bool) -> Sequence[str]:
+    """Return the labels of series that nobody has named."""
+    return [str(number) for number in range(series)] if many else [""]
 
 
 def _like(item: Any, part: list[Any], erased: Erased) -> Any:

@@ -1,6 +1,8 @@
 """Tables whose records are replaced: read as series of numbers, written back row by row."""
 
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import numpy as np
 from undertow.data.codes import FOREIGN, MISSING, Coded, Erased, Numbers, Rule, settled
 from undertow.data.columns import Column, column_of_name, part_of
 from undertow.data.grid import FIRST, GROUP, PERSON, ROW, THERE, TIME
+from undertow.data.objects import as_float
 from undertow.errors import InvalidInput, NotSupported
 from undertow.queries import State
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["ERASED", "coded_table", "column_of", "is_frame"]
+__all__ = ["ERASED", "coded_table", "column_of", "is_frame", "person_labels"]
 
 ERASED = "erased"
 """The column that says which records of a redacted table are erased."""
@@ -86,6 +89,8 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
         # (persons,): the place of the last row of each
         spans = places[np.append(begins[1:], found.height) - 1] + 1
         places = None if (spans == lengths).all() else places
+    person = None if grid.person is None else data.source.columns[grid.person]
+    labels = person_labels(person, found[PERSON].gather(begins))
 
     def restore(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.DataFrame":
         written = {name: _given(data.source.columns[name], name, found, data) for name in kept}
@@ -94,7 +99,57 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
             written[ERASED] = pl.Series(erased)
         return pl.DataFrame({**written, ROW: found[ROW]}).sort(ROW).drop(ROW)
 
-    return Coded(codes, lengths, spans, places, restore)
+    return Coded(codes, lengths, spans, places, labels, restore)
+
+
+def person_labels(column: Column | None, keys: "pl.Series") -> list[str]:
+    """Return the texts by which persons are known, whatever kind of table holds them.
+
+    A text is itself; a whole number its decimal digits, another number its shortest form, a time
+    its microseconds, a truth value ``true`` or ``false``; an empty text without a column. Among
+    Python objects all others than texts have a null character in front where there are texts.
+    ``keys`` are those of `Column.key`, one for each person.
+
+    >>> import polars as pl
+    >>> person_labels(Column("id", "number"), pl.Series([7.0, 0.5]))
+    ['7', '0.5']
+    """
+    if column is None:
+        return [""] * len(keys)
+    persons = column.persons(keys.to_list())
+    if column.kind != "objects":
+        return [_label(person) for person in persons]
+    mixed = len({isinstance(person, str) for person in persons}) > 1
+    made = [
+        f"\0{_label(person)}" if mixed and not isinstance(person, str) else _label(person)
+        for person in persons
+    ]
+    if len(set(made)) < len(made):
+        raise InvalidInput(
+            f"two persons of column {column.name!r} are written alike, such as a time and its "
+            "number; name persons by texts"
+        )
+    return made
+
+
+def _label(person: Any) -> str:
+    if isinstance(person, str):
+        return person
+    if isinstance(person, bool):
+        return "true" if person else "false"
+    if isinstance(person, int):
+        return str(person)
+    if isinstance(person, float):
+        return str(int(person)) if person.is_integer() else repr(person)
+    if isinstance(person, Decimal) and not person.is_finite():
+        return repr(float(person))
+    if isinstance(person, Decimal | Fraction):  # equal numbers are one person, and look alike
+        exact = Fraction(person)
+        if exact.denominator == 1:
+            return str(exact.numerator)
+        near = as_float(exact)
+        return repr(near) if near is not None and near == exact else f"\0{exact}"
+    return f"\0{type(person).__name__}\0{person!r}"
 
 
 def _kept(data: "Data") -> list[str]:

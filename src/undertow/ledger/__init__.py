@@ -2,7 +2,7 @@
 
 Read scopes.py, amounts.py, rules.py, rooms.py, spends.py (pure), events.py, seals.py, replay.py,
 tables.py, transactions.py, store.py (SQL), memory.py, checks.py, requests.py, currency.py,
-balance.py, book.py.
+balance.py, keys.py, book.py.
 """
 
 __all__ = ["reached"]
@@ -14,8 +14,9 @@ def reached(checkpoint: str) -> None:
     Every write of the ledger passes ``<what>-begun`` (the database is locked, nothing written),
     ``<what>-written`` (written, not committed) and ``<what>-committed``, where what is ``create``,
     ``migrate``, ``open``, ``limit``, ``reserve``, ``begin``, ``confirm``, ``cancel``, ``shape``,
-    ``forget`` or ``roles``. Tests put a function here that
-    kills, cuts a connection or waits.
+    ``forget`` or ``roles``. So does what keeps and removes the key file of a release: ``hold`` (a
+    draft, whole, under its name) and ``wipe`` (there, overwritten, gone). Tests put a function
+    here that kills, cuts a connection or waits.
 
     >>> reached("reserve-written")
     """

@@ -13,9 +13,10 @@ from undertow.data.scopes import Scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged
 from undertow.guarantees import Guarantee, PureDP
 from undertow.ledger.amounts import Spend, highest, round_up
-from undertow.ledger.balance import Balance, Named
+from undertow.ledger.balance import Named
 from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.currency import allowance
+from undertow.ledger.keys import KeyHolder, Keys
 from undertow.ledger.memory import memory_at
 from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit
 from undertow.ledger.requests import check_terms, request, wanted_terms
@@ -58,7 +59,7 @@ class Reservation:
     made: str | None = None
 
 
-class Ledger(Balance):
+class Ledger(KeyHolder):
     """The account of everything released from one data set.
 
     The budget is ``dp_budget(model, limit, against)``, computed once and rounded down; where the
@@ -96,6 +97,7 @@ class Ledger(Balance):
     memory
         The file that remembers the last event of each ledger, so that an old copy is noticed; by
         default in the folder ``UNDERTOW_STATE`` or ``~/.local/state/undertow``; False for none.
+        Beside it lie the keys of series that are being released (`release_key`).
 
     >>> import tempfile
     >>> from undertow import MarkovChain
@@ -131,7 +133,8 @@ class Ledger(Balance):
         self.dataset = check_name(dataset, "the name of the data set")
         wanted = wanted_terms(model, limit, against, unit, delta, pure, protect)
         self._store = Store(where, read_key(key))
-        self._checks = Checks(self._store, memory_at(memory))
+        remembered = memory_at(memory)
+        self._checks, self._keys = Checks(self._store, remembered), Keys(remembered.keys)
         present = self._store.prepare(needed=not create)
         terms = self._stored() if present else None
         if terms is None:
@@ -287,7 +290,10 @@ class Ledger(Balance):
                 "level says nothing about a person; release with unit='person'"
             )
         with self._checks.writing("reserve") as granting:
-            return self._reserve(granting, entry)
+            made = self._reserve(granting, entry)
+        if made.result is not None:  # recorded by a process that was killed before it forgot
+            self._forget_key(granting.transaction.head.id, entry.release_id)
+        return made
 
     def begin(self, release_id: str) -> None:
         """Record that noise is about to be drawn for a release: it can no longer be cancelled.
@@ -321,6 +327,7 @@ class Ledger(Balance):
                 transaction.write(self.dataset, account.spends.changes(where, spend))
             if layout != account.layout:
                 transaction.put_dataset(self.dataset, account.terms, layout)
+        self._forget_key(transaction.head.id, found.release_id)
 
     def confirm(self, release_id: str, result: dict[str, Any]) -> dict[str, Any]:
         """Record what a reserved release publishes, and return what is recorded: show only that.
@@ -334,10 +341,10 @@ class Ledger(Balance):
         text = canonical(result, "result")
         with self._checks.writing("confirm") as granting:
             found = self._held(granting, key)
-            if found.result is not None:
-                return dict(found.result)
-            recorded: dict[str, Any] = loads(text)
-            self._append(granting, "confirm", key, result=recorded)
+            recorded: dict[str, Any] = loads(text) if found.result is None else dict(found.result)
+            if found.result is None:
+                self._append(granting, "confirm", key, result=recorded)
+        self._forget_key(granting.transaction.head.id, key)
         return recorded
 
     def bind(self, identity: str) -> list[str]:

@@ -55,6 +55,11 @@ class Memory:
         """Say where; nothing is opened yet."""
         self._path = path
 
+    @property
+    def keys(self) -> Path | None:
+        """The folder beside the file for keys of releases that are not recorded yet."""
+        return None if self._path is None else self._path.with_name(f"{self._path.name}.keys")
+
     def head(self, ledger: str) -> tuple[int, str] | None:
         """Return number and hash of the last event that was seen in a ledger."""
         query = "SELECT seq, hash FROM heads WHERE ledger = ?"

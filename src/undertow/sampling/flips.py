@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidPlan
-from undertow.sampling.streams import ByteArray, Draws
+from undertow.sampling.streams import ByteArray, Source
 
 __all__ = ["FULL", "Codes", "Start", "Thresholds", "erase", "flip", "noise"]
 
@@ -116,11 +116,11 @@ class Thresholds:
         return self._byte[:, 0], self._inside[:, 0]
 
 
-def flip(table: Thresholds, records: Codes, draws: Draws) -> Codes:
+def flip(table: Thresholds, records: Codes, source: Source) -> Codes:
     """Return an output for every record (the number of its state), independently.
 
-    Takes one byte of ``draws.first`` per record, and seven of ``draws.further`` per undecided
-    record. Linear; memory for the outputs and one piece.
+    Takes one first byte per record, and seven further ones per undecided record. Linear; memory
+    for the outputs and one piece.
 
     >>> from undertow.sampling.streams import draws
     >>> table = Thresholds.of(RandomizedResponse.binary(0, 1))
@@ -134,13 +134,13 @@ def flip(table: Thresholds, records: Codes, draws: Draws) -> Codes:
     bytes_of = None if quick else table.first_bytes()
     for start in range(0, records.size, PIECE):
         piece, out = records[start : start + PIECE], made[start : start + PIECE]
-        first = draws.first.take(piece.size)
+        first = source.firsts(start, start + piece.size)
         if bytes_of is None:
             undecided = _binary(table, piece, first, out)
         else:
             undecided = _looked_up(table, bytes_of, piece, first, out)
         if undecided.size:
-            numbers = _numbers(first[undecided], draws)
+            numbers = _numbers(first[undecided], source.furthers(start + undecided))
             out[undecided] = table.decide(piece[undecided], numbers)
     return made
 
@@ -168,8 +168,13 @@ def _looked_up(
     return np.flatnonzero(out == table.open)
 
 
-def erase(table: Thresholds, records: Codes, length: int, draws: Draws) -> npt.NDArray[np.bool_]:
+def erase(
+    table: Thresholds, records: Codes, length: int, source: Source,
+    places: npt.NDArray[np.int64] | None = None,
+) -> npt.NDArray[np.bool_]:  # fmt: skip
     """Return which records are erased; series of ``length`` records follow each other.
+
+    ``places`` says which record of its series each is; by default all series are whole.
 
     >>> from undertow.sampling.streams import draws
     >>> table = Thresholds.of_erasures(Redaction([[0, 0], [1, 1]]))
@@ -181,13 +186,14 @@ def erase(table: Thresholds, records: Codes, length: int, draws: Draws) -> npt.N
     byte, inside = table.borders()
     for start in range(0, records.size, PIECE):
         piece, out = records[start : start + PIECE], made[start : start + PIECE]
-        # (piece,): series follow each other, so the place in its series is the remainder
-        rows = np.arange(start, start + piece.size) % length * states + piece
-        first, border = draws.first.take(piece.size), byte[rows]
+        # (piece,): whole series follow each other, so the place in its series is the remainder
+        here = np.arange(start, start + piece.size) % length
+        rows = (here if places is None else places[start : start + PIECE]) * states + piece
+        first, border = source.firsts(start, start + piece.size), byte[rows]
         np.less(first, border, out=out)
         undecided = np.flatnonzero((first == border) & inside[rows])
         if undecided.size:
-            numbers = _numbers(first[undecided], draws)
+            numbers = _numbers(first[undecided], source.furthers(start + undecided))
             out[undecided] = table.decide(rows[undecided], numbers) == 0
     return made
 
@@ -210,30 +216,39 @@ class Start:
         share = rho0 / (rho0 + rho1)
         return cls(share.numerator, share.denominator)
 
-    def draw(self, draws: Draws, series: int) -> npt.NDArray[np.bool_]:
-        """Return whether each series begins with a flip; eight bytes of ``further`` each.
+    def draw(
+        self, source: Source, series: npt.NDArray[np.intp], attempt: int = 0
+    ) -> npt.NDArray[np.bool_]:
+        """Return whether each of some series begins with a flip; eight bytes each.
 
         A number V below floor(2^64 flips / of) is a flip, one above is none; the equal one (it
         has probability 2^-64) leaves the remainder to the next eight bytes.
         """
-        numbers = draws.further.take(8 * series).view(">u8")  # (series,)
+        numbers = np.ascontiguousarray(source.starts(series, attempt)).view(">u8").ravel()
         border, rest = divmod(self.flips * FULL, self.of)
         if border == FULL:
-            return np.ones(series, dtype=np.bool_)
-        made = numbers < border
+            return np.ones(series.size, dtype=np.bool_)
+        made = numbers < border  # (series,)
         # Pr[V < border] + 2^-64 rest / of = flips / of: the equal one is decided by what is left
         for place in np.flatnonzero(numbers == border) if rest else ():
-            made[place] = Start(rest, self.of).draw(draws, 1)[0]
+            one = series[place : place + 1]
+            made[place] = Start(rest, self.of).draw(source, one, attempt + 1)[0]
         return made
 
 
-def noise(mechanism: XorNoise, lengths: Sequence[int], draws: Draws) -> npt.NDArray[np.uint8]:
+def noise(
+    mechanism: XorNoise, lengths: Sequence[int] | npt.NDArray[np.int64], source: Source,
+    at: npt.NDArray[np.int64] | None = None, state: int | None = None,
+) -> npt.NDArray[np.uint8]:  # fmt: skip
     """Return the noise (1: flip) of series that follow each other, each a chain of its own.
 
-    The starts of all series are drawn first. Then every record takes one byte of ``first`` (the
-    first record of a series does not look at it), which says where each state of the noise would
-    go: a record is undecided if either is. So all records are drawn at once, and the states
-    follow from the last record whose map is constant and the swaps since.
+    The starts of all series are drawn first. Then every record takes one first byte (the first
+    record of a series does not look at it), which says where each state of the noise would go: a
+    record is undecided if either is. So all records are drawn at once, and the states follow from
+    the last record whose map is constant and the swaps since.
+
+    ``at`` (in order) are the steps whose noise is wanted, by default all. ``state`` is the noise
+    just before the first series, which then goes on and does not begin. Linear in the steps.
 
     >>> from undertow.sampling.streams import draws
     >>> noise(XorNoise(0, 1), [3, 2], draws()).tolist()
@@ -241,30 +256,34 @@ def noise(mechanism: XorNoise, lengths: Sequence[int], draws: Draws) -> npt.NDAr
     """
     sizes = np.asarray(lengths, dtype=np.int64)
     filled = sizes[sizes > 0]
-    # (series,): the place of each first record among all records
-    begins = np.concatenate([[0], np.cumsum(filled)[:-1]]) if filled.size else filled
-    starts = Start.of_noise(mechanism).draw(draws, filled.size)
+    total = int(filled.sum())
+    going = 0 if state is None else 1  # the first series that begins here
+    begins = (np.cumsum(filled) - filled)[going:]  # (series that begin,): their first steps
+    starts = Start.of_noise(mechanism).draw(source, np.arange(going, filled.size))
     table = Thresholds.of_noise(mechanism)
     maps = _maps(table)
-    total = int(filled.sum())
-    made = np.empty(total, dtype=np.uint8)
-    state = 0
+    made = np.empty(total if at is None else at.size, dtype=np.uint8)
+    state = state or 0
     for start in range(0, total, PIECE):
-        out = made[start : start + PIECE]
-        first = draws.first.take(out.size)
-        inside = (begins >= start) & (begins < start + out.size)
-        heads = begins[inside] - start
+        stop = min(start + PIECE, total)
+        first = source.firsts(start, stop)
+        inside = slice(*np.searchsorted(begins, [start, stop]))
         goes = maps[first]  # (piece,)
         # a series begins in its own state, whatever the one before it ended in
-        goes[heads] = np.where(starts[inside], _ONE, _ZERO)
+        goes[begins[inside] - start] = np.where(starts[inside], _ONE, _ZERO)
         undecided = np.flatnonzero(goes == _OPEN)
         if undecided.size:
-            numbers = _numbers(first[undecided], draws)
+            numbers = _numbers(first[undecided], source.furthers(start + undecided))
             # both states see the same number, as if either had been the one of the noise
             ends = [table.decide(np.full(undecided.size, row), numbers) for row in (0, 1)]
             goes[undecided] = ends[0] + 2 * ends[1]
-        out[:] = _followed(goes, state)
-        state = int(out[-1])  # goes on into the next piece
+        states = _followed(goes, state)
+        state = int(states[-1])  # goes on into the next piece
+        if at is None:
+            made[start:stop] = states
+        else:
+            wanted = slice(*np.searchsorted(at, [start, stop]))
+            made[wanted] = states[at[wanted] - start]
     return made
 
 
@@ -292,11 +311,11 @@ def _followed(goes: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
     return np.asarray(since ^ swaps, dtype=np.uint8)
 
 
-def _numbers(first: ByteArray, draws: Draws) -> npt.NDArray[np.uint64]:
+def _numbers(first: ByteArray, further: ByteArray) -> npt.NDArray[np.uint64]:
     """Return 64-bit numbers, first byte foremost, completed by seven further bytes each."""
     whole = np.empty((first.size, 8), dtype=np.uint8)  # (numbers, bytes)
     whole[:, 0] = first
-    whole[:, 1:] = draws.further.take(7 * first.size).reshape(-1, 7)
+    whole[:, 1:] = further
     return whole.view(">u8").ravel().astype(np.uint64)  # (numbers,)
 
 

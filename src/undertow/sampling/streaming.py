@@ -7,6 +7,8 @@ same bytes both make the same outputs, record by record.
 from collections.abc import Callable
 from itertools import count
 
+import numpy as np
+
 from undertow.channels import LocalMechanism, Redaction, XorNoise
 from undertow.errors import InvalidInput
 from undertow.sampling.flips import Start, Thresholds
@@ -14,6 +16,8 @@ from undertow.sampling.streams import Draws
 
 __all__ = ["Step", "steps"]
 
+
+_ONE_SERIES = np.zeros(1, dtype=np.intp)
 
 Step = Callable[[int], int | None]
 """What makes the output of the next record of a series (numbers of states), None if erased."""
@@ -61,7 +65,7 @@ def _noise(mechanism: XorNoise, draws: Draws) -> Step:
     def push(record: int) -> int:
         nonlocal state
         if state is None:
-            state = int(start.draw(draws, 1)[0])
+            state = int(start.draw(draws, _ONE_SERIES)[0])
             draws.first.take(1)  # drawn for every record, not looked at for the first
         else:
             state = _output(table, [0, 1], draws)[state]

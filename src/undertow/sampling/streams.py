@@ -3,19 +3,31 @@
 Randomising a series takes two streams of bytes. Every record takes one byte of ``first``; the few
 that it does not decide take seven bytes each of ``further``. Both are read strictly in order, so
 what comes out does not depend on the size of the pieces in which records are handled.
+`undertow.sampling.keyed` has bytes by address instead, in whatever order they are asked for.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from undertow.errors import InvalidInput
+from undertow.errors import InvalidInput, NotSupported
 from undertow.sampling.bits import Insecure, Randomness, Secure
 
-__all__ = ["ByteArray", "Bytes", "Draws", "draws", "given", "single_draws", "system_bytes"]
+__all__ = [
+    "ByteArray",
+    "Bytes",
+    "Draws",
+    "Source",
+    "block_cipher",
+    "draws",
+    "given",
+    "single_draws",
+    "system_bytes",
+]
 
 ByteArray = npt.NDArray[np.uint8]
 
@@ -37,12 +49,43 @@ class Bytes(Protocol):
         ...
 
 
+class Source(Protocol):
+    """Where the bytes of records come from: streams in order, or addresses."""
+
+    def firsts(self, start: int, stop: int) -> ByteArray:
+        """Return the first bytes of the records from ``start`` up to ``stop``."""
+        ...
+
+    def furthers(self, records: npt.NDArray[np.intp]) -> ByteArray:
+        """Return the seven further bytes of some records, a row for each."""
+        ...
+
+    def starts(self, series: npt.NDArray[np.intp], attempt: int) -> ByteArray:
+        """Return eight bytes for the start of some series, a row for each."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """The two streams: one byte for each record, and seven more for each undecided one."""
+    """The two streams: one byte for each record, and seven more for each undecided one.
+
+    As a `Source`, whatever is asked for next takes the next bytes, wherever it stands.
+    """
 
     first: Bytes
     further: Bytes
+
+    def firsts(self, start: int, stop: int) -> ByteArray:
+        """Return as many bytes of ``first`` as there are records."""
+        return self.first.take(stop - start)
+
+    def furthers(self, records: npt.NDArray[np.intp]) -> ByteArray:
+        """Return seven bytes of ``further`` for each record, (records, 7)."""
+        return self.further.take(7 * records.size).reshape(-1, 7)
+
+    def starts(self, series: npt.NDArray[np.intp], attempt: int) -> ByteArray:
+        """Return eight bytes of ``further`` for each series, (series, 8), whichever attempt."""
+        return self.further.take(8 * series.size).reshape(-1, 8)
 
 
 def draws(randomness: Randomness | None = None) -> Draws:
@@ -96,6 +139,35 @@ def given(first: bytes, further: bytes) -> Draws:
     [7]
     """
     return Draws(_Given(first), _Given(further))
+
+
+def block_cipher(key: bytes) -> Callable[[npt.NDArray[Any]], ByteArray]:
+    """Return AES-256 of single blocks: a function of (blocks, 16) bytes to as many.
+
+    Blocks are enciphered one by one and never chained: what becomes of one depends on it and the
+    key alone. Over different blocks that is a pseudorandom function of their content.
+
+    >>> one = block_cipher(bytes(32))(np.zeros((2, 16), dtype=np.uint8))
+    >>> one.shape, one[0].tobytes() == one[1].tobytes(), one[0, :4].tobytes().hex()
+    ((2, 16), True, 'dc95c078')
+    """
+    try:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    except ImportError:
+        raise NotSupported(
+            "bits by address are those of a cipher of the package cryptography, which cannot be "
+            "imported; install it: pip install cryptography"
+        ) from None
+    # no block is enciphered twice for two purposes, so that equal blocks show nothing
+    encryptor: Any = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+
+    def enciphered(blocks: npt.NDArray[Any]) -> ByteArray:
+        content = blocks.view(np.uint8).reshape(-1)  # (16 blocks,)
+        made = np.empty(content.size + _ROOM, dtype=np.uint8)
+        encryptor.update_into(content, made)
+        return made[: content.size].reshape(-1, 16)
+
+    return enciphered
 
 
 def _check_secure(randomness: object) -> None:

@@ -1,0 +1,258 @@
+"""The key of a release of series, kept from its reservation until it is recorded.
+
+Flips are drawn under a secret key (`undertow.sampling.keyed`). Until a release is recorded, a run
+that was interrupted is repeated under the same key, so that the same records give the same
+outputs: two draws of the same records could be averaged. Afterwards nobody needs the key, and
+whoever had it could undo the flips: it is overwritten and removed.
+
+The file lies outside the ledger, whose events are for good: in a folder of mode 0700 beside the
+memory of ledgers, itself of mode 0600. It holds the secret and whose it is. A file that others
+could have read or written, or that is not whole, is never used: another key takes its place.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import stat
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from undertow import ledger as checkpoints
+from undertow.data.scopes import check_name
+from undertow.errors import AccountWarning, InvalidInput, LedgerConflict
+from undertow.ledger.balance import Balance
+from undertow.ledger.faults import sync_directory
+from undertow.sampling.keyed import Key
+
+__all__ = ["KeyHolder", "Keys", "released"]
+
+_FORMAT = "undertow-key-1"
+_OTHERS = 0o077
+"""What nobody but the owner may do."""
+_TRIES = 16
+"""How often a key is looked for while other processes put theirs and take them away."""
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_told: set[str] = set()
+
+
+class KeyHolder(Balance):
+    """An account that keeps the keys of its releases until they are recorded."""
+
+    _keys: "Keys"
+
+    def release_key(self, release_id: str) -> Key:
+        """Return the secret key of a reserved release: the same to every run until it is recorded.
+
+        What is drawn under it must be drawn under ``key.for_input(digest)``, with the `Digest` of
+        the records: then the same records give the same outputs, and changed records other flips.
+        `confirm` and `cancel` remove the key. With ``memory=False``, and where no file can be
+        kept (a warning says so), every call returns another key.
+        """
+        name = check_name(release_id, "release id")
+        with self._store.reading() as transaction:
+            self._account(transaction)
+            found, own = self._entry(transaction, name), transaction.head.id
+            # keys of releases that a killed process, or one elsewhere, has recorded
+            kept = [
+                (one, self._entry(transaction, one)) for one in self._keys.kept(own, self.dataset)
+            ]
+        for one, entry in kept:
+            if entry is not None and entry.status != "reserved":
+                self._keys.forget(own, self.dataset, one)
+        if found is not None and found.result is not None:
+            raise released(name)
+        if found is None or found.status != "reserved":
+            raise LedgerConflict(
+                f"nothing is reserved under the id {name!r}, so it has no key; reserve before "
+                "drawing"
+            )
+        return self._keys.held(own, self.dataset, name)
+
+    def _forget_key(self, ledger: str, release_id: str) -> None:
+        self._keys.forget(ledger, self.dataset, release_id)
+
+
+def released(release_id: str) -> LedgerConflict:
+    """Return the refusal of a second draw.
+
+    >>> str(released("week 1"))[:38]
+    "the release 'week 1' was made already,"
+    """
+    return LedgerConflict(
+        f"the release {release_id!r} was made already, and a second draw would be a second "
+        "release of the same records; use the outputs that were written then, or pay for a new "
+        "release under another release_id"
+    )
+
+
+class Keys:
+    """Key files in a folder, one for each release that is not recorded yet; None: none are kept.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> keys = Keys(Path(folder.name) / "keys")
+    >>> one, again = (keys.held("a3", "w25", "week 1").exported() for _ in range(2))
+    >>> keys.forget("a3", "w25", "week 1")
+    >>> one == again, one == keys.held("a3", "w25", "week 1").exported()
+    (True, False)
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        """Say where; nothing is made yet."""
+        self._folder = folder
+
+    def held(self, ledger: str, dataset: str, release_id: str) -> Key:
+        """Return the key of a release, made by whoever asks first; on disk before this returns.
+
+        Where it cannot be kept, warn once and return one that lasts as long as the caller.
+        """
+        if self._folder is None:
+            return Key.fresh()
+        whose = [ledger, dataset, release_id]
+        path = self._folder / _name(whose)
+        try:
+            _own_folder(self._folder)
+            for _ in range(_TRIES):
+                found = _read(path)
+                if found is not None and found[0] == whose:
+                    return found[1]
+                if path.is_symlink() or path.exists():  # damaged, foreign, or open to others
+                    _wipe(path)
+                _put(path, whose)
+        except OSError:
+            pass
+        _tell(
+            self._folder,
+            "the key of a release cannot be kept until the release is recorded: a run that is "
+            "repeated draws anew",
+        )
+        return Key.fresh()
+
+    def kept(self, ledger: str, dataset: str) -> list[str]:
+        """Return the releases of an account of which there are keys."""
+        found = [] if self._folder is None else [_read(path) for path in self._folder.glob("*.key")]
+        return [
+            whose[2] for one in found if one for whose in [one[0]] if whose[:2] == [ledger, dataset]
+        ]
+
+    def forget(self, ledger: str, dataset: str, release_id: str) -> None:
+        """Overwrite and remove the key of a release, and what was left of making it."""
+        if self._folder is None:
+            return
+        try:
+            for path in self._folder.glob(f"{_name([ledger, dataset, release_id])}*"):
+                _wipe(path)
+        except OSError:
+            _tell(
+                self._folder,
+                "the key of a recorded release cannot be removed, and who reads it can undo the "
+                "flips: remove it by hand",
+            )
+
+
+def _name(whose: list[str]) -> str:
+    text = json.dumps(whose, separators=(",", ":")).encode("ascii")
+    return f"{hashlib.sha256(text).hexdigest()[:32]}.key"
+
+
+def _content(whose: list[str], secret: str) -> dict[str, Any]:
+    """Return what a key file holds; the hash is of the rest, and tells whether it is whole."""
+    rest = json.dumps([_FORMAT, whose, secret])
+    return {
+        "format": _FORMAT,
+        "release": whose,
+        "secret": secret,
+        "sha256": hashlib.sha256(rest.encode()).hexdigest(),
+    }
+
+
+def _own_folder(folder: Path) -> None:
+    """Make the folder, or close it to others; raise OSError if it is not ours to close."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or not _own(found):
+        raise PermissionError
+    if os.name == "posix" and stat.S_IMODE(found.st_mode) != stat.S_IRWXU:
+        folder.chmod(stat.S_IRWXU)
+
+
+def _own(found: os.stat_result) -> bool:
+    return os.name != "posix" or found.st_uid == os.geteuid()
+
+
+def _read(path: Path) -> tuple[list[str], Key] | None:
+    """Return whose key a file holds, and the key; None if there is none that can be trusted."""
+    try:
+        handle = os.open(path, os.O_RDONLY | _NO_LINKS)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        closed = os.name != "posix" or not stat.S_IMODE(found.st_mode) & _OTHERS
+        if not (stat.S_ISREG(found.st_mode) and _own(found) and closed):
+            return None
+        try:
+            held = json.load(file)
+            whose, secret = held["release"], held["secret"]
+            if held == _content(whose, secret) and [*map(type, whose)] == [str] * 3:
+                return whose, Key(bytes.fromhex(secret))
+        except (ValueError, KeyError, TypeError, InvalidInput):  # damaged
+            pass
+    return None
+
+
+def _put(path: Path, whose: list[str]) -> None:
+    """Make a key file, whole or not at all; whoever comes second leaves the first one's."""
+    content = json.dumps(_content(whose, Key.fresh().exported().hex())).encode()
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            checkpoints.reached("hold-begun")
+            if os.name == "posix":
+                os.fchmod(handle, stat.S_IRUSR | stat.S_IWUSR)  # whatever the mask takes away
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+        checkpoints.reached("hold-written")
+        with suppress(FileExistsError, FileNotFoundError):  # or both were just removed
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)  # the key keeps its other name
+    sync_directory(path.parent)
+    checkpoints.reached("hold-committed")
+
+
+def _wipe(path: Path) -> None:
+    """Overwrite a file of ours and remove it; of anything else remove the name alone."""
+    checkpoints.reached("wipe-begun")
+    with suppress(OSError):
+        handle = os.open(path, os.O_WRONLY | _NO_LINKS)
+        with os.fdopen(handle, "wb") as file:
+            found = os.fstat(handle)
+            if stat.S_ISREG(found.st_mode) and _own(found):
+                file.write(bytes(found.st_size))
+                file.flush()
+                os.fsync(handle)
+    checkpoints.reached("wipe-written")
+    path.unlink(missing_ok=True)
+    sync_directory(path.parent)
+    checkpoints.reached("wipe-committed")
+
+
+def _tell(folder: Path, what: str) -> None:
+    """Warn once of each thing about each folder."""
+    if f"{folder} {what}" not in _told:
+        _told.add(f"{folder} {what}")
+        warnings.warn(
+            f"{what}; the folder is {folder.name}, beside the memory of ledgers: name one of yours "
+            "in UNDERTOW_STATE",
+            AccountWarning,
+            stacklevel=4,
+        )
