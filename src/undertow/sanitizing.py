@@ -27,7 +27,7 @@ from undertow.planning.proofs import check_proof
 from undertow.queries import State
 from undertow.sampling.bits import Insecure, Randomness, chosen
 from undertow.sampling.flips import Thresholds, erase, flip, noise
-from undertow.sampling.keyed import Digest, Key, randomised
+from undertow.sampling.keyed import Digest, Key, check_places, randomised
 from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
 from undertow.spreading import Spread, check_records, check_target, outputs_digest, write
@@ -229,6 +229,7 @@ def prepare(
     check = _check_whole if _erases(plan) else _check_lengths
     # records that are not shown depend on those that are: the proof must be about all of them
     check(plan, read, max(int(read.spans.max()), int(shape.series)))
+    check_places(int(read.spans.max()))
     entry = None
     if ledger is not None:
         check_ledger(plan, ledger, shape.series)

@@ -1,5 +1,6 @@
 """Answers, facts and refusals are the same in memory and in pieces of every size."""
 
+from dataclasses import fields
 from typing import Any
 
 import polars as pl
@@ -57,6 +58,7 @@ def readings(draw: Any) -> dict[str, Any]:
     return made
 
 
+named = st.sampled_from([None, STATES])
 windows = st.sampled_from([None, (None, 3), (0, None), (-1, 5)])
 
 
@@ -178,3 +180,58 @@ def test_keys_of_persons_are_no_hashes_of_their_names_alone():
         hashes.append(order._seen._known[:, 0].tolist())
     assert rows[PERSON].to_list() == ["a", "b"]
     assert hashes[0] != hashes[1]
+
+
+def kept_of(tally: Any) -> dict[str, Any]:
+    """A tally as plain lists."""
+    return {
+        part.name: getattr(held, "tolist", lambda held=held: held)()
+        for part in fields(tally)
+        for held in [getattr(tally, part.name)]
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sorted_tables(), readings(), windows, st.sampled_from(SIZES), st.sampled_from([None, STATES])
+)
+def test_tallies_for_a_fit_are_the_same_in_pieces(frame, how, window, size, states):
+    data = read(frame, how, window)
+    found = told(lambda: kept_of(data.changed(piece=size).tally(states)))
+    assert found == told(lambda: kept_of(data.tally(states)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from(["1", "1.0", "a", "b", "", "NA", "2.5", "inf", "TRUE"]), max_size=9),
+    st.sampled_from(SIZES),
+    st.booleans(),
+)
+def test_the_values_of_a_csv_file_are_the_same_in_pieces(tmp_path_factory, fields, size, clock):
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    times = [f"2024-03-0{1 + n // 5}T0{n % 5}:30" for n in range(len(fields))]
+    lines = [f"x,{one},{when}" for one, when in zip(fields, times, strict=True)]
+    path.write_text("\n".join(["who,v,when", *lines]) + "\n")
+    more = {"time": "when"} if clock else {}
+    data = ut.Data(path, value="v", person="who", **more)
+    found = told(lambda: kept_of(data.changed(piece=size).tally()))
+    assert found == told(lambda: kept_of(data.tally()))
+    assert told(data.changed(piece=size).shape) == told(data.shape)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rows_that_do_not_follow_a_column_that_looks_like_time_are_refused(size):
+    data = ut.Data(pl.DataFrame({"time": [0, 1, 3, 2], "x": [1, 0, 1, 1]}), value="x")
+    for one in (data, data.changed(piece=size)):
+        with pytest.raises(InvalidInput, match="not in the order of column 'time'"):
+            one.tally()
+
+
+def test_a_fit_in_pieces_is_the_fit_in_memory():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
+    rows = [(who, when, x) for who in "cab" for when, x in enumerate(chain.simulate(600, seed=3))]
+    frame = pl.DataFrame(rows, schema=["who", "when", "x"], orient="row")
+    data = ut.Data(frame, value="x", person="who", time="when")
+    whole, parts = (ut.MarkovChain.fit(one, public=True) for one in (data, data.changed(piece=501)))
+    assert parts.transition.tolist() == whole.transition.tolist()
+    assert [str(check) for check in parts.checks] == [str(check) for check in whole.checks]

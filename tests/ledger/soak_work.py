@@ -74,7 +74,7 @@ def release_once(task: Task) -> None:
 # --- processes that die ---------------------------------------------------------------------------
 
 
-def _child(work: Callable[[Any], None], task: Any) -> None:
+def leave(work: Callable[[Any], None], task: Any) -> None:
     """Do the work and leave, never through the interpreter's doors."""
 
     def reached(checkpoint: str) -> None:
@@ -101,7 +101,7 @@ def _nursery(pipe: Connection, durability: str) -> None:
         work, task = order
         child = os.fork()
         if not child:
-            _child(work, task)
+            leave(work, task)
         seconds = getattr(task, "seconds", None)
         if seconds is not None:
             time.sleep(seconds)

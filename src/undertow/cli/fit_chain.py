@@ -20,7 +20,6 @@ from undertow.errors import (
 if TYPE_CHECKING:
     from undertow.data.table import Data
     from undertow.models.fitting import FittedChain
-    from undertow.models.sequences import Encoded
     from undertow.models.sets import AnyModel
     from undertow.models.tallies import Tally
 
@@ -177,7 +176,7 @@ class CohortFit:
 
 def fit_one(table: "Data", asked: Asked) -> ChainFit:
     """Return the fit of one chain to all records of a table."""
-    return _fit(_named(table.encoded(), asked.states), asked)
+    return _fit(_named(table, asked.states), asked)
 
 
 def fit_cohorts(table: "Data", asked: Asked) -> CohortFit:
@@ -188,7 +187,7 @@ def fit_cohorts(table: "Data", asked: Asked) -> CohortFit:
     states = pooled.chain.states
     parts = {}
     for name, part in table.cohorts().items():
-        read = _named(part.encoded(), asked.states)
+        read = _named(part, asked.states)
         places = [states.index(value) for value in read.states]
         parts[name] = _fit(read.placed(places, states), asked)
     model = ModelSet(
@@ -197,7 +196,7 @@ def fit_cohorts(table: "Data", asked: Asked) -> CohortFit:
     return CohortFit(model.with_checks(pooled.chain.checks), parts, pooled)
 
 
-def _fit(read: "Encoded", asked: Asked) -> ChainFit:
+def _fit(read: "Tally", asked: Asked) -> ChainFit:
     from undertow.models.markov import MarkovChain
 
     given = read.states if len(read.states) > 1 else None
@@ -219,8 +218,9 @@ def _fit(read: "Encoded", asked: Asked) -> ChainFit:
     )
 
 
-def _named(read: "Encoded", listed: list[str] | None) -> "Encoded":
-    """Return the records under the names that were typed, in their order."""
+def _named(table: "Data", listed: list[str] | None) -> "Tally":
+    """Return what a fit keeps of the records, under the names that were typed, in their order."""
+    read, binned = table.tally(), bool(table.record.cuts)
     seen = list(read.states)
     if len(seen) > _MOST_STATES:
         raise InvalidInput(
@@ -234,9 +234,9 @@ def _named(read: "Encoded", listed: list[str] | None) -> "Encoded":
         raise misuse(
             f"--states names what is false and what is true: two names, found {len(listed)}"
         )
-    if isinstance(read.states, range) and len(listed) != len(seen):
+    if binned and len(listed) != len(seen):
         raise misuse(f"there are {len(seen)} bins; --states names each, found {len(listed)} names")
-    if truths or isinstance(read.states, range):
+    if truths or binned:
         order = [
             int(bool(value)) if truths else place for place, value in enumerate(seen)
         ]  # false, true; or bins

@@ -14,16 +14,19 @@ What fails in a worker is told without its reason, which may quote the data. Mem
 `CHUNK` rows, and of what folds keep.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from undertow import errors
 from undertow.data.folds import Facts, Fold, Ordered, packed
 from undertow.data.grid import ROW, Grid
 from undertow.data.runs import Rewriting
 from undertow.data.sources import Source
+from undertow.errors import UndertowError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -110,8 +113,10 @@ def quiet(kernel: Kernel) -> Kernel:
     def guarded(self: Any, batches: Batches) -> "Iterator[pa.RecordBatch]":
         try:
             yield from kernel(self, batches)
+        except UndertowError as error:  # quotes nothing, whoever raises it
+            missing = KernelError(f"<<{type(error).__name__}>>{error}<</>>")
         except ImportError as error:
-            missing = ModuleNotFoundError(f"No module named '{error.name}'")
+            missing = KernelError(f"No module named '{error.name}'")
         except (Exception, _panic()) as error:  # noqa: BLE001  (may quote the data)
             missing = KernelError(type(error).__name__)
         else:
@@ -119,6 +124,17 @@ def quiet(kernel: Kernel) -> Kernel:
         raise missing from None
 
     return guarded
+
+
+def refusal_in(message: str) -> UndertowError | None:
+    """Return the refusal of ours that a kernel has met, as the cluster tells it; None for none.
+
+    >>> refusal_in("Task 3 failed: <<InvalidInput>>no records<</>> at worker 7")
+    InvalidInput('no records')
+    """
+    found = re.search(r"<<(\w+)>>(.*?)<</>>", message, re.DOTALL)
+    kind = None if found is None else getattr(errors, found[1], None)
+    return None if found is None or kind is None else kind(found[2])
 
 
 def _panic() -> type[BaseException]:

@@ -95,9 +95,11 @@ def culprit(data: "Data", wrong: str) -> int:
 def check_whole(data: "Data", what: str) -> None:
     """Refuse to hold all rows of a table that is read in pieces."""
     if data.piece is not None:
+        held = "is read in pieces; allow more memory (memory=..., --memory), or take fewer records"
+        spread = "is a Spark frame; take fewer records, and pass them in memory"
         raise NotSupported(
-            f"{what} needs all records in memory, and {data.source.named} is read in pieces; allow "
-            "more memory (memory=..., --memory), or take fewer records"
+            f"{what} needs all records in memory, and {data.source.named} "
+            f"{spread if data.source.spread else held}"
         )
 
 

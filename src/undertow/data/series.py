@@ -1,6 +1,6 @@
 """Series of records, one per person and unbroken run, and rows of numbers: for fitting a model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.data.columns import column_of_name
-from undertow.data.grid import FIRST, GROUP, PERSON, ROW, THERE, TIME
+from undertow.data.grid import FIRST, GROUP, PERSON, ROW, TIME
 from undertow.data.sources import open_source
-from undertow.data.sql import NUMBER, TEXT, TRUTH
+from undertow.data.sql import NUMBER
+from undertow.data.values import Values, named_or_made, places_of, too_many_values
 from undertow.errors import InvalidInput
-from undertow.models.sequences import MISSING, MOST_STATES, Encoded
+from undertow.models.sequences import MOST_STATES, Encoded
 from undertow.queries import State
 
 if TYPE_CHECKING:
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["MOST_RECORDS", "encoded", "read_numbers", "sequences"]
+__all__ = [
+    "DAY", "HOUR", "MOST_RECORDS", "encoded", "read_numbers", "sequences", "shuffled", "timely",
+    "two_groups",
+]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
 
 MOST_RECORDS = 10**8
 """Records that are listed one by one; a single wrong time can make any number of absent steps."""
-_CODE = "\0code"
-_HOUR, _DAY = 3_600_000_000, 86_400_000_000
+HOUR, DAY = 3_600_000_000, 86_400_000_000
+"""Microseconds."""
 
 
 def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
@@ -41,18 +45,15 @@ def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
         _refuse_split(data)
     names, found, codes = _read(data, states)
     if len(names) > MOST_STATES:
-        raise InvalidInput(
-            f"the records have more than {MOST_STATES} different values: measurements, not states; "
-            "make states of them with state=..., an expression or cut points"
-        )
+        raise too_many_values()
     if data.grid.time is None:
         _refuse_shuffled(data)
     order = _by_name(data, found)
     kept = found.select(FIRST, *([] if data.grid.time is None else [TIME]))[order]
     codes, series, persons, times = _runs(data, names, kept, codes[order])
     hours = None
-    if times is not None and data.grid.clock and (times % _DAY != 0).any():
-        hours = ((times % _DAY) // _HOUR).astype(np.int8)
+    if times is not None and data.grid.clock and (times % DAY != 0).any():
+        hours = ((times % DAY) // HOUR).astype(np.int8)
     return Encoded(codes, names, series, persons, hours)
 
 
@@ -101,14 +102,7 @@ def _read(
     data: "Data", states: tuple[State, ...] | None
 ) -> "tuple[Sequence[State], pl.DataFrame, Ints]":
     """Return the names of the states, the rows of each person in order, and their numbers."""
-    grid, record = data.grid, data.record
-    names = _implied(data) if states is None else states
-    if names is None:
-        made = [part.alias(f"\0{plane}") for plane, part in record.planes.items()]
-    else:
-        made = [record.positions(names, named=True).alias(_CODE)]
-    if grid.fill and states is not None and data.gaps not in states:
-        raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {states}")
+    names, made = named_or_made(data, states)
     shape, found = data.in_order(*made, grouped=data.by is not None)
     if shape.rows > MOST_RECORDS:
         raise InvalidInput(
@@ -116,11 +110,10 @@ def _read(
             "check the times, take a longer step, or say gaps='split'"
         )
     if names is not None:
-        return names, found, found[_CODE].fill_null(MISSING).to_numpy().astype(np.int64)
-    seen, codes = _numbered(found)
-    if grid.fill and data.gaps not in seen:
-        seen = [*seen, data.gaps]  # only absent steps are in this state
-    return seen, found, codes
+        return names, found, places_of(found)
+    values = Values(data)
+    values.feed(found)
+    return values.names(), found, values.codes(found)
 
 
 def _runs(
@@ -174,56 +167,6 @@ def _by_name(data: "Data", found: "pl.DataFrame") -> "Ints | slice":
     return np.asarray(moved + np.arange(first.size))
 
 
-def _implied(data: "Data") -> Sequence[State] | None:
-    """Return the states that bins and mappings have of themselves."""
-    if data.record.cuts:
-        return range(len(data.record.cuts) + 1)
-    if data.record.mapping:
-        return list(dict.fromkeys(name for _, name in data.record.mapping if name is not None))
-    return None
-
-
-def _numbered(found: "pl.DataFrame") -> tuple[list[State], Ints]:
-    """Return the values that occur in order, and the place of each record's among them.
-
-    Records are truth values, whole numbers, numbers or texts; fields of a CSV file, which have
-    both readings, are numbers if all of them are. Numbers come before texts.
-    """
-    import polars as pl
-
-    made = {p: found[f"\0{p}"] for p in (NUMBER, TEXT, TRUTH) if f"\0{p}" in found.columns}
-    there = found[THERE]
-    if list(made) == [TRUTH]:
-        code = pl.select(pl.when(there).then(made[TRUTH].cast(pl.Int64))).to_series()
-        seen: list[State] = [bool(value) for value in code.drop_nulls().unique().sort()]
-        # one value alone is the first of one
-        return seen, _filled(code if len(seen) > 1 else code * 0)
-    nothing = pl.Series([None] * found.height, dtype=pl.Float64)
-    numbers = made.get(NUMBER, nothing)
-    texts = made.get(TEXT, nothing.cast(pl.String))
-    only = not (there & texts.is_not_null() & numbers.is_null()).any()
-    number = pl.select(
-        pl.when(there & numbers.is_finite() & (texts.is_null() | only)).then(numbers + 0.0)
-    ).to_series()
-    text = pl.select(pl.when(there & (not only)).then(texts)).to_series()
-    values = np.unique(number.drop_nulls().to_numpy())
-    words = text.drop_nulls().unique().cast(pl.String).sort().to_list()
-    codes = np.where(
-        number.is_null().to_numpy(),
-        MISSING,
-        np.searchsorted(values, number.fill_null(0.0).to_numpy()),
-    )
-    if words:
-        place = _filled(text.cast(pl.Enum(words)).to_physical().cast(pl.Int64))
-        codes = np.where(place == MISSING, codes, place + values.size)
-    plain = [int(value) if float(value).is_integer() else float(value) for value in values]
-    return [*plain, *words], codes.astype(np.int64)
-
-
-def _filled(codes: "pl.Series") -> Ints:
-    return codes.fill_null(MISSING).to_numpy().astype(np.int64)
-
-
 def _refuse_split(data: "Data") -> None:
     """Refuse a person whose records are in two groups, by the row at which the second begins."""
     import polars as pl
@@ -234,37 +177,50 @@ def _refuse_split(data: "Data") -> None:
         rows.filter(pl.col(GROUP).ne_missing(first)).select(pl.col(ROW).min())
     )
     if found[ROW][0] is not None:
-        raise InvalidInput(
-            f"row {found[ROW][0]} of column {data.by!r} (counting from 0) puts a person into two "
-            "groups, and a fit takes a person's records together; give each person one group, or "
-            "leave by=... out"
-        )
+        raise two_groups(data, found[ROW][0])
+
+
+def two_groups(data: "Data", row: int) -> InvalidInput:
+    """Return the error about a person in two groups, by the row at which the second begins."""
+    return InvalidInput(
+        f"{data.source.where(row, data.by)} puts a person into two groups, and a fit takes a "
+        "person's records together; give each person one group, or leave by=... out"
+    )
 
 
 _TIMELY = ("time", "times", "date", "dates", "datetime", "date_time", "timestamp", "ts", "when")
 """Names of columns that say when a record was made."""
 
 
+def timely(data: "Data") -> "Iterator[tuple[str, pl.Expr]]":
+    """Yield columns that look like the time of the rows and were not named, read as times."""
+    taken = {data.value, data.grid.person, data.by}
+    for name in data.source.frame.collect_schema().names():
+        if name.strip().lower() in _TIMELY and name not in taken:
+            try:
+                yield name, data.timed(name)
+            except InvalidInput:  # neither times nor whole numbers
+                continue
+
+
 def _refuse_shuffled(data: "Data") -> None:
     """Refuse rows that do not follow a column that looks like their time, and was not named."""
     import polars as pl
 
-    taken = {data.value, data.grid.person, data.by}
-    for name in data.source.frame.collect_schema().names():
-        if name.strip().lower() not in _TIMELY or name in taken:
-            continue
-        try:
-            moment = data.timed(name)
-        except InvalidInput:  # neither times nor whole numbers
-            continue
+    for name, moment in timely(data):
         rows = data.rows(moment.alias(TIME)).select(PERSON, TIME)
         order = pl.col(TIME).diff().over(PERSON) < 0
         (found,) = data.source.collect(
             rows.select(pl.col(TIME).null_count().alias("\0none"), order.any().alias("\0back"))
         )
         if found["\0back"][0] and not found["\0none"][0]:
-            raise InvalidInput(
-                f"the rows are not in the order of column {name!r}, and neighbours in a table "
-                f"count as neighbours in time; say time={name!r}, and person=... if the rows are "
-                "those of several persons, or leave that column out of the table"
-            )
+            raise shuffled(name)
+
+
+def shuffled(name: str) -> InvalidInput:
+    """Return the error about rows that do not follow a column that looks like their time."""
+    return InvalidInput(
+        f"the rows are not in the order of column {name!r}, and neighbours in a table count as "
+        f"neighbours in time; say time={name!r}, and person=... if the rows are those of several "
+        "persons, or leave that column out of the table"
+    )

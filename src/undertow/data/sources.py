@@ -109,10 +109,11 @@ class Source:
 
             row = culprit(data, wrong)
         column, what = data.grid.complaint(wrong)
-        return InvalidInput(
-            f"row {row} of column {column!r} (counting from 0) {what}; correct it, or leave the "
-            "row out"
-        )
+        return InvalidInput(f"{self.where(row, column)} {what}; correct it, or leave the row out")
+
+    def where(self, row: int, column: str | None) -> str:
+        """Return which row of a column is meant, in words."""
+        return f"row {row} of column {column!r} (counting from 0)"
 
     def check_unchanged(self) -> None:
         """Refuse a file that was changed or replaced since it was opened."""

@@ -29,6 +29,7 @@ from undertow.data.partitions import (
     Summed,
     apart,
     place,
+    refusal_in,
 )
 from undertow.data.rewriting import ERASED
 from undertow.data.runs import Rewriting
@@ -171,9 +172,17 @@ class SparkSource(Source):
         self._folded(data, [rows], ())
         column, what = data.grid.complaint(wrong)
         return InvalidInput(
-            f"in column {column!r} there is a row that {what} ({rows.count} in all; rows of a "
-            "Spark frame have no numbers); correct them, or leave them out"
+            f"{self.where(0, column)} {what} ({rows.count} in all; rows of a Spark frame have no "
+            "numbers); correct them, or leave them out"
         )
+
+    def where(self, row: int, column: str | None) -> str:
+        """Return which row of a column is meant: they have no numbers."""
+        return f"a row of column {column!r}"
+
+    def __reduce__(self) -> Any:
+        """Return what is sent to workers: the columns, and nothing of the table."""
+        return Source, (self.title, self.frame, self.columns)
 
     def _counted(self, data: "Data", folds: Sequence[Fold], made: "Exprs") -> Facts:
         kernel = Counted(Evaluated(apart(data), made), tuple(folds))
@@ -397,10 +406,11 @@ def _quoting_nothing(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001  (may quote the data)
-        said = _reason(f"{type(error).__name__}: {error}")
+        message = f"{type(error).__name__}: {error}"
     else:
         return
-    raise InvalidInput(f"{what}: {said}") from None
+    own = refusal_in(message)
+    raise InvalidInput(f"{what}: {_reason(message)}") if own is None else own from None
 
 
 def _reason(message: str) -> str:

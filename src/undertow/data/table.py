@@ -7,10 +7,11 @@ no error, message or printed form depends on them.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from undertow.data.arguments import check_arguments, first_text, roles_of
 from undertow.data.columns import Column, iso, kind_of
 from undertow.data.grid import (
     FIRST,
@@ -31,7 +32,6 @@ from undertow.data.pieces import check_whole, facts_of
 from undertow.data.scopes import Scope
 from undertow.data.sources import RECORD, Source, open_source
 from undertow.data.states import Record, as_json, record_of
-from undertow.data.tokens import columns_of
 from undertow.errors import InvalidInput
 from undertow.queries import AnyQuery, State
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from undertow.data.problems import Problem
     from undertow.models.base import Model
     from undertow.models.sequences import Encoded
+    from undertow.models.tallies import Tally
 
 __all__ = ["Data", "Shape"]
 
@@ -99,13 +100,13 @@ class Data:
         memory: int | str = DEFAULT,
     ) -> None:
         """Open the source and check all that follows from names and types; read no records."""
-        _check_arguments(value, person, time, every, by, gaps, groups)
+        check_arguments(value, person, time, every, by, gaps, groups)
         limit = limit_of(memory)
         value = RECORD if value is None and not isinstance(state, str) else value
-        opened = open_source(source, _roles(value, person, time, state, by))
+        opened = open_source(source, roles_of(value, person, time, state, by))
         grid, moment = Grid(person, None), None
         if time is not None:
-            moment, known, zoned = opened.columns[time].time(_first(opened, time))
+            moment, known, zoned = opened.columns[time].time(first_text(opened, time))
             clock = not isinstance(every, int | float) if known is None else known
             step = None if every is None else step_of(every, clock=clock)
             grid = Grid(person, time, clock, zoned, step, fill=gaps != "split")
@@ -284,6 +285,22 @@ class Data:
 
         return encoded(self, None if states is None else tuple(states))
 
+    def tally(self, states: Sequence[State] | None = None) -> "Tally":
+        """Return what a fit keeps of the records: counts, and nothing of a record by itself.
+
+        Reads and refuses as `encoded`; a table that is read in pieces is never in memory.
+        """
+        if self.piece is not None:
+            from undertow.data.tallied import tallied
+
+            return tallied(self, None if states is None else tuple(states))
+        from undertow.models.tallies import tally
+
+        read = self.encoded(states)
+        return tally(
+            read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
+        )
+
     def cohorts(self) -> "dict[Any, Data]":
         """Return the records of each group of persons apart, by the name of the group.
 
@@ -385,7 +402,7 @@ class Data:
         schema = self.source.frame.collect_schema()
         column = Column(name, "csv") if csv else kind_of(name, schema[name])
         held = replace(self.source, columns={**self.source.columns, name: column})
-        return column.time(_first(held, name))[0]
+        return column.time(first_text(held, name))[0]
 
     def _occurring(self) -> "list[pl.LazyFrame]":
         """Return the query for the groups that occur, if there is one to ask."""
@@ -429,58 +446,3 @@ class Data:
             raise InvalidInput(
                 f"{self.record.words} cannot be evaluated on columns of these types"
             ) from None
-
-
-def _check_arguments(value: Any, person: Any, time: Any, every: Any, by: Any, gaps: Any,
-                     groups: Any) -> None:  # fmt: skip
-    named = {"value": value, "person": person, "time": time, "by": by}
-    for name, column in named.items():
-        if column is not None and not isinstance(column, str):
-            raise InvalidInput(f"{name} must name a column, found a {type(column).__name__}")
-    if every is not None and time is None:
-        raise InvalidInput("every, the step of time, needs the column of times; say time=...")
-    if not isinstance(plain(gaps), str | int | float):
-        raise InvalidInput("gaps must be 'split' or the name of a state")
-    if gaps != "split" and every is None:
-        raise InvalidInput("gaps are found by the step of time; say every='5m', or every=1")
-    if groups is None:
-        return
-    if by is None:
-        raise InvalidInput("groups need the column they are found in; say by=...")
-    if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Sequence) or not groups:
-        raise InvalidInput("groups must be a list of at least one name")
-
-
-def _roles(value: str | None, person: str | None, time: str | None, state: Any,
-           by: str | None) -> dict[str, set[str]]:  # fmt: skip
-    """Return the columns that are needed, and for what."""
-    private = columns_of(state) if isinstance(state, str) else []
-    if isinstance(state, str) and not private:
-        raise InvalidInput(
-            f"the expression {state!r} does not say the state of each record; compare a column "
-            "with something, as in 'steps > 0'"
-        )
-    if person is not None and person == time:
-        raise InvalidInput(
-            f"column {person!r} cannot be both person and time of a record; name two columns"
-        )
-    records = [*([] if value is None else [value]), *private]
-    for name, role in ((person, "person"), (time, "time"), (by, "by")):
-        if name in records:
-            part = "value" if name == value else "a column of the state expression"
-            raise InvalidInput(
-                f"column {name!r} is named twice, as {part} and as {role}: values are private, "
-                "persons, times and groups are published as they are; name another column"
-            )
-    roles: dict[str, set[str]] = {}
-    for name in records:
-        roles.setdefault(name, set()).add("value")
-    for name, role in ((person, "key"), (by, "group"), (time, "time")):
-        if name is not None:
-            roles.setdefault(name, set()).add(role)
-    return roles
-
-
-def _first(source: Source, time: str) -> str | None:
-    """Return the first text of a column of times; it is public, and says how to read the rest."""
-    return source.first_text(time) if source.columns[time].kind in ("csv", "text") else None

@@ -210,6 +210,10 @@ def _time(chain: "FittedChain", basis: Basis) -> Iterator[Check]:
         yield Check("time", "not tested", "the order of the transitions was not kept", basis)
         return
     halves = chain.tally.halves
+    if halves is None:
+        said = "some person has more records than were kept while reading the table in pieces"
+        yield Check("time", "not tested", said, basis)
+        return
     test = differ(halves)
     if not test.degrees:
         yield Check("time", "not tested", "one half of the records has too few of them", basis)
@@ -259,7 +263,10 @@ def _hours(chain: "FittedChain", basis: Basis) -> Iterator[Check]:
 def _persons(chain: "FittedChain", basis: Basis) -> Iterator[Check]:
     persons = None if chain.tally is None else chain.tally.persons
     if persons is None or len(persons) < 2:
-        said = "the records are those of one person" if persons is not None else "persons unknown"
+        said = "the records are those of one person"
+        if persons is None:
+            said = "there are too many persons to keep the transitions of each"
+            said = said if chain.tally is not None else "persons unknown"
         yield Check("persons", "not tested", said, basis)
         return
     test = chain.homogeneity_test()

@@ -20,7 +20,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.persons import HomogeneityTest, homogeneity_test
 from undertow.models.population import population
 from undertow.models.rows import warn_fitted
-from undertow.models.sequences import encode
+from undertow.models.sequences import encode, given_states
 from undertow.models.sets import ModelSet
 from undertow.models.stationary import stationary_law
 from undertow.models.tallies import MOST_TRIPLED, Ints, Tally, tally
@@ -279,19 +279,16 @@ def fit_chain(
     array([[1, 3],
            [1, 1]])
     """
-    read = encode(sequences, states)
-    size = len(read.states)
+    found = _tallied(sequences, states)
+    size = len(found.states)
     if states is None and size < 2:
         raise InvalidModel(
             f"a chain needs records of at least two different states, found {size}; pass "
             "states=[...] and a prior if others are possible"
         )
-    found = tally(
-        read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
-    )
     chain = FittedChain(
         found.counts,
-        read.states,
+        found.states,
         prior=prior,
         length=length,
         triples=found.triples,
@@ -300,6 +297,17 @@ def fit_chain(
     )
     warn_fitted(public, stacklevel=3)
     return chain
+
+
+def _tallied(sequences: Any, states: Sequence[State] | None) -> Tally:
+    """Return the tally of records; what has a method ``tally``, as `undertow.Data`, is asked."""
+    if callable(getattr(type(sequences), "tally", None)):
+        asked: Tally = sequences.tally(None if states is None else given_states(states))
+        return asked
+    read = encode(sequences, states)
+    return tally(
+        read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
+    )
 
 
 def _whole(counts: Any) -> Ints:

@@ -11,7 +11,7 @@ from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.rows import state_names
 from undertow.queries import State
 
-__all__ = ["MISSING", "MOST_STATES", "Encoded", "encode"]
+__all__ = ["MISSING", "MOST_STATES", "Encoded", "encode", "given_states"]
 
 MISSING = -1
 """The number of a record that is not there."""
@@ -60,12 +60,12 @@ def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
     (array([ 1,  0,  0, -1,  0]), ['a', 'b'], array([0, 0, 1, 1, 1]))
     """
     if callable(getattr(type(sequences), "encoded", None)):
-        read: Encoded = sequences.encoded(None if states is None else _given(states))
+        read: Encoded = sequences.encoded(None if states is None else given_states(states))
         return read
     known: dict[Any, int] = {}
     names: Sequence[State] = ()
     if states is not None:
-        names = _given(states)
+        names = given_states(states)
         known = {name: place for place, name in enumerate(names)}
     known[None] = MISSING
     codes: list[int] = []
@@ -152,7 +152,7 @@ def _plain(name: Any) -> Any:
     return name.item() if isinstance(name, np.generic) else name
 
 
-def _given(states: Sequence[State]) -> tuple[State, ...]:
+def given_states(states: Sequence[State]) -> tuple[State, ...]:
     """Return the names that were passed, checked."""
     if isinstance(states, str | Mapping | Set) or not hasattr(type(states), "__iter__"):
         raise InvalidModel(

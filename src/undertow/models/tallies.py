@@ -5,7 +5,7 @@ never written, and never printed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,15 @@ import numpy.typing as npt
 from undertow.base_query import State
 from undertow.models.sequences import MISSING
 
-__all__ = ["MOST_TRIPLED", "Ints", "Tally", "tally"]
+__all__ = ["LONGEST_LAG", "MOST_CELLS", "MOST_TRIPLED", "Ints", "Tally", "tally"]
 
 Ints = npt.NDArray[np.int64]
 
 MOST_TRIPLED = 100
 """States up to which runs of three are counted (memory k^3)."""
-_MOST_CELLS = 2**26
+MOST_CELLS = 2**26
 """Counts that are kept for each person, all persons together (512 MiB)."""
-_LONGEST_LAG = 400
+LONGEST_LAG = 400
 """Steps up to which two records are compared: no longer than a test of dependence reaches."""
 _WORD = 64
 
@@ -41,6 +41,7 @@ class Tally:
       for a table, of their sequences for a list. None where that would be more than 2^26 numbers.
     - ``halves``: (2, k, k) transitions in the first and the second half of each person's records;
       one belongs to the half of its first record, the middle record of an odd number to the first.
+      None where a table was read in pieces and a person has more records than could be kept.
     - ``hours``: (24, k, k) transitions by the hour in which they begin, None without clock times.
       Hours are those of UTC where times have a zone, else those that are written.
     - ``together``, ``ends``, ``pairs``: (L + 1, k) twice and (L + 1,): ``pairs[l]`` counts the
@@ -59,7 +60,7 @@ class Tally:
     counts: Ints
     triples: Ints | None
     persons: Ints | None
-    halves: Ints
+    halves: Ints | None
     hours: Ints | None
     together: Ints
     ends: Ints
@@ -75,6 +76,36 @@ class Tally:
             held = getattr(self, part.name)
             if isinstance(held, np.ndarray):
                 held.setflags(write=False)
+
+    def placed(self, places: Sequence[int], states: Sequence[State]) -> "Tally":
+        """Return the same counts with other states; ``places`` are the new ones of the old.
+
+        >>> tally(np.array([0, 0, 1]), ("a", "b")).placed([1, 0], ("B", "A")).counts.tolist()
+        [[0, 0], [1, 1]]
+        """
+        old, size = np.asarray(places, np.int64), len(states)
+
+        def moved(table: Ints | None, axes: int) -> Ints | None:
+            if table is None:
+                return None
+            lead = table.shape[: table.ndim - axes]
+            made = np.zeros((*lead, *(size,) * axes), np.int64)
+            made[(..., *np.ix_(*(old,) * axes))] = table
+            return made
+
+        many = self.persons is not None and len(self.persons) * size**2 > MOST_CELLS
+        return replace(
+            self,
+            states=tuple(states),
+            triples=None if size > MOST_TRIPLED else moved(self.triples, 3),
+            persons=None if many else moved(self.persons, 2),
+            **{name: moved(getattr(self, name), 2) for name in ("counts", "halves", "hours")},
+            **{name: moved(getattr(self, name), 1) for name in ("together", "ends", "visits")},
+        )
+
+    def tally(self, states: Sequence[State] | None = None) -> "Tally":
+        """Return the tally under other names of its states, by default under their own."""
+        return self if states is None else replace(self, states=tuple(states))
 
     def __repr__(self) -> str:
         """Return how many states there are: the counts are private."""
@@ -127,7 +158,7 @@ def tally(
         states=tuple(states),
         counts=counts.astype(np.int64),
         triples=None if triples is None else triples.astype(np.int64),
-        persons=_split(who[first], flat, people, size) if people * size**2 <= _MOST_CELLS else None,
+        persons=_split(who[first], flat, people, size) if people * size**2 <= MOST_CELLS else None,
         halves=_split(late.astype(np.int64), flat, 2, size),
         hours=None
         if hours is None
@@ -168,7 +199,7 @@ def _lags(
     Indicators are packed into words of 64 records. Records i and i + l are in one series if
     i and i + l - 1 are, and the neighbours i + l - 1 and i + l: one shift for each lag.
     """
-    reach = min(_LONGEST_LAG, longest - 1)
+    reach = min(LONGEST_LAG, longest - 1)
     present, edges = _packed(there), _packed(np.append(linked, False)[: codes.size])
     of_state = [_packed(codes == state) for state in range(size)]
     joined = _packed(np.ones(codes.size, np.bool_))  # records l steps apart in one series

@@ -21,8 +21,17 @@ from undertow.errors import InvalidInput
 from undertow.sampling.flips import PIECE, Codes, Thresholds, erase, flip, noise
 from undertow.sampling.streams import ByteArray, block_cipher
 
-__all__ = ["PLACES", "AddressedBytes", "Carry", "Digest", "Key", "Randomised", "addresses",
-           "randomised"]  # fmt: skip
+__all__ = [
+    "PLACES",
+    "AddressedBytes",
+    "Carry",
+    "Digest",
+    "Key",
+    "Randomised",
+    "addresses",
+    "check_places",
+    "randomised",
+]
 
 Whole = npt.NDArray[np.int64]
 
@@ -95,6 +104,18 @@ class Key:
 
     def __getstate__(self) -> Any:
         raise TypeError(_FORBIDDEN)
+
+
+def check_places(steps: int) -> None:
+    """Refuse series of so many steps, absent ones counted, that their bits have no addresses.
+
+    >>> check_places(PLACES)
+    """
+    if steps > PLACES:
+        raise InvalidInput(
+            f"a series has {steps:,} steps of time, absent ones counted, and bits have addresses "
+            f"for {PLACES:,}; say a longer step of time, or none"
+        )
 
 
 def addresses(key: Key, labels: Sequence[str]) -> ByteArray:
@@ -253,11 +274,7 @@ class _Piece:
         else:
             where = np.asarray(places, dtype=np.int64)
             lasts = _checked_places(where, sizes, begins)
-        if lasts.size and int(lasts.max()) >= PLACES:
-            raise InvalidInput(
-                f"a series has a record {int(lasts.max()):,} steps after its first, and its bits "
-                f"have addresses for {PLACES:,}; say a longer step of time, or none"
-            )
+        check_places(int(lasts.max(initial=-1)) + 1)
         return cls(labels, sizes, where, begins, lasts, None if going is None else going.state)
 
     def ended(self, state: int = 0) -> Carry | None:
@@ -416,6 +433,8 @@ class Digest:
 
     def merge(self, other: bytes) -> None:
         """Add the result of another fold, of other series, under the same key."""
+        if type(other) is not bytes or len(other) != 32:
+            raise InvalidInput("the result of a fold is 32 bytes")
         self._sum += int.from_bytes(other)
 
     def result(self) -> bytes:
