@@ -122,8 +122,9 @@ def _drawn(
     Refused are records that are not those that were read before.
     """
     data, reading = task.data, Reading.of(task.data, task.rule)
+    source: Any = data.source
     work = Rewriting(reading, task.mechanism, task.names, flips.exported(), digest.exported())
-    seen = data.checked(data.source.write(data, work, draft.path).told)
+    seen = data.checked(source.write(data, work, draft.path).told)
     own = ("rows", "persons", "longest", "series", "shortest", "windowed", "split")
     same = all(getattr(seen, name) == getattr(task.shape, name) for name in own)
     if not same or (wanted is not None and work.read.result() != wanted):
@@ -142,8 +143,9 @@ def _drawn(
 
 def _publish_again(task: Spread, called: str, recorded: dict[str, Any], name: str) -> None:
     """Give the outputs of an earlier run their name, if they are still there; draw nothing."""
+    source: Any = task.data.source
     for path in _drafts(task.target, called):
-        left = task.data.source.opened(task.data, path)  # as what was written is read
+        left = source.opened(task.data, path)  # as what was written is read
         if outputs_digest(left, _output_rule(task)) == recorded.get("digest"):
             _Draft(task.target, called, path).publish()
             return

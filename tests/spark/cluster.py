@@ -61,14 +61,14 @@ def spread(session: Any, frame: pl.DataFrame, partitions: int = 3) -> Any:
 
 
 class Waiting:
-    """A step of a frame that waits, the first time it is done, until its worker is killed."""
+    """A step of a frame that waits until its worker is killed: once, after it was told to."""
 
-    def __init__(self, marker: Path) -> None:
-        self.marker = str(marker)
+    def __init__(self, marker: Path, told: Path) -> None:
+        self.marker, self.told = str(marker), str(told)
 
     def __call__(self, batches: Any) -> Iterator[Any]:
         for place, batch in enumerate(batches):
-            if place == 0:
+            if place == 0 and Path(self.told).exists():
                 self._wait()
             yield batch
 

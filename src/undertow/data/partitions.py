@@ -44,6 +44,7 @@ __all__ = [
     "apart",
     "held",
     "place",
+    "refusal_in",
 ]
 
 CHUNK = 2**18

@@ -235,7 +235,9 @@ class SparkSource(Source):
             out.write.parquet(folder.as_uri())
         facts = Facts(data.grid)
         for state in told.value.values():
-            _take((facts, rewriting), unpacked(state))
+            seen, made = unpacked(state)
+            facts.merge(facts.load(seen))
+            rewriting.merge(rewriting.load(made))
         return facts
 
     def opened(self, data: "Data", folder: Path) -> "Data":
@@ -277,14 +279,15 @@ class _Report:
     def __call__(self, state: bytes) -> None:
         from pyspark import TaskContext
 
-        self.told.add({TaskContext.get().partitionId(): state})
+        task: Any = TaskContext.get()
+        self.told.add({task.partitionId(): state})
 
 
 def _reports() -> Any:
     """Return how reports are put together: by their partitions."""
     from pyspark.accumulators import AccumulatorParam
 
-    class Reports(AccumulatorParam):  # type: ignore[type-arg,misc,unused-ignore]
+    class Reports(AccumulatorParam):  # type: ignore[misc]
         def zero(self, value: dict[int, bytes]) -> dict[int, bytes]:
             return {}
 
