@@ -6,9 +6,7 @@ missing or no state of the plan counts as a state; only a curator who says ``str
 refused, by its place.
 """
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +14,11 @@ import numpy as np
 
 from undertow.accounting import asking, check_ledger, local_terms, released, reserve
 from undertow.channels import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.data.coded_pieces import CodedPieces
 from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, coded
 from undertow.data.grid import Shape
 from undertow.data.listed import Listed
+from undertow.data.outputs import OutputDigest
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UnknownState
 from undertow.ledger.rules import Entry
 from undertow.plan import Plan
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
 
 __all__ = [
+    "Outputs",
     "PreparedSeries",
     "Stream",
     "carry_out",
@@ -133,7 +134,7 @@ class PreparedSeries:
     plan: "Plan[Any]"
     table: Any
     shape: Shape
-    read: Coded
+    read: Coded | CodedPieces
     entry: Entry | None
 
 
@@ -157,12 +158,14 @@ def prepare(
     """
     proof = _checked(plan)
     read = coded(data, _rule(plan, foreign, strict))
-    table: Any = data if hasattr(type(data), "answers") else Listed(read.lengths.tolist())
+    table: Any = data
+    if isinstance(read, Coded) and not hasattr(type(data), "answers"):
+        table = Listed(read.lengths.tolist())
     shape = table.shape()
     check = _check_whole if _erases(plan) else _check_lengths
     # records that are not shown depend on those that are: the proof must be about all of them
-    check(plan, read, max(int(read.spans.max()), int(shape.series)))
-    check_places(int(read.spans.max()))
+    check(plan, read, max(read.longest, int(shape.series)))
+    check_places(read.longest)
     entry = None
     if ledger is not None:
         check_ledger(plan, ledger, shape.series)
@@ -194,9 +197,15 @@ def draw(
     of a key, by address; a ledger keeps it until the release is recorded, and the same records
     give the same outputs till then. Seeded bits are drawn in order, as in `stream`.
     """
+    read, mechanism = ready.read, ready.plan.mechanism
+    if not isinstance(read, Coded):
+        raise NotSupported(
+            f"{ready.table.source.named} is read in pieces, and so are its outputs: have them "
+            "written to a file by 'undertow sanitize' or 'undertow redact' with --output, or allow "
+            "more memory (memory=...)"
+        )
     if ledger is not None and ready.entry is not None:
         ledger.begin(ready.entry.release_id)
-    read, mechanism = ready.read, ready.plan.mechanism
     names = mechanism.names(ready.plan.states)
     if isinstance(randomness, Insecure):
         numbers, erased = _DRAWS[type(mechanism)](mechanism, read, draws(randomness))
@@ -204,12 +213,49 @@ def draw(
         series = (read.labels, read.lengths, read.codes, read.places)
         made = randomised(mechanism, _key(ready, ledger), *series)
         numbers, erased = made.numbers, made.erased
+    outputs = OutputDigest(names)
+    outputs.feed(read.lengths, numbers, erased)
     result = {
-        "records": int(read.lengths.sum()),
-        "series": len(read.lengths),
-        "sha256": _digest(names, read, numbers, erased),
-    }
+        "records": int(read.lengths.sum()), "series": len(read.lengths),
+        "sha256": outputs.result(),
+    }  # fmt: skip
     return read.restore(names, numbers, erased), result
+
+
+class Outputs:
+    """Outputs of a table: frames in the order of its rows, as many as pieces in which it is read.
+
+    The level must be reserved, as for `draw`. ``result`` is what a ledger must record; it is there
+    when all frames have been taken. Outputs are those of `draw`, whatever the pieces.
+    """
+
+    def __init__(self, ready: PreparedSeries, ledger: "Ledger | None" = None) -> None:
+        """Find the key, for which the records are read."""
+        if ledger is not None and ready.entry is not None:
+            ledger.begin(ready.entry.release_id)
+        self._ready, self._key = ready, _key(ready, ledger)
+        self._recorded = ledger is not None
+        self.result: dict[str, Any] = {}
+
+    def frames(self) -> Iterator[Any]:
+        """Yield the outputs with the public columns of their rows, piece after piece."""
+        ready, read, carry = self._ready, self._ready.read, None
+        mechanism, records, series = ready.plan.mechanism, 0, 0
+        names = mechanism.names(ready.plan.states)
+        outputs = OutputDigest(names)
+        for piece in read.pieces("records randomised"):
+            made = randomised(
+                mechanism, self._key, piece.labels, piece.lengths, piece.codes, piece.places, carry
+            )
+            carry = made.carry
+            records += int(piece.lengths.sum())
+            series += len(piece.lengths) - piece.goes_on
+            if self._recorded:
+                outputs.feed(piece.lengths, made.numbers, made.erased, goes_on=piece.goes_on)
+            yield piece.restore(names, made.numbers, made.erased)
+        self.result = {
+            "records": records, "series": series, "sha256": outputs.result()
+        }  # fmt: skip
 
 
 def _key(ready: PreparedSeries, ledger: "Ledger | None") -> Key:
@@ -217,8 +263,9 @@ def _key(ready: PreparedSeries, ledger: "Ledger | None") -> Key:
     if ledger is None or ready.entry is None:
         return Key.fresh()
     key = ledger.release_key(ready.entry.release_id)
-    digest, read = Digest(key), ready.read
-    digest.feed(read.labels, read.lengths, read.codes, read.places)
+    digest = Digest(key)
+    for piece in ready.read.pieces("records compared with an earlier run"):
+        digest.feed(piece.labels, piece.lengths, piece.codes, piece.places)
     return key.for_input(digest.result())
 
 
@@ -324,7 +371,11 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
     names = _local(plan).names(plan.states)
     missing = len(names) if _erases(plan) else None
     read = coded(sanitised, Rule(names, missing=missing, outputs=True))
-    return _digest(names, read, read.codes, read.codes == len(names))
+    outputs = OutputDigest(names)
+    for piece in read.pieces("records read"):
+        erased = piece.codes == len(names)
+        outputs.feed(piece.lengths, piece.codes, erased, goes_on=piece.goes_on)
+    return outputs.result()
 
 
 def _local(plan: Any) -> LocalMechanism:
@@ -376,7 +427,7 @@ def _rule(plan: "Plan[Any]", foreign: State | None, strict: bool) -> Rule:
     return Rule(plan.states, foreign=0 if foreign is None else plan.states.index(foreign))
 
 
-def _check_lengths(plan: "Plan[Any]", _read: Coded, longest: int) -> None:
+def _check_lengths(plan: "Plan[Any]", _read: Coded | CodedPieces, longest: int) -> None:
     """Refuse series beyond the plan; flips of a window are part of flips of the whole series.
 
     ``longest`` counts the steps of the longest whole series, of which a part may be shown.
@@ -390,17 +441,16 @@ def _check_lengths(plan: "Plan[Any]", _read: Coded, longest: int) -> None:
     check_groups(plan.model, longest)
 
 
-def _check_whole(plan: "Plan[Any]", read: Coded, longest: int) -> None:
+def _check_whole(plan: "Plan[Any]", read: Coded | CodedPieces, longest: int) -> None:
     """Refuse series that do not have exactly the plan's records: erasures go by place."""
     length = plan.mechanism.length
-    wrong = np.flatnonzero((read.spans != length) | (read.lengths != read.spans))
-    if wrong.size:
-        series = int(wrong[0])
-        gaps = int(read.spans[series] - read.lengths[series])
+    wrong = read.irregular(length)
+    if wrong is not None:
+        series, records, gaps = wrong
         absent = f", and {gaps} steps are absent" if gaps else ""
         raise InvalidInput(
             f"the plan is for exactly {length} records, and series {series} (counting from 0) has "
-            f"{int(read.lengths[series])}{absent}; plan for this length"
+            f"{records}{absent}; plan for this length"
         )
     if longest > length:
         raise InvalidInput(
@@ -408,14 +458,3 @@ def _check_whole(plan: "Plan[Any]", read: Coded, longest: int) -> None:
             "window or some groups are asked for: a redaction is of whole series; plan for this "
             "length"
         )
-
-
-def _digest(names: Sequence[State], read: Coded, numbers: Numbers, erased: Erased) -> str:
-    lines = [json.dumps(name, default=str).encode() + b"\n" for name in names] + [b"null\n"]
-    if erased is not None:
-        numbers = np.where(erased, len(names), numbers)
-    digest = hashlib.sha256()
-    for end, size in zip(np.cumsum(read.lengths), read.lengths, strict=True):
-        digest.update(b"".join(lines[number] for number in numbers[end - size : end].tolist()))
-        digest.update(b"\n")
-    return digest.hexdigest()

@@ -123,11 +123,12 @@ class Facts:
         """Take the next rows."""
         import polars as pl
 
-        part = self.grid.by_person(rows.lazy(), ordered=True).collect()
-        nobody, part = part.filter(pl.col(PERSON).is_null()), part.drop_nulls(PERSON)
-        if nobody.height:  # rows without a person may stand anywhere
+        if rows[PERSON].null_count():  # rows without a person may stand anywhere
+            nobody = self.grid.by_person(rows.lazy().filter(pl.col(PERSON).is_null())).collect()
             before = self._nobody
             self._nobody = nobody if before is None else self.grid.joined(before, nobody)
+            rows = rows.drop_nulls(PERSON)
+        part = self.grid.by_person(rows.lazy(), ordered=True).collect()
         if self._open is not None and part.height:
             begin, rest = part[:1], part[1:]
             if (self._open[PERSON] == begin[PERSON])[0]:
