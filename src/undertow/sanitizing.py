@@ -6,9 +6,7 @@ missing or no state of the plan counts as a state; only a curator who says ``str
 refused, by its place.
 """
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,9 +14,11 @@ import numpy as np
 
 from undertow.accounting import asking, check_ledger, local_terms, released, reserve
 from undertow.channels import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.data.coded_pieces import CodedPieces
 from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, coded
 from undertow.data.grid import Shape
 from undertow.data.listed import Listed
+from undertow.data.outputs import OutputDigest
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UnknownState
 from undertow.ledger.rules import Entry
 from undertow.plan import Plan
@@ -30,7 +30,7 @@ from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.keyed import Digest, Key, check_places, randomised
 from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
-from undertow.spreading import Spread, check_records, check_target, outputs_digest, write
+from undertow.spreading import Spread, is_spread, outputs_digest, write, writing_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
 
 __all__ = [
+    "Outputs",
     "PreparedSeries",
     "Stream",
     "carry_out",
@@ -93,10 +94,11 @@ def sanitize(
     if _erases(plan):
         raise NotSupported("this plan erases records, it flips none; use redact(plan, data)")
     bits = chosen(insecure_seed, accounted=ledger is not None)
-    if output is not None or _is_spread(data):
-        rule = _rule(plan, foreign, strict)
-        return _write(plan, data, rule, ledger, release_id, output, bits)
+    target = writing_to(output, data, bits)
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
+    if target is not None:
+        rule = _rule(plan, foreign, strict)
+        return write(Spread(data, rule, plan, ready.shape, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
 
 
@@ -130,64 +132,12 @@ def redact(
     if not _erases(plan):
         raise NotSupported("this plan flips records, it erases none; use sanitize(plan, data)")
     bits = chosen(insecure_seed, accounted=ledger is not None)
-    if output is not None or _is_spread(data):
-        rule = _rule(plan, foreign, strict)
-        return _write(plan, data, rule, ledger, release_id, output, bits)
+    target = writing_to(output, data, bits)
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
+    if target is not None:
+        rule = _rule(plan, foreign, strict)
+        return write(Spread(data, rule, plan, ready.shape, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
-
-
-def _is_spread(data: Any) -> bool:
-    return hasattr(type(data), "answers") and data.source.spread
-
-
-def _write(
-    plan: "Plan[Any]", data: Any, rule: Rule, ledger: "Ledger | None", release_id: str | None,
-    output: "str | Path | None", bits: Randomness,
-) -> "Path":  # fmt: skip
-    """Return the folder to which a cluster has written the outputs for the records it holds."""
-    if not _is_spread(data):
-        raise NotSupported(
-            "output=... is for the records of a Spark frame; leave it out, and write what is "
-            "returned"
-        )
-    if output is None:
-        raise NotSupported(
-            "a Spark frame is read anew at every use, and flips that are drawn at every use can be "
-            "averaged: the outputs are written once; say output='...', a folder for them"
-        )
-    if isinstance(bits, Insecure):
-        raise NotSupported(
-            "flips by a seed are drawn in the order of the rows, and those of a Spark frame have "
-            "none; leave insecure_seed out"
-        )
-    proof, target = _checked(plan), check_target(output)
-    shape = data.shape()
-    if not shape.shortest:
-        raise InvalidInput("there are no records")
-    (_check_whole_shape if _erases(plan) else _check_shape)(plan, shape)
-    check_records(data, rule)
-    entry = None
-    if ledger is not None:
-        check_ledger(plan, ledger, shape.series)
-        entry = asking(plan, data, shape, release_id, **local_terms(plan, ledger, proof))
-    names = plan.mechanism.names(plan.states)
-    return write(Spread(data, rule, plan.mechanism, names, shape, entry, target), ledger)
-
-
-def _check_shape(plan: "Plan[Any]", shape: Shape) -> None:
-    _check_length(plan, shape.series)
-
-
-def _check_whole_shape(plan: "Plan[Any]", shape: Shape) -> None:
-    """Refuse series that do not have exactly the plan's records, by what is known of all."""
-    length = plan.mechanism.length
-    if (shape.shortest, shape.series) != (length, length):
-        found = shape.series if shape.series != length else shape.shortest
-        raise InvalidInput(
-            f"the plan is for exactly {length} records, and a series has {found}, absent steps and "
-            "records outside a window or its groups included; plan for this length"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +150,7 @@ class PreparedSeries:
     plan: "Plan[Any]"
     table: Any
     shape: Shape
-    read: Coded
+    read: Coded | CodedPieces
     entry: Entry | None
 
 
@@ -224,12 +174,14 @@ def prepare(
     """
     proof = _checked(plan)
     read = coded(data, _rule(plan, foreign, strict))
-    table: Any = data if hasattr(type(data), "answers") else Listed(read.lengths.tolist())
+    table: Any = data
+    if isinstance(read, Coded) and not hasattr(type(data), "answers"):
+        table = Listed(read.lengths.tolist())
     shape = table.shape()
     check = _check_whole if _erases(plan) else _check_lengths
     # records that are not shown depend on those that are: the proof must be about all of them
-    check(plan, read, max(int(read.spans.max()), int(shape.series)))
-    check_places(int(read.spans.max()))
+    check(plan, read, max(read.longest, int(shape.series)))
+    check_places(read.longest)
     entry = None
     if ledger is not None:
         check_ledger(plan, ledger, shape.series)
@@ -261,9 +213,15 @@ def draw(
     of a key, by address; a ledger keeps it until the release is recorded, and the same records
     give the same outputs till then. Seeded bits are drawn in order, as in `stream`.
     """
+    read, mechanism = ready.read, ready.plan.mechanism
+    if not isinstance(read, Coded):
+        raise NotSupported(
+            f"{ready.table.source.named} is read in pieces, and so are its outputs: have them "
+            "written to a file by 'undertow sanitize' or 'undertow redact' with --output, or allow "
+            "more memory (memory=...)"
+        )
     if ledger is not None and ready.entry is not None:
         ledger.begin(ready.entry.release_id)
-    read, mechanism = ready.read, ready.plan.mechanism
     names = mechanism.names(ready.plan.states)
     if isinstance(randomness, Insecure):
         numbers, erased = _DRAWS[type(mechanism)](mechanism, read, draws(randomness))
@@ -271,12 +229,49 @@ def draw(
         series = (read.labels, read.lengths, read.codes, read.places)
         made = randomised(mechanism, _key(ready, ledger), *series)
         numbers, erased = made.numbers, made.erased
+    outputs = OutputDigest(names)
+    outputs.feed(read.lengths, numbers, erased)
     result = {
-        "records": int(read.lengths.sum()),
-        "series": len(read.lengths),
-        "sha256": _digest(names, read, numbers, erased),
-    }
+        "records": int(read.lengths.sum()), "series": len(read.lengths),
+        "sha256": outputs.result(),
+    }  # fmt: skip
     return read.restore(names, numbers, erased), result
+
+
+class Outputs:
+    """Outputs of a table: frames in the order of its rows, as many as pieces in which it is read.
+
+    The level must be reserved, as for `draw`. ``result`` is what a ledger must record; it is there
+    when all frames have been taken. Outputs are those of `draw`, whatever the pieces.
+    """
+
+    def __init__(self, ready: PreparedSeries, ledger: "Ledger | None" = None) -> None:
+        """Find the key, for which the records are read."""
+        if ledger is not None and ready.entry is not None:
+            ledger.begin(ready.entry.release_id)
+        self._ready, self._key = ready, _key(ready, ledger)
+        self._recorded = ledger is not None
+        self.result: dict[str, Any] = {}
+
+    def frames(self) -> Iterator[Any]:
+        """Yield the outputs with the public columns of their rows, piece after piece."""
+        ready, read, carry = self._ready, self._ready.read, None
+        mechanism, records, series = ready.plan.mechanism, 0, 0
+        names = mechanism.names(ready.plan.states)
+        outputs = OutputDigest(names)
+        for piece in read.pieces("records randomised"):
+            made = randomised(
+                mechanism, self._key, piece.labels, piece.lengths, piece.codes, piece.places, carry
+            )
+            carry = made.carry
+            records += int(piece.lengths.sum())
+            series += len(piece.lengths) - piece.goes_on
+            if self._recorded:
+                outputs.feed(piece.lengths, made.numbers, made.erased, goes_on=piece.goes_on)
+            yield piece.restore(names, made.numbers, made.erased)
+        self.result = {
+            "records": records, "series": series, "sha256": outputs.result()
+        }  # fmt: skip
 
 
 def _key(ready: PreparedSeries, ledger: "Ledger | None") -> Key:
@@ -284,8 +279,9 @@ def _key(ready: PreparedSeries, ledger: "Ledger | None") -> Key:
     if ledger is None or ready.entry is None:
         return Key.fresh()
     key = ledger.release_key(ready.entry.release_id)
-    digest, read = Digest(key), ready.read
-    digest.feed(read.labels, read.lengths, read.codes, read.places)
+    digest = Digest(key)
+    for piece in ready.read.pieces("records compared with an earlier run"):
+        digest.feed(piece.labels, piece.lengths, piece.codes, piece.places)
     return key.for_input(digest.result())
 
 
@@ -378,8 +374,8 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
 
     SHA-256 of the outputs as JSON, each followed by a line feed (``null`` for an erased one), with
     one more line feed after each series. Series of a table are its persons, in the order of their
-    first rows, each in order of time. Persons of a Spark frame have no order: the hash that is
-    recorded of its outputs as ``digest`` is the sum of theirs.
+    first rows, each in order of time. Persons of a Spark frame have no order: what is recorded of
+    its outputs as ``digest`` is the sum of their hashes.
 
     >>> from undertow import MarkovChain
     >>> from undertow.certificate import Leakage
@@ -392,10 +388,14 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
     names = _local(plan).names(plan.states)
     missing = len(names) if _erases(plan) else None
     rule = Rule(names, missing=missing, outputs=True)
-    if _is_spread(sanitised):
+    if is_spread(sanitised):
         return outputs_digest(cast("Data", sanitised), rule)
     read = coded(sanitised, rule)
-    return _digest(names, read, read.codes, read.codes == len(names))
+    outputs = OutputDigest(names)
+    for piece in read.pieces("records read"):
+        erased = piece.codes == len(names)
+        outputs.feed(piece.lengths, piece.codes, erased, goes_on=piece.goes_on)
+    return outputs.result()
 
 
 def _local(plan: Any) -> LocalMechanism:
@@ -447,12 +447,7 @@ def _rule(plan: "Plan[Any]", foreign: State | None, strict: bool) -> Rule:
     return Rule(plan.states, foreign=0 if foreign is None else plan.states.index(foreign))
 
 
-def _check_lengths(plan: "Plan[Any]", _read: Coded, longest: int) -> None:
-    """Refuse series beyond the plan."""
-    _check_length(plan, longest)
-
-
-def _check_length(plan: "Plan[Any]", longest: int) -> None:
+def _check_lengths(plan: "Plan[Any]", _read: Coded | CodedPieces, longest: int) -> None:
     """Refuse series beyond the plan; flips of a window are part of flips of the whole series.
 
     ``longest`` counts the steps of the longest whole series, of which a part may be shown.
@@ -466,17 +461,16 @@ def _check_length(plan: "Plan[Any]", longest: int) -> None:
     check_groups(plan.model, longest)
 
 
-def _check_whole(plan: "Plan[Any]", read: Coded, longest: int) -> None:
+def _check_whole(plan: "Plan[Any]", read: Coded | CodedPieces, longest: int) -> None:
     """Refuse series that do not have exactly the plan's records: erasures go by place."""
     length = plan.mechanism.length
-    wrong = np.flatnonzero((read.spans != length) | (read.lengths != read.spans))
-    if wrong.size:
-        series = int(wrong[0])
-        gaps = int(read.spans[series] - read.lengths[series])
+    wrong = read.irregular(length)
+    if wrong is not None:
+        series, records, gaps = wrong
         absent = f", and {gaps} steps are absent" if gaps else ""
         raise InvalidInput(
             f"the plan is for exactly {length} records, and series {series} (counting from 0) has "
-            f"{int(read.lengths[series])}{absent}; plan for this length"
+            f"{records}{absent}; plan for this length"
         )
     if longest > length:
         raise InvalidInput(
@@ -484,14 +478,3 @@ def _check_whole(plan: "Plan[Any]", read: Coded, longest: int) -> None:
             "window or some groups are asked for: a redaction is of whole series; plan for this "
             "length"
         )
-
-
-def _digest(names: Sequence[State], read: Coded, numbers: Numbers, erased: Erased) -> str:
-    lines = [json.dumps(name, default=str).encode() + b"\n" for name in names] + [b"null\n"]
-    if erased is not None:
-        numbers = np.where(erased, len(names), numbers)
-    digest = hashlib.sha256()
-    for end, size in zip(np.cumsum(read.lengths), read.lengths, strict=True):
-        digest.update(b"".join(lines[number] for number in numbers[end - size : end].tolist()))
-        digest.update(b"\n")
-    return digest.hexdigest()

@@ -11,29 +11,28 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.accounting import released, reserve
-from undertow.channels import LocalMechanism
 from undertow.data.codes import Rule
-from undertow.data.folds import CODE, Table
-from undertow.data.grid import GROUP, Shape
+from undertow.data.grid import Shape
 from undertow.data.pieces import feed
-from undertow.data.runs import Digested, Reading, Rewriting
-from undertow.errors import InvalidInput
+from undertow.data.runs import Digested, Rewriting, SpreadSeries, needed
+from undertow.errors import InvalidInput, NotSupported
 from undertow.ledger.faults import sync_directory
 from undertow.ledger.rules import Entry
+from undertow.plan import Plan
+from undertow.sampling.bits import Randomness, Secure
 from undertow.sampling.keyed import Key
 
 if TYPE_CHECKING:
     from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
-__all__ = ["DRAFTS", "Spread", "check_records", "check_target", "outputs_digest", "write"]
+__all__ = ["DRAFTS", "Spread", "is_spread", "outputs_digest", "write", "writing_to"]
 
 DRAFTS = ".undertow-drafts"
 """The private folder beside the outputs; it is there only while there are drafts in it."""
@@ -41,19 +40,52 @@ DRAFTS = ".undertow-drafts"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What is to be done to the records of a cluster, by which mechanism, and where it goes."""
+    """What is to be done to the records of a cluster, and where it goes; nothing is against it."""
 
     data: "Data"
     rule: Rule
-    mechanism: LocalMechanism
-    names: Sequence[Any]
+    plan: Plan[Any]
     shape: Shape
     entry: Entry | None
     target: Path
 
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The names of outputs."""
+        return tuple(self.plan.mechanism.names(self.plan.states))
 
-def check_target(output: Any) -> Path:
-    """Return where outputs go, or refuse a place that is taken or cannot be written to."""
+
+def is_spread(data: Any) -> bool:
+    """Return whether these are records of a cluster.
+
+    >>> is_spread(["idle", "active"])
+    False
+    """
+    return hasattr(type(data), "answers") and data.source.spread
+
+
+def writing_to(output: "str | Path | None", data: Any, bits: Randomness) -> Path | None:
+    """Return where the outputs for records of a cluster go; None for records that are here.
+
+    Refused are a cluster's records without such a place, and a place that is taken.
+    """
+    if not is_spread(data):
+        if output is not None:
+            raise NotSupported(
+                "output=... is for the records of a Spark frame; leave it out, and write what is "
+                "returned"
+            )
+        return None
+    if output is None:
+        raise NotSupported(
+            "a Spark frame is computed anew at every use, and outputs that are drawn at every use "
+            "could be averaged: they are written once; say output='...', a folder for them"
+        )
+    if not isinstance(bits, Secure):
+        raise NotSupported(
+            "flips by a seed are drawn in the order of the rows, and those of a Spark frame have "
+            "none; leave insecure_seed out"
+        )
     target = Path(output).absolute()
     if target.exists() or target.is_symlink():
         raise InvalidInput(f"{output} is there already; name a folder that is not, for the outputs")
@@ -62,23 +94,11 @@ def check_target(output: Any) -> Path:
     return target
 
 
-def check_records(data: "Data", rule: Rule) -> None:
-    """Refuse records that are in no state, where the rule does; the refusal depends on them."""
-    if rule.foreign is not None:
-        return
-    counted = Table(data.grid, [GROUP, CODE])
-    feed(data, [counted], data.record.positions(rule.names, named=True).alias(CODE))
-    if counted.counted()[CODE].null_count():
-        raise rule.refusal(f"a row of {data.record.words}")
-
-
 def outputs_digest(data: "Data", rule: Rule) -> str:
     """Return the digest of outputs, by persons in any order, that a ledger has recorded."""
-    reading = Reading.of(data, rule, written=False)
-    shown = Digested(reading)
-    data.checked(feed(data, [shown], *reading.made).told)
-    if shown.wrong:
-        raise rule.refusal(f"a row of {data.record.words}")
+    SpreadSeries(data, rule)  # refuses what is no output
+    shown = Digested(data, rule)
+    data.checked(feed(data, [shown], *needed(data, rule)).told)
     return shown.result().hex()
 
 
@@ -101,9 +121,8 @@ def write(task: Spread, ledger: "Ledger | None") -> Path:
         return task.target
     ledger.begin(name)
     key = ledger.release_key(name)
-    reading = Reading.of(task.data, task.rule, written=False)
-    before = Digested(reading, key.exported())
-    task.data.checked(feed(task.data, [before], *reading.made).told)
+    before = Digested(task.data, task.rule, key.exported())
+    task.data.checked(feed(task.data, [before], *needed(task.data, task.rule)).told)
     with _Draft(task.target, called) as draft:
         result = _drawn(task, draft, key.for_input(before.result()), key, before.result())
         draft.keep = True  # from here on it may be recorded, whatever is heard of it
@@ -121,9 +140,9 @@ def _drawn(
 
     Refused are records that are not those that were read before.
     """
-    data, reading = task.data, Reading.of(task.data, task.rule)
-    source: Any = data.source
-    work = Rewriting(reading, task.mechanism, task.names, flips.exported(), digest.exported())
+    source: Any = task.data.source
+    data, keys = task.data, (flips.exported(), digest.exported())
+    work = Rewriting(data, task.rule, task.plan.mechanism, task.names, *keys)
     seen = data.checked(source.write(data, work, draft.path).told)
     own = ("rows", "persons", "longest", "series", "shortest", "windowed", "split")
     same = all(getattr(seen, name) == getattr(task.shape, name) for name in own)
@@ -153,7 +172,7 @@ def _publish_again(task: Spread, called: str, recorded: dict[str, Any], name: st
 
 
 def _output_rule(task: Spread) -> Rule:
-    erased = len(task.names) if task.mechanism.task == "redact" else None
+    erased = len(task.names) if task.plan.mechanism.task == "redact" else None
     return Rule(tuple(task.names), missing=erased, outputs=True)
 
 

@@ -273,15 +273,15 @@ def test_a_second_draw_of_a_race_is_never_published(monkeypatch, kept):
     """
     from undertow.cli.local_drafts import Drafts
 
-    real, calls = Drafts.write, []
+    real, calls = Drafts.compose, []
 
-    def slow(drafts, path, content):
+    def slow(drafts, path, write):
         calls.append(path)
         if len(calls) == 1:
             done(sanitize("--output", "theirs.csv", account=ACCOUNT))
-        return real(drafts, path, content)
+        return real(drafts, path, write)
 
-    monkeypatch.setattr(Drafts, "write", slow)
+    monkeypatch.setattr(Drafts, "compose", slow)
     if not kept:
         monkeypatch.setattr(Keys, "held", lambda *_: Key.fresh())
     mine = sanitize("--output", "mine.csv", account=ACCOUNT)

@@ -230,7 +230,7 @@ ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OU
     ("module", "name"),
     [
         ("undertow.sanitizing", "randomised"),
-        ("undertow.cli.local_release", "table_bytes"),
+        ("undertow.cli.local_release", "write_frames"),
         ("undertow.cli.local_release", "record"),
     ],
 )

@@ -9,10 +9,11 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from undertow import ledger as checkpoints
 from undertow.cli.files import check_output
@@ -109,19 +110,24 @@ class Drafts:
 
     def write(self, path: Path, content: bytes) -> str:
         """Write a private draft of a file, force it to the disk, and return its SHA-256."""
+        self.compose(path, lambda file: file.write(content))
+        return hashlib.sha256(content).hexdigest()
+
+    def compose(self, path: Path, write: Callable[[IO[bytes]], object]) -> str:
+        """Have a private draft of a file written, force it to the disk, and return its SHA-256."""
         check_output(path, force=self.force)
         checkpoints.reached("draft-begun")
         try:
             draft, handle = _created(path.parent / FOLDER, self.name)
             self._drafts.append((draft, path, handle))
             with os.fdopen(handle, "wb", closefd=False) as file:
-                file.write(content)
+                write(file)
                 file.flush()
                 os.fsync(handle)
         except OSError as error:
             raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
         checkpoints.reached("draft-written")
-        return hashlib.sha256(content).hexdigest()
+        return digest(draft) or ""
 
     def adopt(self, draft: Path, path: Path) -> None:
         """Take over a draft that was left behind; it is published with the others."""

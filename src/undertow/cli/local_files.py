@@ -1,7 +1,5 @@
 """Files of a randomised series: where they go, tables in and out, files that change."""
 
-import gzip
-import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,7 @@ from undertow.cli.options import figure_kind, misuse
 from undertow.data.watching import Seen
 from undertow.errors import UndertowError
 
-__all__ = ["CHANGED", "FlippedFiles", "RedactedFiles", "formulas", "table_bytes", "unchanged"]
+__all__ = ["CHANGED", "FlippedFiles", "RedactedFiles", "formulas", "unchanged"]
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 
@@ -120,18 +118,8 @@ def formulas(frame: Any, path: Path) -> list[str]:
         return []
     found = []
     for name in frame.columns:
-        texts = [name, *(set(frame[name].to_list()) if str(frame[name].dtype) == "String" else ())]
+        text = str(frame[name].dtype) == "String"
+        texts = [name, *(frame[name].unique().to_list() if text else ())]
         if any(re.match(_FORMULA, t) and not re.match(_NUMBER, t) for t in texts if t):
             found.append(name)
     return found
-
-
-def table_bytes(frame: Any, path: Path) -> bytes:
-    """Return a frame of Polars as a file of that name holds it; what is erased is left empty."""
-    file, name = io.BytesIO(), path.name.lower()
-    if name.endswith(".parquet"):
-        frame.write_parquet(file)
-    else:
-        frame.write_csv(file)
-    content = file.getvalue()
-    return gzip.compress(content, mtime=0) if name.endswith(".gz") else content

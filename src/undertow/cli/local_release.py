@@ -8,6 +8,7 @@ which publishes what was drawn. Before each draw the drafts of earlier ones are 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ from undertow.cli.local_files import (
     FlippedFiles,
     RedactedFiles,
     formulas,
-    table_bytes,
     unchanged,
 )
 from undertow.cli.local_options import RecordsText
@@ -39,8 +39,9 @@ from undertow.cli.output import (
     waiting,
 )
 from undertow.data.watching import seen
+from undertow.data.writing import concatenated, write_frames
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
-from undertow.sanitizing import PreparedSeries, draw, prepare
+from undertow.sanitizing import Outputs, PreparedSeries, prepare
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger, Reservation
@@ -120,20 +121,32 @@ class Task:
         """
         places = self.places
         name = name_of(None if made is None else made.entry_hash, places.named()[0])
+        if any(abandoned(places.named(), name)):
+            alike = "" if made is None else ", with the same outputs if the records are the same"
+            say(
+                f"an earlier run was interrupted: its drafts are removed, this one begins anew{alike}"
+            )
         clear(places.named(), name)
         with waiting("randomising the records"):
-            frame, result = draw(ready, book)
-        with waiting("writing"), Drafts(name, places.force) as drafts:
+            outputs = Outputs(ready, book)
+        shown = Shown(places.named()[0], self.reading.person)
+        with waiting("randomising and writing"), Drafts(name, places.force) as drafts:
             hashes = {}
             try:
-                for role, path, content in self._contents(ready, frame, made):
-                    hashes[role] = drafts.write(path, content)
+                for role, path in places.roles().items():
+                    if role.startswith("output"):
+                        write = partial(write_frames, shown.noting(outputs.frames()))
+                        hashes[role] = drafts.compose(path, partial(write, name=path.name))
+                    else:
+                        content = self._content(role, path, ready, shown, made)
+                        hashes[role] = drafts.write(path, content)
                 drafts.settle()
             except InvalidInput as error:
                 again = "draws anew" if made is None else "uses what is reserved"
                 raise InvalidInput(
                     f"{error}; nothing was released: the same command again {again}"
                 ) from None
+            result = outputs.result
             if book is not None and made is not None:
                 drafts.keep = True  # from here on it may be recorded, whatever is heard of it
                 try:
@@ -142,20 +155,22 @@ class Task:
                     drafts.keep = False
                     raise
             drafts.publish()
-        self._warn(frame)
+        if shown.formulas:
+            named = ", ".join(map(repr, shown.formulas))
+            say(
+                f"warning: names or texts of {named} begin like formulas; open the file in a "
+                "spreadsheet as text only"
+            )
         return result
 
-    def _contents(
-        self, ready: PreparedSeries, frame: Any, made: "Reservation | None"
-    ) -> Iterator[tuple[str, Path, bytes]]:
-        """Yield the files, by what they are, and what they hold."""
-        for role, path in self.places.roles().items():
-            if role.startswith("output"):
-                yield role, path, table_bytes(frame, path)
-            elif role.startswith("figure"):
-                yield role, path, _figure(ready.plan, frame, self.reading, path)
-            else:
-                yield role, path, self._report(ready, made, path)
+    def _content(
+        self, role: str, path: Path, ready: PreparedSeries, shown: "Shown",
+        made: "Reservation | None",
+    ) -> bytes:  # fmt: skip
+        """Return what a file beside the outputs holds, by what it is."""
+        if role.startswith("figure"):
+            return _figure(ready.plan, shown.first(), self.reading, path)
+        return self._report(ready, made, path)
 
     def _report(self, ready: PreparedSeries, made: "Reservation | None", path: Path) -> bytes:
         from undertow.reporting.report import SeriesReport
@@ -214,15 +229,36 @@ class Task:
         clear(self.places.named(), name)
         return recorded
 
-    def _warn(self, frame: Any) -> None:
-        """Say which columns a spreadsheet would calculate; they are written as they are."""
-        columns = formulas(frame, self.places.named()[0])
-        if columns:
-            named = ", ".join(map(repr, columns))
-            say(
-                f"warning: names or texts of {named} begin like formulas; open the file in a "
-                "spreadsheet as text only"
-            )
+
+class Shown:
+    """What is said of outputs that are written piece by piece: the first person's, and formulas."""
+
+    def __init__(self, path: Path, person: str | None) -> None:
+        self._path, self._person = path, person
+        self._first: list[Any] = []
+        self._over = False
+        self.formulas: list[str] = []
+
+    def noting(self, frames: "Iterator[Any]") -> "Iterator[Any]":
+        """Yield frames of outputs, and note what is said of them."""
+        for frame in frames:
+            found = formulas(frame, self._path)
+            self.formulas = list(dict.fromkeys([*self.formulas, *found]))
+            if not self._over:
+                self._take(frame)
+            yield frame
+
+    def first(self) -> Any:
+        """Return the rows of the first person."""
+        return concatenated(self._first)
+
+    def _take(self, frame: Any) -> None:
+        own = frame
+        if self._person is not None:
+            named = (self._first or [frame])[0][self._person][0]
+            own = frame.filter(frame[self._person] == named)
+            self._over = self._over or (bool(self._first) and own.height < frame.height)
+        self._first.append(own)
 
 
 def record(book: "Ledger", release_id: str, result: dict[str, Any]) -> None:
@@ -238,8 +274,6 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableText, path: Path) -> by
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.erasures import draw_redaction
 
-    if reading.person is not None:
-        frame = frame.filter(frame[reading.person] == frame[reading.person][0])
     series = Data(frame, value=column_of(frame).name, time=reading.time)
     shown = series.sequences(plan.states)[0]
     title = plan.query.words()

@@ -4,9 +4,9 @@ A record that is none of the names is foreign; None, NaN and masked entries are 
 objects are never asked to compare themselves: what they would raise could quote the data.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from undertow.errors import InvalidInput, UnknownState
 from undertow.queries import State
 
 if TYPE_CHECKING:
+    from undertow.data.coded_pieces import CodedPieces
     from undertow.data.table import Data
 
 __all__ = ["FOREIGN", "MISSING", "Coded", "Erased", "Lookup", "Rule", "coded", "named", "settled"]
@@ -84,8 +85,28 @@ class Coded:
     labels: Sequence[str]
     restore: Restore
 
+    goes_on: ClassVar[bool] = False
+    """Whether the first series has records in a piece before: all of them are here."""
 
-def coded(data: "Data | Any", rule: Rule) -> Coded:
+    def pieces(self, _words: str = "") -> "Iterator[Coded]":
+        """Yield the series in the pieces in which they are read: all of them at once."""
+        yield self
+
+    @property
+    def longest(self) -> int:
+        """The steps of the longest series, absent ones included."""
+        return int(self.spans.max())
+
+    def irregular(self, length: int) -> tuple[int, int, int] | None:
+        """Return the first series without exactly so many steps, its records and absent steps."""
+        wrong = np.flatnonzero((self.spans != length) | (self.lengths != self.spans))
+        if not wrong.size:
+            return None
+        one = int(wrong[0])
+        return one, int(self.lengths[one]), int(self.spans[one] - self.lengths[one])
+
+
+def coded(data: "Data | Any", rule: Rule) -> "Coded | CodedPieces":
     """Return the records of one series, of several, or of a table as numbers.
 
     >>> coded(["b", "a", "b"], Rule(("a", "b"))).codes.tolist()

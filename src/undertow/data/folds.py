@@ -128,6 +128,12 @@ class Facts:
 
     def feed(self, rows: "pl.DataFrame") -> None:
         """Take the next rows."""
+        import polars as pl
+
+        if rows[PERSON].null_count():  # rows without a person may stand anywhere
+            nobody = self.grid.by_person(rows.lazy().filter(pl.col(PERSON).is_null())).collect()
+            self.take(nobody)
+            rows = rows.drop_nulls(PERSON)
         self.take(self.grid.by_person(rows.lazy(), ordered=True).collect())
 
     def take(self, part: "pl.DataFrame") -> None:
@@ -135,7 +141,7 @@ class Facts:
         import polars as pl
 
         nobody, part = part.filter(pl.col(PERSON).is_null()), part.drop_nulls(PERSON)
-        if nobody.height:  # rows without a person may stand anywhere
+        if nobody.height:
             before = self._nobody
             self._nobody = nobody if before is None else self.grid.joined(before, nobody)
         if self._open is not None and part.height:

@@ -45,6 +45,7 @@ EARLIEST = "\0earliest"
 """Of what is known of a person's rows: the first time in the window."""
 _FIRST, _LAST, _START, _END = EARLIEST, "\0last", "\0start", "\0end"
 _BEGIN, _FINISH, _LOW, _HIGH = "\0begin", "\0finish", "\0low", "\0high"
+_RUN, _FRESH = "\0run", "\0fresh"
 
 _MERGED = {
     "sum": (_TOTAL, _ROWS, _LENGTH, _NAMED, _NONE, _UNTIMED, _TIMES),
@@ -236,8 +237,9 @@ class Grid:
     def by_person(self, rows: "pl.LazyFrame", *, ordered: bool = False) -> "pl.LazyFrame":
         """Return what is known of each person's rows: numbers, least and greatest values.
 
-        Where absent steps are records, ``rows`` have them counted. With ``ordered`` persons come
-        in the order of their first rows. What is known of two parts of a person's rows is `joined`.
+        Where absent steps are records, ``rows`` have them counted. With ``ordered`` the rows of a
+        person follow each other, and persons come in the order of their rows. What is known of two
+        parts of a person's rows is `joined`.
         """
         import polars as pl
 
@@ -269,9 +271,12 @@ class Grid:
         if self.time is not None:
             inside = time.filter(self.inside()) if narrowed else time
             held = time.filter(here) if narrow else time
+            different = held.n_unique().cast(pl.Int64)
+            if ordered:  # equal times follow each other
+                different = (pl.col(_FRESH) & here if narrow else pl.col(_FRESH)).sum()
             parts += [
                 held.null_count().cast(pl.Int64).alias(_UNTIMED),
-                held.n_unique().cast(pl.Int64).alias(_TIMES),
+                different.cast(pl.Int64).alias(_TIMES),
                 held.min().alias(_FIRST),
                 held.max().alias(_LAST),
                 inside.min().alias(_START),
@@ -283,7 +288,16 @@ class Grid:
                 # not negative, whichever sign the remainder of a time before 1970 has
                 rest = (held % self.step + self.step) % self.step
                 parts += [rest.min().alias(_LOW), rest.max().alias(_HIGH)]
-        return rows.group_by(PERSON, maintain_order=ordered).agg(parts)
+        if not ordered:
+            return rows.group_by(PERSON).agg(parts)
+        person = pl.col(PERSON)
+        new = person.ne_missing(person.shift(1))
+        # numbers that never fall: groups are slices of rows then, and nothing is hashed
+        made = [new.cum_sum().set_sorted().alias(_RUN)]
+        if self.time is not None:
+            made.append((new | time.ne_missing(time.shift(1))).alias(_FRESH))
+        grouped = rows.with_columns(made).group_by(_RUN, maintain_order=True)
+        return grouped.agg(person.first(), *parts).drop(_RUN)
 
     def merged(self, parts: "pl.DataFrame") -> "pl.DataFrame":
         """Return what is known of persons whose rows come in parts, in the order of the parts.

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undertow.data.coded_pieces import CodedPieces
 from undertow.data.codes import FOREIGN, MISSING, Coded, Erased, Numbers, Rule, settled
 from undertow.data.columns import Column, column_of_name, part_of
+from undertow.data.folds import CODE
 from undertow.data.grid import FIRST, GROUP, PERSON, ROW, THERE, TIME
 from undertow.data.objects import as_float
 from undertow.errors import InvalidInput, NotSupported
@@ -20,20 +22,12 @@ if TYPE_CHECKING:
     from undertow.data.table import Data
 
 __all__ = [
-    "ERASED",
-    "coded_table",
-    "column_of",
-    "is_frame",
-    "kept_columns",
-    "output_column",
-    "outputs",
-    "person_labels",
-]
+    "ERASED", "coded_table", "codes_of", "column_of", "is_frame", "made_of", "person_labels",
+    "restored",
+]  # fmt: skip
 
 ERASED = "erased"
 """The column that says which records of a redacted table are erased."""
-
-_CODE = "\0code"
 
 
 def is_frame(data: Any) -> bool:
@@ -60,28 +54,25 @@ def column_of(frame: "pl.DataFrame") -> "pl.Series":
     return frame[names[-1]]
 
 
-def coded_table(data: "Data", rule: Rule) -> Coded:
+def coded_table(data: "Data", rule: Rule) -> "Coded | CodedPieces":
     """Return the records of each person in order of time, absent steps counted in ``spans``.
 
     Put back, they become a frame with the columns of persons, times and groups as they were and
-    the outputs in the column of the records, last; rows are in the order of the table.
+    the outputs in the column of the records, last; rows are in the order of the table. A table
+    that is read in pieces is coded in pieces.
     """
-    import polars as pl
+    made = made_of(data, rule)
+    if data.source.spread:
+        from undertow.data.runs import SpreadSeries
 
-    grid, kept = data.grid, kept_columns(data)
-    title = output_column(data, kept)
-    made = [
-        data.record.positions(rule.names, named=True).alias(_CODE),
-        *(
-            column_of_name(name).alias(part_of(name, "kept"))
-            for name in kept
-            if data.source.columns[name].kind != "objects"
-        ),
-    ]
+        return SpreadSeries(data, rule)
+    if data.piece is not None:
+        return CodedPieces(data, rule)
+    grid = data.grid
     _, found = data.in_order(*made, grouped=True)
     if not found.height:
         raise InvalidInput("there are no records")
-    codes = _codes(data, found, rule)
+    codes = codes_of(data, found, rule)
     # (persons,): rows are in order of persons, each of whom has another first row
     begins = np.flatnonzero(np.diff(found[FIRST].to_numpy(), prepend=-1))
     lengths = np.diff(np.append(begins, found.height))
@@ -96,13 +87,43 @@ def coded_table(data: "Data", rule: Rule) -> Coded:
     labels = person_labels(person, found[PERSON].gather(begins))
 
     def restore(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.DataFrame":
-        written = {name: _given(data.source.columns[name], name, found, data) for name in kept}
-        written[title] = outputs(names, numbers, erased)
-        if erased is not None:
-            written[ERASED] = pl.Series(erased)
-        return pl.DataFrame({**written, ROW: found[ROW]}).sort(ROW).drop(ROW)
+        written = restored(data, found, names, numbers, erased)
+        return written.with_columns(found[ROW]).sort(ROW).drop(ROW)
 
     return Coded(codes, lengths, spans, places, labels, restore)
+
+
+def made_of(data: "Data", rule: Rule) -> "list[pl.Expr]":
+    """Return the columns that a row needs to be replaced, or refuse a table that cannot be."""
+    if data.grid.fill:
+        raise NotSupported(
+            "absent steps that count as records have no row to write their output to; add the "
+            "rows to the table, or say gaps='split'"
+        )
+    kept = _kept(data)
+    _title(data, kept)
+    return [
+        data.record.positions(rule.names, named=True).alias(CODE),
+        *(
+            column_of_name(name).alias(part_of(name, "kept"))
+            for name in kept
+            if data.source.columns[name].kind != "objects"
+        ),
+    ]
+
+
+def restored(
+    data: "Data", rows: "pl.DataFrame", names: Sequence[State], numbers: Numbers, erased: Erased
+) -> "pl.DataFrame":
+    """Return rows with their outputs: public columns as they were, outputs last."""
+    import polars as pl
+
+    kept = _kept(data)
+    written = {name: _given(data.source.columns[name], name, rows, data) for name in kept}
+    written[_title(data, kept)] = _outputs(names, numbers, erased)
+    if erased is not None:
+        written[ERASED] = pl.Series(erased)
+    return pl.DataFrame(written)
 
 
 def person_labels(column: Column | None, keys: "pl.Series") -> list[str]:
@@ -155,18 +176,12 @@ def _label(person: Any) -> str:
     return f"\0{type(person).__name__}\0{person!r}"
 
 
-def kept_columns(data: "Data") -> list[str]:
-    """Return the columns that are published as they are: persons, times and groups."""
-    if data.grid.fill:
-        raise NotSupported(
-            "absent steps that count as records have no row to write their output to; add the "
-            "rows to the table, or say gaps='split'"
-        )
+def _kept(data: "Data") -> list[str]:
     named = (data.grid.person, data.grid.time, data.by)
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
-def output_column(data: "Data", kept: Sequence[str]) -> str:
+def _title(data: "Data", kept: Sequence[str]) -> str:
     """Return the column of the outputs: that of the values, or one that is not there yet."""
     if ERASED in (*kept, data.value):
         raise InvalidInput(
@@ -178,9 +193,12 @@ def output_column(data: "Data", kept: Sequence[str]) -> str:
     return title
 
 
-def _codes(data: "Data", found: "pl.DataFrame", rule: Rule) -> Numbers:
-    """Return the number of each record, or refuse the first that has none, by its row."""
-    rows, codes = found[ROW].to_numpy(), found[_CODE].fill_null(-1).to_numpy().astype(np.int64)
+def codes_of(data: "Data", found: "pl.DataFrame", rule: Rule) -> Numbers:
+    """Return the number of each row's record, or refuse the first that has none, by its row."""
+    if rule.foreign is not None and rule.missing is None:  # all of them count as one state
+        numbers = found[CODE].fill_null(rule.foreign).to_numpy()
+        return numbers.astype(np.uint8 if numbers.max(initial=0) < 256 else np.uint16)
+    rows, codes = found[ROW].to_numpy(), found[CODE].fill_null(-1).to_numpy().astype(np.int64)
     none = np.where(found[THERE].to_numpy(), FOREIGN, MISSING)  # (rows,)
     numbers = np.where(codes < 0, none, codes)
     words = data.record.words
@@ -204,7 +222,7 @@ def _given(column: Column, name: str, found: "pl.DataFrame", data: "Data") -> "p
     return pl.Series([names[place] for place in found[key]], strict=False)
 
 
-def outputs(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.Series":
+def _outputs(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.Series":
     """Return the names of outputs as a column; an erased one is null."""
     import polars as pl
 

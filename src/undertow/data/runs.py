@@ -1,23 +1,22 @@
-"""Rows in order as series of numbers, piece by piece: digests of them, and their outputs.
+"""Folds of series that come in pieces, in order: the digest of their records, and their outputs.
 
-What `undertow.data.rewriting` does with a table in memory is done here with the rows of
-`Data.rows(*made)` that come in pieces, each person's together and in order of time. The labels,
-places and numbers are the same, and so are the outputs under the same key.
+Labels, places and numbers are those of `undertow.data.rewriting`, and so are the outputs under the
+same key, wherever the pieces lie. A fold that is copied or sent begins anew.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from undertow.channels import LocalMechanism
-from undertow.data.codes import FOREIGN, MISSING, Numbers, Rule
-from undertow.data.columns import Column, column_of_name, part_of
-from undertow.data.folds import CODE
-from undertow.data.grid import GROUP, PERSON, THERE, TIME, Grid
-from undertow.data.rewriting import ERASED, kept_columns, output_column, outputs, person_labels
+from undertow.data.coded_pieces import CodedPiece, CodedPieces, Coding, Survey
+from undertow.data.codes import Numbers, Rule
+from undertow.data.folds import CODE, Table
+from undertow.data.grid import GROUP, THERE
+from undertow.data.pieces import check_whole, feed
+from undertow.data.rewriting import made_of, restored
+from undertow.errors import InvalidInput
 from undertow.sampling.keyed import Carry, Digest, Key, randomised
 
 if TYPE_CHECKING:
@@ -25,130 +24,70 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["Digested", "Reading", "Rewriting", "Run"]
+__all__ = ["Digested", "Rewriting", "SpreadSeries", "needed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A piece of series: labels, records of each, their numbers and places, and their rows.
-
-    ``places`` is None where they follow one another without a gap that could be known.
-    """
-
-    labels: Sequence[str]
-    lengths: npt.NDArray[np.int64]
-    codes: Numbers
-    places: npt.NDArray[np.int64] | None
-    rows: "pl.DataFrame"
+def needed(data: "Data", rule: Rule) -> "tuple[pl.Expr, ...]":
+    """Return what these folds need of each row, or refuse a table that cannot be rewritten."""
+    return (*made_of(data, rule), data.record.there.alias(THERE))
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What is read of each row, and how it becomes a number of a state.
+class SpreadSeries(CodedPieces):
+    """The records of a cluster, of which this machine sees none: what is known of them all."""
 
-    ``made`` are the expressions of `Data.rows`; ``kept`` the columns that are written as they were.
-    """
+    def survey(self, length: int | None = None) -> Survey:
+        """Refuse records that are in no state, where the rule does; the refusal depends on them."""
+        data, rule = self.data, self.rule
+        wrong = data.record.positions(rule.names, named=True).is_null()
+        wrong = wrong if rule.missing is None else wrong & data.record.there
+        counted = Table(data.grid, [GROUP, CODE])
+        feed(data, [counted], wrong.alias(CODE))
+        if counted.counted()[CODE].any():
+            raise rule.refusal(f"a row of {data.record.words}")
+        return Survey(length)
 
-    grid: Grid
-    person: Column | None
-    rule: Rule
-    made: "tuple[pl.Expr, ...]"
-    kept: tuple[str, ...]
-    title: str
+    def irregular(self, length: int) -> None:
+        """Refuse series that do not have exactly so many records; they have no numbers."""
+        shape = self.data.shape()
+        if (shape.shortest, shape.series) != (length, length):
+            found = shape.shortest if shape.series == length else shape.series
+            raise InvalidInput(
+                f"the plan is for exactly {length} records, and a series has {found}, absent steps "
+                "and records outside a window or its groups included; plan for this length"
+            )
 
-    @classmethod
-    def of(cls, data: "Data", rule: Rule, *, written: bool = True) -> "Reading":
-        """Return how the records of data are read; whether their other columns are needed."""
-        kept = kept_columns(data)
-        title = output_column(data, kept)
-        made = [
-            data.record.positions(rule.names, named=True).alias(CODE),
-            data.record.there.alias(THERE),
-        ]
-        if written:
-            made += [column_of_name(name).alias(part_of(name, "kept")) for name in kept]
-        person = None if data.grid.person is None else data.source.columns[data.grid.person]
-        return cls(data.grid, person, rule, tuple(made), tuple(kept), title)
-
-
-class _Runs:
-    """Pieces of rows into runs; the person at a border goes on."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading, self.wrong = reading, 0  # records that the rule refuses
-        self._last: tuple[Any, int] | None = None  # the last person, and their first time
-
-    def read(self, rows: "pl.DataFrame") -> Run | None:
-        """Return the released records of some rows as numbers, None where there are none."""
-        grid = self._reading.grid
-        rows = grid.windowed(rows.lazy()).drop_nulls(GROUP).collect()
-        if not rows.height:
-            return None
-        person = rows[PERSON]
-        begins = np.flatnonzero(person.ne_missing(person.shift(1)).to_numpy())
-        begins = np.union1d([0], begins)  # (series,)
-        lengths = np.diff(np.append(begins, rows.height))
-        keys = person.gather(begins)
-        labels = person_labels(self._reading.person, keys)
-        return Run(labels, lengths, self._codes(rows), self._places(rows, begins, lengths), rows)
-
-    def _codes(self, rows: "pl.DataFrame") -> Numbers:
-        """Return the numbers of states; what is refused is counted, and stands for the first."""
-        rule = self._reading.rule
-        codes = rows[CODE].fill_null(-1).to_numpy().astype(np.int64)
-        none = np.where(rows[THERE].to_numpy(), FOREIGN, MISSING)  # (rows,)
-        missing = rule.foreign if rule.missing is None else rule.missing
-        numbers = np.where(codes < 0, none, codes)
-        for kind, code in ((FOREIGN, rule.foreign), (MISSING, missing)):
-            wrong = numbers == kind
-            self.wrong += int(wrong.sum()) if code is None else 0
-            numbers = np.where(wrong, code or 0, numbers)
-        return numbers.astype(np.uint8 if numbers.max() < 256 else np.uint16)
-
-    def _places(
-        self, rows: "pl.DataFrame", begins: Any, lengths: Any
-    ) -> npt.NDArray[np.int64] | None:
-        step = self._reading.grid.step
-        if step is None:
-            return None
-        times, firsts = rows[TIME].to_numpy(), rows[TIME].to_numpy()[begins].copy()
-        if self._last is not None and self._last[0] == rows[PERSON][0]:
-            firsts[0] = self._last[1]
-        self._last = rows[PERSON][-1], int(firsts[-1])
-        return np.asarray((times - np.repeat(firsts, lengths)) // step)  # (rows,)
+    def pieces(self, words: str = "records read") -> Iterator[CodedPiece]:
+        """Refuse to bring the records to this machine."""
+        check_whole(self.data, "a list of records")
+        yield from ()
 
 
 class Digested:
     """A fold: the keyed digest of records, and how many records and series there are.
 
-    ``secret`` is its key; without one anybody can compute it: for outputs, which are public. Then
-    places are ranks, whatever step of time is named. ``wrong`` counts records that are refused.
+    ``secret`` is its key. Without one anybody can compute it: for outputs, which are public. Then
+    places are ranks, whatever step of time is named.
     """
 
     ordered = True
 
-    def __init__(self, reading: Reading, secret: bytes | None = None) -> None:
-        self._given = (reading, secret)
-        self._runs, self._digest = _Runs(reading), Digest(Key(secret or bytes(32)))
-        self.records = self.series = self.wrong = 0
-        self._last: str | None = None
+    def __init__(self, data: "Data", rule: Rule, secret: bytes | None = None) -> None:
+        self._given = (data, rule, secret)
+        self._coding, self._digest = Coding(data, rule), Digest(Key(secret or bytes(32)))
+        self.records = self.series = 0
 
     def feed(self, rows: "pl.DataFrame") -> None:
         """Take the next rows."""
-        found = self._runs.read(rows)
-        self.wrong += self._runs.wrong
-        self._runs.wrong = 0
-        if found is not None:
-            self.add(found, found.codes)
+        piece = self._coding.take(rows)
+        if piece is not None:
+            self.add(piece, piece.codes)
 
-    def add(self, run: Run, codes: Numbers) -> None:
+    def add(self, piece: CodedPiece, codes: Numbers) -> None:
         """Take the next series, with numbers of their states or of their outputs."""
         self.records += codes.size
-        same = bool(run.labels) and run.labels[0] == self._last  # of the piece before
-        self.series += len(run.labels) - same
-        self._last = run.labels[-1] if run.labels else self._last
-        places = None if self._given[1] is None else run.places
-        self._digest.feed(run.labels, run.lengths, codes, places)
+        self.series += len(piece.labels) - piece.goes_on
+        places = None if self._given[2] is None else piece.places
+        self._digest.feed(piece.labels, piece.lengths, codes, places)
 
     def result(self) -> bytes:
         """Return the digest of all series."""
@@ -157,21 +96,20 @@ class Digested:
     def merge(self, other: "Digested") -> None:
         """Take over what was kept of other persons."""
         self._digest.merge(other.result())
-        for name in ("records", "series", "wrong"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.records, self.series = self.records + other.records, self.series + other.series
 
     def state(self) -> list[Any]:
         """Return the digest and the numbers."""
-        return [self.result().hex(), self.records, self.series, self.wrong]
+        return [self.result().hex(), self.records, self.series]
 
     def load(self, state: list[Any]) -> "Digested":
         """Return the fold that has these."""
         made = Digested(*self._given)
         made._digest.merge(bytes.fromhex(state[0]))
-        made.records, made.series, made.wrong = state[1:]
+        made.records, made.series = state[1:]
         return made
 
-    def __reduce__(self) -> Any:  # copied or sent, it begins anew
+    def __reduce__(self) -> Any:
         return Digested, self._given
 
 
@@ -181,43 +119,42 @@ class Rewriting:
     ``secret`` is that of the flips, ``digest`` that of the digest of the records.
     """
 
-    ordered = True
-
     def __init__(
-        self, reading: Reading, mechanism: LocalMechanism, names: Sequence[Any], secret: bytes,
-        digest: bytes,
+        self, data: "Data", rule: Rule, mechanism: LocalMechanism, names: Sequence[Any],
+        secret: bytes, digest: bytes,
     ) -> None:  # fmt: skip
-        self._given = (reading, mechanism, tuple(names), secret, digest)
-        self._runs, self._key = _Runs(reading), Key(secret)
+        self._given = (data, rule, mechanism, tuple(names), secret, digest)
+        self._coding, self._key = Coding(data, rule), Key(secret)
         self._carry: Carry | None = None
-        self.read, self.shown = Digested(reading, digest), Digested(reading)
+        self.read, self.shown = Digested(data, rule, digest), Digested(data, rule)
 
     @property
-    def made_of(self) -> "tuple[pl.Expr, ...]":
+    def needed(self) -> "tuple[pl.Expr, ...]":
         """What is made of each row of the table."""
-        return self._given[0].made
+        return needed(*self._given[:2])
 
     def rewritten(self, rows: "pl.DataFrame") -> "pl.DataFrame":
-        """Return the released ones of the next rows: columns as they were, and the outputs."""
-        import polars as pl
-
-        reading, mechanism, names, _, _ = self._given
-        found = self._runs.read(rows)
-        if found is None:
-            found = Run([], np.zeros(0, np.int64), np.zeros(0, np.uint8), None, rows[:0])
-        self.read.add(found, found.codes)
-        series = (found.labels, found.lengths, found.codes, found.places)
-        drawn = randomised(mechanism, self._key, *series, carry=self._carry)
+        """Return the released ones of the next rows: public columns as they were, then outputs."""
+        data, _, mechanism, names, _, _ = self._given
+        piece = self._coding.take(rows)
+        if piece is None:
+            erased = np.zeros(0, np.bool_) if mechanism.task == "redact" else None
+            return restored(data, rows[:0], names, np.zeros(0, np.uint8), erased)
+        self.read.add(piece, piece.codes)
+        drawn = randomised(
+            mechanism,
+            self._key,
+            piece.labels,
+            piece.lengths,
+            piece.codes,
+            piece.places,
+            self._carry,
+        )
         self._carry, erased = drawn.carry, drawn.erased
-        written = {name: found.rows[part_of(name, "kept")] for name in reading.kept}
-        written[reading.title] = outputs(names, drawn.numbers, erased)
-        shown = drawn.numbers
-        if mechanism.task == "redact":
-            erased = np.zeros(0, np.bool_) if erased is None else erased
-            shown = np.where(erased, len(names), shown)
-            written[ERASED] = pl.Series(erased)
-        self.shown.add(found, shown)
-        return pl.DataFrame(written)
+        shown = drawn.numbers if erased is None else np.where(erased, len(names), drawn.numbers)
+        self.shown.add(piece, shown)
+        made: pl.DataFrame = piece.restore(names, drawn.numbers, erased)
+        return made
 
     def merge(self, other: "Rewriting") -> None:
         """Take over what was kept of other persons."""
@@ -234,5 +171,5 @@ class Rewriting:
         made.read, made.shown = self.read.load(state[0]), self.shown.load(state[1])
         return made
 
-    def __reduce__(self) -> Any:  # copied or sent, it begins anew
+    def __reduce__(self) -> Any:
         return Rewriting, self._given

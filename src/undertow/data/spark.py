@@ -226,7 +226,7 @@ class SparkSource(Source):
         What ``rewriting`` has kept afterwards is what was kept of all records. Spark writes each
         partition once, however often it is tried. Every worker must see the folder.
         """
-        kernel = Evaluated(apart(data), rewriting.made_of)
+        kernel = Evaluated(apart(data), rewriting.needed)
         session = self.table.sparkSession
         told = session.sparkContext.accumulator({}, _reports())
         work = Rewritten(data.grid, rewriting, kernel.columns, _Report(told))
