@@ -20,8 +20,9 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA,
     "spark.executor.extraJavaOptions": JAVA,
     "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": "3",
+    "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.task.maxFailures": "2",
     "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),  # for steps of these tests
 }
 
@@ -51,13 +52,13 @@ def cluster(folder: Path, **settings: str) -> Iterator[Any]:
         session.stop()
 
 
-def spread(session: Any, frame: pl.DataFrame, partitions: int = 3) -> Any:
-    """Return a frame of Polars as one of Spark, its rows anywhere."""
+def spread(session: Any, frame: pl.DataFrame) -> Any:
+    """Return a frame of Polars as one of Spark, a half of the rows with each worker."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     held = frame.to_arrow()
     # a time without a zone stays one
-    return session.createDataFrame(held, from_arrow_schema(held.schema)).repartition(partitions)
+    return session.createDataFrame(held, from_arrow_schema(held.schema))
 
 
 class Waiting:
