@@ -96,8 +96,12 @@ class Kinds:
         return np.asarray(np.maximum(squares - means**2, 0.0).max(axis=1))
 
 
-def chained_variance(noise: XorNoise, lengths: npt.NDArray[np.int64]) -> float:
+def chained_variance(
+    noise: XorNoise, lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64] | None = None
+) -> float:
     """Return the most by which a sum of flips, some counted negatively, can vary.
+
+    There is one series of each of the lengths, or as many as ``counts`` says.
 
     The flips of two records s and t of a series have covariance v r^|s - t| with v the variance
     of one and r = 1 - rho0 - rho1; signs that agree with it make all terms positive.
@@ -111,7 +115,8 @@ def chained_variance(noise: XorNoise, lengths: npt.NDArray[np.int64]) -> float:
     if decay < 1:
         open_end = sizes * (1 + decay) / (1 - decay)
         pairs = np.minimum(pairs, open_end - 2 * decay * (1 - decay**sizes) / (1 - decay) ** 2)
-    return rate * (1 - rate) * float(np.maximum(pairs, sizes).sum())
+    most = np.maximum(pairs, sizes)
+    return rate * (1 - rate) * float((most if counts is None else most * counts).sum())
 
 
 def pair_channel(noise: XorNoise) -> Array:
@@ -226,14 +231,19 @@ def product_sums(
     weights: Array,
     begins: npt.NDArray[np.bool_],
     places: npt.NDArray[np.int64] | None = None,
+    *,
+    sums: Sums | None = None,
+    limit: int | None = None,
 ) -> Sums:
     """Return the sums of neighbours: ``begins`` says whether a record begins a pair.
 
-    ``weights`` has a row for each number, or a table for each of the ``places``.
+    ``weights`` has a row for each number, or a table for each of the ``places``. Records from
+    ``limit`` on begin nothing here: they come again with those after them. Adds to ``sums``.
     """
-    sums = Sums(weights.shape[-1])
-    for start in range(0, numbers.size, _PIECE):
-        stop = min(start + _PIECE, numbers.size)
+    sums = Sums(weights.shape[-1]) if sums is None else sums
+    end = numbers.size if limit is None else limit
+    for start in range(0, end, _PIECE):
+        stop = min(start + _PIECE, end)
         reach = slice(start, min(stop + 2, numbers.size))  # two records more, for the triples
         of = weights[numbers[reach]] if places is None else weights[places[reach], numbers[reach]]
         pairs = np.flatnonzero(begins[start:stop])

@@ -6,7 +6,8 @@ than smaller. What is computed from outputs alone costs no privacy.
 """
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.channels import LocalMechanism, Redaction, XorNoise
+from undertow.data.coded_pieces import CodedPieces
 from undertow.data.codes import Coded, Rule, coded
 from undertow.debiasing import (
     Kinds,
     Ratios,
+    Sums,
     chained_variance,
     pair_channel,
     product_sums,
@@ -105,11 +108,11 @@ def estimate(
             "Histogram or 'transitions'"
         )
     quantile = _quantile(confidence)
-    read = _read(sanitised, plan, ordered=False)
-    kinds = _kinds(plan, read)
+    read, survey = _read(sanitised, plan, ordered=False), _Survey()
     wanted = _wanted(plan, query)
-    found = [_counted(plan.mechanism, kinds, read, one, quantile) for one in wanted]
-    hidden = int(read.codes.size) - kinds.records
+    kinds = _kinds(plan, survey.over(read))
+    found = [_counted(plan.mechanism, kinds, survey, one, quantile) for one in wanted]
+    hidden = survey.records - kinds.records
     if query is not None and query.named:
         return Estimate(*found[0], confidence, kinds.records, plan.states, hidden)
     value, low, high = (dict(zip(plan.states, part, strict=True)) for part in zip(*found))  # noqa: B905
@@ -135,27 +138,29 @@ def estimate_transitions(
     (2, 2)
     """
     quantile = _quantile(confidence)
-    read = _read(sanitised, plan, ordered=True)
-    begins = _neighbours(read)
-    mechanism = plan.mechanism
+    read, survey = _read(sanitised, plan, ordered=True), _Survey()
+    windows, mechanism = _windows(survey.over(read)), plan.mechanism
     if isinstance(mechanism, XorNoise):
-        ratios, pairs = _chained(mechanism, read, begins), int(begins.sum())
+        ratios, pairs = _chained(mechanism, windows, survey)
     elif isinstance(mechanism, Redaction):
-        ratios, pairs = _redacted(plan, read, begins)
+        ratios, pairs = _redacted(plan, read, windows, survey)
     else:
-        weights = undo(np.asarray(mechanism.matrix))
-        ratios = product_sums(read.codes, weights, begins).ratios()
-        pairs = int(begins.sum())
+        weights, sums = undo(np.asarray(mechanism.matrix)), Sums(len(plan.states))
+        for window in windows:
+            product_sums(window.codes, weights, window.begins, sums=sums, limit=window.limit)
+            survey.pairs += window.pairs
+        pairs = survey.pairs
+        ratios = sums.ratios()
     if not pairs:
         raise InvalidInput("no record has a neighbour that can be seen with it")
     value, low, high = ratios.ends(quantile)
     for part in (value, low, high):
         part.setflags(write=False)
-    return Estimate(value, low, high, confidence, pairs, plan.states, int(begins.sum()) - pairs)
+    return Estimate(value, low, high, confidence, pairs, plan.states, survey.pairs - pairs)
 
 
 def _counted(
-    mechanism: LocalMechanism, kinds: Kinds, read: Coded, wanted: npt.NDArray[np.bool_],
+    mechanism: LocalMechanism, kinds: Kinds, survey: "_Survey", wanted: npt.NDArray[np.bool_],
     quantile: float,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return the number of records in some states, and the ends of its interval."""
@@ -164,7 +169,7 @@ def _counted(
     if isinstance(mechanism, XorNoise):
         some = wanted.any() and not wanted.all()
         scale = (1 - 2 * mechanism.flip_rate) ** 2
-        variance = chained_variance(mechanism, read.spans) / scale if some else 0.0
+        variance = chained_variance(mechanism, *survey.spans()) / scale if some else 0.0
     if isinstance(mechanism, Redaction):  # what is shown is true
         least = float(kinds.seen[:, :-1][:, wanted].sum())
         most = least + float(kinds.seen[:, -1].sum())
@@ -173,7 +178,7 @@ def _counted(
     return total, low, high
 
 
-def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded:
+def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
     """Return the outputs as numbers, erased ones after all others."""
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
@@ -196,8 +201,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded:
     names = mechanism.names(plan.states)
     erased = None if length is None else len(names)
     read = coded(sanitised, Rule(names, missing=erased, outputs=True))
-    whole = (read.lengths == read.spans) & (read.spans == length)
-    if length is not None and not whole.all():
+    if length is not None and read.irregular(length) is not None:
         raise InvalidInput(
             f"the plan is for series of exactly {length} records; pass whole series, erased "
             "records included"
@@ -205,20 +209,109 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded:
     return read
 
 
-def _kinds(plan: "Plan[Any]", read: Coded) -> Kinds:
+class _Survey:
+    """How many records, series and pairs of neighbours were read, and how long series are."""
+
+    def __init__(self) -> None:
+        self.records = self.series = self.pairs = 0
+        self._spans: Counter[int] = Counter()
+        self._open = 0  # the steps of the series that may go on
+
+    def over(self, read: Coded | CodedPieces) -> "Iterator[_Piece]":
+        """Yield what is read piece after piece, with the place of each record in its series."""
+        for piece in read.pieces("records read"):
+            heads = np.cumsum(piece.lengths) - piece.lengths  # (series,)
+            places = piece.places
+            if places is None:  # all are there, one after the other
+                places = np.arange(piece.codes.size) - np.repeat(heads, piece.lengths)
+            self.records += int(piece.codes.size)
+            filled = piece.lengths > 0
+            spans = places[(heads + piece.lengths - 1)[filled]] + 1
+            if spans.size:
+                if self._open and not piece.goes_on:
+                    self._spans[self._open] += 1
+                for span, count in zip(*np.unique(spans[:-1], return_counts=True), strict=True):
+                    self._spans[int(span)] += int(count)
+                self._open = int(spans[-1])
+            first = self.series - int(piece.goes_on)
+            numbers = first + np.repeat(np.arange(len(piece.lengths)), piece.lengths)
+            self.series = first + len(piece.lengths)
+            yield _Piece(piece.codes, places, numbers)
+
+    def spans(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the steps that series have, absent ones included, and how many have them."""
+        held = self._spans + Counter({self._open: 1} if self._open else {})
+        return np.array([*held], dtype=np.int64), np.array([*held.values()], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Outputs in order, their places in their series, and numbers of the series: (n,) each."""
+
+    codes: npt.NDArray[Any]
+    places: npt.NDArray[np.int64]
+    series: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window(_Piece):
+    """Outputs, of which those before ``limit`` are looked at here: what follows them is known.
+
+    ``begins`` says whether a record is followed, one step later, by another of its series.
+    """
+
+    begins: npt.NDArray[np.bool_]
+    limit: int
+
+    @property
+    def starts(self) -> npt.NDArray[np.intp]:
+        """Where pairs begin."""
+        return np.flatnonzero(self.begins[: self.limit])
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs begin here."""
+        return int(self.begins[: self.limit].sum())
+
+
+def _windows(pieces: "Iterable[_Piece]") -> "Iterator[_Window]":
+    """Yield outputs with the two that follow each, of whatever pieces they come in."""
+    kept: _Piece | None = None
+    for piece in pieces:
+        both = piece if kept is None else _Piece(
+            np.concatenate([kept.codes, piece.codes]),
+            np.concatenate([kept.places, piece.places]),
+            np.concatenate([kept.series, piece.series]),
+        )  # fmt: skip
+        limit = max(both.codes.size - 2, 0)
+        yield _window(both, limit)
+        kept = _Piece(both.codes[limit:], both.places[limit:], both.series[limit:])
+    if kept is not None:
+        yield _window(kept, kept.codes.size)
+
+
+def _window(held: _Piece, limit: int) -> _Window:
+    begins = np.zeros(held.codes.size, dtype=np.bool_)
+    begins[:-1] = (np.diff(held.series) == 0) & (np.diff(held.places) == 1)
+    return _Window(held.codes, held.places, held.series, begins, limit)
+
+
+def _kinds(plan: "Plan[Any]", pieces: "Iterable[_Piece]") -> Kinds:
     """Return the records by channel: one kind for flips, one for each place of a redaction."""
     mechanism = plan.mechanism
     if isinstance(mechanism, Redaction):
         places, channels = _shown(mechanism)
-        outputs = channels.shape[2]
-        table = read.codes.reshape(-1, mechanism.length)[:, places]  # (series, places)
-        # (places, outputs)
-        seen = np.stack([(table == output).sum(axis=0) for output in range(outputs)], axis=1)
+        length, outputs = mechanism.length, channels.shape[2]
     else:
+        places, length = np.zeros(1, dtype=np.int64), 1
         channels = mechanism.matrix[None]  # (1, states, outputs)
-        seen = np.bincount(read.codes, minlength=channels.shape[2])[None]  # (1, outputs)
+        outputs = channels.shape[2]
+    seen = np.zeros(length * outputs, dtype=np.int64)
+    for piece in pieces:
+        where = piece.places % length  # all places are one to flips
+        seen += np.bincount(where * outputs + piece.codes.astype(np.int64), minlength=seen.size)
     weights = np.stack([undo(channel) for channel in channels])  # (kinds, outputs, states)
-    return Kinds(channels, weights, seen.astype(float))
+    return Kinds(channels, weights, seen.reshape(length, outputs)[places].astype(float))
 
 
 def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
@@ -236,27 +329,22 @@ def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float
     return places, np.concatenate([kept, erased[places][:, :, None]], axis=2)
 
 
-def _neighbours(read: Coded) -> npt.NDArray[np.bool_]:
-    """Return whether each record is followed, one step later, by another of its series."""
-    begins = np.ones(read.codes.size, dtype=np.bool_)
-    ends = np.cumsum(read.lengths)
-    begins[ends[read.lengths > 0] - 1] = False
-    if read.places is not None:
-        begins[:-1] &= np.diff(read.places) == 1
-    return begins
-
-
-def _chained(mechanism: XorNoise, read: Coded, begins: npt.NDArray[np.bool_]) -> Ratios:
-    """Return the pairs under a noise chain, and the most that they can vary.
+def _chained(
+    mechanism: XorNoise, windows: "Iterable[_Window]", survey: "_Survey"
+) -> tuple[Ratios, int]:
+    """Return the pairs under a noise chain, the most that they can vary, and their number.
 
     Terms d records apart share noise with correlation at most r^(d - 1), r = |1 - rho0 - rho1|,
     so their sum varies by at most 1 + 2 (1 + r + r^2 + ...) times the sum of their variances.
     """
     weights = undo(pair_channel(mechanism))
-    starts = np.flatnonzero(begins)
-    # (pairs of outputs)
-    seen = np.bincount(2 * read.codes[starts] + read.codes[starts + 1], minlength=4)
-    decay, longest = abs(1 - mechanism.rho0 - mechanism.rho1), float(read.spans.max())
+    seen = np.zeros(4, dtype=np.int64)  # (pairs of outputs)
+    for window in windows:
+        codes, starts = window.codes.astype(np.int64), window.starts
+        seen += np.bincount(2 * codes[starts] + codes[starts + 1], minlength=4)
+    survey.pairs = int(seen.sum())
+    decay = abs(1 - mechanism.rho0 - mechanism.rho1)
+    longest = float(survey.spans()[0].max())
     apart = longest if decay == 1 else min(longest, 1 / (1 - decay))
     pairs = (seen @ weights).reshape(2, 2)  # (state, next state)
     table = weights.reshape(4, 2, 2)  # (pairs of outputs, state, next state)
@@ -268,31 +356,36 @@ def _chained(mechanism: XorNoise, read: Coded, begins: npt.NDArray[np.bool_]) ->
         np.tensordot(seen, np.broadcast_to(row**2, table.shape), 1) - rows,
     )
     one, p, pp = ((1 + 2 * apart) * part for part in squares)
-    return Ratios(pairs, ((one, p, pp),))
+    return Ratios(pairs, ((one, p, pp),)), survey.pairs
 
 
 def _redacted(
-    plan: "Plan[Redaction]", read: Coded, begins: npt.NDArray[np.bool_]
-) -> tuple[Ratios, int]:
+    plan: "Plan[Redaction]", read: Coded | CodedPieces, windows: "Iterable[_Window]",
+    survey: "_Survey",
+) -> tuple[Ratios, int]:  # fmt: skip
     """Return the pairs of records that both can be told, their variance, and their number."""
     mechanism = plan.mechanism
     places, _ = _shown(mechanism)
-    kinds = _kinds(plan, read)
+    kinds = _kinds(plan, _Survey().over(read))
     weights = np.zeros(
         (mechanism.length, *kinds.weights.shape[1:])
     )  # 0 where a record cannot be told
     weights[places] = kinds.weights
     told = np.zeros(mechanism.length, dtype=np.bool_)
     told[places] = True
-    where = np.arange(read.codes.size) % mechanism.length
-    # both records of a pair can be told
-    begins = begins & told[where] & told[(where + 1) % mechanism.length]
-    pairs = product_sums(read.codes, weights, begins, where).pairs
+    sums, number = Sums(weights.shape[-1]), 0
+    for window in windows:
+        where = window.places
+        # both records of a pair can be told
+        both = window.begins & told[where] & told[(where + 1) % mechanism.length]
+        product_sums(window.codes, weights, both, where, sums=sums, limit=window.limit)
+        survey.pairs += window.pairs
+        number += int(both[: window.limit].sum())
     # (places): how often the next place follows
-    follows = np.where(np.diff(places, append=-1) == 1, len(read.lengths), 0)
+    follows = np.where(np.diff(places, append=-1) == 1, survey.series, 0)
     most = redacted_variance(kinds, follows)
     nothing = np.zeros_like(most)
-    return Ratios(pairs, ((most, nothing, nothing),)), int(begins.sum())
+    return Ratios(sums.pairs, ((most, nothing, nothing),)), number
 
 
 def _wanted(plan: "Plan[Any]", query: Count | Histogram | None) -> list[npt.NDArray[np.bool_]]:

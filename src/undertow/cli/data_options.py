@@ -27,10 +27,14 @@ class RowsText:
     person: str | None = option("COLUMN", "Whose record it is; by default one person's.")
     time: str | None = option("COLUMN", "When; by default rows are in order of time.")
     every: str | None = option("STEP", "The time step: 5m, 1h, 1d, or a number.")
+    memory: str | None = option(
+        "SIZE", "Read a table that needs more memory in pieces, sorted by person and time "
+        "(default 1GB)."
+    )  # fmt: skip
 
     def outputs(self, column: str) -> "SeriesText":
         """Return how to read a randomised table of these rows: its outputs are in a column."""
-        return SeriesText(self.person, self.time, self.every, column)
+        return SeriesText(self.person, self.time, self.every, self.memory, column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class SeriesText(RowsText):
 
     def read(self, path: Path, **more: Any) -> "Data":
         """Return the data, its window applied; ``more`` are further arguments of `Data`."""
+        from undertow.data.memory import DEFAULT
         from undertow.data.table import Data
 
         table = Data(
@@ -62,6 +67,7 @@ class SeriesText(RowsText):
             time=self.time,
             state=_state(self.state),
             every=None if self.every is None else _number(self.every),
+            memory=DEFAULT if self.memory is None else self.memory,
             **more,
         )
         return table if self.window is None else table.window(*_ends(self.window))

@@ -123,9 +123,7 @@ class Task:
         name = name_of(None if made is None else made.entry_hash, places.named()[0])
         if any(abandoned(places.named(), name)):
             alike = "" if made is None else ", with the same outputs if the records are the same"
-            say(
-                f"an earlier run was interrupted: its drafts are removed, this one begins anew{alike}"
-            )
+            say(f"an earlier run was interrupted: what it left is removed, all begins anew{alike}")
         clear(places.named(), name)
         with waiting("randomising the records"):
             outputs = Outputs(ready, book)

@@ -301,12 +301,13 @@ def settled(numbers: Numbers, rule: Rule, where: Callable[[npt.NDArray[np.bool_]
     ``where`` says which is the first of some records, in words.
     """
     missing = rule.foreign if rule.missing is None else rule.missing
-    for kind, code in ((FOREIGN, rule.foreign), (MISSING, missing)):
-        wrong = numbers == kind
-        if code is None and wrong.any():
-            raise rule.refusal(where(wrong))
+    counted = {FOREIGN: rule.foreign, MISSING: missing}
+    refused = np.isin(numbers, [kind for kind, code in counted.items() if code is None])
+    if refused.any():
+        raise rule.refusal(where(refused))
+    for kind, code in counted.items():
         if code is not None:
-            numbers = np.where(wrong, code, numbers)
+            numbers = np.where(numbers == kind, code, numbers)
     return numbers.astype(np.uint8 if numbers.max() < 256 else np.uint16)
 
 

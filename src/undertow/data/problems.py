@@ -1,21 +1,27 @@
 """What a curator should look at before releasing: columns and rows, never a value."""
 
 import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.evaluation import domain_of
+from undertow.data.folds import Rows
 from undertow.data.grid import GROUP, ROW, WRONG
 from undertow.data.groups import look_alikes
+from undertow.data.pieces import facts_of, feed, pieces
 from undertow.data.sources import scan
 from undertow.data.sql import TEXT
 from undertow.models.pedigree import GENOTYPES
+from undertow.models.sequences import MOST_STATES
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum, Transitions
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from undertow.data.grid import Grid
     from undertow.data.states import Record
     from undertow.data.table import Data
 
@@ -25,6 +31,8 @@ SHOWN = 10
 """Rows that are named for each kind of problem; the others are counted."""
 
 _TEST, _N, _ROWS = "\0test", "\0n", "\0rows"
+Kind = tuple[str | None, str, "pl.Expr | None", Callable[..., "pl.LazyFrame"]]
+"""Something odd: the column, what to say, a column that it takes, and which rows it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +61,54 @@ def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) ->
     missing, foreign, or clipped values and rows in no group, which a release takes as the plan
     says. One pass for each kind.
     """
-    import polars as pl
-
-    grid = data.grid
-    kinds: list[tuple[str | None, str, pl.LazyFrame]] = []
-    for wrong in WRONG:
-        needed = {"nobody": grid.person, "off": grid.step}.get(wrong, grid.time)
-        if needed is None:
-            continue
-        column, what = grid.complaint(wrong)
-        kinds.append((column, what, grid.culprits(data.rows(numbered=True), wrong)))
-    for column, what, test in _of_values(data, query, states):
-        rows = grid.windowed(data.rows(test.alias(_TEST), numbered=True))
-        kinds.append((column, what, rows.filter(pl.col(_TEST))))
-    if data.by is not None:
-        rows = grid.windowed(data.rows(numbered=True))
-        kinds.append((data.by, "is in no group", rows.filter(pl.col(GROUP).is_null())))
-    summaries = [
-        frame.select(pl.len().alias(_N), pl.col(ROW).sort().head(SHOWN).implode().alias(_ROWS))
-        for _, _, frame in kinds
-    ]
+    kinds = _kinds(data, query, states)
     listed = [*_of_lines(data), *_of_names(data, states)]
-    for (column, what, _), found in zip(kinds, data.source.collect(*summaries), strict=True):
-        count, rows_found = found[_N][0], found[_ROWS][0]
+    for (column, what, _, _), (count, rows_found) in zip(kinds, _found(data, kinds), strict=True):
         listed += [Problem(column, row, what) for row in rows_found]
         if count > SHOWN:
             listed.append(Problem(column, None, f"{count - SHOWN} more rows: {what}"))
     return listed
+
+
+def _kinds(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) -> list[Kind]:
+    """Return what may be odd: the column, what to say, what it takes, and which rows it is."""
+    import polars as pl
+
+    grid = data.grid
+    kinds: list[Kind] = []
+    for wrong in WRONG:
+        needed = {"nobody": grid.person, "off": grid.step}.get(wrong, grid.time)
+        if needed is not None:
+            kinds.append((*grid.complaint(wrong), None, partial(grid.culprits, wrong=wrong)))
+    for number, (column, what, test) in enumerate(_of_values(data, query, states)):
+        name = f"{_TEST}{number}"
+        kinds.append((column, what, test.alias(name), partial(_picked, grid, pl.col(name))))
+    if data.by is not None:
+        none = pl.col(GROUP).is_null()
+        kinds.append((data.by, "is in no group", None, partial(_picked, grid, none)))
+    return kinds
+
+
+def _picked(grid: "Grid", test: "pl.Expr", rows: "pl.LazyFrame") -> "pl.LazyFrame":
+    return grid.windowed(rows).filter(test)
+
+
+def _found(data: "Data", kinds: Sequence[Kind]) -> list[tuple[int, list[int]]]:
+    """Return how many rows there are of each kind, and the first of them."""
+    import polars as pl
+
+    made = [test for _, _, test, _ in kinds if test is not None]
+    if data.piece is not None:
+        folds = [Rows(data.grid, pick, SHOWN) for _, _, _, pick in kinds]
+        feed(data, folds, *made)
+        return [(fold.count, fold.rows) for fold in folds]
+    summaries = []
+    for _, _, test, pick in kinds:
+        rows = pick(data.rows(*([] if test is None else [test]), numbered=True))
+        first = pl.col(ROW).sort().head(SHOWN).implode().alias(_ROWS)
+        summaries.append(rows.select(pl.len().alias(_N), first))
+    found = data.source.collect(*summaries)
+    return [(one[_N][0], one[_ROWS][0].to_list()) for one in found]
 
 
 def _of_lines(data: "Data") -> list[Problem]:
@@ -108,20 +137,47 @@ def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:
     if states or TEXT not in planes or data.record.mapping or data.record.cuts:
         return said  # what is in no state of the plan is told row by row
     text = planes[TEXT].str.normalize("NFKC").str.to_lowercase().str.strip_chars()
-    rows = data.grid.windowed(data.rows(planes[TEXT].alias(_TEST), text.alias(_N)))
-    (found,) = data.source.collect(rows.select(pl.col(_TEST, _N).n_unique()))
-    if found[_TEST][0] != found[_N][0]:
+    made = planes[TEXT].alias(_TEST), text.alias(_N)
+    if data.piece is None:
+        rows = data.grid.windowed(data.rows(*made))
+        (found,) = data.source.collect(rows.select(pl.col(_TEST, _N).n_unique()))
+        confused = bool(found[_TEST][0] != found[_N][0])
+    else:
+        confused = _alike(data, *made)
+    if confused:
         what = "some texts differ only in case, blanks or the width of letters"
         said.append(Problem(data.value, None, what))
     return said
 
 
+def _alike(data: "Data", *made: "pl.Expr") -> bool:
+    """Return whether some of the first texts differ only in case, blanks or width.
+
+    Of a table that is read in pieces, as many texts are compared as a fit has states at most.
+    """
+    import polars as pl
+
+    seen = pl.DataFrame()
+    for rows in pieces(data, *made):
+        found = data.grid.windowed(rows.lazy()).select(_TEST, _N).unique().collect()
+        seen = pl.concat([seen, found], how="diagonal").unique()
+        if seen[_TEST].n_unique() != seen[_N].n_unique():
+            return True
+        seen = seen.sort(_TEST).head(MOST_STATES)
+    return False
+
+
 def _groups(data: "Data") -> tuple[Any, ...]:
     """Return the groups that are declared and those that occur."""
     column = data.source.columns[data.by or ""]
-    rows = data.changed(groups=None).rows()
-    (found,) = data.source.collect(data.grid.windowed(rows).select(GROUP).drop_nulls().unique())
-    occurring = [column.label(key) for key in found[GROUP]]
+    whole = data.changed(groups=None)
+    if data.piece is None:
+        rows = data.grid.windowed(whole.rows())
+        (found,) = data.source.collect(rows.select(GROUP).drop_nulls().unique())
+        keys = found[GROUP].to_list()
+    else:
+        _, keys = facts_of(whole)
+    occurring = [column.label(key) for key in keys]
     return tuple(dict.fromkeys((*(data.groups or ()), *sorted(occurring, key=str))))
 
 
