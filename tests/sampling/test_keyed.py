@@ -170,8 +170,8 @@ def test_outputs_and_digests_do_not_depend_on_pieces(mechanism, data):
     parts: list[Any] = []
     carry, fold = None, Digest(KEY)
     for piece in cut(series, cuts):
-        told: Any = flat(piece)
-        made = randomised(mechanism, KEY, *told, carry)
+        told: tuple[Any, Any, Any, Any] = flat(piece)
+        made = randomised(mechanism, KEY, *told, carry=carry)
         fold.feed(*told)
         parts, carry = parts + shown(made), made.carry
     assert parts == shown(whole)
