@@ -1,5 +1,6 @@
 """What must hold on a cluster: functions of a session and an empty folder, for one test to run."""
 
+import collections
 import dataclasses
 import datetime as dt
 import functools
@@ -213,6 +214,36 @@ def what_is_written_is_one_set_of_flips(session, folder):
     assert len(set(counts)) == 1
     other = read(session, ut.sanitize(MILD, far, output=folder / "again"))
     assert not in_rows(other).equals(in_rows(read(session, path)))  # another key, other flips
+
+
+@check
+def estimates_and_problems_are_those_of_a_frame_in_memory(session, folder):
+    frame = table(20)
+    held, far = both(session, frame, **MOODS, by="ward", every="5m")
+    with pytest.MonkeyPatch.context() as patch:
+        keyed(patch)
+        wanted = ut.sanitize(FLIPS, held)
+        path = ut.sanitize(FLIPS, far, output=folder / "out")
+    shown = ut.Data(session.read.parquet(str(path)), **MOODS, every="5m")
+    for query in (None, "transitions"):
+        here, there = (
+            ut.estimate(data, FLIPS, query)
+            for data in (ut.Data(wanted, **MOODS, every="5m"), shown)
+        )
+        assert str(here) == str(there)
+    odd = frame.with_columns(mood=pl.col("mood").str.replace("idle", "Idle"))
+    odd = pl.concat([odd, frame.head(12)])
+    here, there = (data.problems(ut.Histogram(), STATES) for data in both(session, odd, **MOODS))
+    assert {one.row for one in there} == {None}
+    counted = collections.Counter((one.column, one.what) for one in here if one.row is not None)
+    for (column, what), number in counted.items():
+        more = [one for one in here if one.row is None and one.what.endswith(what)]
+        number += sum(int(one.what.split()[0]) for one in more)
+        assert (column, f"{number} rows: {what}") in {(one.column, one.what) for one in there}
+    here, there = (data.problems() for data in both(session, odd.head(100), **MOODS))
+    assert [one for one in there if "differ only in case" in one.what] == [
+        one for one in here if "differ only in case" in one.what
+    ]
 
 
 @check

@@ -39,6 +39,7 @@ __all__ = [
     "Counted",
     "Evaluated",
     "Folded",
+    "Packed",
     "Rewritten",
     "Summed",
     "apart",
@@ -376,3 +377,27 @@ class Rewritten:
             facts.feed(rows)
             yield from _sent(line.rewritten(rows), schema)
         self.report(packed([facts.state(), line.state()]))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows into one row for each chunk of them, with all of its columns as bytes."""
+
+    columns: "pl.Schema"
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """Bytes."""
+        import pyarrow as pa
+
+        return pa.schema([(STATE, pa.binary())])
+
+    @quiet
+    def __call__(self, batches: Batches) -> "Iterator[pa.RecordBatch]":
+        """Yield the chunks of a partition."""
+        import pyarrow as pa
+
+        for number, rows in enumerate(frames(batches, self.columns)):
+            chunk = rows.with_row_index(ROW, offset=number * CHUNK)
+            made = pa.array([packed(chunk)], pa.binary())
+            yield pa.RecordBatch.from_arrays([made], schema=self.schema)

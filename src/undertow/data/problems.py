@@ -11,7 +11,7 @@ from undertow.data.evaluation import domain_of
 from undertow.data.folds import Rows
 from undertow.data.grid import GROUP, ROW, WRONG
 from undertow.data.groups import look_alikes
-from undertow.data.pieces import facts_of, feed, pieces
+from undertow.data.pieces import facts_of, feed
 from undertow.data.sources import scan
 from undertow.data.sql import TEXT
 from undertow.models.pedigree import GENOTYPES
@@ -65,8 +65,9 @@ def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) ->
     listed = [*_of_lines(data), *_of_names(data, states)]
     for (column, what, _, _), (count, rows_found) in zip(kinds, _found(data, kinds), strict=True):
         listed += [Problem(column, row, what) for row in rows_found]
-        if count > SHOWN:
-            listed.append(Problem(column, None, f"{count - SHOWN} more rows: {what}"))
+        if count > len(rows_found):
+            more = f"{count - len(rows_found)} more rows" if rows_found else f"{count} rows"
+            listed.append(Problem(column, None, f"{more}: {what}"))
     return listed
 
 
@@ -99,7 +100,8 @@ def _found(data: "Data", kinds: Sequence[Kind]) -> list[tuple[int, list[int]]]:
 
     made = [test for _, _, test, _ in kinds if test is not None]
     if data.piece is not None:
-        folds = [Rows(data.grid, pick, SHOWN) for _, _, _, pick in kinds]
+        shown = 0 if data.source.spread else SHOWN  # rows of a cluster have no numbers
+        folds = [Rows(data.grid, pick, shown) for _, _, _, pick in kinds]
         feed(data, folds, *made)
         return [(fold.count, fold.rows) for fold in folds]
     summaries = []
@@ -155,16 +157,41 @@ def _alike(data: "Data", *made: "pl.Expr") -> bool:
 
     Of a table that is read in pieces, as many texts are compared as a fit has states at most.
     """
-    import polars as pl
+    texts = _Texts(data.grid)
+    feed(data, [texts], *made)
+    return texts.alike
 
-    seen = pl.DataFrame()
-    for rows in pieces(data, *made):
-        found = data.grid.windowed(rows.lazy()).select(_TEST, _N).unique().collect()
-        seen = pl.concat([seen, found], how="diagonal").unique()
-        if seen[_TEST].n_unique() != seen[_N].n_unique():
-            return True
-        seen = seen.sort(_TEST).head(MOST_STATES)
-    return False
+
+class _Texts:
+    """A fold of texts and what they look like: whether two that occur look the same."""
+
+    ordered = False
+
+    def __init__(self, grid: "Grid") -> None:
+        self.grid, self.alike = grid, False
+        self._seen: list[list[str | None]] = []
+
+    def feed(self, rows: "pl.DataFrame") -> None:
+        found = self.grid.windowed(rows.lazy()).select(_TEST, _N).unique().collect()
+        self._take(found.rows())
+
+    def merge(self, other: "_Texts") -> None:
+        self.alike |= other.alike
+        self._take(other._seen)
+
+    def state(self) -> list[Any]:
+        return [self.alike, self._seen]
+
+    def load(self, state: list[Any]) -> "_Texts":
+        made = _Texts(self.grid)
+        made.alike, made._seen = state
+        return made
+
+    def _take(self, pairs: Sequence[Sequence[str | None]]) -> None:
+        both = {(text, looks) for text, looks in [*self._seen, *pairs]}
+        self.alike |= len({text for text, _ in both}) != len({looks for _, looks in both})
+        kept = sorted(both, key=lambda pair: (pair[0] is not None, pair[0]))[:MOST_STATES]
+        self._seen = [list(pair) for pair in kept]
 
 
 def _groups(data: "Data") -> tuple[Any, ...]:

@@ -57,9 +57,15 @@ class SpreadSeries(CodedPieces):
             )
 
     def pieces(self, words: str = "records read") -> Iterator[CodedPiece]:
-        """Refuse to bring the records to this machine."""
-        check_whole(self.data, "a list of records")
-        yield from ()
+        """Yield outputs, a partition after the other; records are never brought to this machine."""
+        if not self.rule.outputs:
+            check_whole(self.data, "a list of records")
+        source: Any = self.data.source
+        coding = Coding(self.data, self.rule)
+        for rows in source.brought(self.data, *needed(self.data, self.rule)):
+            piece = coding.take(rows)
+            if piece is not None:
+                yield piece
 
 
 class Digested:
