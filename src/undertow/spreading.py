@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.accounting import released, reserve
 from undertow.data.codes import Rule
-from undertow.data.grid import Shape
 from undertow.data.pieces import feed
 from undertow.data.runs import Digested, Rewriting, SpreadSeries, needed
 from undertow.errors import InvalidInput, NotSupported
@@ -45,7 +44,6 @@ class Spread:
     data: "Data"
     rule: Rule
     plan: Plan[Any]
-    shape: Shape
     entry: Entry | None
     target: Path
 
@@ -143,15 +141,9 @@ def _drawn(
     source: Any = task.data.source
     data, keys = task.data, (flips.exported(), digest.exported())
     work = Rewriting(data, task.rule, task.plan.mechanism, task.names, *keys)
-    seen = data.checked(source.write(data, work, draft.path).told)
-    own = ("rows", "persons", "longest", "series", "shortest", "windowed", "split")
-    same = all(getattr(seen, name) == getattr(task.shape, name) for name in own)
-    if not same or (wanted is not None and work.read.result() != wanted):
-        raise InvalidInput(
-            f"{data.source.title} gave other records when it was read again: it changed meanwhile, "
-            "or one of its steps is random; nothing was released. Write it to files first, and "
-            "read those"
-        )
+    data.checked(source.write(data, work, draft.path).told)
+    if wanted is not None and work.read.result() != wanted:
+        raise source.changed()
     draft.settle()
     return {
         "records": work.read.records,

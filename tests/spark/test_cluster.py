@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.spark.checks import CHECKS
+from tests.spark.checks import CHECKS, SECRET
 from tests.spark.cluster import cluster, needs_spark
 
 ONLY = os.environ.get("UNDERTOW_SPARK_CHECKS", "")
@@ -18,7 +18,7 @@ ONLY = os.environ.get("UNDERTOW_SPARK_CHECKS", "")
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_on_a_cluster(subtests, tmp_path, capsys):
+def test_on_a_cluster(subtests, tmp_path, capfd):
     needs_spark()
     chosen = [check for check in CHECKS if ONLY in check.__name__]
     begun = time.monotonic()
@@ -31,4 +31,6 @@ def test_on_a_cluster(subtests, tmp_path, capsys):
                 folder.mkdir()
                 check(session, folder)
                 took[check.__name__] = time.monotonic() - begun
+    said = capfd.readouterr()
+    assert SECRET not in said.out + said.err  # whatever else Spark and its loggers say
     print({name: round(seconds, 1) for name, seconds in took.items()})

@@ -60,6 +60,7 @@ _SETTINGS = {
 _HERE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 """Settings of a session that has no other machine: nothing listens to the network."""
 _SKIPPING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _OLDEST_JAVA = 17
 _SIGNS = {
     r"No module named '([\w.]+)'": "the Python of Spark's workers lacks the package {}; start the "
@@ -165,7 +166,21 @@ class SparkSource(Source):
         """
         doing(words)
         unordered = not data.grid.fill and not any(fold.ordered for fold in folds)
-        return (self._counted if unordered else self._folded)(data, folds, made)
+        return self._same(data, (self._counted if unordered else self._folded)(data, folds, made))
+
+    def _same(self, data: "Data", facts: Facts) -> Facts:
+        """Return the facts, or refuse a frame of which other facts were found before."""
+        asked, (_, wrong) = ("read", data.grid, data.by, data.groups), data.grid.told(facts.told)
+        if wrong is None and self.kept.setdefault(asked, facts.told) != facts.told:
+            raise self.changed()
+        return facts
+
+    def changed(self) -> InvalidInput:
+        """Return the error about a frame that gives other records than before."""
+        return InvalidInput(
+            f"{self.title} gave other records when it was read again: it changed meanwhile, or one "
+            "of its steps is random; nothing was released. Write it to files first, and read those"
+        )
 
     def refusal(self, data: "Data", wrong: str) -> InvalidInput:
         """Return the error about rows with which something is wrong; they have no numbers."""
@@ -239,7 +254,7 @@ class SparkSource(Source):
             seen, made = unpacked(state)
             facts.merge(facts.load(seen))
             rewriting.merge(rewriting.load(made))
-        return facts
+        return self._same(data, facts)
 
     def opened(self, data: "Data", folder: Path) -> "Data":
         """Return what was written to a folder for some data, as data."""
@@ -416,13 +431,30 @@ def _check_java() -> None:
 def _quoting_nothing(what: str) -> Iterator[None]:
     """Turn whatever fails in Spark into an error that quotes neither data nor Spark."""
     try:
-        yield
+        with _unlogged():
+            yield
     except Exception as error:  # noqa: BLE001  (may quote the data)
         message = f"{type(error).__name__}: {error}"
     else:
         return
     own = refusal_in(message)
     raise InvalidInput(f"{what}: {_reason(message)}") if own is None else own from None
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep pyspark from logging failures of its own accord, with what they quote."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was
 
 
 def _reason(message: str) -> str:
