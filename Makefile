@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
+LOGS := build/gate
 
 BIN := $(VENV)/bin
 # The many processes of one run share what the first has compiled.
@@ -14,15 +15,26 @@ DEV := $(VENV)/.installed-dev
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test check format lint types imports docs coverage bench soak mutants clean
+.PHONY: demo test suite check format lint types imports docs coverage bench soak mutants clean
 
 demo: $(PLOT)  ## install what the demonstration needs and run it
 	$(BIN)/undertow demo
 
+# What takes seconds comes first. Types and documentation are checked beside the tests, their words
+# kept in $(LOGS) and shown where they fail; pytest's summary is the last thing that a good run prints.
+test: $(DEV)  ## the gate: everything that must hold, pytest's summary last
+	$(MAKE) --no-print-directory -j $(WORKERS) lint imports
+	@rm -rf $(LOGS) && mkdir -p $(LOGS)
+	@$(MAKE) --no-print-directory --keep-going -j 3 logged-types logged-docs suite || \
+	  { for log in $(LOGS)/*.failed; do test ! -f $$log || { echo "--- $$log" && cat $$log; }; done; exit 1; }
+
+logged-%:
+	@$(MAKE) --no-print-directory $* > $(LOGS)/$*.log 2>&1 || \
+	  { mv $(LOGS)/$*.log $(LOGS)/$*.failed; echo "$* failed: $(LOGS)/$*.failed is shown at the end" >&2; exit 1; }
+
 # Rewriting every assertion takes each worker of a fresh clone as long as a twentieth of the gate: what
 # fails runs once more, with the values behind its assertion. The gate has failed all the same.
-test: $(DEV)  ## the gate: everything that must hold, pytest's summary last
-	$(MAKE) --no-print-directory -j $(WORKERS) lint types imports docs
+suite: $(DEV)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --assert=plain || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none; exit 1; }
 

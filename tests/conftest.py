@@ -1,4 +1,4 @@
-"""The summary of the soak: `make soak` writes what its runs saw to soak/last-result.md."""
+"""What all tests share, and the summary of the soak: `make soak` writes soak/last-result.md."""
 
 import datetime
 import os
@@ -8,6 +8,11 @@ import uuid
 from pathlib import Path
 
 import pytest
+
+# Matrices here are small and the workers already take every core: threads of their own only wait
+# for each other (a sixth of the gate). Read when numpy and torch are first loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "soak" / "last-result.md"

@@ -47,17 +47,19 @@ def _grid(
 
 
 def each(
-    names: Sequence[Name], *axes: Iterable[Any], indirect: Sequence[str] = ()
-) -> pytest.MarkDecorator:
+    names: Sequence[Name], *axes: Iterable[Any], indirect: Sequence[str] = (),
+    few: int | None = None,
+) -> pytest.MarkDecorator:  # fmt: skip
     """All combinations; the gate sees every value of every axis once, and the soak all.
 
-    For axes that hardly interact, such as kinds of models and sizes.
+    For axes that hardly interact, such as kinds of models and sizes. ``few`` where so many do:
+    seeds, or sizes that only repeat each other.
 
     >>> mark = each(("x", "y"), "abcd", "ef")
     >>> [case.id for case in mark.args[1] if not case.marks]
     ['a-e', 'b-f', 'c-e', 'd-f']
     """
-    return _grid(names, axes, indirect, _once)
+    return _grid(names, axes, indirect, lambda sizes: _once(sizes, few))
 
 
 def thinned(cases: Iterable[Any], keep: int | Collection[Any]) -> list[ParameterSet]:
@@ -123,9 +125,9 @@ def _soaked(case: ParameterSet, kept: bool) -> ParameterSet:
     return pytest.param(*case.values, marks=marks, id=case.id)
 
 
-def _once(sizes: Sequence[int]) -> set[tuple[int, ...]]:
-    """As many combinations as the longest axis has values; shorter axes start again."""
-    return {tuple(number % size for size in sizes) for number in range(max(sizes))}
+def _once(sizes: Sequence[int], few: int | None) -> set[tuple[int, ...]]:
+    """As many combinations as the longest axis has values, or few; shorter axes start again."""
+    return {tuple(number % size for size in sizes) for number in range(few or max(sizes))}
 
 
 def _pairs(place: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:

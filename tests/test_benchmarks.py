@@ -1,5 +1,6 @@
 """The table of benchmarks: every part can be run, and no time in it is that of a cache."""
 
+import gc
 import time
 from functools import lru_cache
 
@@ -11,6 +12,14 @@ from benchmarks.rows import Row
 
 QUICK = ("chains", "published", "networks", "gaussian")
 """Parts whose smallest case takes milliseconds; others compile, start processes or draw reports."""
+
+
+@pytest.fixture(autouse=True)
+def young():
+    """Caches are sought among all objects alive: here only among those that a test makes."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

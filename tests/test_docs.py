@@ -2,16 +2,15 @@
 
 Blocks of a page run in order, in one directory. Python blocks share one namespace, and the comment
 after a statement that prints, on its line or right below it, is what it must print. In console
-blocks every ``$ undertow`` line runs in a process of its own, must exit with 0 (or with
-the code of a trailing ``# exit N``), and must print the lines below it, if there are any. ``...``
-stands for anything.
+blocks every ``$ undertow`` line must exit with 0 (or with the code of a trailing ``# exit N``), and
+must print the lines below it, if there are any. ``...`` stands for anything. Commands run in this
+process, which remembers the plans that pages share; `tests/cli/test_entry.py` starts processes.
 """
 
 import ast
 import contextlib
 import doctest
 import io
-import os
 import re
 import shlex
 import tokenize
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import program
+from tests.cli.calls import call
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -125,14 +124,13 @@ def run_python(block, namespace, page):
             assert matches(wanted, got), f"{page}:{line}: says {wanted!r}, prints {got!r}"
 
 
-def run_console(block, directory, page):
+def run_console(block, page):
     """Run the commands of a block and compare exit codes and output."""
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
     for line, arguments, code, wanted in commands(block):
         where = f"{page}:{line}: {shlex.join(arguments)}"
         assert arguments[0] == "undertow", f"{where}: only undertow commands are run"
-        done = program(*arguments[1:], cwd=directory, env=environment)
-        assert done.returncode == code, f"{where}: exit {done.returncode}\n{done.stderr}"
+        done = call(*arguments[1:])
+        assert done.exit_code == code, f"{where}: exit {done.exit_code}\n{done.stderr}"
         got = done.stdout if code == 0 else done.stdout + done.stderr
         assert not wanted or matches(wanted, got), f"{where} prints\n{got}"
 
@@ -148,7 +146,7 @@ def test_page_runs(page, tmp_path, monkeypatch):
         if block.language == "python":
             run_python(block, namespace, page)
         elif block.language == "console":
-            run_console(block, tmp_path, page)
+            run_console(block, page)
 
 
 def test_every_block_is_run_or_exempt_for_a_reason():
@@ -165,10 +163,10 @@ def test_every_block_is_run_or_exempt_for_a_reason():
             assert block.language in known, f"{where}: say the language of this block"
 
 
-def test_a_wrong_comment_and_a_wrong_exit_code_are_noticed(tmp_path):
+def test_a_wrong_comment_and_a_wrong_exit_code_are_noticed():
     with pytest.raises(AssertionError, match="says"):
         run_python(Block("python", "print(1 + 1)  # 3\n", 1, False), {}, "page")
     with pytest.raises(AssertionError, match="exit 2"):
-        run_console(Block("console", "$ undertow no-such-command\n", 1, False), tmp_path, "page")
+        run_console(Block("console", "$ undertow no-such-command\n", 1, False), "page")
     run_python(Block("python", "print(1 / 3)  # 0.3333...\n", 1, False), {}, "page")
-    run_console(Block("console", "$ undertow no-such-command  # exit 2\n", 1, False), tmp_path, "p")
+    run_console(Block("console", "$ undertow no-such-command  # exit 2\n", 1, False), "page")

@@ -21,7 +21,7 @@ from undertow.errors import (
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")
-WIDE = ut.MarkovChain.box([[0.6, 0.05], [0.1, 0.4]], [[0.95, 0.4], [0.6, 0.9]], NAMES)
+WIDE = ut.MarkovChain.box([[0.75, 0.08], [0.2, 0.5]], [[0.92, 0.25], [0.5, 0.8]], NAMES)
 RECORDS = ut.MarkovChain(ACTIVITY, NAMES).simulate(10_000, seed=1)
 
 

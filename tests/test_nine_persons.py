@@ -10,7 +10,7 @@ import pytest
 import undertow as ut
 from undertow.models.second_order import SecondOrderChain
 
-LEAVES = (0.02, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
+LEAVES = (0.06, 0.2, 0.25, 0.25, 0.3, 0.3, 0.35, 0.4, 0.4)
 PERSONS = [ut.MarkovChain([[1 - q / 2, q / 2], [q, 1 - q]]) for q in LEAVES]
 
 

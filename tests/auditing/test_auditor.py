@@ -29,7 +29,7 @@ SCALE = 3.9948  # of a count on the activity chain that leaks 1 against any atta
 FLIPS = 0.34375  # of the lazy chain: leaks just below 4 against any attacker
 GRAIN = 2.0**-53
 AUDITS = pytest.mark.parametrize(
-    ("audits", "alarms"), thinned([pytest.param(12, 4), pytest.param(40, 7)], keep=1)
+    ("audits", "alarms"), thinned([pytest.param(8, 3), pytest.param(40, 7)], keep=1)
 )
 
 
@@ -97,7 +97,7 @@ def test_broken_guarantees_are_caught(plan, draws, audits):
 def test_kept_guarantees_are_spared(plan, audits, alarms):
     """Null: the guarantee is kept (leakage at most epsilon, see SCALE and FLIPS).
 
-    Seeded audits at 95% confidence, a false alarm in 5% of them at most: more than 4 of 12, and
+    Seeded audits at 95% confidence, a false alarm in 5% of them at most: more than 3 of 8, and
     more than 7 of 40, have a probability below 1e-3.
     """
     found = [audit(plan, 2000, seed=seed) for seed in range(audits)]

@@ -14,7 +14,7 @@ ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
 LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
 SCALE = 3.9948  # of a count on the activity chain that leaks 1 against any attacker (theory)
 FLIPS = 0.34375  # of the lazy chain: leaks just below 4 against any attacker
-SEEDS = thinned([pytest.param(24, 5, id="24"), pytest.param(200, 20, id="200")], keep=1)
+SEEDS = thinned([pytest.param(10, 4, id="10"), pytest.param(200, 20, id="200")], keep=1)
 
 
 def claimed(mechanism, model, epsilon):
@@ -63,10 +63,10 @@ CODE = {
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", CODE)
 def test_blind_spots_are_seen(name):
-    """Null: the guarantee is kept. Six seeded audits of 2,000 draws; at least five refute it."""
+    """Null: the guarantee is kept. Three seeded audits of 2,000 draws; at least two refute it."""
     plan, code = CODE[name]
-    found = [audit(plan, 2000, seed=seed, mechanism=code(seed)) for seed in range(6)]
-    assert sum(one.refuted for one in found) >= 5
+    found = [audit(plan, 2000, seed=seed, mechanism=code(seed)) for seed in range(3)]
+    assert sum(one.refuted for one in found) >= 2
     assert any("modulo" in one.event or "outputs of records" in one.event for one in found)
 
 
@@ -86,7 +86,7 @@ def test_kept_guarantees_are_spared(plan, audits, alarms):
     """Null: the guarantee is kept (see SCALE and FLIPS).
 
     Seeded audits of 1,000 draws at 95% confidence, a false alarm in 5% of them at most: more than
-    5 of 24, and more than 20 of 200, have a probability below 2e-3.
+    4 of 10, and more than 20 of 200, have a probability below 2e-3.
     """
     assert sum(audit(plan, 1000, seed=seed).refuted for seed in range(audits)) <= alarms
 

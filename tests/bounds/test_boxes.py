@@ -276,6 +276,7 @@ def test_one_adversary_is_bounded_by_any(known):
 @each(
     ("who", ("q", "r")),
     ["any", "ignorant"], [((0, 0.1), (0.2, 0.3)), ((0.1, 0.2), (0, 0.05)), ((0, 1), (0, 1))],
+    few=2,
 )  # fmt: skip
 def test_a_state_that_may_never_be_left_leaks_without_bound(q, r, who):
     leak = box_leakage(1.0, box(q, r), who)

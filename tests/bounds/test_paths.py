@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import thinned
 from tests.oracles import networks as oracle
 from undertow.bounds.networks import paths
 from undertow.bounds.networks.levels import level_leakage
@@ -51,7 +52,7 @@ def whom(network, seed):
     return ["any", "ignorant", ut.Adversary(target, known)]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", thinned(range(5), keep=[2, 3]))
 def test_all_algorithms_of_a_level(seed):
     """The linear program over all algorithms, for every known set, finds the same."""
     states = 3 if seed % 4 == 3 else 2

@@ -121,7 +121,7 @@ def test_no_window_leaks_more_than_the_upper_end(seed, against):
     assert (leak.method, leak.covers, leak.against) == ("exact", "windows", against)
 
 
-@pytest.mark.parametrize("seed", thinned(range(8), keep=3))
+@pytest.mark.parametrize("seed", thinned(range(8), keep=1))
 def test_the_lower_end_is_what_its_witness_shows(seed):
     rng = np.random.default_rng(100 + seed)
     chain = ut.MarkovChain(rng.dirichlet(np.full(3, 4.0), 3))
@@ -217,7 +217,7 @@ def test_a_window_may_be_the_whole_series_and_is_a_dp_algorithm(chain, scale, ag
     assert leak.closed
 
 
-@law(SOME, 8, chain=mixing_chains(), scale=scales, factor=st.floats(1.01, 2.0), against=ANYONE)
+@law(SOME, 4, chain=mixing_chains(), scale=scales, factor=st.floats(1.01, 2.0), against=ANYONE)
 def test_more_noise_never_leaks_more(chain, scale, factor, against):
     counted = marked(chain.size, 0)
     little, much = (window_leakage(s, counted, chain, against) for s in (scale, factor * scale))
@@ -250,15 +250,22 @@ def test_independent_records_leak_the_dp_level():
     assert leak.lower <= 0.5 <= leak.upper <= 0.5 + 1e-12
 
 
+WALK = [[0.9, 0.1, 0.0], [0.05, 0.9, 0.05], [0.0, 0.1, 0.9]]
+
+
 @pytest.mark.parametrize(
     ("matrix", "scale"),
-    [
-        ([[0.9, 0.1, 0.0], [0.05, 0.9, 0.05], [0.0, 0.1, 0.9]], 2.0),
-        ([[0.05, 0.9, 0.05], [0.05, 0.05, 0.9], [0.9, 0.05, 0.05]], 20.0),
-        ([[0.03, 0.97], [0.95, 0.05]], 2.0),
-        ([[0.9, 0.1, 0.0], [0.05, 0.9, 0.05], [0.0, 0.1, 0.9]], 0.3),
-    ],
-    ids=["walk", "cycle", "alternating", "walk with little noise"],
+    thinned(
+        [
+            pytest.param(WALK, 2.0, id="walk"),
+            pytest.param(
+                [[0.05, 0.9, 0.05], [0.05, 0.05, 0.9], [0.9, 0.05, 0.05]], 20.0, id="cycle"
+            ),
+            pytest.param([[0.03, 0.97], [0.95, 0.05]], 2.0, id="alternating"),
+            pytest.param(WALK, 0.3, id="walk with little noise"),
+        ],
+        keep=["cycle", "walk with little noise"],
+    ),
 )
 def test_slow_chains_are_closed_too(matrix, scale):
     """Records far beyond the frontier matter here; counted ones tell more than uncounted ones."""

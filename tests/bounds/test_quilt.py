@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import law
+from tests.grids import law, thinned
 from undertow.bounds.chains import quilt_records
 from undertow.bounds.chains.quilt import (
     Bound,
@@ -62,7 +62,7 @@ def test_the_three_searches_agree(chain, against, epsilon):
 
 
 @law(
-    LAWS, 40,
+    LAWS, 12,
     pi_min=st.floats(0.01, 0.5), gap=st.floats(0.02, 1.0), length=st.integers(2, 40),
     epsilon=st.floats(0.05, 30.0),
 )  # fmt: skip
@@ -267,7 +267,7 @@ def plain_quilts(chain, against, score):
     return worst
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", thinned(range(16), keep=[3, 6, 9, 12, 13]))
 def test_differing_steps_equal_the_plain_search(seed, monkeypatch):
     """Near distances first, in blocks of a few records, and every quilt one after another."""
     chain = differing(seed, 4 + seed % 7, 2 + seed % 2)

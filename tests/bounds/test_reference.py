@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
@@ -121,7 +121,7 @@ def test_the_closed_form_gives_the_reference_numbers():
 
 
 @law(
-    settings(deadline=None, derandomize=True, database=None, max_examples=40), 15,
+    settings(deadline=None, derandomize=True, database=None, max_examples=40), 6,
     q=st.floats(0.03, 0.97), share=st.floats(0.0, 1.0), level=st.floats(0.05, 8.0),
 )  # fmt: skip
 def test_closed_form_for_two_states(q, share, level):
@@ -135,8 +135,10 @@ def test_closed_form_for_two_states(q, share, level):
         assert leak.upper == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=15)
-@given(st.floats(0.03, 0.5), st.floats(0.03, 0.5), st.floats(0.1, 8.0))
+@law(
+    settings(deadline=None, derandomize=True, database=None, max_examples=15), 5,
+    q=st.floats(0.03, 0.5), r=st.floats(0.03, 0.5), epsilon=st.floats(0.1, 8.0),
+)  # fmt: skip
 def test_the_closed_inverse_for_two_states(q, r, epsilon):
     """The DP budget for a wanted leakage is ln min(S0, S1)."""
 
@@ -176,19 +178,19 @@ def test_the_closed_form_of_lingering_on_three_records():
     thinned(
         [
             pytest.param(count, 0.1, 2.6, 400),
-            pytest.param(count, 0.6, 0.6, 800),
-            pytest.param(count, 0.745, 2.586, 400),
             pytest.param(ut.PureDP, 0.1, 2.6, 514),
-            pytest.param(ut.PureDP, 0.6, 0.6, 1500),
             pytest.param(ut.PureDP, 0.2, 1.64, 2000),
             pytest.param(ut.PureDP, 0.2, 1.62, 10_000),
             pytest.param(ut.PureDP, 0.745, 2.586, 400),
+            pytest.param(count, 0.6, 0.6, 800),
+            pytest.param(count, 0.745, 2.586, 400),
+            pytest.param(ut.PureDP, 0.6, 0.6, 1500),
             pytest.param(count, 0.9, 0.125, 1500),
             pytest.param(count, 0.1, 2.6, 514),
             pytest.param(count, 0.2, 1.64, 2000),
             pytest.param(count, 0.9, 1.0, 1500),
         ],
-        keep=8,
+        keep=5,
     ),
 )
 def test_a_first_record_that_lingers(mechanism, stay, level, records):
@@ -203,7 +205,7 @@ def test_a_first_record_that_lingers(mechanism, stay, level, records):
     assert expected <= leak.upper * (1 + 1e-11)
 
 
-@pytest.mark.parametrize("records", thinned([2, 50, 700, 900, 1500, 10_000], keep=5))
+@pytest.mark.parametrize("records", thinned([2, 50, 700, 900, 1500, 10_000], keep=[2, 50, 900]))
 @pytest.mark.parametrize("who", ["any", "ignorant"])
 def test_copies_of_one_record_leak_as_often_as_they_are_many(who, records):
     chain = ut.MarkovChain([[1.0, 0.0], [0.0, 1.0]], start=[0.5, 0.5], length=records)

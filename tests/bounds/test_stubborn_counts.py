@@ -11,6 +11,7 @@ import pytest
 import undertow as ut
 from tests.contracts.chain_truths import count_truth, encloses
 from tests.contracts.chains import FAMILIES, example
+from tests.grids import each
 from undertow.bounds.chains import count
 from undertow.bounds.chains.endless import period_of_cycles, unbounded_pair
 from undertow.bounds.chains.window_losses import drift
@@ -36,11 +37,13 @@ def drawn(kind: str, seed: int) -> ut.MarkovChain:
     return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), start=start)
 
 
-@pytest.mark.parametrize("who", ["any", "ignorant"])
-@pytest.mark.parametrize("kind", ["negative", "periodic", "generic"])
-def test_a_short_frontier_covers_all_that_lies_beyond_it(kind, who):
+@each(
+    ("kind", "who", "seeds"),
+    ["negative", "periodic", "generic"], ["any", "ignorant"], [(0, 1), (2, 3)],
+)  # fmt: skip
+def test_a_short_frontier_covers_all_that_lies_beyond_it(kind, who, seeds):
     """The top of a search over 1, 2 or 3 records a side is no less than any series leaks."""
-    for seed in range(4):
+    for seed in seeds:
         chain, scale = drawn(kind, seed), (0.3, 1.0, 4.0)[seed % 3]
         counted = np.arange(chain.size) == seed % chain.size
         truth = max(
@@ -69,7 +72,7 @@ def test_finite_series_approach_the_endless_one():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_given_starts_share_a_row(family):
     """One row stands for all targets of a given start: the enumerated one of every length."""
-    for n in (2, 4, 5):
+    for n in (2, 4):
         chain = example(family, 2, n, seed=7)
         if chain.transition.ndim > 2:
             continue
@@ -104,7 +107,7 @@ def test_series_that_repeat_themselves_are_closed():
         assert endless.closed
         finite = [
             ut.leakage(noisy(states, 4.0), ut.MarkovChain(rows, start=start, length=n)).lower
-            for n in range(2, 14)
+            for n in (2, 3, 6, 11, 12, 13)
         ]
         assert endless.lower == pytest.approx(max(finite), abs=1e-9)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import pairwise
+from tests.grids import each
 from undertow.bounds.chains import count, exchange_search
 
 
@@ -26,9 +26,10 @@ def cut(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr(count, "WINDOW", steps)
 
 
-cases = pairwise(
+cases = each(
     ("who", ("k", "seed"), "length", "start", "steps"),
     ["any", "ignorant"], [(2, 1), (2, 2), (3, 3), (3, 4)], [40, None], [False, True], [1, 2, 4],
+    few=6,
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import each
 from tests.oracles.windows import histories_leak, window_leak
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.replay import replay_pure_dp
@@ -99,8 +100,13 @@ ZEROS = [
 ]
 
 
-@pytest.mark.parametrize("case", ZEROS, ids=["ring", "periodic", "absorbing", "reducible"])
-@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
+@each(
+    ("case", "against"),
+    [pytest.param(case, id=name) for case, name in zip(
+        ZEROS, ["ring", "periodic", "absorbing", "reducible"], strict=True
+    )],
+    ["any", "ignorant", "informed"],
+)  # fmt: skip
 def test_impossible_transitions_leave_an_upper_end(case, against):
     rows, start = case
     joint = chain_joint(start, rows, 3)
@@ -145,8 +151,7 @@ def test_longer_windows_leak_more_up_to_the_whole_series(against):
     assert found[-1].lower == pytest.approx(6 * 0.4, rel=1e-9)
 
 
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("window", [2, 50, 88, 89, 90])
+@each(("window", "against"), [2, 50, 88, 89, 90], ["any", "ignorant"])
 def test_a_window_leaves_its_sides_the_rest_of_the_series(against, window):
     # the same chain, told once as one matrix and once as one for each step
     once = ut.MarkovChain(SLOW.transition, length=90)

@@ -10,7 +10,7 @@ from tests.cli.calls import call, strict
 
 NAMES = ("inactive", "active")
 TRUTH = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], NAMES)
-WIDE = ut.MarkovChain.box([[0.6, 0.05], [0.1, 0.4]], [[0.95, 0.4], [0.6, 0.9]], NAMES)
+WIDE = ut.MarkovChain.box([[0.75, 0.08], [0.2, 0.5]], [[0.92, 0.25], [0.5, 0.8]], NAMES)
 ACTIVE = ("steps.csv", "--value", "steps", "--state", "steps > 0")
 ACCOUNT = ("--ledger", "year.db", "--dataset", "w25")
 

@@ -52,22 +52,22 @@ def best_flips(
 
     def cost(rho0: float) -> tuple[float, float]:
         low = 0.0
-        for high in np.linspace(0.0, 0.5, 17)[1:]:
+        for high in np.linspace(0.0, 0.5, 9)[1:]:
             if fine(rho0, high):
                 break
             low = high
         else:
             return math.inf, rho0
-        for _ in range(26):  # to 5e-10
+        for _ in range(24):  # to 4e-9
             middle = (low + high) / 2
             low, high = (low, middle) if low < middle and fine(rho0, middle) else (middle, high)
         if aim == "information":
             return -information(law, matrix(rho0, high)), rho0
         return float(weights[0] * rho0 + weights[1] * high), rho0
 
-    best, width = min(cost(rho0) for rho0 in np.linspace(0.0, 0.5, 33)[1:]), 1 / 64
-    while width > 1e-8:
-        around = np.linspace(best[1] - width, best[1] + width, 9)
+    best, width = min(cost(rho0) for rho0 in np.linspace(0.0, 0.5, 17)[1:]), 1 / 32
+    while width > 1e-7:
+        around = np.linspace(best[1] - width, best[1] + width, 7)
         best = min(best, *(cost(rho0) for rho0 in around if 0 < rho0 <= 0.5))
         width /= 4
     return abs(best[0])

@@ -62,7 +62,7 @@ def test_a_profile_leaks_no_more_than_is_stated(chain, lines, delta, data):
 
 
 @law(
-    settings(deadline=None, max_examples=8), 3,
+    settings(deadline=None, max_examples=8), 1,
     chain=chains(lengths=(2, 3, 4)), sigma=st.floats(0.5, 6.0),
     delta=st.sampled_from([1e-6, 1e-4, 1e-2]),
 )  # fmt: skip

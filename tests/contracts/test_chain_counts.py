@@ -35,8 +35,15 @@ def test_counts_are_enumerated(family, k, n, states, scale):
         closed(leak)
 
 
-@pytest.mark.parametrize("family", ["negative", "wavering", "generic", "varying", "point-mass"])
-@pytest.mark.parametrize("who", [(1, (3,)), (3, (1,)), (0, (2,)), (5, (4,)), (2, (1, 4))], ids=str)
+@each(
+    ("family", "who"),
+    ["negative", "wavering", "generic", "varying", "point-mass"],
+    [
+        pytest.param(who, id=str(who))
+        for who in ((1, (3,)), (3, (1,)), (0, (2,)), (5, (4,)), (2, (1, 4)), (4, (2,)))
+    ],
+    few=10,
+)
 def test_unknown_records_beyond_the_known_ones_blur_a_count(family, who):
     """They say nothing about the target, yet they are counted: the output is less clear."""
     for k, n, seed in ((2, 6, 1), (2, 6, 2), (3, 6, 3)):
@@ -66,7 +73,7 @@ def test_blurred_counts_found_by_search(family, n, seed, who, scale, state):
     encloses(leak, count_truth(chain, (state,), scale, who))
 
 
-@pytest.mark.parametrize("seed", thinned(range(40), keep=5))
+@pytest.mark.parametrize("seed", thinned(range(40), keep=[0, 1, 4]))
 def test_intervals_close_on_time_varying_chains_with_zeros(seed):
     chain = example("varying-zeros", 2, 4 + seed % 3, seed)
     for who in NAMED:
@@ -82,9 +89,9 @@ def test_intervals_close_on_time_varying_chains_with_zeros(seed):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_discrete_counts_are_enumerated(family):
     chain = example(family, 3, 4, seed=50)
-    for who in (*NAMED, adversary(chain, 3)):
+    for number, who in enumerate((*NAMED, adversary(chain, 3))):
         against = against_of(who)
-        for scale in (0.5, 2.0):
+        for scale in (0.5, 2.0)[number % 2 :: 2]:
             discrete = ut.DiscreteLaplace(ut.Count((1,)), scale=scale)
             leak = ut.leakage(discrete, chain.model(), against=against)
             encloses(leak, count_truth(chain, (1,), scale, who))

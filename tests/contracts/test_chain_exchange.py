@@ -48,7 +48,7 @@ LONGER: list[Any] = [
 
 @pytest.mark.parametrize(
     ("family", "k", "n", "seed", "epsilon"),
-    thinned([pytest.param(*case) for case in LONGER], keep=2),
+    thinned([pytest.param(*case) for case in LONGER], keep=[LONGER[1]]),
 )
 def test_exchange_is_the_program_on_longer_chains(family, k, n, seed, epsilon):
     chain = example(family, k, n, seed)
@@ -87,15 +87,16 @@ def test_exchange_for_one_adversary_of_four_states(family, seed):
     ("family", "k", "n", "epsilon", "cases"),
     thinned(
         [
+            pytest.param("varying-zeros", 2, 6, 1.0, 30),
+            pytest.param("generic", 4, 5, 1.0, 25),
             pytest.param("varying-zeros", 2, 6, 1.0, 150),
             pytest.param("varying", 3, 6, 1.0, 25),
-            pytest.param("generic", 4, 5, 1.0, 25),
             pytest.param("generic", 2, 6, 2.0, 150),
             pytest.param("generic", 3, 5, 1.0, 100),
             pytest.param("zeros", 3, 6, 0.5, 25),
             pytest.param("point-mass", 4, 5, 0.3, 25),
         ],
-        keep=3,
+        keep=2,
     ),
 )
 def test_no_sampled_adversary_beats_the_exchange(family, k, n, epsilon, cases):

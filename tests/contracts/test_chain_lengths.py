@@ -16,7 +16,7 @@ from tests.contracts.chain_truths import (
     slack,
 )
 from tests.contracts.chains import Example, example
-from tests.grids import pairwise
+from tests.grids import each, pairwise
 
 
 @pairwise(
@@ -52,8 +52,7 @@ def test_any_length_of_a_count_covers_every_length(family, who, k, lengths):
         assert truth <= every.upper + slack(truth)
 
 
-@pytest.mark.parametrize("family", ["stationary", "wavering"])
-@pytest.mark.parametrize("who", ["any", "ignorant"])
+@each(("family", "who"), ["stationary", "wavering"], ["any", "ignorant"])
 def test_any_length_is_attained_by_some_length(family, who):
     """The lower end is attained: by a short series or, within the mixing, by a long one."""
     series = example(family, 3, 60, seed=81)

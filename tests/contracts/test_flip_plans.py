@@ -21,14 +21,14 @@ from tests.contracts.local_plans import (
     travels,
 )
 from tests.contracts.local_search import best_flips, information
-from tests.grids import each, pairwise, thinned
+from tests.grids import each, thinned
 from tests.oracles import series as oracle
 from undertow.errors import UndertowError
 
 
-@pairwise(
-    ("name", "epsilon", "against"),
-    sorted(RATES), [0.1, 1.0, 4.0], ["any", "ignorant", "informed"],
+@each(
+    ("name", ("epsilon", "against")),
+    sorted(RATES), itertools.product([0.1, 1.0, 4.0], ["any", "ignorant", "informed"]),
 )  # fmt: skip
 def test_flips_keep_their_guarantee(name, epsilon, against):
     chain = binary(name, 5)
@@ -66,7 +66,7 @@ NAMED = [("sticky", 2.0), ("uneven", 0.5), ("rare", 2.0), ("negative", 0.5), ("w
             pytest.param(*named, against, n)
             for named, against, n in itertools.product(NAMED, ["ignorant", "any"], [3, 4])
         ],
-        keep=[("wild", 2.0, "ignorant", 3), ("negative", 0.5, "any", 4)],
+        keep=[("wild", 2.0, "ignorant", 3)],
     ),
 )
 def test_no_search_finds_fewer_flips(name, epsilon, against, n):
@@ -180,7 +180,7 @@ def test_the_published_flips_protect_the_ignorant_only():
     assert best.method != "chakrabarti"
 
 
-@pairwise(("epsilon", "name", "against"), [0.5, 4.0], ["sticky", "uneven"], ["any", "ignorant"])
+@each(("epsilon", "name", "against"), [0.5, 4.0], ["sticky", "uneven"], ["any", "ignorant"])
 def test_xor_plans_keep_their_guarantee(epsilon, name, against):
     chain = binary(name, 6)
     plan = calibrate(ut.Series(), chain, epsilon, against, method="xor")
@@ -195,7 +195,7 @@ def test_xor_plans_keep_their_guarantee(epsilon, name, against):
 def test_more_is_asked_more_is_shown(name):
     flips = [
         calibrate(ut.Series(), binary(name, 8), epsilon).expected_flips
-        for epsilon in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+        for epsilon in (0.5, 2.0, 8.0)
     ]
     assert flips == sorted(flips, reverse=True)
 

@@ -50,7 +50,7 @@ def random_erasures(rng, n, size, protect):
 
 @pytest.mark.parametrize(
     "family",
-    thinned(sorted(FAMILIES), keep=["absorbing", "generic", "point-mass", "varying-zeros"]),
+    thinned(sorted(FAMILIES), keep=["absorbing", "varying-zeros"]),
 )
 def test_the_oracles_agree(family):
     rng = np.random.default_rng(list(family.encode()))
@@ -72,7 +72,9 @@ def test_the_oracles_agree(family):
         assert dense == pytest.approx(oracle.truth(flips, chain), rel=1e-14, abs=1e-15)
 
 
-@pytest.mark.parametrize("family", ["stationary", "sticky", "negative", "wavering"])
+@pytest.mark.parametrize(
+    "family", thinned(["stationary", "sticky", "negative", "wavering"], keep=["negative"])
+)
 def test_the_oracles_of_long_series_agree_with_enumeration(family):
     rng = np.random.default_rng(list(family.encode()))
     for k, n in ((2, 5), (2, 6), (3, 4)):
@@ -139,7 +141,7 @@ def test_redactions_are_enclosed(family, k, n):
             judged(erasures, chain.model(), against)
 
 
-@pairwise(
+@each(
     ("family", ("k", "n"), "seed"),
     ["generic", "zeros", "varying", "varying-zeros", "point-mass"], [(2, 3), (2, 4), (3, 3)],
     range(3),
@@ -161,7 +163,7 @@ def test_the_ends_are_on_the_right_side_of_the_exact_value(family, k, n, seed):
         assert Decimal(leak.lower) <= exact + Decimal("1e-13") * max(Decimal(1), exact)
 
 
-@pytest.mark.parametrize("cases", thinned([4, 24], keep=1))
+@pytest.mark.parametrize("cases", thinned([2, 24], keep=1))
 @pytest.mark.parametrize("family", ["generic", "stationary", "varying-zeros"])
 def test_tiny_leakages_are_on_the_right_side_of_the_exact_value(family, cases):
     """Logs of nearly equal numbers lose digits: the upper end must make up for that too."""

@@ -64,7 +64,7 @@ def test_the_list_of_methods():
 # --- guarantees -----------------------------------------------------------------------------------
 
 
-@pairwise(("family", "method", ("k", "n", "counted", "epsilon")), FAMILIES, CERTIFIED, SMALL)
+@each(("family", "method", ("k", "n", "counted", "epsilon")), FAMILIES, CERTIFIED, SMALL, few=44)
 def test_plans_keep_their_guarantee(family, method, k, n, counted, epsilon):
     chain = example(family, k, n)
     for who in ("ignorant",) if method in IGNORANT else WHO:

@@ -144,8 +144,10 @@ CERTAIN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 50.0])
-@pytest.mark.parametrize("model", CERTAIN.values(), ids=CERTAIN)
+@each(
+    ("epsilon", "model"),
+    [0.1, 1.0, 8.0, 50.0], [pytest.param(model, id=name) for name, model in CERTAIN.items()],
+)  # fmt: skip
 def test_certain_records_leak_nothing(model: Any, epsilon: float) -> None:
     for against in ("any", "ignorant", "informed"):
         assert ut.leakage(ut.PureDP(epsilon), model, against).upper <= 1e-300
@@ -189,8 +191,12 @@ LEVELS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("level", [1e-300, 1e-17, 1e-9, 100.0, 720.0, 1e5])
-@pytest.mark.parametrize("model", LEVELS.values(), ids=LEVELS)
+@each(
+    ("model", "level"),
+    [pytest.param(model, id=name) for name, model in LEVELS.items()],
+    [1e-300, 1e-17, 1e-9, 100.0, 720.0, 1e5],
+    few=21,
+)
 def test_levels_of_any_size(model: Any, level: float) -> None:
     many = getattr(model, "length", None) or model.size
     leak = ut.leakage(ut.PureDP(level), model)

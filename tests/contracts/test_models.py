@@ -117,7 +117,7 @@ def test_nobody_learns_more_than_the_worst(case: Case) -> None:
 def test_more_noise_never_leaks_more(case: Case) -> None:
     for against in ("any", "ignorant"):
         leaks = [ut.leakage(case.mechanism(case.scale * s), case.model, against)
-                 for s in (0.3, 0.9, 1.0, 2.7, 10.0)]  # fmt: skip
+                 for s in (0.3, 1.0, 10.0)]  # fmt: skip
         for less, more in itertools.pairwise(leaks):
             assert more.upper <= less.upper * (1 + 1e-5)
             assert more.lower <= less.upper
@@ -128,7 +128,7 @@ def test_more_noise_never_leaks_more(case: Case) -> None:
 @of_every_kind
 def test_twins_agree(case: Case) -> None:
     for twin in case.twins:
-        for against in ("any", *case.adversaries()[3:]):
+        for against in ("any", *case.adversaries()[-1:]):
             mechanism = case.noise(twin.query, case.scale * twin.stretch)
             same(ut.leakage(case.mechanism(), case.model, against),
                  ut.leakage(mechanism, twin.model, twin.against(against)))  # fmt: skip

@@ -58,20 +58,20 @@ def misses(name, fits, seed, claimed=1.0, miss=0.05):
     return count
 
 
-# Null: a region misses with probability at most .05. 120 fits; the test fails with probability
+# Null: a region misses with probability at most .05. 60 fits; the test fails with probability
 # below 1e-4 if that is true (exact binomial test), and must fail where the noise is said to be a
 # tenth.
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", thinned(["little noise", "sticky, all noise", "lively"], keep=2))
 def test_regions_have_their_confidence(name):
-    found = misses(name, 120, seed=11)
-    assert binomtest(found, 120, 0.05, alternative="greater").pvalue > 1e-4
+    found = misses(name, 60, seed=11)
+    assert binomtest(found, 60, 0.05, alternative="greater").pvalue > 1e-4
 
 
 @pytest.mark.statistical
 def test_noise_that_is_said_to_be_less_is_noticed():
-    found = misses("sticky, all noise", 120, seed=11, claimed=0.1)
-    assert binomtest(found, 120, 0.05, alternative="greater").pvalue < 1e-4
+    found = misses("sticky, all noise", 60, seed=11, claimed=0.1)
+    assert binomtest(found, 60, 0.05, alternative="greater").pvalue < 1e-4
 
 
 @pytest.mark.soak
@@ -166,11 +166,11 @@ def test_counts_that_say_nothing_leave_everything_open():
 @pytest.mark.parametrize(("claimed", "fine"), [(1.0, True), (0.1, False)])
 def test_two_states_together_are_rejected_as_seldom_as_said(claimed, fine):
     records, scale, truth = 800, 60.0, np.array([0.118, 0.305])
-    drawn = tables(ACTIVITY, records, scale, 400, np.random.default_rng(2))
+    drawn = tables(ACTIVITY, records, scale, 200, np.random.default_rng(2))
     ends = truth - 1e-6, truth + 1e-6  # only the cell that has it
     found = [sum_limit(table, scale * claimed, records, 0.1, *ends) for table in drawn]
     missed = sum(limit > truth.sum() for limit in found)
-    assert (binomtest(missed, 400, 0.1, alternative="greater").pvalue > 1e-4) == fine
+    assert (binomtest(missed, 200, 0.1, alternative="greater").pvalue > 1e-4) == fine
     assert missed > 0
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.grids import each
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     chain_joint,
@@ -43,8 +44,10 @@ def test_one_matrix_is_the_plain_chain(mechanism):
     assert stationary.initial == pytest.approx(ut.MarkovChain(DAY).initial, rel=1e-14)
 
 
-@pytest.mark.parametrize("second", [NIGHT, FLIP, [[1, 0], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]])
-@pytest.mark.parametrize("against", ["any", "ignorant"])
+@each(
+    ("second", "against"),
+    [FLIP, [[0.5, 0.5], [0.5, 0.5]], [[1, 0], [0.5, 0.5]], NIGHT], ["any", "ignorant"],
+)  # fmt: skip
 def test_two_alternating_matrices_by_enumeration(second, against):
     """Every record, known set, value and, by linear programs, every algorithm of the level."""
     chain = ut.MarkovChain.periodic([DAY, second], length=4)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.grids import thinned
+from undertow.papers.chakrabarti2022 import hearts
 from undertow.papers.chakrabarti2022.attackers import printed_bound
 from undertow.papers.chakrabarti2022.closed_forms import boundary, mirrored
 from undertow.papers.chakrabarti2022.common import binary, planned, ratios, values
@@ -28,9 +29,13 @@ ITEMS = {
     "lemma4", "appA.4", "data:heartrate", "cost", "cost-theta",
 }  # fmt: skip
 
+AT_HAND = (FOLDER / "heartrate" / "N10.txt.gz").is_file()
+STAND_INS = {"data:heartrate", "fig4b", "fig4c", "cost"}
+# Where the records are at hand these are computed from them; the soak also from stand-ins.
+GATE = ITEMS - {"fig4b", "fig4c", "cost"} if AT_HAND else ITEMS
+
 needs_data = pytest.mark.skipif(
-    not (FOLDER / "heartrate" / "N10.txt.gz").is_file(),
-    reason="the heart-rate records are not at hand (set UNDERTOW_DATA)",
+    not AT_HAND, reason="the heart-rate records are not at hand (set UNDERTOW_DATA)"
 )
 
 
@@ -54,7 +59,7 @@ def test_everything_is_there():
     assert all(found.compute.__doc__ for found in RESULTS.values())
 
 
-@pytest.mark.parametrize("item", sorted(ITEMS))
+@pytest.mark.parametrize("item", thinned(sorted(ITEMS), keep=GATE))
 def test_every_verdict_has_its_reason(item):
     found = outcome(item)
     assert "differs" not in found.verdicts
@@ -86,11 +91,8 @@ def test_what_is_wrong(item, corrected):
 
 
 def test_stand_ins_are_said_to_be_such():
-    told = {item: outcome(item).data for item in ITEMS}
-    assert {item for item in ITEMS if told[item] != "none"} == {
-        "data:heartrate", "fig4b", "fig4c", "cost",
-    }  # fmt: skip
-    assert {told[item] for item in ("data:heartrate", "fig4b", "fig4c", "cost")} == {"stand-in"}
+    for item in GATE:
+        assert outcome(item).data == ("stand-in" if item in STAND_INS else "none")
 
 
 # --- the numbers ----------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ def test_boundaries_are_those_of_the_half_planes():
     assert np.isnan(mirrored(0.2, 0.35, 0.5, 0.1))
 
 
-@pytest.mark.parametrize("item", thinned(["cor1", "fig2a", "sec4.1", "fig4a"], keep=3))
+@pytest.mark.parametrize("item", thinned(["cor1", "fig2a", "sec4.1", "fig4a"], keep=2))
 def test_a_wrong_value_is_noticed(item, monkeypatch):
     """The broken twin: the paper's values, shifted by a tenth."""
     false = {name: dict(part) for name, part in printed("chakrabarti2022").items()}
@@ -242,20 +244,21 @@ def test_values_say_where_they_come_from():
                 sources(part)
 
     sources(printed("chakrabarti2022"))
-    kinds = {type(one) for item in ITEMS for one in outcome(item).findings}
+    kinds = {type(one) for item in GATE for one in outcome(item).findings}
     assert kinds == {Compared, Claim, Improved}
     assert len(values("fig4")["N10"]["viterbi"]) == len(values("fig4")["N10"]["epsilon"])
 
 
-@pytest.mark.parametrize("item", thinned(["fig2a", "sec4.3", "fig4c"], keep=2))
+@pytest.mark.parametrize("item", thinned(["fig2a", "sec4.3", "fig4c"], keep=1))
 def test_the_same_seed_gives_the_same_numbers(item):
     again = recompute(RESULTS[item], Setting()).outcome
     assert again.to_dict() == outcome(item).to_dict()
 
 
 def test_without_torch_there_is_a_note(monkeypatch):
-    monkeypatch.setattr("undertow.papers.chakrabarti2022.hearts.find_spec", lambda name: None)
-    found = recompute(RESULTS["fig4c"], Setting()).outcome
+    monkeypatch.setattr(hearts, "find_spec", lambda name: None)
+    monkeypatch.setattr(hearts, "EPSILONS", (1.0, 5.0))
+    found = recompute(RESULTS["fig4b"], Setting()).outcome
     assert any("torch is not installed" in note for note in found.notes)
     assert not any("LSTM" in one.name for one in found.findings)
 

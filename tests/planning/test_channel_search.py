@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.grids import thinned
 from tests.planning.flips import THREE
 from undertow.bounds.engine import leakage
 from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
@@ -119,7 +120,13 @@ def test_a_search_without_attacks_or_without_hope_ends():
 
 @pytest.mark.parametrize(
     ("steps", "against", "length", "before"),
-    [(THREE, "any", 8, 0.457805599), (FOUR, "ignorant", 6, 0.448139356)],
+    thinned(
+        [
+            pytest.param(FOUR, "ignorant", 6, 0.448139356),
+            pytest.param(THREE, "any", 8, 0.457805599),
+        ],
+        keep=1,
+    ),
 )
 def test_a_plan_is_the_same_whatever_the_clock_says(steps, against, length, before, monkeypatch):
     """The clock stands still, and then jumps by a day at each look.

@@ -9,7 +9,7 @@ from undertow.planning.checked import jointly
 
 LONGER = SecondOrderChain([[[0.95, 0.05], [0.5, 0.5]], [[0.6, 0.4], [0.05, 0.95]]])
 LIVELY = ut.MarkovChain([[0.7, 0.3], [0.4, 0.6]])
-STICKY = ut.MarkovChain([[0.95, 0.05], [0.1, 0.9]])
+STICKY = ut.MarkovChain([[0.88, 0.12], [0.2, 0.8]])
 
 
 def of(plan, name):

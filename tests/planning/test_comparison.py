@@ -33,7 +33,16 @@ LAWS = settings(
 )
 
 
-@pytest.fixture(scope="module", params=[(1.0, "any"), (1.0, "ignorant"), (12.0, "any")], ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[
+        (1.0, "any"),
+        (12.0, "any"),
+        (12.0, "ignorant"),
+        pytest.param((1.0, "ignorant"), marks=pytest.mark.soak),
+    ],
+    ids=str,
+)
 def observed(request):
     epsilon, who = request.param
     return compare(ACTIVE, OBSERVED, epsilon, against=who)
@@ -207,12 +216,13 @@ def test_what_a_row_leaks_against_what_was_asked(epsilon, who):
 
 def test_secrets_are_handed_on():
     secrets: Any = {"pairs": [STATES], "protect": [0]}
-    table = compare(ACTIVE, OBSERVED, 1.0, against="ignorant", **secrets)
-    whole = compare(ACTIVE, OBSERVED, 1.0, against="ignorant")
+    chain = ut.MarkovChain(P, STATES, length=60)
+    table = compare(ACTIVE, chain, 1.0, against="ignorant", **secrets)
+    whole = compare(ACTIVE, chain, 1.0, against="ignorant")
     for row in table:
         complete(row)
         if row.plan is not None:
-            plan = ut.calibrate(ACTIVE, OBSERVED, 1.0, "ignorant", row.method, **secrets)
+            plan = ut.calibrate(ACTIVE, chain, 1.0, "ignorant", row.method, **secrets)
             assert row.plan.mechanism == plan.mechanism
             assert row.expected_error <= whole[row.method].expected_error * (1 + 1e-9)
     assert table["wasserstein"].scale == pytest.approx(3, rel=1e-9)

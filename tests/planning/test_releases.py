@@ -65,7 +65,7 @@ def test_the_table_for_programs_and_people(table):
 
 
 def test_the_sweep_where_it_is_asked_for():
-    short = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=4)
+    short = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=2)
     found = noise_by_releases(short, 1.0, delta=1e-6, releases=(1, 4), sweep=True)
     assert 0 < found.single.swept <= found.single.gaussian
     assert found.at(4).swept == pytest.approx(2 * found.single.swept)

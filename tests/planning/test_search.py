@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.facts import ACTIVITY, FACTS, half_unit
-from tests.grids import pairwise
+from tests.grids import law, pairwise
 from undertow.errors import (
     InvalidInput,
     MethodRefused,
@@ -89,8 +89,11 @@ def test_a_budget_is_spent_whole_and_no_more(q, r, epsilon, who, length):
     assert ut.leakage(ut.PureDP(budget * (1 + 1e-8)), chain, against=who).upper > epsilon
 
 
-@LAWS
-@given(shares, shares, wanted, st.sampled_from(["any", "ignorant"]), st.none() | st.integers(2, 12))
+@law(
+    LAWS, 8,
+    q=shares, r=shares, epsilon=wanted, who=st.sampled_from(["any", "ignorant"]),
+    length=st.none() | st.integers(2, 12),
+)  # fmt: skip
 def test_a_plan_is_no_noisier_than_it_must_be(q, r, epsilon, who, length):
     chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
     plan = ut.calibrate(ut.Count(1), chain, epsilon, who, method="exact")

@@ -151,31 +151,31 @@ def test_draws_against_their_law(lines):
 
 
 def test_a_short_rehearsal_of_the_comparisons():
-    counts, exchanges = run_counts(60, 60), run_exchanges(60, 12)
+    counts, exchanges = run_counts(3600, 30), run_exchanges(3600, 6)
     assert not counts.failures
     assert not exchanges.failures
-    cases, failures = run_exact(60, 0, 120)
-    assert cases > 50
+    cases, failures = run_exact(3600, 0, 60)
+    assert cases > 25
     assert not failures
-    assert (counts.cases, exchanges.cases + exchanges.skipped) == (60, 12)
+    assert (counts.cases, exchanges.cases + exchanges.skipped) == (30, 6)
 
 
 def test_a_short_rehearsal_of_the_trials():
     for trials, cases in (
-        (run_plans(60, 4), 4),
-        (run_distances(60, 4), 4),
-        (run_boxes(60, 12), 12),
+        (run_plans(3600, 2), 2),
+        (run_distances(3600, 3), 3),
+        (run_boxes(3600, 6), 6),
     ):
         assert not trials.failures
         assert (trials.cases, trials.claims > 5 * cases) == (cases, True)
 
 
 def test_a_short_rehearsal_of_the_series():
-    tally, trials = run_local(60, 15), run_local_plans(60, 3)
+    tally, trials = run_local(3600, 15), run_local_plans(3600, 3)
     assert not tally.failures
     assert not trials.failures
     assert (tally.cases, trials.cases) == (15, 3)
-    cases, failures = run_local_exact(60, 0, 12)
+    cases, failures = run_local_exact(3600, 0, 12)
     assert cases > 5
     assert not failures
 
@@ -201,9 +201,9 @@ def test_a_wrong_interval_would_be_noticed(monkeypatch):
 
     for lower, upper, right in ((1e-9, 1e-9, False), (-1e-9, -1e-9, False), (1e-14, 1e-14, True)):
         monkeypatch.setattr(ut, "leakage", shifted(lower, upper))
-        assert (not run_counts(60, 60).failures) is right
+        assert (not run_counts(3600, 60).failures) is right
     monkeypatch.setattr(ut, "leakage", shifted(0.0, -1e-9))
-    assert run_exact(60, 0, 60)[1]
+    assert run_exact(3600, 0, 60)[1]
 
 
 def test_a_broken_guarantee_would_be_noticed(monkeypatch):
@@ -221,8 +221,8 @@ def test_a_broken_guarantee_would_be_noticed(monkeypatch):
         return dataclasses.replace(leak, upper=0.99 * leak.upper)
 
     monkeypatch.setattr(ut, "calibrate", quieter)
-    assert run_plans(60, 2).failures
+    assert run_plans(3600, 2).failures
     monkeypatch.setattr(wasserstein, "_long", lambda *words: long(*words) - 1)
-    assert run_distances(60, 5).failures
+    assert run_distances(3600, 5).failures
     monkeypatch.setattr(ut, "leakage", lower)
-    assert run_boxes(60, 10).failures
+    assert run_boxes(3600, 10).failures

@@ -38,7 +38,7 @@ from undertow.errors import InvalidInput, NotSupported
     ("against", "seed"),
     thinned(
         [pytest.param(*case) for case in itertools.product(["any", "ignorant"], range(6))],
-        keep=[*(("any", seed) for seed in (0, 1, 5)), *(("ignorant", seed) for seed in (2, 3, 4))],
+        keep=[("any", 1), ("any", 5), ("ignorant", 2), ("ignorant", 3)],
     ),
 )
 def test_every_adversary_on_a_short_chain_is_covered(seed, against):
@@ -126,7 +126,7 @@ PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 LAWS = settings(max_examples=10, deadline=None, phases=PHASES)
 
 
-@law(LAWS, 3, data=st.data())
+@law(LAWS, 1, data=st.data())
 def test_laws_of_the_sweep(data):
     size = data.draw(st.integers(2, 3))
     rows = np.array([data.draw(laws(size, zeros=False)) for _ in range(size)])

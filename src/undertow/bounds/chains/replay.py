@@ -40,10 +40,11 @@ def replay_pure_dp(witness: Witness, chain: MarkovChain, epsilon: float) -> floa
     >>> round(replay_pure_dp(attack, chain, 1.0), 6)
     1.776137
     """
-    weight = {
-        record: epsilon * np.array([state in states for state in chain.states])
-        for record, states in witness.sets
+    loads = {  # one array for all records with the same set: long runs are told by identity
+        states: epsilon * np.array([state in states for state in chain.states])
+        for states in {states for _, states in witness.sets}
     }
+    weight = {record: loads[states] for record, states in witness.sets}
     reach = [record for record, _ in witness.sets]
     ends = min([witness.target, *reach]), max([witness.last, *reach])
     return _loss(witness, chain, ends, lambda record: weight.get(record, 0.0))
@@ -147,13 +148,16 @@ def _inwards(
     """
     settled, largest, steps = False, 1.0, 0
     before: Array | float = math.nan
+    alike = log(chain.transition if side > 0 else chain.transition.T) if chain.homogeneous else None
     for record in range(start, target, -side):
         steps += 1
         here = weight(record)
-        if settled and np.array_equal(here, before):
+        if settled and (here is before or np.array_equal(here, before)):
             continue
         loaded = message if known and record == start else message + here
-        step = log(chain.step(record - 1)) if side > 0 else log(chain.step(record).T)
+        step = alike
+        if step is None:
+            step = log(chain.step(record - 1) if side > 0 else chain.step(record).T)
         terms = step + loaded  # (inner state, outer state)
         peak = terms.max(axis=1, keepdims=True)
         peak = np.where(np.isfinite(peak), peak, 0.0)
