@@ -22,7 +22,7 @@ STUBS = {
 def system(tmp_path):
     """Run the script on a system of stubs, and return its exit code, its words and its installs."""
     for name in TOOLS:
-        (tmp_path / name).symlink_to(shutil.which(name))
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
     for name, body in STUBS.items():
         (tmp_path / name).write_text(f"#!{shutil.which('sh')}\n{body}\n")
         (tmp_path / name).chmod(0o755)
@@ -30,7 +30,11 @@ def system(tmp_path):
     def run(user="0", known="openjdk-17-jre-headless"):
         given = {"PATH": str(tmp_path), "HERE": str(tmp_path), "WHO": user, "KNOWN": known}
         done = subprocess.run(
-            [shutil.which("sh"), SCRIPT], env=given, capture_output=True, text=True, check=False
+            [str(shutil.which("sh")), SCRIPT],
+            env=given,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         calls = tmp_path / "calls"
         lines = calls.read_text().splitlines() if calls.exists() else []

@@ -98,7 +98,7 @@ def sanitize(
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
     if target is not None:
         rule = _rule(plan, foreign, strict)
-        return write(Spread(data, rule, plan, ready.entry, target), ledger)
+        return write(Spread(ready.table, rule, plan, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
 
 
@@ -136,7 +136,7 @@ def redact(
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
     if target is not None:
         rule = _rule(plan, foreign, strict)
-        return write(Spread(data, rule, plan, ready.entry, target), ledger)
+        return write(Spread(ready.table, rule, plan, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
 
 

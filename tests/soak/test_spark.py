@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 from polars.testing import assert_frame_equal
 
