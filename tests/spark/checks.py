@@ -1,6 +1,7 @@
 """What must hold on a cluster: functions of a session and an empty folder, for one test to run."""
 
 import collections
+import contextlib
 import dataclasses
 import datetime as dt
 import functools
@@ -531,6 +532,25 @@ def what_is_not_done_on_a_cluster_is_said(session, folder):
     refused(InvalidInput, lambda: ut.sanitize(MILD, far, output=folder / "o"))
     (folder / spreading.DRAFTS).unlink()
     assert [one.name for one in folder.iterdir()] == ["there"]
+
+
+@check
+def the_page_says_what_works(session, folder):
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
+    block = page.partition("## Spark")[2].partition("```text\n")[2].partition("```")[0]
+    frame = table(21).with_columns(ward=pl.col("id").str.slice(1).cast(pl.Int8) % 2)
+    rows = frame.rename({"ward": "cohort"}).drop("mood")
+    spread(session, rows).write.parquet(str(folder / "w25"))
+    named: dict[str, Any] = {
+        "plan": ut.calibrate(ut.Count("active"), CHAIN, limit=1.0),
+        "flips": MILD,
+        "ledger": ut.Ledger(folder / "year.db", "w25", model=CHAIN, limit=9.0),
+    }
+    with contextlib.chdir(folder):
+        exec(compile(block.replace('"w25"', repr(str(folder / "w25"))), "scale.md", "exec"), named)
+    assert set(named["out"].value) == {0, 1}
+    assert len(read(session, named["folder"])) == rows.height
+    assert len(named["ledger"].entries()) == 2
 
 
 @check

@@ -154,7 +154,7 @@ class Runs:
     def merge(self, other: "Runs") -> None:
         """Take over the series of other persons."""
         self.growing.merge(other.growing)
-        self._keys += other._keys
+        self._keys += [keys for keys in other._keys if keys.len()]  # of nobody: of no type
         self._within |= other._within
 
     def state(self) -> list[Any]:
