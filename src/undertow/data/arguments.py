@@ -1,14 +1,21 @@
 """The arguments of `Data`: which columns are named, for what, and what does not fit together."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import column_of_name
 from undertow.data.grid import TIME
+from undertow.data.lines import blocks
 from undertow.data.objects import plain
-from undertow.data.sources import Source
+from undertow.data.sources import Source, read_lines
 from undertow.data.tokens import columns_of
 from undertow.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_BLOCK = 2**18
+"""Bytes of a CSV file in which its first time is looked for."""
 
 __all__ = ["check_arguments", "first_text", "roles_of"]
 
@@ -71,6 +78,22 @@ def first_text(source: Source, time: str) -> str | None:
     if source.columns[time].kind not in ("csv", "text"):
         return None
     text = column_of_name(time).cast(pl.String).alias(TIME)
-    filled = source.frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
-    (found,) = source.collect(filled.head(1))
-    return found[TIME][0] if found.height else None
+    for frame in _beginnings(source):
+        filled = frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
+        (found,) = source.collect(filled.head(1))
+        if found.height:
+            return str(found[TIME][0])
+    return None
+
+
+def _beginnings(source: Source) -> "Iterator[pl.LazyFrame]":
+    """Yield the rows of a table from its beginning, those of a CSV file in blocks of lines."""
+    if ".csv" not in source.file:
+        yield source.frame
+        return
+    for path in source.paths:
+        try:
+            for lines in blocks(path, path.name.lower(), _BLOCK):
+                yield read_lines(lines)
+        except OSError as error:
+            raise source.unreadable(str(error)) from None
