@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -25,10 +25,13 @@ from tests.ledger import soak_work as work
 from tests.ledger.test_keys import run
 from tests.series_plans import ALTERNATING, CHAIN, ERASE, FLIPS, MILD, XOR, P, plan_for
 from undertow import sanitizing
+from undertow.accounting import reserve
 from undertow.channels import RandomizedResponse
+from undertow.data.codes import Rule, coded
 from undertow.data.columns import Column
 from undertow.data.rewriting import person_labels
 from undertow.errors import InvalidInput, LedgerConflict
+from undertow.sampling import keyed
 from undertow.sampling.keyed import Key
 from undertow.sanitizing import carry_out, draw, prepare, redact, sanitize
 
@@ -52,10 +55,15 @@ def kept():
     return [*(Path(os.environ["UNDERTOW_STATE"]) / "ledgers.db.keys").glob("*")]
 
 
+def hold(ready, book) -> Any:
+    """Reserve what a release that is ready needs."""
+    return reserve(ready.entry, ready.table, book)
+
+
 def tried(ledger, records, plan=MILD, release_id="week 1"):
     """What a run draws that is interrupted before the ledger records it."""
     ready = prepare(plan, records, ledger, release_id=release_id)
-    assert sanitizing.reserve(ready.entry, ready.table, ledger).result is None
+    assert hold(ready, ledger).result is None
     return draw(ready, ledger)[0]
 
 
@@ -86,7 +94,7 @@ def test_averaging_repeated_runs_tells_no_more_than_one(ledger, tmp_path):
 
     def errors(book):
         ready = prepare(MILD, np.array(LONG), book, release_id="week 1")
-        sanitizing.reserve(ready.entry, ready.table, book)
+        hold(ready, book)
         votes = sum(draw(ready, book)[0] == "active" for _ in range(30))
         return float(np.mean((votes >= 15) != truth))
 
@@ -115,7 +123,7 @@ def test_changed_records_get_other_flips(ledger):
 
 def test_a_release_that_is_cancelled_has_no_key(ledger):
     ready = prepare(MILD, ALTERNATING, ledger, release_id="week 1")
-    sanitizing.reserve(ready.entry, ready.table, ledger)
+    hold(ready, ledger)
     ledger.release_key("week 1")
     assert len(kept()) == 1
     ledger.cancel("week 1", "not wanted")
@@ -138,7 +146,7 @@ def test_without_a_ledger_every_call_draws_anew():
 def test_a_recorded_result_that_differs_is_refused(ledger, monkeypatch):
     """Another machine, which has no key of this one, records the release while this one draws."""
     ready = prepare(MILD, ALTERNATING, ledger, release_id="week 1")
-    real = sanitizing.randomised
+    real = keyed.randomised
 
     def slow(*told):
         ledger.confirm("week 1", {"records": 40, "series": 1, "sha256": "theirs"})
@@ -157,7 +165,7 @@ def _release(task):
     """Draw, write what was drawn where the test sees it, and record."""
     book = ut.Ledger(task.where, "w25", CHAIN, 5.0, memory=Path(task.shown).with_name("memory.db"))
     ready = prepare(MILD, [ALTERNATING, ALTERNATING * 3], book, release_id="r")
-    if sanitizing.reserve(ready.entry, ready.table, book).result is None:
+    if hold(ready, book).result is None:
         made, result = draw(ready, book)
         with Path(task.shown).open("a") as file:
             file.write(f"{made}\n")
@@ -184,9 +192,9 @@ def test_a_killed_process_and_the_next_draw_the_same(tmp_path):
 def _race(where, gate, queue):
     book = ut.Ledger(where, "w25", CHAIN, 5.0, memory=Path(where).with_name("memory.db"))
     ready = prepare(MILD, [ALTERNATING], book, release_id="r")
-    reserved = sanitizing.reserve(ready.entry, ready.table, book)
+    reserved = hold(ready, book)
     gate.wait(60)
-    made = [None] if reserved.result is not None else draw(ready, book)
+    made: Any = [None] if reserved.result is not None else draw(ready, book)
     gate.wait(60)
     queue.put((made[0], None if made[0] is None else book.confirm("r", made[1])))
 
@@ -302,12 +310,12 @@ def test_neither_rows_in_another_order_nor_absent_steps_of_others_matter(gaps, o
 def test_labels_of_persons(values, labels):
     """The same from a column of the type and from one of Python objects."""
     frame = pl.DataFrame({"id": values, "x": ["idle"] * len(values)})
-    assert sanitizing.coded(ut.Data(frame, value="x", person="id"), RULE).labels == labels
+    assert coded(ut.Data(frame, value="x", person="id"), RULE).labels == labels
     held = pd.DataFrame({"id": pd.Series(values, dtype=object), "x": ["idle"] * len(values)})
-    assert sanitizing.coded(ut.Data(held, value="x", person="id"), RULE).labels == labels
+    assert coded(ut.Data(held, value="x", person="id"), RULE).labels == labels
 
 
-RULE = sanitizing.Rule(("idle", "active"))
+RULE = Rule(("idle", "active"))
 
 
 def labels_of(*persons):

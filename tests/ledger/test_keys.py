@@ -237,7 +237,7 @@ def test_a_file_that_cannot_be_trusted_is_replaced(tmp_path, spoil):
     (path,) = (tmp_path / "keys").iterdir()
     spoil(path)
     second = keys.held(*WHOSE).exported()
-    assert second != first
+    assert second not in (first, keys.held("a3", "w25", "week 2").exported())
     assert keys.held(*WHOSE).exported() == second
     assert not path.is_symlink()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

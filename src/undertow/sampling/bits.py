@@ -12,7 +12,8 @@ __all__ = ["Insecure", "Randomness", "Secure", "chosen"]
 class Secure:
     """Bits of the operating system's cryptographic source, drawn anew at every call.
 
-    Nothing is kept between calls: no seed, no key, no generator. So a process that was forked,
+    Nothing is kept between calls: no seed, no key, no generator (but for the key of series that a
+    ledger has reserved and not recorded, `undertow.ledger.keys`). So a process that was forked,
     restored from a snapshot, or copied together with its number repeats no other's noise. A copy
     made in the middle of a call goes on with the same question about the same records; of the
     copies, a ledger lets one publish.

@@ -44,8 +44,6 @@ _SECRET, _ADDRESS = 32, 10
 _FIRST, _FURTHER, _START = 0, 1, 2
 """What a block is for: first bytes of sixteen records, further ones of one, the start of noise."""
 
-_FORBIDDEN = "a key is never copied with other objects: who has it can undo the flips; exported()"
-
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Key:
@@ -99,11 +97,11 @@ class Key:
     def __repr__(self) -> str:
         return "Key(secret)"
 
-    def __reduce__(self) -> Any:
-        raise TypeError(_FORBIDDEN)
-
     def __getstate__(self) -> Any:
-        raise TypeError(_FORBIDDEN)
+        raise TypeError(
+            "a key is never copied with other objects: who has it can undo the flips; exported() "
+            "gives its bytes to workers of the same release"
+        )
 
 
 def check_places(steps: int) -> None:
