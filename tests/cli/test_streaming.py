@@ -25,6 +25,7 @@ from tests.cli.local_scenario import (
 from tests.cli.scenario import ACTIVE, WHO, ledger
 from tests.processes import in_pieces
 from undertow.data.sources import Source
+from undertow.data.writing import write_frames
 from undertow.sampling.keyed import Key
 
 __all__ = ["scenario", "studio"]
@@ -194,7 +195,7 @@ def test_a_file_that_disappears_is_refused(pieces, monkeypatch):
 def test_a_full_disk_in_the_middle_is_named_and_the_next_run_writes_the_same(pieces, monkeypatch):
     from undertow.cli import local_release
 
-    real, drawn = local_release.write_frames, []
+    real, drawn = write_frames, []
 
     def full(frames, file, name):
         def failing():
@@ -353,8 +354,6 @@ def test_memory_is_bounded(kind):
     if kind == "parquet":
         frame.write_parquet(path, row_group_size=size)
     else:
-        from undertow.data.writing import write_frames
-
         with Path(path).open("wb") as file:
             write_frames([frame], file, path)
     found = [

@@ -237,6 +237,7 @@ class Data:
         off the grid; the message names column and row, counting from 0. One pass over persons and
         times, linear in the rows; gap filling sorts.
         """
+        keys: Iterable[Any]
         if self.piece is None:
             queries = [self.grid.facts(self.rows()), *self._occurring()]
             found = self.source.collect(*queries)
