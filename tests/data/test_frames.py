@@ -128,7 +128,7 @@ def test_missing_and_unreadable_files(tmp_path):
     assert "no such file" in refusal(tmp_path / "none.csv", "x")
     folder = tmp_path / "folder.csv"
     folder.mkdir()
-    assert "is a directory" in refusal(folder, "x")
+    assert "names no table" in refusal(folder, "x")
     text = written(tmp_path, TABLE, "table.txt")
     assert ".csv, .csv.gz, .parquet" in refusal(text, "steps")
 

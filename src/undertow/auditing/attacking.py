@@ -15,7 +15,7 @@ from undertow.auditing.intervals import share_interval
 from undertow.auditing.lstm import lstm_attacker
 from undertow.auditing.matching import as_data, check_match, check_possible
 from undertow.auditing.verdicts import Attack, Verdict
-from undertow.data.codes import Coded, Rule, coded
+from undertow.data.codes import Coded, Rule, coded_whole
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count, check_positive
@@ -93,7 +93,7 @@ def attack(
         raise InvalidInput(f"confidence must lie between 0 and 1, found {share}")
     facts = tuple(sorted({check_count(record, "known record", 0) for record in known}))
     wanted = None if targets is None else tuple(check_count(t, "target", 0) for t in targets)
-    true = coded(truth, _rule(chain, foreign))
+    true = coded_whole(truth, _rule(chain, foreign), "an attack")
     guesses = (_answers if plan.task == "answer" else _series)(
         sanitised, plan, chain, truth, true, facts, attackers
     )

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
-from undertow.data.codes import Coded, Lookup, Rule, coded
+from undertow.data.codes import Coded, Lookup, Rule, coded_whole
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count
@@ -188,7 +188,7 @@ def observe(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Observe
     """Return series of outputs as what a hidden chain emits; an erased one has the last number.
 
     >>> flips, chain = RandomizedResponse.binary(.1, .2), MarkovChain([[.9, .1], [.3, .7]])
-    >>> observe(coded([1, 1, 0], Rule((0, 1))), flips, chain).codes.tolist()
+    >>> observe(coded_whole([1, 1, 0], Rule((0, 1)), "it"), flips, chain).codes.tolist()
     [1, 1, 0]
     """
     made = hidden(channel, chain)
@@ -217,7 +217,7 @@ def read_outputs(outputs: Any, channel: LocalMechanism, chain: MarkovChain) -> C
     _check(channel, chain)
     names = channel.names(chain.states)
     erased = len(names) if channel.task == "redact" else None
-    return coded(outputs, Rule(names, missing=erased, outputs=True))
+    return coded_whole(outputs, Rule(names, missing=erased, outputs=True), "an attack")
 
 
 def read_known(

@@ -57,7 +57,10 @@ Unit = Literal["record", "person"]
 """What is protected."""
 
 DataArgument = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A table: .csv, .csv.gz or .parquet.")
+    Path,
+    typer.Argument(
+        metavar="DATA", help="A table: .csv, .csv.gz or .parquet, or a folder of its files."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
@@ -329,6 +332,9 @@ class ReleaseText:
         from undertow.cli.files import keep_off
 
         keep_off(places, [self.data, self.plan, *([Path(self.ledger)] if self.ledger else [])])
+        for path in places if self.data.is_dir() else ():
+            if path.parent.resolve() == self.data.resolve():
+                raise misuse(f"{path} would be a file of the table itself; write it elsewhere")
 
     def open(self) -> "Ledger | None":
         """Return the account, None if nothing is accounted."""

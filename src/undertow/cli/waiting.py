@@ -21,7 +21,16 @@ from undertow.rounding import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["INTERRUPTED", "ProgressOption", "Shown", "counting", "ticking", "waiting", "wanting"]
+__all__ = [
+    "INTERRUPTED",
+    "ProgressOption",
+    "Shown",
+    "counting",
+    "remaining",
+    "ticking",
+    "waiting",
+    "wanting",
+]
 
 INTERRUPTED = 130
 """The exit code after an interrupt (Ctrl-C), as shells have it: 128 + SIGINT."""
@@ -83,6 +92,7 @@ class Shown:
     def __init__(self, words: str) -> None:
         self.whole, self.step = Step(words), ""
         self.began = time.monotonic()
+        self._stage, self._since = "", self.began
         self.watch = Watch(self.tell)
 
     def reached(self) -> tuple[float, float] | None:
@@ -90,8 +100,11 @@ class Shown:
         return self.watch.reached()
 
     def tell(self, step: Step) -> None:
-        """Take what is being done."""
-        self.step = str(step)
+        """Take what is being done, and say how long it may take where its rows are counted."""
+        if step.words != self._stage:
+            self._stage, self._since = step.words, time.monotonic()
+        left = remaining(step, time.monotonic() - self._since)
+        self.step = f"{step}{left}"
         self.show()
 
     def count(self, done: int, total: int) -> None:
@@ -114,6 +127,24 @@ class Shown:
 
     def stop(self) -> None:
         """Show nothing any more."""
+
+
+def remaining(step: Step, passed: float) -> str:
+    """Return the time that is left in words, nothing where it cannot be told yet.
+
+    >>> remaining(Step("rows read", 25, 100), 20.0), remaining(Step("rows read", 25), 20.0)
+    (', about 1 min left', '')
+    """
+    if not step.done or not step.total or step.done >= step.total or passed < _PATIENCE:
+        return ""
+    left = passed * (step.total - step.done) / step.done
+    if left < 60:
+        return f", about {max(round(left), 1)} s left"
+    return (
+        f", about {round(left / 60)} min left"
+        if left < 5400
+        else f", about {left / 3600:.1f} h left"
+    )
 
 
 class _Live(Shown):

@@ -11,14 +11,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from undertow.errors import InvalidInput, UnknownState
+from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.queries import State
 
 if TYPE_CHECKING:
     from undertow.data.coded_pieces import CodedPieces
     from undertow.data.table import Data
 
-__all__ = ["FOREIGN", "MISSING", "Coded", "Erased", "Lookup", "Rule", "coded", "named", "settled"]
+__all__ = [
+    "FOREIGN",
+    "MISSING",
+    "Coded",
+    "Erased",
+    "Lookup",
+    "Rule",
+    "coded",
+    "coded_whole",
+    "named",
+    "settled",
+]
 
 Numbers = npt.NDArray[Any]
 Erased = npt.NDArray[np.bool_] | None
@@ -119,6 +130,17 @@ def coded(data: "Data | Any", rule: Rule) -> "Coded | CodedPieces":
 
         return coded_table(data, rule)
     return _array(data, rule) if isinstance(data, np.ndarray) else _listed(data, rule)
+
+
+def coded_whole(data: "Data | Any", rule: Rule, what: str) -> Coded:
+    """Return the records as numbers, all of them in memory; ``what`` needs them so."""
+    read = coded(data, rule)
+    if isinstance(read, Coded):
+        return read
+    raise NotSupported(
+        f"{what} needs all records in memory, and {data.source.named} is read in pieces; allow "
+        "more memory (memory=..., --memory), or take fewer records"
+    )
 
 
 def named(names: Sequence[State], numbers: Numbers) -> list[Any]:

@@ -10,9 +10,40 @@ from undertow.data.lines import check_lines
 from undertow.data.pages import check_pages
 from undertow.errors import InvalidInput
 
-__all__ = ["check_content", "fault", "quoted", "table_name"]
+__all__ = ["check_content", "fault", "files_of", "quoted", "table_name"]
 
 _ENDINGS = (".csv", ".csv.gz", ".parquet")
+
+
+def files_of(path: Path) -> list[Path] | None:
+    """Return the files of a table in several: those of a folder, or of a pattern, by their names.
+
+    None for a path that is one file by itself. Files that begin with a dot or an underscore are
+    none of the table.
+    """
+    if path.is_dir():
+        found = [one for one in path.iterdir() if one.is_file()]
+    elif set("*?[") & set(path.name) and not path.exists():
+        found = [one for one in path.parent.glob(path.name) if one.is_file()]
+    else:
+        return None
+    tables = [one for one in found if one.name[0] not in "._" and _ending(one) is not None]
+    if not tables:
+        raise InvalidInput(
+            f"{path} names no table: no file in it ends in {', '.join(_ENDINGS)}; its folders are "
+            "not searched"
+        )
+    kinds = {_ending(one) for one in tables}
+    if len(kinds) > 1:
+        raise InvalidInput(
+            f"{path} holds files of several kinds ({', '.join(sorted(map(str, kinds)))}); the "
+            "files of one table are all of one kind"
+        )
+    return sorted(tables)
+
+
+def _ending(path: Path) -> str | None:
+    return next((end for end in reversed(_ENDINGS) if path.name.lower().endswith(end)), None)
 
 
 def table_name(path: Path) -> str:

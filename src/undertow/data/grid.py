@@ -5,6 +5,7 @@ Times are whole numbers here: microseconds since 1970 in UTC, or the numbers of 
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,8 @@ _TOLD = {
     "min": ("shortest", "start", "all_start"),
 }  # fmt: skip
 """How the facts about some persons and about others become those about all of them."""
+
+_JOINED: dict[str, Callable[[list[Any]], Any]] = {"sum": sum, "min": min, "max": max}
 
 _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
           "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
@@ -392,7 +395,7 @@ class Grid:
                 held = [fact[name] for fact in (one, other) if fact.get(name) is not None]
                 if name == "shortest":  # 0 says that nobody has a released record
                     held = [n for n in held if n] or [0]
-                made[name] = {"sum": sum, "min": min, "max": max}[how](held) if held else None
+                made[name] = _JOINED[how](held) if held else None
         return made
 
     def told(self, fact: "dict[str, Any]") -> tuple[Shape, str | None]:

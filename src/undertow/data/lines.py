@@ -1,7 +1,7 @@
-"""Lines of a CSV file that are too long to be lines: refused before anything holds one in memory.
+"""Lines of a CSV file, without the file in memory: blocks of them, and those that are too long.
 
 A field of gigabytes fits into a few megabytes of gzip. The file is unpacked piece by piece here,
-and only the distance between the ends of lines is looked at.
+and a line that is too long to be one is refused before anything holds it.
 """
 
 import gzip
@@ -13,7 +13,7 @@ import numpy as np
 
 from undertow.errors import InvalidInput
 
-__all__ = ["LONGEST_LINE", "check_lines"]
+__all__ = ["LONGEST_LINE", "blocks", "check_lines"]
 
 LONGEST_LINE = 64 * 2**20
 """Bytes of a line, line ends within quotes included."""
@@ -42,12 +42,62 @@ def check_lines(path: Path, name: str, longest: int = LONGEST_LINE) -> None:
         length = length + len(piece) if last < 0 else len(piece) - last - 1
 
 
-def _pieces(path: Path, *, packed: bool) -> Iterator[bytes]:
+def blocks(path: Path, name: str, size: int) -> Iterator[bytes]:
+    """Yield a CSV file in blocks of whole lines, about ``size`` bytes each, its header in each.
+
+    A line goes on where it ends within quotes. At least one block; raises OSError where the file
+    cannot be read or unpacked.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "t.csv")
+    ...     _ = path.write_text('x\\n1\\n"2\\n2"\\n3\\n')
+    ...     list(blocks(path, path.name, 4))
+    [b'x\\n1\\n', b'x\\n"2\\n2"\\n3\\n']
+    """
+    header, held, inside, some = b"", bytearray(), False, False
+    for piece in _read(path, packed=name.endswith(".gz"), size=min(size, _PIECE)):
+        start = len(held)
+        held += piece
+        if not header:
+            header = _header(held)
+            del held[: len(header)]
+            start, inside = 0, False
+            if not header:
+                continue
+        _, last, inside = _ends(bytes(memoryview(held)[start:]), inside)
+        if last >= 0 and len(held) >= size:
+            end = start + last + 1
+            yield header + bytes(memoryview(held)[:end])
+            some = True
+            del held[:end]
+    if held or not some:
+        yield header + bytes(held)
+
+
+def _header(held: bytearray) -> bytes:
+    """Return the first line that is not empty with what is before it, nothing if it goes on."""
+    inside = False
+    for place, letter in enumerate(bytes(held)):
+        inside ^= letter == ord('"')
+        if letter == ord("\n") and not inside and bytes(held[:place]).strip(b"\xef\xbb\xbf\r\n"):
+            return bytes(held[: place + 1])
+    return b""
+
+
+def _read(path: Path, *, packed: bool, size: int) -> Iterator[bytes]:
     try:
         with gzip.open(path, "rb") if packed else path.open("rb") as file:
-            while piece := file.read(_PIECE):
+            while piece := file.read(size):
                 yield piece
-    except (OSError, EOFError, zlib.error):
+    except (EOFError, zlib.error) as error:
+        raise OSError("end of file") from error  # it is cut off
+
+
+def _pieces(path: Path, *, packed: bool) -> Iterator[bytes]:
+    try:
+        yield from _read(path, packed=packed, size=_PIECE)
+    except OSError:
         return
 
 

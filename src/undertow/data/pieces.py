@@ -2,15 +2,18 @@
 
 A piece is a frame of the same columns, a few thousand to a million rows. Parquet files are read
 by slices of rows: measured, that is bounded even where all rows are in one group of a file, and as
-quick as reading it whole. CSV files, packed or not, are read once from their beginning.
+quick as reading it whole. CSV files, packed or not, are read once, in blocks of lines.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import column_of_name
 from undertow.data.folds import Facts, Fold, Groups, Ordered, Rows
+from undertow.data.lines import blocks
+from undertow.data.sources import read_lines
 from undertow.errors import NotSupported
 from undertow.progress import doing
 
@@ -20,7 +23,19 @@ if TYPE_CHECKING:
     from undertow.data.sources import Source
     from undertow.data.table import Data
 
-__all__ = ["check_whole", "culprit", "facts_of", "feed", "feed_in_order", "pieces", "rows_of"]
+BLOCKS = 64
+"""Blocks of lines that would fill the memory: texts take more room in a frame than in a file."""
+
+__all__ = [
+    "BLOCKS",
+    "check_whole",
+    "culprit",
+    "facts_of",
+    "feed",
+    "feed_in_order",
+    "pieces",
+    "rows_of",
+]
 
 
 def pieces(
@@ -35,7 +50,7 @@ def pieces(
     names = list(dict.fromkeys([*data.source.columns, *also]))
     done, total = 0, data.source.rows
     doing(words, done, total)
-    for frame in _frames(data.source, names, size):
+    for frame in _frames(data, names, size):
         yield rows_of(data, frame, done, *made)
         done += frame.height
         doing(words, done, total)
@@ -103,13 +118,15 @@ def check_whole(data: "Data", what: str) -> None:
         )
 
 
-def _frames(source: "Source", names: Sequence[str], size: int) -> "Iterator[pl.DataFrame]":
-    """Yield the rows of a table as they are, at most about ``size`` at a time, at least once."""
+def _frames(data: "Data", names: Sequence[str], size: int) -> "Iterator[pl.DataFrame]":
+    """Yield the rows of a table as they are, at most ``size`` at a time, at least once."""
+    source = data.source
+    if ".csv" in source.file:
+        for path in source.paths:
+            yield from _lines(source, path, names, size, data.memory // BLOCKS)
+        return
     for part in source.parts or (source.frame,):
         frame = part.select(*map(column_of_name, names))
-        if ".csv" in source.file:
-            yield from _batches(source, frame, size)
-            continue
         at, full = 0, True
         while full:
             (found,) = source.collect(frame.slice(at, size))
@@ -118,21 +135,20 @@ def _frames(source: "Source", names: Sequence[str], size: int) -> "Iterator[pl.D
             at, full = at + size, found.height == size
 
 
-def _batches(source: "Source", frame: "pl.LazyFrame", size: int) -> "Iterator[pl.DataFrame]":
+def _lines(
+    source: "Source", path: Path, names: Sequence[str], size: int, block: int
+) -> "Iterator[pl.DataFrame]":
     """Yield the rows of a CSV file, which can only be read from its beginning."""
     import polars as pl
 
-    empty = True
     try:
-        batches: Any = frame.collect_batches(chunk_size=size, maintain_order=True)
-        for found in batches:
+        for lines in blocks(path, path.name.lower(), block):
+            frame = read_lines(lines).select(*map(column_of_name, names))
+            found = frame.collect(engine="streaming")
             source.check_unchanged()
-            empty = False
             for start in range(0, max(found.height, 1), size):
                 yield found.slice(start, size)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         source.check_unchanged()  # what seems wrong may be the change
         raise source.unreadable(str(error)) from None
     source.check_unchanged()
-    if empty:
-        yield pl.DataFrame(schema=frame.collect_schema())

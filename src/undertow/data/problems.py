@@ -1,17 +1,18 @@
 """What a curator should look at before releasing: columns and rows, never a value."""
 
+import io
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.evaluation import domain_of
 from undertow.data.folds import Rows
 from undertow.data.grid import GROUP, ROW, WRONG
 from undertow.data.groups import look_alikes
-from undertow.data.pieces import facts_of, feed
+from undertow.data.lines import blocks
+from undertow.data.pieces import BLOCKS, facts_of, feed
 from undertow.data.sources import scan
 from undertow.data.sql import TEXT
 from undertow.models.pedigree import GENOTYPES
@@ -119,12 +120,22 @@ def _of_lines(data: "Data") -> list[Problem]:
 
     if ".csv" not in data.source.file:
         return []
-    whole = scan(Path(data.source.title), ragged=False).select(pl.all().null_count())
     try:
-        whole.collect(engine="streaming")
+        for whole in _texts(data):
+            whole.select(pl.all().null_count()).collect(engine="streaming")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return [Problem(None, None, "some line has more fields than the header, or broken quotes")]
     return []
+
+
+def _texts(data: "Data") -> "Iterator[pl.LazyFrame]":
+    """Yield the lines of CSV files with all their fields, in blocks if so read."""
+    for path in data.source.paths:
+        if data.piece is None:
+            yield scan(path, ragged=False)
+            continue
+        for lines in blocks(path, path.name.lower(), data.memory // BLOCKS):
+            yield scan(io.BytesIO(lines), ragged=False)
 
 
 def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:

@@ -4,18 +4,21 @@ Nothing here depends on a value: what a column holds is known from its type, or 
 file. Errors of other libraries often quote the data, so they are never passed on.
 """
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import Column, column_of_name, kind_of, kind_of_type, part_of
-from undertow.data.files import check_content, fault, quoted, table_name
+from undertow.data.files import check_content, fault, files_of, quoted, table_name
 from undertow.data.grid import ROW, TIME
 from undertow.data.groups import group_labels
+from undertow.data.lines import blocks
 from undertow.data.memory import piece_rows, row_bytes, table_bytes
 from undertow.data.objects import instants, keys, readings
-from undertow.data.watching import Seen, seen
+from undertow.data.watching import AllSeen, Seen, seen
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from undertow.data.folds import Facts, Fold
     from undertow.data.table import Data
 
-__all__ = ["RECORD", "Roles", "Source", "check_columns", "open_source", "scan"]
+__all__ = ["RECORD", "Roles", "Source", "check_columns", "open_source", "read_lines", "scan"]
 
 RECORD = "record"
 """The column of a plain list of records."""
@@ -32,22 +35,26 @@ Roles = Mapping[str, set[str]]
 """The columns that are needed, and for what: value, key (of persons), group, time."""
 
 _SHOWN = 12
+_BLOCK = 2**18
+"""Bytes of a CSV file in which its first time is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A table that has not been read yet: a lazy frame, and what is known of its columns.
 
-    A table in several files has one frame for each of its ``parts``. ``rows`` is how many rows
-    there are where that is known without reading them, ``size`` about how many bytes a file takes
-    in memory. What a pass over a file in pieces has shown is ``kept`` for the next question.
+    A file or several (``paths``) hold it; one in several has a frame for each of its ``parts``.
+    ``rows`` is how many rows there are where that is known without reading them, ``size`` about
+    how many bytes a file takes in memory. What a pass over a file in pieces has shown is ``kept``
+    for the next question.
     """
 
     title: str
     frame: "pl.LazyFrame"
     columns: Mapping[str, Column]
     file: str = ""
-    seen: Seen | None = None
+    seen: Seen | AllSeen | None = None
+    paths: tuple[Path, ...] = ()
     parts: "tuple[pl.LazyFrame, ...]" = ()
     rows: int | None = None
     size: int = 0
@@ -95,9 +102,12 @@ class Source:
         import polars as pl
 
         text = column_of_name(name).cast(pl.String).alias(TIME)
-        filled = self.frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
-        (found,) = self.collect(filled.head(1))
-        return found[TIME][0] if found.height else None
+        for frame in _beginnings(self):
+            filled = frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
+            (found,) = self.collect(filled.head(1))
+            if found.height:
+                return str(found[TIME][0])
+        return None
 
     def refusal(self, data: "Data", wrong: str) -> InvalidInput:
         """Return the error about the first row with which something is wrong, by its number."""
@@ -130,6 +140,19 @@ class Source:
         )
 
 
+def _beginnings(source: Source) -> "Iterator[pl.LazyFrame]":
+    """Yield the rows of a table from its beginning, those of a CSV file in blocks of lines."""
+    if ".csv" not in source.file:
+        yield source.frame
+        return
+    for path in source.paths:
+        try:
+            for lines in blocks(path, path.name.lower(), _BLOCK):
+                yield read_lines(lines)
+        except OSError as error:
+            raise source.unreadable(str(error)) from None
+
+
 def open_source(source: Any, roles: Roles) -> Source:
     """Return the table behind a path, a frame or a list, with the columns that are needed.
 
@@ -142,7 +165,11 @@ def open_source(source: Any, roles: Roles) -> Source:
     import polars as pl
 
     if isinstance(source, str | Path):
-        return _file(Path(source), roles)
+        path = Path(source)
+        listed = files_of(path)
+        return _file(path, roles) if listed is None else _files(path, listed, roles)
+    if isinstance(source, list | tuple) and source and all(isinstance(p, Path) for p in source):
+        return _files(None, list(source), roles)
     if isinstance(source, pl.LazyFrame | pl.DataFrame):
         return _polars(source.lazy(), roles, "the table")
     if _is_spark(source):
@@ -197,16 +224,62 @@ def _file(path: Path, roles: Roles) -> Source:
     if not text:
         found = replace(_polars(frame, roles, str(path), name), seen=before)
         rows = int(found.collect(frame.select(pl.len()))[0].item())
-        return replace(found, rows=rows, size=table_bytes(path, name, width, rows))
+        size = table_bytes(path, name, width, rows)
+        return replace(found, rows=rows, size=size, paths=(path,))
     for column in roles:
         if f"{column}_duplicated_0" in schema:
             raise InvalidInput(f"{path} has two columns {column!r}; rename one of them")
     columns = {column: Column(column, "csv") for column in roles}
     size = table_bytes(path, name, width, None)
-    return Source(str(path), frame, columns, name, before, size=size)
+    return Source(str(path), frame, columns, name, before, (path,), size=size)
 
 
-def scan(path: Path, *, ragged: bool) -> "pl.LazyFrame":
+def _files(folder: Path | None, paths: "list[Path]", roles: Roles) -> Source:
+    """Return the table in several files, one after the other, if all have the same columns."""
+    import polars as pl
+
+    found = [_file(path, roles) for path in paths]
+    first, schemas = found[0], [one.frame.collect_schema() for one in found]
+    for path, schema in zip(paths, schemas, strict=True):
+        for name, dtype in schemas[0].items():
+            if name not in schema:
+                raise InvalidInput(
+                    f"{path} has no column {name!r}, which {paths[0]} has; the files of one table "
+                    "have the same columns"
+                )
+            if schema[name] != dtype:
+                raise InvalidInput(
+                    f"column {name!r} of {path} is of type {schema[name]}, and of type {dtype} in "
+                    f"{paths[0]}; the files of one table have the same columns"
+                )
+        new = [name for name in schema if name not in schemas[0]]
+        if new:
+            raise InvalidInput(
+                f"{path} has the column {new[0]!r}, which {paths[0]} does not have; the files of "
+                "one table have the same columns"
+            )
+    names = list(schemas[0])
+    frames = tuple(one.frame.select(*map(column_of_name, names)) for one in found)
+    title = str(folder) if folder is not None else f"{paths[0]} and {len(paths) - 1} more files"
+    before = AllSeen(tuple(seen(path) for path in paths), partial(_listed_in, folder))
+    return replace(
+        first, title=title, frame=pl.concat(frames), seen=before, parts=frames,
+        rows=None if first.rows is None else sum(one.rows or 0 for one in found),
+        size=sum(one.size for one in found), paths=tuple(paths),
+    )  # fmt: skip
+
+
+def _listed_in(folder: Path | None) -> list[Path] | None:
+    return None if folder is None else files_of(folder)
+
+
+def read_lines(lines: bytes) -> "pl.LazyFrame":
+    """Return lines of a CSV file, with their header, as the whole file would be read."""
+    frame = scan(io.BytesIO(lines), ragged=True)
+    return frame.rename(quoted(frame.collect_schema().names()))
+
+
+def scan(path: Path | io.BytesIO, *, ragged: bool) -> "pl.LazyFrame":
     """Return a CSV file with all fields as text; whether lines may have more fields than columns.
 
     Polars notices a long line only if all columns are read. So that no question fails where

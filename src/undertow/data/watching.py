@@ -1,11 +1,12 @@
 """Whether a file is still the one that was opened."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from undertow.errors import InvalidInput
 
-__all__ = ["Seen", "seen"]
+__all__ = ["AllSeen", "Seen", "seen"]
 
 _CHANGED = "changed since it was opened; open it again when it is complete"
 
@@ -29,6 +30,25 @@ class Seen:
         """Refuse a file that was changed or replaced."""
         if not self.unchanged():
             raise InvalidInput(f"{self.path} {said}")
+
+
+@dataclass(frozen=True, slots=True)
+class AllSeen:
+    """The files of one table as they were, and how they are found again."""
+
+    files: tuple[Seen, ...]
+    listed: Callable[[], list[Path] | None]
+
+    def check(self) -> None:
+        """Refuse a table of which a file was changed, replaced, added or removed."""
+        for one in self.files:
+            one.check()
+        now = self.listed()
+        if now is not None and now != [one.path for one in self.files]:
+            raise InvalidInput(
+                f"the files in {self.files[0].path.parent} changed since they were opened; open "
+                "them again when they are complete"
+            )
 
 
 def seen(path: Path) -> Seen:

@@ -35,7 +35,7 @@ def write_frames(frames: "Iterable[pl.DataFrame]", file: IO[bytes], name: str) -
         _csv(frames, file)
 
 
-def _csv(frames: "Iterable[pl.DataFrame]", file: IO[bytes]) -> None:
+def _csv(frames: "Iterable[pl.DataFrame]", file: IO[bytes] | gzip.GzipFile) -> None:
     for number, frame in enumerate(frames):
         text: Any = frame.write_csv(include_header=not number)
         file.write(text.encode())

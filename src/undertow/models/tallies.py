@@ -85,22 +85,28 @@ class Tally:
         """
         old, size = np.asarray(places, np.int64), len(states)
 
-        def moved(table: Ints | None, axes: int) -> Ints | None:
-            if table is None:
-                return None
-            lead = table.shape[: table.ndim - axes]
-            made = np.zeros((*lead, *(size,) * axes), np.int64)
-            made[(..., *np.ix_(*(old,) * axes))] = table
+        def moved(table: Ints, axes: int) -> Ints:
+            """Return a table whose last axes are states, each state at its new place."""
+            made = np.zeros((*table.shape[: table.ndim - axes], *(size,) * axes), np.int64)
+            where: Any = (..., *np.ix_(*(old,) * axes))
+            made[where] = table
             return made
 
-        many = self.persons is not None and len(self.persons) * size**2 > MOST_CELLS
+        def some(table: Ints | None, axes: int, *, kept: bool = True) -> Ints | None:
+            return None if table is None or not kept else moved(table, axes)
+
+        few = self.persons is None or len(self.persons) * size**2 <= MOST_CELLS
         return replace(
             self,
             states=tuple(states),
-            triples=None if size > MOST_TRIPLED else moved(self.triples, 3),
-            persons=None if many else moved(self.persons, 2),
-            **{name: moved(getattr(self, name), 2) for name in ("counts", "halves", "hours")},
-            **{name: moved(getattr(self, name), 1) for name in ("together", "ends", "visits")},
+            counts=moved(self.counts, 2),
+            triples=some(self.triples, 3, kept=size <= MOST_TRIPLED),
+            persons=some(self.persons, 2, kept=few),
+            halves=some(self.halves, 2),
+            hours=some(self.hours, 2),
+            together=moved(self.together, 1),
+            ends=moved(self.ends, 1),
+            visits=moved(self.visits, 1),
         )
 
     def tally(self, states: Sequence[State] | None = None) -> "Tally":

@@ -88,7 +88,7 @@ class Tallying:
                 self._add(name, getattr(before, name), -1)
         goes_on = bool(kept and both[2][kept] == both[2][kept - 1])
         self._add_persons(whole, before, goes_on)
-        if self._halves is not None and not self._halves.add(*both[:3], kept):
+        if self._halves is not None and not self._halves.add(both[0], both[1], both[2], kept):
             self._halves = None
         self.records += whole.records - before.records
         self.missing += whole.missing - before.missing
