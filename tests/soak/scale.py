@@ -29,11 +29,8 @@ def made(folder: Path, rows: int, each: int = 10_000) -> dict[str, int]:
     truth: dict[str, int] = {}
     for number, start in enumerate(range(0, rows, FILE)):
         stop = min(start + FILE, rows)
-        frames = (
-            _piece(at, min(at + PIECE, stop), each, truth) for at in range(start, stop, PIECE)
-        )
-        from undertow.data.writing import write_frames
-
+        cuts = [*range(start, stop, PIECE), stop]
+        frames = (_piece(*ends, each, truth) for ends in pairwise(cuts))
         with (folder / f"part-{number:04}.parquet").open("wb") as file:
             write_frames(frames, file, "part.parquet")
     return truth

@@ -131,7 +131,9 @@ def test_every_verb_on_ten_million_records(lines, tmp_path, monkeypatch, shuffle
         wanted = ut.sanitize(MILD, held, ledger=accounts[0], release_id="week 1")
         told = tmp_path / "told"
         marker, killed = tmp_path / "marker", []
-        threading.Thread(target=lambda: killed.append(kill_worker(marker)), daemon=True).start()
+        threading.Thread(
+            target=lambda: killed.append(kill_worker(marker, 3600)), daemon=True
+        ).start()
         slow = ut.Data(source.mapInArrow(Waiting(marker, told), source.schema), **OPTIONS)
         begin = spreading._Draft.__enter__
         monkeypatch.setattr(spreading._Draft, "__enter__", lambda self: told.touch() or begin(self))

@@ -86,9 +86,9 @@ class Waiting:
         os._exit(1)
 
 
-def kill_worker(marker: Path) -> int:
+def kill_worker(marker: Path, patience: float = 120) -> int:
     """Kill the executor whose task waits, once it does; return its number."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + patience
     while not (marker.exists() and marker.read_text()):
         assert time.monotonic() < end, "no task has come to wait"
         time.sleep(0.05)

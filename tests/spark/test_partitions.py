@@ -1,6 +1,6 @@
 """What workers and driver do together, on many tables: the numbers of a frame in memory.
 
-Chunks have four rows, so that persons, gaps and noise chains go on over their borders.
+Chunks have two rows, so that persons, gaps and noise chains go on over their borders.
 """
 
 import dataclasses
@@ -33,17 +33,18 @@ KEY = Key(b"9" * 32)
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(partitions, "CHUNK", 4)
+    monkeypatch.setattr(partitions, "CHUNK", 2)
 
 
 @st.composite
-def tables(draw, *, wrong: bool = False) -> pl.DataFrame:
-    """Rows in no order; with ``wrong`` perhaps without a person, without a time or twice."""
+def tables(draw, wrong: str = "") -> pl.DataFrame:
+    """Rows in no order; some may be twice, or without a person or a time."""
     when: Any = st.integers(-3, 12)
     who: Any = st.sampled_from(["p", "q", "r"])
-    if wrong:
+    if wrong == "missing":
         when, who = st.none() | when, st.none() | who
-    keys = draw(st.lists(st.tuples(who, when), max_size=24, unique=not wrong))
+    least = draw(st.sampled_from([0, 16]))
+    keys = draw(st.lists(st.tuples(who, when), min_size=least, max_size=24, unique=not wrong))
     groups = draw(st.lists(st.sampled_from(["n", "s", None]), min_size=len(keys), max_size=24))
     moods = st.sampled_from([*STATES, "?", None])
     return pl.DataFrame(
@@ -81,7 +82,7 @@ def asked(question: Any) -> Any:
 
 
 @settings(deadline=None, max_examples=60)
-@given(tables(wrong=True) | tables(), cuts, shapes, windows)
+@given(tables() | tables("twice") | tables("missing"), cuts, shapes, windows)
 def test_answers_are_those_of_a_frame_in_memory(frame, where, more, window):
     pair = [ut.Data(frame, **OPTIONS, **more), pretended(frame, where, **OPTIONS, **more)]
     if window is not None:
@@ -153,7 +154,7 @@ def check_outputs(held, far, rule, plan):
     made, facts = [], Facts(far.grid)
     for part in rows.parts:  # in this process, so that what is reported is heard
         one = Rewritten(far.grid, work, kernel.columns, told.append)
-        made += list(one(iter(part.to_batches(max_chunksize=3))))
+        made += list(one(iter(part.to_batches(max_chunksize=2))))
     outputs = Pretend([pl.DataFrame(batch).to_arrow() for batch in made]).toArrow()
     shown = pl.DataFrame(outputs).rename(
         dict(zip(outputs.column_names, wanted.columns, strict=True))

@@ -102,24 +102,12 @@ class Source:
         import polars as pl
 
         text = column_of_name(name).cast(pl.String).alias(TIME)
-        for frame in self._beginnings():
+        for frame in _beginnings(self):
             filled = frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
             (found,) = self.collect(filled.head(1))
             if found.height:
                 return str(found[TIME][0])
         return None
-
-    def _beginnings(self) -> "Iterator[pl.LazyFrame]":
-        """Yield the rows of a table from its beginning, those of a CSV file in blocks of lines."""
-        if ".csv" not in self.file:
-            yield self.frame
-            return
-        for path in self.paths:
-            try:
-                for lines in blocks(path, path.name.lower(), _BLOCK):
-                    yield read_lines(lines)
-            except OSError as error:
-                raise self.unreadable(str(error)) from None
 
     def refusal(self, data: "Data", wrong: str) -> InvalidInput:
         """Return the error about the first row with which something is wrong, by its number."""
@@ -150,6 +138,19 @@ class Source:
             f"cannot read {self.title}: the library that holds it failed; pass it in memory, with "
             "all its steps done"
         )
+
+
+def _beginnings(source: Source) -> "Iterator[pl.LazyFrame]":
+    """Yield the rows of a table from its beginning, those of a CSV file in blocks of lines."""
+    if ".csv" not in source.file:
+        yield source.frame
+        return
+    for path in source.paths:
+        try:
+            for lines in blocks(path, path.name.lower(), _BLOCK):
+                yield read_lines(lines)
+        except OSError as error:
+            raise source.unreadable(str(error)) from None
 
 
 def open_source(source: Any, roles: Roles) -> Source:
