@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import undertow as ut
-from tests.grids import thinned
+from tests.grids import each, thinned
 from undertow.auditing.auditor import audit
 from undertow.auditing.statistical import Blanks, approximate_lower, log_ratio_lower
 from undertow.errors import InvalidInput
