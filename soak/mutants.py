@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "soak" / "mutants-result.md"
 COPIED = ("src", "tests", "examples", "docs", "pyproject.toml", "README.md", "ARCHITECTURE.md")
 PATIENCE = 1200.0
-SELECTION = ("-x", "-q", "-m", "not soak and not slow", "-p", "no:cacheprovider")
+SELECTION = ("-x", "-q", "--assert=plain", "-m", "not soak and not slow", "-p", "no:cacheprovider")
 
 sys.path.insert(0, str(ROOT / "soak"))
 from mutant_list import MUTANTS  # noqa: E402

@@ -10,7 +10,7 @@ from tests.grids import thinned
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
-SHORTER = {"heart_robustness": {"epsilons": (4.0,), "beats": 3000}}
+SHORTER = {"heart_robustness": {"epsilons": (4.0,), "beats": 1500}}
 LONG = {*SHORTER, "weekly_histogram"}  # the gate runs them with less, below
 LISTED = [pytest.param(path, id=path.stem) for path in EXAMPLES]
 

@@ -108,7 +108,13 @@ def accepted(sample, noise):
     return near <= limit(len(sample)) and chi_square(counts, law) >= 1e-9
 
 
-@pytest.mark.parametrize("randomness", [Secure(), Insecure(3)], ids=["secure", "seeded"])
+@pytest.mark.parametrize(
+    "randomness",
+    [
+        pytest.param(Secure(), id="secure"),
+        pytest.param(Insecure(3), id="seeded", marks=pytest.mark.soak),
+    ],
+)
 def test_the_sampler_follows_the_table(randomness):
     """60,000 draws of two tables. Noise that is wide 10% too rarely, or too often, is rejected."""
     flat = ut.TabulatedNoise(COUNT, -2, (2**125, 2**126, 2**126, 2**126, 2**125), 0.5)

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
 from tests.data.tables import DAY, STEP, Row, as_source, is_missing, position, tables
+from tests.grids import law
 from undertow.errors import NotSupported
 from undertow.planning.coverage import covering
 from undertow.releasing import prepare
@@ -86,8 +87,7 @@ def by_loop(rows, states, groups, window, gaps):
     return [table.ravel().tolist() for table in found.values()]
 
 
-@LAWS
-@given(data=st.data())
+@law(LAWS, 15, data=st.data())
 def test_tables_are_those_of_a_loop(data):
     states = ("a", "b")
     rows = data.draw(tables("text", most=20))

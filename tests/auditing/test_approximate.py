@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import undertow as ut
-from tests.grids import thinned
+from tests.grids import each, thinned
 from undertow.auditing.auditor import audit
 from undertow.auditing.statistical import Blanks, approximate_lower, log_ratio_lower
 from undertow.errors import InvalidInput
@@ -46,8 +46,11 @@ def normal(sigma, seed=5, shown=lambda answers: answers):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("noise", [ut.Gaussian, ut.DiscreteGaussian])
-@pytest.mark.parametrize(("factor", "broken"), [(0.7, True), (1.0, False), (1.3, False)])
+@each(
+    (("factor", "broken"), "noise"),
+    [(0.7, True), (1.0, False), (1.3, False)],
+    [pytest.param(noise, id=noise.__name__) for noise in (ut.DiscreteGaussian, ut.Gaussian)],
+)
 @pytest.mark.parametrize("audits", thinned([2, 6], keep=1))
 def test_too_little_noise_is_refuted(noise, factor, broken, audits):
     """Null: (1, 0.01) is kept. Seeded audits of 20,000 draws at 95% confidence.

@@ -61,12 +61,13 @@ CODE = {
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("audits", thinned([3, 6], keep=1))
 @pytest.mark.parametrize("name", CODE)
-def test_blind_spots_are_seen(name):
-    """Null: the guarantee is kept. Three seeded audits of 2,000 draws; at least two refute it."""
+def test_blind_spots_are_seen(name, audits):
+    """Null: the guarantee is kept. Seeded audits of 2,000 draws; all but one refute it."""
     plan, code = CODE[name]
-    found = [audit(plan, 2000, seed=seed, mechanism=code(seed)) for seed in range(3)]
-    assert sum(one.refuted for one in found) >= 2
+    found = [audit(plan, 2000, seed=seed, mechanism=code(seed)) for seed in range(audits)]
+    assert sum(one.refuted for one in found) >= audits - 1
     assert any("modulo" in one.event or "outputs of records" in one.event for one in found)
 
 

@@ -11,7 +11,7 @@ import pytest
 import undertow as ut
 from tests.contracts.chain_truths import count_truth, encloses
 from tests.contracts.chains import FAMILIES, example
-from tests.grids import each
+from tests.grids import each, thinned
 from undertow.bounds.chains import count
 from undertow.bounds.chains.endless import period_of_cycles, unbounded_pair
 from undertow.bounds.chains.window_losses import drift
@@ -69,10 +69,11 @@ def test_finite_series_approach_the_endless_one():
         assert finite.upper >= endless.lower - 1e-9
 
 
+@pytest.mark.parametrize("lengths", thinned([(2, 4), (5,)], keep=1))
 @pytest.mark.parametrize("family", FAMILIES)
-def test_given_starts_share_a_row(family):
+def test_given_starts_share_a_row(family, lengths):
     """One row stands for all targets of a given start: the enumerated one of every length."""
-    for n in (2, 4):
+    for n in lengths:
         chain = example(family, 2, n, seed=7)
         if chain.transition.ndim > 2:
             continue

@@ -34,12 +34,13 @@ def information(law: Any, matrix: Any) -> float:
 
 
 def best_flips(
-    transition: Any, n: int, epsilon: float, against: str = "any", aim: Any = "flips"
-) -> float:
+    transition: Any, n: int, epsilon: float, against: str = "any", aim: Any = "flips",
+    short: bool = False,
+) -> float:  # fmt: skip
     """The least flips (or the most bits, or the least weighted flips) found among rates up to 1/2.
 
     For each rate of state 0 the least private rate of state 1 is found by scanning and halving; the
-    rate of state 0 by scanning ever more finely.
+    rate of state 0 by scanning ever more finely. ``short`` scans with half as many rates.
     """
     law = kernels(transition)[0]
     weights = law if isinstance(aim, str) else np.asarray(aim)
@@ -52,22 +53,23 @@ def best_flips(
 
     def cost(rho0: float) -> tuple[float, float]:
         low = 0.0
-        for high in np.linspace(0.0, 0.5, 9)[1:]:
+        for high in np.linspace(0.0, 0.5, 9 if short else 17)[1:]:
             if fine(rho0, high):
                 break
             low = high
         else:
             return math.inf, rho0
-        for _ in range(24):  # to 4e-9
+        for _ in range(26):  # to 1e-9
             middle = (low + high) / 2
             low, high = (low, middle) if low < middle and fine(rho0, middle) else (middle, high)
         if aim == "information":
             return -information(law, matrix(rho0, high)), rho0
         return float(weights[0] * rho0 + weights[1] * high), rho0
 
-    best, width = min(cost(rho0) for rho0 in np.linspace(0.0, 0.5, 17)[1:]), 1 / 32
-    while width > 1e-7:
-        around = np.linspace(best[1] - width, best[1] + width, 7)
+    first, again, least = (17, 7, 1e-7) if short else (33, 9, 1e-8)
+    best, width = min(cost(rho0) for rho0 in np.linspace(0.0, 0.5, first)[1:]), 0.5 / (first - 1)
+    while width > least:
+        around = np.linspace(best[1] - width, best[1] + width, again)
         best = min(best, *(cost(rho0) for rho0 in around if 0 < rho0 <= 0.5))
         width /= 4
     return abs(best[0])

@@ -45,7 +45,7 @@ def worst(chain, lines, epsilon, against):
 
 
 @law(
-    settings(deadline=None, max_examples=12), 4,
+    settings(deadline=None, max_examples=12), 2,
     chain=chains(), lines=LINES, delta=st.sampled_from([1e-6, 1e-3, 0.05]), data=st.data(),
 )  # fmt: skip
 def test_a_profile_leaks_no_more_than_is_stated(chain, lines, delta, data):
@@ -80,11 +80,11 @@ def test_a_gaussian_count_leaks_exactly_what_is_stated(chain, sigma, delta):
 @each(("mu", "against"), [0.1, 0.5], ["any", "ignorant"])
 def test_a_gaussian_class_holds_every_count(mu, against):
     """A count with noise 1 / mu is mu-GDP, so the class leaks at least as much, for each window."""
-    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=5)
+    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=3)
     for guarantee in (ut.GDP(mu), ut.ZCDP(mu**2 / 2)):
         leak = ut.leakage(guarantee, chain, against, delta=1e-6)
         truth = gaussian_delta_any(
-            chain.transition, chain.initial, 5, [False, True], 1 / mu, leak.upper
+            chain.transition, chain.initial, 3, [False, True], 1 / mu, leak.upper
         )
         assert truth <= 1e-6
 

@@ -14,6 +14,7 @@ import pytest
 
 import undertow as ut
 from tests.data.test_frames import read_sequences
+from tests.grids import each
 from undertow.data.lines import LONGEST_LINE, check_lines
 from undertow.data.pages import check_pages
 from undertow.data.series import read_numbers
@@ -54,7 +55,7 @@ def test_a_huge_field_is_refused_within_little_memory(name, field, quoted, tmp_p
     path = tmp_path / name
     packed(path, field, quoted)
     commands = [["validate", name, "--value", "v"], ["fit", name, "--value", "v"]]
-    for arguments in commands if not quoted else commands[:1]:
+    for arguments in commands if field[-1:] == b"a" and name.endswith(".gz") else commands[:1]:
         done = subprocess.run(
             [sys.executable, "-c", LIMITED, *arguments], cwd=tmp_path, capture_output=True,
             text=True, timeout=120, env={**os.environ, "POLARS_MAX_THREADS": "2"},
@@ -221,8 +222,11 @@ def test_a_page_that_announces_too_much_is_refused(tmp_path):
     assert refused
 
 
-@pytest.mark.parametrize("compression", ["zstd", "snappy", "gzip", "lz4", "uncompressed"])
-@pytest.mark.parametrize("rows", [0, 1, 100, 20_000])
+@each(
+    ("compression", "rows"),
+    ["zstd", "snappy", "gzip", "lz4", "uncompressed"], [20_000, 100, 1, 0],
+    few=8,
+)  # fmt: skip
 def test_whole_files_have_good_pages(compression, rows, tmp_path):
     path = tmp_path / "table.parquet"
     columns = {

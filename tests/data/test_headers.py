@@ -119,10 +119,10 @@ OTHERS = ("csv", "parquet", "pandas", "objects", "arrow")
     ("backend", "step"),
     thinned(
         [
-            *(pytest.param("polars", s) for s in (4, 1)),
+            *(pytest.param("polars", s) for s in (9, 4, 1)),
             *(pytest.param(*c) for c in product(OTHERS, (23, 5))),
         ],
-        keep=[("polars", 4), *product(OTHERS, (23,))],
+        keep=[("polars", 9), *product(OTHERS, (23,))],
     ),
 )
 def test_every_name_is_a_name(backend, step, tmp_path):
@@ -206,7 +206,13 @@ def test_series_are_read_from_columns_of_any_name(name, tmp_path):
     assert read_sequences(path, name, person=f"{name}2") == [[0, 1, 1], [0, 0, 1]]
 
 
-@pytest.mark.parametrize("four", quadruples()[:: len(quadruples()) // 8])
+@pytest.mark.parametrize(
+    "four",
+    [
+        pytest.param(four, marks=[pytest.mark.soak] * (number % 2))
+        for number, four in enumerate(quadruples()[:: len(quadruples()) // 8])
+    ],
+)
 def test_commands_take_any_name(four, tmp_path, monkeypatch):
     """Through files, as typed on a command line."""
     if any(map(unreadable, four)) or any(name.strip() != name or not name for name in four):

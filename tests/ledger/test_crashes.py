@@ -54,9 +54,9 @@ def test_a_killed_creation_leaves_no_ledger(run, sqlite_place, tmp_path):
 
 
 def test_the_last_budget_goes_to_one(place):
-    seen = work.race(place.where, 32, processes=2)
+    seen = work.race(place.where, 12, processes=2)
     assert not seen.faults
-    assert (seen.confirmed, seen.refused) == (4, 28)
+    assert (seen.confirmed, seen.refused) == (4, 8)
 
 
 def _same(where, gate, out):

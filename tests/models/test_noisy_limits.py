@@ -58,14 +58,15 @@ def misses(name, fits, seed, claimed=1.0, miss=0.05):
     return count
 
 
-# Null: a region misses with probability at most .05. 60 fits; the test fails with probability
-# below 1e-4 if that is true (exact binomial test), and must fail where the noise is said to be a
-# tenth.
+# Null: a region misses with probability at most .05. 60 or 120 fits; the test fails with a
+# probability below 1e-4 if that is true (exact binomial test), and must fail where the noise is
+# said to be a tenth.
 @pytest.mark.statistical
+@pytest.mark.parametrize("fits", thinned([60, 120], keep=1))
 @pytest.mark.parametrize("name", thinned(["little noise", "sticky, all noise", "lively"], keep=2))
-def test_regions_have_their_confidence(name):
-    found = misses(name, 60, seed=11)
-    assert binomtest(found, 60, 0.05, alternative="greater").pvalue > 1e-4
+def test_regions_have_their_confidence(name, fits):
+    found = misses(name, fits, seed=11)
+    assert binomtest(found, fits, 0.05, alternative="greater").pvalue > 1e-4
 
 
 @pytest.mark.statistical
@@ -163,14 +164,15 @@ def test_counts_that_say_nothing_leave_everything_open():
 # Null: the cell of the true pair is rejected with probability at most .1. 400 fits; false alarms
 # below 1e-4. A test for a tenth of the noise must be noticed.
 @pytest.mark.statistical
+@pytest.mark.parametrize("fits", thinned([200, 400], keep=1))
 @pytest.mark.parametrize(("claimed", "fine"), [(1.0, True), (0.1, False)])
-def test_two_states_together_are_rejected_as_seldom_as_said(claimed, fine):
+def test_two_states_together_are_rejected_as_seldom_as_said(claimed, fine, fits):
     records, scale, truth = 800, 60.0, np.array([0.118, 0.305])
-    drawn = tables(ACTIVITY, records, scale, 200, np.random.default_rng(2))
+    drawn = tables(ACTIVITY, records, scale, fits, np.random.default_rng(2))
     ends = truth - 1e-6, truth + 1e-6  # only the cell that has it
     found = [sum_limit(table, scale * claimed, records, 0.1, *ends) for table in drawn]
     missed = sum(limit > truth.sum() for limit in found)
-    assert (binomtest(missed, 200, 0.1, alternative="greater").pvalue > 1e-4) == fine
+    assert (binomtest(missed, fits, 0.1, alternative="greater").pvalue > 1e-4) == fine
     assert missed > 0
 
 

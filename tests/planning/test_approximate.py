@@ -86,7 +86,18 @@ def test_exact_noise_of_a_count(limit, delta, sigma):
     assert ut.Plan.from_json(plan.to_json()) == plan
 
 
-@pytest.mark.slow
+def test_the_sweep_of_a_short_series_lies_between():
+    chain = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=2)
+    exact, plan, closed = (
+        ut.calibrate(ACTIVE, chain, 4.0, delta=1e-6, noise="gaussian", method=method)
+        for method in ("exact", "sweep", "closed")
+    )
+    assert exact.mechanism.sigma <= plan.mechanism.sigma <= closed.mechanism.sigma
+    assert plan.leakage.covers == "any"
+    assert check_proof(plan).proves(4.0)
+
+
+@pytest.mark.soak
 def test_the_sweep_lies_between():
     plan = ut.calibrate(ACTIVE, CHAIN, 1.0, delta=1e-6, method="sweep")
     assert 16.50 < plan.mechanism.sigma < 16.59

@@ -11,9 +11,9 @@ once, by Theorem 1 of the theory of approximate guarantees.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from undertow.adversaries import Against, Secrets, Window
@@ -80,14 +80,21 @@ def budget_of(
     if gradual_spread(model) is not None and window == 1:
         factor = exchanged(1.0, model, against).upper  # the leakage is proportional to the level
         return down(limit / factor, 16) if factor else math.inf
-    from undertow.planning.budget import dp_budget
-
-    budget = dp_budget(model, limit, against, protect=Window(window))
+    budget = _searched()(model, limit, against, Window(window))
     if math.isinf(budget):
         raise NothingToProtect(
             "every record is certain under the model: nothing can leak and nothing needs a ledger"
         )
     return budget
+
+
+@cache
+def _searched() -> Callable[[AnyModel, float, Against, Window], float]:
+    """Return the search for a level, which remembers: accounts of one model ask the same."""
+    from undertow.planning.budget import dp_budget
+    from undertow.planning.questions import Remembered
+
+    return Remembered(lambda model, limit, who, kept: dp_budget(model, limit, who, protect=kept))
 
 
 def allowance(
