@@ -53,7 +53,7 @@ def blocks(path: Path, name: str, size: int) -> Iterator[bytes]:
     ...     path = Path(folder, "t.csv")
     ...     _ = path.write_text('x\\n1\\n"2\\n2"\\n3\\n')
     ...     list(blocks(path, path.name, 4))
-    [b'x\\n1\\n', b'x\\n"2\\n2"\\n3\\n']
+    [b'x\\n1\\n"2\\n2"\\n3\\n']
     """
     header, held, inside, some = b"", bytearray(), False, False
     for piece in _read(path, packed=name.endswith(".gz"), size=min(size, _PIECE)):
