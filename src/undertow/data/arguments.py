@@ -8,9 +8,6 @@ from undertow.data.sources import Source
 from undertow.data.tokens import columns_of
 from undertow.errors import InvalidInput
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["check_arguments", "first_text", "roles_of"]
 
 
