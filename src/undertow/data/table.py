@@ -53,8 +53,8 @@ class Data:
 
     ``source`` is a path (``.csv``, ``.csv.gz``, ``.parquet``), a folder of such files or a pattern
     of their names (one table, in their order), a frame of pandas, Polars, Arrow, DuckDB or Spark,
-    or a plain list of records. ``value`` names the column of the records, ``person`` whose
-    they are (default: one person's), ``time`` when (default: rows are in order).
+    or a plain list of records. ``value`` names the column of the records, ``person`` whose they
+    are (default: one person's), ``time`` when (default: rows are in order).
 
     ``state`` says what a record is: None, the value itself; an SQL expression of one row, such as
     ``"steps > 0"`` (false and true are the first and second state of the plan); a mapping from
