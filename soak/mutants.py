@@ -4,10 +4,11 @@
     python soak/mutants.py --only 3 17     these numbers, printed and not written
     python soak/mutants.py --check         only whether every text is found once
 
-A mutant names a file, a text that occurs in it once, what takes its place, and the tests to try
-first, in which `-m "not soak and not slow"` is run until the first failure. One that survives them
-is tried against all such tests with --wide. A text that is not found is an error: the sources have
-moved on, and so must the mutant. The sources themselves are never touched.
+A mutant names a file, a text that occurs in it once, what takes its place, and the tests to try,
+in which `-m "not soak and not slow"` is run until the first failure; the test that noticed it the
+last time comes before them. One that survives them is tried against all such tests with --wide. A
+text that is not found is an error: the sources have moved on, and so must the mutant. The sources
+themselves are never touched.
 """
 
 import argparse
@@ -85,7 +86,17 @@ def run(tree: Path, tests: Sequence[str]) -> tuple[int | None, str]:
     return done.returncode, lines[0].split(" - ")[0] if lines else done.stdout[-200:]
 
 
-def tried(tree: Path, number: int, wide: bool) -> Verdict:
+def killers() -> dict[str, str]:
+    """Return which test noticed a mutant the last time, by what the mutant puts in."""
+    rows = RESULT.read_text("utf-8").splitlines() if RESULT.is_file() else []
+    found = (row.replace("\\|", "\0").split(" | ") for row in rows if "| FAILED " in row)
+    return {
+        cells[3].strip("`").replace("\0", "|"): cells[5].removeprefix("FAILED ").replace("\0", "|")
+        for cells in found
+    }
+
+
+def tried(tree: Path, number: int, wide: bool, first: str | None) -> Verdict:
     """Put a mutant into the copy, run its tests, and take it out again."""
     file, old, new, tests = MUTANTS[number]
     path = tree / "src" / "undertow" / file
@@ -95,7 +106,9 @@ def tried(tree: Path, number: int, wide: bool) -> Verdict:
     began = time.monotonic()
     path.write_text(text.replace(old, new), "utf-8")
     try:
-        code, said = run(tree, tests.split())
+        code, said = (0, "") if first is None else run(tree, [first])
+        if code != 1:  # survived, or there is no such test any more
+            code, said = run(tree, tests.split())
         if code == 0 and wide:
             code, said = run(tree, ["tests"])
     finally:
@@ -143,13 +156,14 @@ def main() -> int:
         sys.stdout.write("\n".join([*wrong, f"{len(MUTANTS)} mutants, {len(wrong)} errors\n"]))
         return bool(wrong)
     numbers = asked.only or range(len(MUTANTS))
-    verdicts = []
+    verdicts, before = [], killers()
     with tempfile.TemporaryDirectory(prefix="undertow-mutants-") as folder:
         tree = copied(Path(folder))
         if asked.control:
             controlled(tree, numbers)
         for number in numbers:
-            verdicts.append(tried(tree, number, asked.wide))
+            first = before.get(" ".join(MUTANTS[number][2].split()))
+            verdicts.append(tried(tree, number, asked.wide, first))
             one = verdicts[-1]
             sys.stdout.write(
                 f"{number} {MUTANTS[number][0]}: {one.word} {one.by} ({one.seconds:.0f} s)\n"
