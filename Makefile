@@ -15,22 +15,25 @@ DEV := $(VENV)/.installed-dev
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test suite check format lint types imports docs coverage bench soak mutants clean
+.PHONY: demo test beside suite check format lint types imports docs coverage bench soak mutants clean
 
 demo: $(PLOT)  ## install what the demonstration needs and run it
 	$(BIN)/undertow demo
 
-# What takes seconds comes first. Types and documentation are checked beside the tests, their words
-# kept in $(LOGS) and shown where they fail; pytest's summary is the last thing that a good run prints.
+# What takes seconds comes first. Types and documentation are checked beside the tests; what they say
+# is kept in $(LOGS) and shown where they fail. pytest's summary is the last thing a good run prints.
 test: $(DEV)  ## the gate: everything that must hold, pytest's summary last
 	$(MAKE) --no-print-directory -j $(WORKERS) lint imports
 	@rm -rf $(LOGS) && mkdir -p $(LOGS)
-	@$(MAKE) --no-print-directory --keep-going -j 3 logged-types logged-docs suite || \
+	@$(MAKE) --no-print-directory --keep-going -j 2 beside suite || \
 	  { for log in $(LOGS)/*.failed; do test ! -f $$log || { echo "--- $$log" && cat $$log; }; done; exit 1; }
 
-logged-%:
-	@$(MAKE) --no-print-directory $* > $(LOGS)/$*.log 2>&1 || \
-	  { mv $(LOGS)/$*.log $(LOGS)/$*.failed; echo "$* failed: $(LOGS)/$*.failed is shown at the end" >&2; exit 1; }
+beside: $(DEV)
+	@for check in types docs; do \
+	  $(MAKE) --no-print-directory $$check > $(LOGS)/$$check.log 2>&1 || { failed=yes; \
+	    mv $(LOGS)/$$check.log $(LOGS)/$$check.failed; \
+	    echo "$$check failed; what it says is shown after the tests" >&2; }; \
+	done; test -z "$$failed"
 
 # Rewriting every assertion takes each worker of a fresh clone as long as a twentieth of the gate: what
 # fails runs once more, with the values behind its assertion. The gate has failed all the same.
