@@ -29,6 +29,7 @@ PARTS = (
     "flips",
     "attacks",
     "data",
+    "scale",
     "ledger",
     "reports",
 )
