@@ -23,6 +23,7 @@ from tests.cli.local_scenario import (
     studio,
 )
 from tests.cli.scenario import ACTIVE, WHO, ledger
+from tests.grids import thinned
 from tests.processes import in_pieces
 from undertow.data.sources import Source
 from undertow.data.writing import write_frames
@@ -345,7 +346,7 @@ print(json.dumps([data.piece, peak() - before]))
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="sizes are those of Linux")
-@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz"])
+@pytest.mark.parametrize("kind", thinned(["parquet", "csv", "csv.gz"], keep=1))
 def test_memory_is_bounded(kind):
     """What a file of a million rows takes is below twice the limit, and far below its size."""
     size = 1_000_000

@@ -5,10 +5,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from undertow.data.folds import CODE, Facts, Groups, Ordered, Pairs, Table, packed, unpacked
 from undertow.data.grid import GROUP, PERSON
 from undertow.data.pieces import pieces
@@ -87,8 +88,14 @@ QUESTIONS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
-@given(sorted_tables(), readings(), windows, st.sampled_from(SIZES))
+@law(
+    settings(max_examples=60, deadline=None),
+    20,
+    frame=sorted_tables(),
+    how=readings(),
+    window=windows,
+    size=st.sampled_from(SIZES),
+)
 def test_pieces_of_any_size_give_the_same(frame, how, window, size):
     data = read(frame, how, window)
     for name, ask in QUESTIONS.items():
@@ -96,8 +103,15 @@ def test_pieces_of_any_size_give_the_same(frame, how, window, size):
         assert found == told(lambda ask=ask: ask(data)), name
 
 
-@settings(max_examples=40, deadline=None)
-@given(sorted_tables(untidy=False), readings(), windows, st.integers(0, 4), st.sampled_from(SIZES))
+@law(
+    settings(max_examples=40, deadline=None),
+    12,
+    frame=sorted_tables(untidy=False),
+    how=readings(),
+    window=windows,
+    cut=st.integers(0, 4),
+    size=st.sampled_from(SIZES),
+)
 def test_folds_of_other_persons_are_merged(frame, how, window, cut, size):
     """What two machines have kept, sent as bytes, is what one would have."""
     data = read(frame, how, window)
@@ -191,9 +205,14 @@ def kept_of(tally: Any) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    sorted_tables(), readings(), windows, st.sampled_from(SIZES), st.sampled_from([None, STATES])
+@law(
+    settings(max_examples=60, deadline=None),
+    20,
+    frame=sorted_tables(),
+    how=readings(),
+    window=windows,
+    size=st.sampled_from(SIZES),
+    states=st.sampled_from([None, STATES]),
 )
 def test_tallies_for_a_fit_are_the_same_in_pieces(frame, how, window, size, states):
     data = read(frame, how, window)
@@ -201,11 +220,14 @@ def test_tallies_for_a_fit_are_the_same_in_pieces(frame, how, window, size, stat
     assert found == told(lambda: kept_of(data.tally(states)))
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.sampled_from(["1", "1.0", "a", "b", "", "NA", "2.5", "inf", "TRUE"]), max_size=9),
-    st.sampled_from(SIZES),
-    st.booleans(),
+@law(
+    settings(max_examples=40, deadline=None),
+    12,
+    fields=st.lists(
+        st.sampled_from(["1", "1.0", "a", "b", "", "NA", "2.5", "inf", "TRUE"]), max_size=9
+    ),
+    size=st.sampled_from(SIZES),
+    clock=st.booleans(),
 )
 def test_the_values_of_a_csv_file_are_the_same_in_pieces(tmp_path_factory, fields, size, clock):
     path = tmp_path_factory.mktemp("csv") / "t.csv"

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
 from tests.data.test_folds import SIZES, read, readings, sorted_tables, told, windows
+from tests.grids import law
 from undertow.certificate import Leakage
 from undertow.data.codes import Rule, coded
 from undertow.errors import NotSupported
@@ -38,8 +39,15 @@ def outputs(data: ut.Data, mechanism: Any, rule: Rule, key: Key) -> tuple[pl.Dat
     return pl.concat(found), digest.result()
 
 
-@settings(max_examples=60, deadline=None)
-@given(sorted_tables(), readings(), windows, st.sampled_from(SIZES), st.booleans())
+@law(
+    settings(max_examples=60, deadline=None),
+    20,
+    frame=sorted_tables(),
+    how=readings(),
+    window=windows,
+    size=st.sampled_from(SIZES),
+    strict=st.booleans(),
+)
 def test_flips_are_byte_equal_in_pieces(frame, how, window, size, strict):
     data = read(frame, how, window)
     rule = Rule((0, 1, 2), foreign=None if strict else 1)
@@ -52,8 +60,14 @@ def test_flips_are_byte_equal_in_pieces(frame, how, window, size, strict):
     assert told(lambda: made(data.changed(piece=size))) == told(lambda: made(data))
 
 
-@settings(max_examples=30, deadline=None)
-@given(sorted_tables(untidy=False), windows, st.sampled_from(SIZES), st.sampled_from([None, 1]))
+@law(
+    settings(max_examples=30, deadline=None),
+    10,
+    frame=sorted_tables(untidy=False),
+    window=windows,
+    size=st.sampled_from(SIZES),
+    every=st.sampled_from([None, 1]),
+)
 def test_noise_chains_go_on_over_pieces(frame, window, size, every):
     more = {} if every is None else {"every": every}
     data = read(frame, {"value": "x", "person": "who", "time": "when", **more}, window)
@@ -116,8 +130,14 @@ def test_a_redaction_of_other_lengths_is_refused_by_the_series(size):
         assert coded(one, Rule((0, 1))).irregular(4) is None
 
 
-@settings(max_examples=40, deadline=None)
-@given(sorted_tables(), readings(), windows, st.sampled_from(SIZES))
+@law(
+    settings(max_examples=40, deadline=None),
+    12,
+    frame=sorted_tables(),
+    how=readings(),
+    window=windows,
+    size=st.sampled_from(SIZES),
+)
 def test_problems_are_the_same_in_pieces(frame, how, window, size):
     data = read(frame, how, window)
 

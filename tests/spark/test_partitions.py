@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import undertow as ut
+from tests.grids import law
 from tests.series_plans import ERASE, FLIPS, STATES, XOR
 from undertow.data import partitions
 from undertow.data.codes import Rule
@@ -81,8 +82,14 @@ def asked(question: Any) -> Any:
         return type(error), str(error).rpartition("column ")[2].partition(" ")[0].strip("',")
 
 
-@settings(deadline=None, max_examples=60)
-@given(tables() | tables("twice") | tables("missing"), cuts, shapes, windows)
+@law(
+    settings(deadline=None, max_examples=60),
+    20,
+    frame=tables() | tables("twice") | tables("missing"),
+    where=cuts,
+    more=shapes,
+    window=windows,
+)
 def test_answers_are_those_of_a_frame_in_memory(frame, where, more, window):
     pair = [ut.Data(frame, **OPTIONS, **more), pretended(frame, where, **OPTIONS, **more)]
     if window is not None:
@@ -97,8 +104,14 @@ def test_answers_are_those_of_a_frame_in_memory(frame, where, more, window):
         assert there == here
 
 
-@settings(deadline=None, max_examples=25)
-@given(tables(), cuts, shapes, st.sampled_from([None, STATES]))
+@law(
+    settings(deadline=None, max_examples=25),
+    10,
+    frame=tables(),
+    where=cuts,
+    more=shapes,
+    states=st.sampled_from([None, STATES]),
+)
 def test_tallies_are_those_of_a_frame_in_memory(frame, where, more, states):
     here, there = (
         asked(lambda data=data: data.tally(states))
@@ -111,8 +124,15 @@ def test_tallies_are_those_of_a_frame_in_memory(frame, where, more, states):
         assert np.array_equal(getattr(here, part.name), getattr(there, part.name)), part.name
 
 
-@settings(deadline=None, max_examples=40)
-@given(tables(), cuts, shapes, windows, st.sampled_from([FLIPS, XOR]))
+@law(
+    settings(deadline=None, max_examples=40),
+    12,
+    frame=tables(),
+    where=cuts,
+    more=shapes,
+    window=windows,
+    plan=st.sampled_from([FLIPS, XOR]),
+)
 def test_outputs_and_digests_are_those_of_a_frame_in_memory(frame, where, more, window, plan):
     more = {name: value for name, value in more.items() if name != "gaps"}
     held, far = ut.Data(frame, **OPTIONS, **more), pretended(frame, where, **OPTIONS, **more)
