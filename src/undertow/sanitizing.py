@@ -382,6 +382,7 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
     >>> level = Leakage(2.2, 2.2, "exact", "any")
     >>> plan = Plan(RandomizedResponse.binary(.25, .25), chain, 2.2, level, "exact")
+    >>> import hashlib
     >>> fingerprint([0, 1], plan) == hashlib.sha256(b"0\\n1\\n\\n").hexdigest()
     True
     """

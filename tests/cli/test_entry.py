@@ -126,7 +126,7 @@ def test_examples_in_the_help_run(whole, tmp_path, monkeypatch):
                 more += ["--seed", "1"] if words[1] == "audit" else []  # one in twenty errs
                 if not whole and "--method" not in words:
                     more += ["--method", "group"] if words[1] == "compare" else []
-                    more += ["--method", "exact"] if "--covers" in words else []
+                    more += ["--method", "exchange"] if "--covers" in words else []
                 done = call(*words[1:], *more)
                 assert done.exit_code == 0, line
                 ran += 1

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.folds import CODE, Fold, N, Pairs, Table
+from undertow.data.folds import CODE, TOTAL, Fold, Pairs, Table
 from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
 from undertow.data.pieces import check_whole, feed
 from undertow.data.states import placed
@@ -237,7 +237,7 @@ def _ask(
     for group, n in lost.items():
         absent[order[group]] = n
     totals = list(absent)  # records of each group: absent steps, and rows
-    columns = [*keys, N, *sums]
+    columns = [*keys, TOTAL, *sums]
     rows = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
     for row in rows:
         totals[row[0]] += row[len(keys)]

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CODE",
+    "TOTAL",
     "Facts",
     "Fold",
     "Groups",
-    "N",
     "Ordered",
     "Pairs",
     "Rows",
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 Ints = npt.NDArray[np.int64]
-N, CODE = "\0n", "\0code"
+TOTAL, CODE = "\0n", "\0code"
 """Columns: how many rows a table counts, and the place of a record's state."""
 
 
@@ -187,7 +187,7 @@ class Table:
     """Rows of the window and of some group, counted by ``keys`` (the group first), with sums.
 
     ``sums`` are expressions that add up over rows, by name. ``counted`` has a row for each of the
-    keys that occur: the keys, `N` and the sums; ``absent`` the absent steps of each group where
+    keys that occur: the keys, `TOTAL` and the sums; ``absent`` the absent steps of each group where
     they are records.
     """
 
@@ -215,7 +215,7 @@ class Table:
 
         parts = [expression.alias(name) for name, expression in self.sums.items()]
         named = self.grid.windowed(rows).drop_nulls(GROUP)
-        return named.group_by(self.keys).agg(pl.len().cast(pl.Int64).alias(N), *parts)
+        return named.group_by(self.keys).agg(pl.len().cast(pl.Int64).alias(TOTAL), *parts)
 
     @staticmethod
     def gaps(rows: "pl.LazyFrame") -> "pl.LazyFrame":
