@@ -40,7 +40,6 @@ __all__ = [
     "Facts",
     "Fold",
     "Groups",
-    "N",
     "Ordered",
     "Pairs",
     "Rows",
