@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.queries import STEPS, Lattice
 from undertow.sampling.apply import lattice_amount
@@ -22,8 +23,7 @@ anything = st.one_of(
 )
 
 
-@LAWS
-@given(ends, ends, anything, anything, st.integers(1, STEPS))
+@law(LAWS, 50, one=ends, two=ends, first=anything, second=anything, steps=st.integers(1, STEPS))
 def test_no_record_moves_a_sum_by_more_than_its_steps(one, two, first, second, steps):
     if not one < two:
         return
@@ -63,8 +63,13 @@ def test_infinite_values_are_clipped():
     assert lattice.place(10**400) == 3  # beyond all floats: foreign
 
 
-@LAWS
-@given(st.lists(st.floats(-50, 50), min_size=1, max_size=6), st.floats(0.1, 9), st.floats(-5, 5))
+@law(
+    LAWS,
+    50,
+    weights=st.lists(st.floats(-50, 50), min_size=1, max_size=6),
+    spread=st.floats(0.1, 9),
+    lower=st.floats(-5, 5),
+)
 def test_linear_statistics_keep_to_their_lattice(weights, spread, lower):
     if not any(weights):
         return

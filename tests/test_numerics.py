@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.grids import law
 from undertow.errors import InvalidInput
 from undertow.numerics import (
     ROUNDOFF,
@@ -44,8 +45,7 @@ def test_up_and_down_cover_that_many_roundings(value, operations):
     assert exact - low <= room + 5 * U * (abs(exact) + room)
 
 
-@MANY
-@given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=12))
+@law(MANY, 50, numbers=st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=12))
 def test_up_and_down_enclose_products_and_sums(numbers):
     product, total, roundings = 1.0, 0.0, len(numbers)
     for number in numbers:
@@ -77,8 +77,13 @@ def test_the_ends_of_the_floats_stay_on_their_side():
 # --- logarithms -----------------------------------------------------------------------------------
 
 
-@settings(MANY, max_examples=60)
-@given(st.integers(2, 4), st.integers(1, 8), st.randoms(use_true_random=False))
+@law(
+    settings(MANY, max_examples=60),
+    20,
+    states=st.integers(2, 4),
+    products=st.integers(1, 8),
+    random=st.randoms(use_true_random=False),
+)
 def test_pad_log_covers_a_product_of_matrices(states, products, random):
     matrices = [
         [[random.random() + 1e-9 for _ in range(states)] for _ in range(states)]

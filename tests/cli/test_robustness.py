@@ -11,12 +11,17 @@ LIVELY = ut.MarkovChain([[0.7, 0.3], [0.4, 0.6]], states=("idle", "active"))
 STICKY = ut.MarkovChain([[0.95, 0.05], [0.1, 0.9]], states=("idle", "active"))
 
 
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def plan():
     series = LIVELY.simulate(2000, seed=1) + STICKY.simulate(2000, seed=2)
     chain = ut.MarkovChain.fit(series, public=True)
-    (tmp_path / "plan.json").write_text(ut.calibrate(ut.Count("active"), chain, 1.0).to_json())
+    return ut.calibrate(ut.Count("active"), chain, 1.0).to_json()
+
+
+@pytest.fixture
+def files(plan, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text(plan)
     (tmp_path / "sticky.json").write_text(json.dumps(STICKY.to_dict()))
     return tmp_path
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from tests.oracles.samples import chi_square, transition_counts
 from tests.strategies import chains, joint, laws, marginal
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
@@ -187,8 +188,8 @@ def test_rows_may_be_off_by_one_part_in_a_million_million(sign):
 def test_rows_are_rescaled_to_one(data):
     rows = [data.draw(laws(3)) for _ in range(3)]
     chain = ut.MarkovChain(rows, start=data.draw(laws(3)))
-    for law in (*chain.transition, chain.initial):
-        assert abs(math.fsum(law) - 1) <= 4 * 2**-53
+    for row in (*chain.transition, chain.initial):
+        assert abs(math.fsum(row) - 1) <= 4 * 2**-53
     assert chain.transition == pytest.approx(np.array(rows), rel=2e-12, abs=0)
 
 
@@ -238,8 +239,7 @@ def test_equality_and_hash():
 # --- files ----------------------------------------------------------------------------------------
 
 
-@settings(MANY, max_examples=120)
-@given(chains())
+@law(settings(MANY, max_examples=120), 30, chain=chains())
 def test_json_keeps_every_bit(chain):
     text = json.dumps(chain.to_dict(), allow_nan=False)
     again = ut.MarkovChain.from_dict(json.loads(text))
@@ -276,8 +276,7 @@ def test_unknown_states_are_named_with_the_known_ones():
 # --- laws against the joint table -----------------------------------------------------------------
 
 
-@MANY
-@given(chains(named=False))
+@law(MANY, 20, chain=chains(named=False))
 def test_marginals_and_transitions_are_those_of_the_joint_table(chain):
     records = min(chain.length or 4, 4)
     table = joint(chain, records)
@@ -335,8 +334,7 @@ def test_a_stationary_chain_refuses_records_outside_too(record):
 # --- reversal -------------------------------------------------------------------------------------
 
 
-@MANY
-@given(chains(named=False))
+@law(MANY, 20, chain=chains(named=False))
 def test_the_reverse_reads_the_joint_law_backwards(chain):
     if chain.length is None and not isinstance(chain.start, str):
         with pytest.raises(InvalidModel, match="give it a length"):
@@ -353,8 +351,7 @@ def test_the_reverse_reads_the_joint_law_backwards(chain):
     assert joint(backwards, records) == pytest.approx(mirrored, abs=1e-13)
 
 
-@MANY
-@given(chains(named=False))
+@law(MANY, 20, chain=chains(named=False))
 def test_reversing_twice_changes_nothing(chain):
     if chain.length is None and not isinstance(chain.start, str):
         return
@@ -375,8 +372,7 @@ def test_the_reverse_of_a_one_way_cycle_runs_the_other_way():
 # --- bridges --------------------------------------------------------------------------------------
 
 
-@MANY
-@given(chains(named=False), st.integers(2, 5), st.data())
+@law(MANY, 20, chain=chains(named=False), length=st.integers(2, 5), data=st.data())
 def test_a_bridge_is_the_conditional_law(chain, length, data):
     first, last = (data.draw(st.integers(0, chain.size - 1)) for _ in range(2))
     if not chain.homogeneous:

@@ -4,9 +4,10 @@ import dataclasses
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 
 import undertow as ut
+from tests.grids import law
 from tests.strategies import models
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
@@ -87,8 +88,7 @@ def test_a_note_enters_the_assumptions_of_a_leakage():
     assert "two good days" in leak.assumptions
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=80)
-@given(models())
+@law(settings(deadline=None, derandomize=True, database=None, max_examples=80), 20, model=models())
 def test_files_restore_every_model(model):
     text = json.dumps(model.to_dict(), allow_nan=False)
     assert model_from_dict(json.loads(text)) == model

@@ -38,7 +38,7 @@ SPARED = {  # the gate computes these from the data, where they are at hand, and
     "data:1000genomes": ("genomes", "1000g_phase3_chr22_16.05-16.64Mb.vcf.gz"),
     "data:hapmap": ("genomes", "hapmap_samples.csv"),
 }
-GATE = ASKED - {"fig16", "fig17"} - {
+GATE = ASKED - {"fig15", "fig16", "fig17", "fig19a", "cor7.5"} - {
     item for item, parts in SPARED.items() if FOLDER.joinpath(*parts).is_file()
 }  # fmt: skip
 CORRECTED = {"cor4.7": 1, "sec3.1.2": 1, "data:kidiq": 4}

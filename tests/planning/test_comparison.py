@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 import undertow as ut
 from tests.facts import ACTIVITY
+from tests.grids import law
 from tests.oracles.chains import counted, leakage, noisy_answer
 from tests.oracles.tables import enumerated
 from undertow.bounds.enumeration import chain_joint
@@ -229,13 +230,14 @@ def test_secrets_are_handed_on():
     assert table["quilt"].scale < whole["quilt"].scale
 
 
-@LAWS
-@given(
-    st.floats(0.05, 0.95),
-    st.floats(0.05, 0.95),
-    st.integers(2, 30),
-    st.floats(0.1, 20.0),
-    st.sampled_from(WHO),
+@law(
+    LAWS,
+    3,
+    q=st.floats(0.05, 0.95),
+    r=st.floats(0.05, 0.95),
+    length=st.integers(2, 30),
+    epsilon=st.floats(0.1, 20.0),
+    who=st.sampled_from(WHO),
 )
 def test_tables_of_random_chains(q, r, length, epsilon, who):
     chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)

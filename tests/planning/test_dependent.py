@@ -5,10 +5,11 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from tests.oracles import chains as oracles
 from tests.oracles.exact import ACTIVITY, ACTIVITY_START, chain_law, noisy
 from tests.oracles.exact import leakage as oracle
@@ -225,11 +226,12 @@ def test_a_certain_member_of_a_set_needs_no_noise():
     assert confirmed(leak)
 
 
-@MANY
-@given(
-    chains(most=3, named=False),
-    st.sampled_from([0.3, 1.0, 5.0]),
-    st.sampled_from(["any", "ignorant"]),
+@law(
+    MANY,
+    20,
+    chain=chains(most=3, named=False),
+    epsilon=st.sampled_from([0.3, 1.0, 5.0]),
+    against=st.sampled_from(["any", "ignorant"]),
 )
 def test_every_plan_keeps_its_guarantee(chain, epsilon, against):
     """Whatever branch was taken: the noise, enumerated, leaks at most epsilon."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
@@ -79,8 +79,15 @@ shares = st.integers(1, 16).map(lambda part: part / 20)
 wanted = st.floats(0.02, 12.0)
 
 
-@LAWS
-@given(shares, shares, wanted, st.sampled_from(["any", "ignorant"]), st.none() | st.integers(2, 40))
+@law(
+    LAWS,
+    10,
+    q=shares,
+    r=shares,
+    epsilon=wanted,
+    who=st.sampled_from(["any", "ignorant"]),
+    length=st.none() | st.integers(2, 40),
+)
 def test_a_budget_is_spent_whole_and_no_more(q, r, epsilon, who, length):
     chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
     budget = ut.dp_budget(chain, epsilon, against=who)
@@ -102,8 +109,7 @@ def test_a_plan_is_no_noisier_than_it_must_be(q, r, epsilon, who, length):
     assert ut.leakage(quieter, chain, against=who).upper > epsilon
 
 
-@LAWS
-@given(shares, shares, st.floats(0.05, 6.0), st.integers(2, 8))
+@law(LAWS, 8, q=shares, r=shares, epsilon=st.floats(0.05, 6.0), length=st.integers(2, 8))
 def test_best_is_the_best(q, r, epsilon, length):
     chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
     known = [method for method in METHODS["answer"].values() if method.laplace and not method.asked]
