@@ -88,5 +88,5 @@ $(PLOT): $(DEPS) | $(BIN)/python
 	@touch $@
 
 $(DEV): $(DEPS) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,fast,genomics,neural,plot,spark]'
+	$(INSTALL) --editable '.[dev,fast,genomics,neural,plot,spark,studio]'
 	@touch $(PLOT) $@

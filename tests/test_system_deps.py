@@ -12,6 +12,7 @@ TOOLS = ("cat", "grep", "head", "sed", "sh", "touch")
 STUBS = {
     # there once its package is installed
     "java": 'test -e "$HERE/installed" && echo \'openjdk version "17.0.9" 2023-10-17\' >&2',
+    "chromium": "true",
     "id": 'echo "$WHO"',
     "apt-get": 'echo "apt-get $*" >>"$HERE/calls"; test "$1" = update || touch "$HERE/installed"',
     "apt-cache": 'test "$2" = "$KNOWN" && echo "  Candidate: 17" || echo "  Candidate: (none)"',
@@ -76,3 +77,14 @@ def test_the_gate_calls_it_first():
     lines = (SCRIPT.parents[1] / ".ci" / "run").read_text("utf-8").splitlines()
     assert lines.index("scripts/system-deps") < lines.index("make test")
     assert os.access(SCRIPT, os.X_OK)
+
+
+def test_a_browser_that_is_missing_is_installed(system, tmp_path):
+    (tmp_path / "installed").touch()  # Java is there
+    (tmp_path / "chromium").rename(tmp_path / "chromium-elsewhere")
+    code, words, calls = system(known="chromium")
+    assert "installing chromium" in words
+    assert len(calls) == 1
+    assert code == 1  # the stub installs nothing
+    (tmp_path / "chromium-elsewhere").rename(tmp_path / "chromium-browser")
+    assert system()[0] == 0
