@@ -29,7 +29,15 @@ PAGES = sorted(
 )
 # Languages that are shown and not run. Directives of the page format start with a brace.
 SHOWN = {"json", "text", "toml"}
-EXEMPT_COMMANDS = ("make", "pip", "git", "cd", "python3 -m venv", "python -m pip")
+EXEMPT_COMMANDS = (
+    "make",
+    "pip",
+    "git",
+    "cd",
+    "python3 -m venv",
+    "python -m pip",
+    "undertow ledger serve",
+)
 FENCE = re.compile(
     r"(?:^<!-- not-run: (?P<reason>[^\n]+?) -->\n+)?"
     r"^(?P<fence>`{3,})(?P<language>\S*)[^\n]*\n(?P<body>.*?)^(?P=fence)$",

@@ -28,7 +28,7 @@ HEAVY = {
 # The only files (or folders) that may import a package, at any depth of indentation.
 PLACES = {
     "cryptography": ["sampling/streams.py", "signatures.py"],
-    "fastapi": ["studio/"],
+    "fastapi": ["serving/", "studio/"],
     "jinja2": ["reporting/"],
     "matplotlib": ["figures/"],
     "narwhals": ["data/"],
@@ -44,7 +44,7 @@ PLACES = {
     "sqlalchemy": ["ledger/"],
     "torch": ["auditing/lstm.py"],
     "typer": ["cli/"],
-    "uvicorn": ["studio/"],
+    "uvicorn": ["serving/", "studio/"],
 }
 PROBE = """
 import json, sys

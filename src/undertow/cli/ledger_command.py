@@ -30,6 +30,7 @@ from undertow.cli.output import (
     strict_json,
     waiting,
 )
+from undertow.cli.serve_command import client_app, serve
 from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
@@ -65,7 +66,12 @@ def ledger() -> None:
       undertow ledger show year.db
       undertow ledger limit year.db --dataset w25 2
       undertow ledger verify year.db
+      undertow ledger serve year.db --clients clients.json
     """
+
+
+ledger_app.command(short_help="Keep the account for a team, over HTTP.")(serve)
+ledger_app.add_typer(client_app, short_help="Who may ask a served ledger for what.")
 
 
 @ledger_app.command(short_help="Start the account of a data set.")

@@ -1,0 +1,266 @@
+"""A ledger for a team: reserve, confirm and read an account over HTTP.
+
+Each request carries ``Authorization: Bearer TOKEN``. Ids of releases are chosen by the client and
+make requests idempotent: the same id with the same content changes nothing and returns what is
+recorded, so whoever loses an answer asks again. What is refused is answered with the type of the
+error and its sentence, the same that Python and the command line say.
+
+Nothing private passes through: a service sees levels, scopes and released answers, never a record.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from undertow._version import __version__
+from undertow.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    LedgerConflict,
+    LedgerDamaged,
+    LedgerUnavailable,
+    NotSupported,
+    UndertowError,
+)
+from undertow.serving.accounts import Accounts, NoSuchDataset
+from undertow.serving.clients import Client, Clients, Role
+from undertow.serving.http import announced, counted, with_headers
+from undertow.serving.requests import Amount, Cancelled, Confirmed, Limit, Records
+
+__all__ = ["ServiceSettings", "create_service"]
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+_STATUS: tuple[tuple[type[UndertowError], int], ...] = (
+    (NoSuchDataset, 404),
+    (BudgetExceeded, 409),
+    (LedgerConflict, 409),
+    (LedgerDamaged, 500),
+    (LedgerUnavailable, 503),
+    (InvalidInput, 422),
+    (NotSupported, 422),
+)
+"""The answer to each refusal; the first that fits counts."""
+
+_HOST = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Under which names a service answers, and how many bytes a request may have.
+
+    ``hosts`` are names without ports; those of this machine always count.
+    """
+
+    hosts: tuple[str, ...] = ()
+    body: int = 2**20
+
+    def __post_init__(self) -> None:
+        """Check the names."""
+        for name in self.hosts:
+            if not _HOST.fullmatch(name):
+                raise InvalidInput(
+                    f"a host is a name in lower case without a port, found {name!r}; write "
+                    "ledger.example.org"
+                )
+
+    def answers(self, host: str) -> bool:
+        """Return whether a request that names this host is for the service.
+
+        >>> ServiceSettings(("ledger.example.org",)).answers("ledger.example.org:443")
+        True
+        >>> ServiceSettings().answers("attacker.example")
+        False
+        """
+        name = re.sub(r":[0-9]+$", "", host.lower())
+        return name in ("localhost", "127.0.0.1", "[::1]", *self.hosts)
+
+
+class _Door:
+    """The ASGI application around the service: Host, Origin, the size of a body, headers."""
+
+    def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
+        self.app, self.settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or say why not."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers, sending = Headers(scope=scope), with_headers(send, _HEADERS)
+        most = self.settings.body
+        words = f"a request has at most {most} bytes"
+        hosts = headers.getlist("host")
+        refused: Callable[..., Any] | None = None
+        if len(hosts) != 1 or not self.settings.answers(hosts[0]):
+            refused = _refusal(421, "Misdirected", "this ledger does not answer under that name")
+        elif "origin" in headers:
+            refused = _refusal(403, "Forbidden", "programs ask this ledger, pages do not")
+        elif announced(headers) > most:
+            refused = _refusal(413, "TooLarge", words)
+        if refused is not None:
+            await refused(scope, receive, sending)
+            return
+        await self.app(scope, counted(receive, most, words), sending)
+
+
+def create_service(
+    accounts: Accounts, clients: Callable[[], Clients], settings: ServiceSettings | None = None
+) -> FastAPI:
+    """Return the service; ``clients`` is asked at every request, so that removals count at once."""
+    api = FastAPI(
+        title="undertow ledger",
+        version=__version__,
+        description="What was released from data whose records depend on each other.",
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    api.add_middleware(_Door, settings=settings or ServiceSettings())
+    _refusals(api)
+    bearer = HTTPBearer(auto_error=False, description="the token of a client")
+
+    def client(
+        given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+    ) -> Client:
+        found = None if given is None else clients().named(given.credentials)
+        if found is None:
+            raise HTTPException(
+                401, "a token of a client is needed", {"WWW-Authenticate": "Bearer"}
+            )
+        return found
+
+    def allowed(role: Role) -> Any:
+        def check(dataset: str, who: Annotated[Client, Depends(client)]) -> Client:
+            if not who.may(role, dataset):
+                raise HTTPException(403, f"client {who.name!r} may not {_DOES[role]} {dataset!r}")
+            return who
+
+        return Depends(check)
+
+    reader, spender, owner = allowed("read"), allowed("spend"), allowed("limit")
+
+    @api.get("/v1/health", summary="Whether the service answers.")
+    def health() -> dict[str, str]:
+        return {"status": "ready", "version": __version__}
+
+    @api.get("/v1/datasets", summary="The data sets that this client may read.")
+    def names(who: Annotated[Client, Depends(client)]) -> dict[str, list[str]]:
+        return {"datasets": [name for name in accounts.names() if who.may("read", name)]}
+
+    @api.get("/v1/datasets/{dataset}", summary="Terms, what is spent, what is left.")
+    def terms(dataset: str, who: Client = reader) -> dict[str, Any]:
+        return accounts.terms(dataset)
+
+    @api.post("/v1/datasets/{dataset}/left", summary="What still fits some records.")
+    def left(dataset: str, records: Records, who: Client = reader) -> dict[str, Any]:
+        return accounts.left(dataset, records)
+
+    @api.get("/v1/datasets/{dataset}/releases", summary="All entries, in order.")
+    def releases(dataset: str, who: Client = reader) -> dict[str, Any]:
+        return {"releases": accounts.releases(dataset)}
+
+    @api.get("/v1/datasets/{dataset}/releases/{release_id}", summary="One entry.")
+    def release(dataset: str, release_id: str, who: Client = reader) -> dict[str, Any]:
+        found = accounts.release(dataset, release_id)
+        if found is None:
+            raise HTTPException(404, f"nothing was reserved under the id {release_id!r}")
+        return found
+
+    @api.put(
+        "/v1/datasets/{dataset}/releases/{release_id}",
+        summary="Spend a level on some records, before noise is drawn; idempotent.",
+        status_code=201,
+        responses={200: {"description": "Reserved before, with the same content."}},
+    )
+    def reserve(
+        dataset: str, release_id: str, amount: Amount, who: Client = spender
+    ) -> JSONResponse:
+        new, made = accounts.reserve(dataset, release_id, amount, who)
+        told = {"release_id": made.release_id, "entry": made.entry_hash, "made": made.made}
+        return JSONResponse({**told, "result": made.result}, 201 if new else 200)
+
+    @api.post(
+        "/v1/datasets/{dataset}/releases/{release_id}/begin",
+        summary="Say that noise is about to be drawn: no way back.",
+    )
+    def begin(dataset: str, release_id: str, who: Client = spender) -> dict[str, Any]:
+        accounts.begin(dataset, release_id, who)
+        return {"release_id": release_id, "begun": True}
+
+    @api.post(
+        "/v1/datasets/{dataset}/releases/{release_id}/confirm",
+        summary="Record what is published; publish what this returns. The first one wins.",
+    )
+    def confirm(
+        dataset: str, release_id: str, published: Confirmed, who: Client = spender
+    ) -> dict[str, Any]:
+        found = accounts.confirm(dataset, release_id, published.result, who)
+        return {"release_id": release_id, "result": found}
+
+    @api.post(
+        "/v1/datasets/{dataset}/releases/{release_id}/cancel",
+        summary="Give back what was reserved and never begun.",
+    )
+    def cancel(
+        dataset: str, release_id: str, given_up: Cancelled, who: Client = spender
+    ) -> dict[str, Any]:
+        accounts.cancel(dataset, release_id, given_up.why, who)
+        return {"release_id": release_id, "cancelled": True}
+
+    @api.put("/v1/datasets/{dataset}/limit", summary="Change the limit; recorded.")
+    def limit(dataset: str, wanted: Limit, who: Client = owner) -> dict[str, Any]:
+        accounts.set_limit(dataset, wanted.limit, wanted.delta)
+        return accounts.terms(dataset)
+
+    @api.post("/v1/verify", summary="Whether the ledger is as it was written.")
+    def verify(
+        who: Annotated[Client, Depends(client)], entries: list[str] | None = None
+    ) -> dict[str, Any]:
+        return {"verified": True, "events": accounts.verify(entries or [])}
+
+    return api
+
+
+_DOES: dict[Role, str] = {
+    "read": "read", "spend": "spend from", "limit": "change the limit of"
+}  # fmt: skip
+
+
+def _refusals(api: FastAPI) -> None:
+    """Answer every refusal with its type and its sentence, and nothing of what was sent."""
+    from fastapi.exceptions import RequestValidationError
+
+    @api.exception_handler(UndertowError)
+    async def refused(request: Request, problem: UndertowError) -> JSONResponse:
+        status = next((code for kind, code in _STATUS if isinstance(problem, kind)), 500)
+        more = {"left": problem.left} if isinstance(problem, BudgetExceeded) else {}
+        return _refusal(status, type(problem).__name__, str(problem), **more)
+
+    @api.exception_handler(RequestValidationError)
+    async def malformed(request: Request, problem: RequestValidationError) -> JSONResponse:
+        places = [".".join(map(str, one["loc"])) + ": " + one["msg"] for one in problem.errors()]
+        return _refusal(422, "InvalidInput", "; ".join(places[:6]))
+
+    @api.exception_handler(HTTPException)
+    async def other(request: Request, problem: HTTPException) -> JSONResponse:
+        name = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 413: "TooLarge"}
+        answer = _refusal(
+            problem.status_code, name.get(problem.status_code, "Refused"), problem.detail
+        )
+        answer.headers.update(problem.headers or {})
+        return answer
+
+
+def _refusal(status: int, kind: str, words: str, **more: Any) -> JSONResponse:
+    return JSONResponse({"error": kind, "message": words, **more}, status)

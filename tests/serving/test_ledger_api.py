@@ -1,0 +1,192 @@
+"""A ledger over HTTP: the same rules, tokens, roles, and ids that make it idempotent."""
+
+import json
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.testclient import TestClient
+
+import undertow as ut
+from undertow.serving.accounts import Accounts
+from undertow.serving.clients import Clients
+from undertow.serving.ledger_api import ServiceSettings, create_service
+
+CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
+BASE = "http://localhost:8765"
+WEEK = "/v1/datasets/w25/releases/week-1"
+
+
+@pytest.fixture
+def service(tmp_path, monkeypatch):
+    """Return a way to ask as a client, by name; the ledger has the data sets w25 and other."""
+    monkeypatch.setenv("UNDERTOW_STATE", str(tmp_path / "state"))
+    where = str(tmp_path / "year.db")
+    for name in ("w25", "other"):
+        ut.Ledger(where, dataset=name, model=CHAIN, limit=1.0)
+    clients, tokens = Clients(()), {}
+    for name, roles, sets in (
+        ("airflow", ("spend",), None),
+        ("second", ("spend",), None),
+        ("reader", ("read",), ("w25",)),
+        ("officer", ("limit",), None),
+    ):
+        clients, tokens[name] = clients.add(name, roles, sets)
+    held = {"clients": clients}
+    app = create_service(Accounts(where), lambda: held["clients"])
+    http = TestClient(app, base_url=BASE, raise_server_exceptions=False)
+
+    def ask(who, method, path, body=None, **headers):
+        token = {"Authorization": f"Bearer {tokens[who]}"} if who in tokens else {}
+        return http.request(method, path, json=body, headers={**token, **headers})
+
+    ask.held, ask.where, ask.http, ask.tokens = held, where, http, tokens
+    return ask
+
+
+def test_a_release_is_reserved_confirmed_and_given_again(service):
+    made = service("airflow", "PUT", WEEK, {"level": 0.2, "about": {"dag": "weekly"}})
+    assert (made.status_code, made.json()["result"]) == (201, None)
+    again = service("airflow", "PUT", WEEK, {"level": 0.2, "about": {"dag": "weekly"}})
+    assert (again.status_code, again.json()["entry"]) == (200, made.json()["entry"])
+    assert service("airflow", "POST", f"{WEEK}/begin").status_code == 200
+    first = service("airflow", "POST", f"{WEEK}/confirm", {"result": {"active": 7}})
+    second = service("airflow", "POST", f"{WEEK}/confirm", {"result": {"active": 8}})
+    assert first.json()["result"] == second.json()["result"] == {"active": 7}
+    entry = service("reader", "GET", WEEK).json()
+    assert entry["about"] == {"dag": "weekly", "client": "airflow"}
+    assert entry["status"] == "confirmed"
+    book = ut.Ledger(service.where, dataset="w25", create=False)
+    assert book.level() == 0.2
+    assert service("reader", "GET", "/v1/datasets/w25").json()["left"] == book.left()
+    assert service("reader", "POST", "/v1/verify").json()["events"] == book.verify()
+
+
+def test_what_does_not_fit_is_refused_with_what_would(service):
+    refused = service("airflow", "PUT", WEEK, {"level": 0.3})
+    assert (refused.status_code, refused.json()["error"]) == (409, "BudgetExceeded")
+    fits = service("airflow", "PUT", WEEK, {"level": refused.json()["left"]})
+    assert fits.status_code == 201
+    inside = {"records": {"start": 0, "end": 7}}
+    assert (
+        service("reader", "POST", "/v1/datasets/w25/left", inside["records"]).json()["level"] == 0
+    )
+
+
+def test_roles(service):
+    level = {"level": 0.01}
+    assert service("reader", "PUT", WEEK, level).status_code == 403
+    assert service("officer", "PUT", WEEK, level).status_code == 403
+    assert service("airflow", "PUT", "/v1/datasets/w25/limit", {"limit": 2.0}).status_code == 403
+    assert service("reader", "GET", "/v1/datasets/other").status_code == 403
+    assert service("reader", "GET", "/v1/datasets").json() == {"datasets": ["w25"]}
+    raised = service("officer", "PUT", "/v1/datasets/w25/limit", {"limit": 2.0})
+    assert (raised.status_code, raised.json()["limit"]) == (200, 2.0)
+    assert ut.Ledger(service.where, dataset="w25", create=False).limit == 2.0
+
+
+def test_a_release_belongs_to_the_client_that_reserved_it(service):
+    assert service("airflow", "PUT", WEEK, {"level": 0.1}).status_code == 201
+    for path, body in (("begin", None), ("confirm", {"result": {}}), ("cancel", {"why": "no"})):
+        other = service("second", "POST", f"{WEEK}/{path}", body)
+        assert (other.status_code, other.json()["error"]) == (409, "LedgerConflict")
+    assert service("second", "PUT", WEEK, {"level": 0.1}).status_code == 409
+    assert service("airflow", "POST", f"{WEEK}/cancel", {"why": "wrong table"}).status_code == 200
+    assert ut.Ledger(service.where, dataset="w25", create=False).level() == 0
+
+
+def test_nobody_without_a_token(service):
+    for who, headers in (
+        (None, {}),
+        (None, {"Authorization": "Bearer guess"}),
+        (None, {"Authorization": "Basic Z3Vlc3M6Z3Vlc3M="}),
+    ):
+        found = service(who, "GET", "/v1/datasets/w25", **headers)
+        assert (found.status_code, found.json()["error"]) == (401, "Unauthorized")
+    assert service(None, "GET", "/v1/health").status_code == 200
+    service.held["clients"] = service.held["clients"].remove("airflow")
+    assert service("airflow", "GET", "/v1/datasets").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "attacker.example"}, 421),
+        ({"Origin": "http://localhost:8765"}, 403),
+        ({"Origin": "http://attacker.example"}, 403),
+    ],
+)
+def test_pages_and_foreign_names_are_refused(service, headers, status):
+    found = service("airflow", "GET", "/v1/datasets", **headers)
+    assert found.status_code == status
+    assert "access-control-allow-origin" not in found.headers
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"level": -1},
+        {"level": "0.1"},
+        {"level": 0.1, "more": 1},
+        {"level": 0.1, "records": {"start": 3, "end": 3}},
+        {"level": 0.1, "about": {"client": "somebody"}},
+        {"level": 0.1, "leakage": 0.5},
+        {},
+    ],
+)
+def test_malformed_requests_spend_nothing(service, body):
+    found = service("airflow", "PUT", WEEK, body)
+    assert found.status_code == 422
+    assert service("reader", "GET", WEEK).status_code == 404
+
+
+def test_numbers_that_are_none_and_bodies_that_are_large(service):
+    token = {"Authorization": f"Bearer {service.tokens['airflow']}"}
+    for content, status in (
+        ('{"level": NaN}', 422),
+        ('{"level": 1e999}', 422),
+        ("{", 422),
+        (json.dumps({"level": 0.1, "about": {"x": "y" * 2**21}}), 413),
+    ):
+        found = service.http.put(
+            WEEK, content=content, headers={**token, "Content-Type": "application/json"}
+        )
+        assert found.status_code == status, content[:20]
+
+    def unannounced():
+        for _ in range(40):
+            yield b" " * 2**16
+
+    assert service.http.put(WEEK, content=unannounced(), headers=token).status_code == 413
+    assert service("reader", "GET", WEEK).status_code == 404
+
+
+def test_unknown_data_sets_and_damaged_ledgers(service):
+    assert service("airflow", "GET", "/v1/datasets/none").status_code == 404
+    assert service("airflow", "PUT", WEEK, {"level": 0.1}).status_code == 201
+    with sqlite3.connect(service.where) as raw:
+        raw.execute("UPDATE undertow_events SET body = replace(body, '0.1', '0.01')")
+    found = service("airflow", "PUT", f"{WEEK}b", {"level": 0.1})
+    assert (found.status_code, found.json()["error"]) == (500, "LedgerDamaged")
+
+
+def test_many_clients_at_once_never_overspend(service):
+    def one(number):
+        return service("airflow", "PUT", f"/v1/datasets/w25/releases/r{number}", {"level": 0.06})
+
+    with ThreadPoolExecutor(8) as pool:
+        codes = sorted(answer.status_code for answer in pool.map(one, range(12)))
+    assert codes == [201] * 4 + [409] * 8
+    assert ut.Ledger(service.where, dataset="w25", create=False).level() <= 0.2503
+
+
+def test_the_schema_says_what_there_is(service):
+    schema = service(None, "GET", "/openapi.json").json()
+    assert set(schema["paths"]) >= {"/v1/health", "/v1/datasets/{dataset}/releases/{release_id}"}
+    assert service(None, "GET", "/docs").status_code == 404
+
+
+def test_names_of_hosts_are_checked():
+    assert ServiceSettings(("ledger.example.org",)).answers("LEDGER.example.org:8443")
+    with pytest.raises(ut.errors.InvalidInput, match="lower case"):
+        ServiceSettings(("Ledger.example.org:443",))
