@@ -20,6 +20,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinxcontrib.bibtex",
 ]
 exclude_patterns = ["_build"]
@@ -27,8 +29,10 @@ html_theme = "furo"
 html_title = f"undertow {release}"
 html_copy_source = False
 
-myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
