@@ -73,7 +73,7 @@ def damaged(draw, content):
     return bytes(made[: draw(st.integers(0, len(made)))] if draw(st.booleans()) else made)
 
 
-@law(LAWS, 50, content=damaged(TABLE.write_csv().encode()) | st.binary(max_size=60))
+@law(LAWS, 20, content=damaged(TABLE.write_csv().encode()) | st.binary(max_size=60))
 def test_csv(content):
     read(content, ".csv")
 
