@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items):
         if named and item.get_closest_marker("soak") is None:
             cases.setdefault((home, item.originalname), []).append(item)
     for (home, name), found in cases.items():
-        kept = telling([item.callspec.id for item in found], GATE[home][name])
+        kept = telling([item.name for item in found], GATE[home][name])
         for number, item in enumerate(found):
             if number not in kept:
                 item.add_marker(pytest.mark.soak)
