@@ -232,7 +232,7 @@ def test_secrets_are_handed_on():
 
 @law(
     LAWS,
-    3,
+    2,
     q=st.floats(0.05, 0.95),
     r=st.floats(0.05, 0.95),
     length=st.integers(2, 30),

@@ -183,7 +183,8 @@ def _torch() -> ModuleType:
         raise NotSupported(
             "the neural attacker needs torch; install it with: pip install 'undertow[neural]'"
         ) from error
-    return torch
+    loaded: ModuleType = torch
+    return loaded
 
 
 def _device(torch: Any, wanted: str | None) -> Any:
