@@ -753,9 +753,11 @@ static void check_counts(int steps) {
   right = side_options(0, steps, &rights);
   for (i = 0; i < lefts; i++) for (j = 0; j < rights; j++) {
     Option *a = left + i, *b = right + j;
-    if (n_records > 0 && a->sort != BEYOND && b->sort != BEYOND) { /* do they fit into the series? */
+    if (a->sort != BEYOND && b->sort != BEYOND) { /* do they fit into the series? */
       int records = a->records + b->records;
-      if (records > n_records - 1 || (a->sort == OPEN && b->sort == OPEN && records != n_records - 1)) continue;
+      if (n_records == 0 && records == 0) continue; /* a series has two records at least */
+      if (n_records > 0)
+        if (records > n_records - 1 || (a->sort == OPEN && b->sort == OPEN && records != n_records - 1)) continue;
     }
     for (x = 0; x < k; x++) for (y = 0; y < k; y++) {
       double one = a->told[x * k + y], two = b->told[x * k + y], apart = own[x][y] > 0 ? exp_of(rate_up).hi : 1;

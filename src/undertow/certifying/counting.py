@@ -90,10 +90,12 @@ def counted_upper(claim: Claim, chain: Interval, steps: int) -> tuple[float, flo
 
 def _together(claim: Claim, one: _Option, two: _Option) -> bool:
     """Return whether a target may have these options on its sides."""
-    if claim.length is None or _BEYOND in (one.kind, two.kind):
+    if _BEYOND in (one.kind, two.kind):
         return True
-    records, others = one.records + two.records, claim.length - 1
-    return records == others if one.kind == two.kind == _OPEN else records <= others
+    records, ends = one.records + two.records, one.kind == two.kind == _OPEN
+    if claim.length is None:  # a series has two records at least
+        return records > 0
+    return records == claim.length - 1 if ends else records <= claim.length - 1
 
 
 def _pair(

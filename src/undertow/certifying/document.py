@@ -80,6 +80,11 @@ class Certificate:
     """A claim about a leakage, with the data for its proof.
 
     Made by `undertow.certify`; `undertow.verify` and the C program in ``verifier/`` check it.
+
+    >>> from undertow import MarkovChain, PureDP, certify
+    >>> found = certify(PureDP(0.5), MarkovChain([[.8, .2], [.4, .6]]), against="informed")
+    >>> found.upper, found.proof, parse(found.to_json()) == found
+    (0.5, 'level', True)
     """
 
     claim: Claim
@@ -129,7 +134,11 @@ class Certificate:
 
     def to_json(self) -> str:
         """Return the text of the file; numbers are those of the proof, to the last bit."""
-        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+        parts = (
+            f"{json.dumps(name)}: {json.dumps(part, allow_nan=False)}"
+            for name, part in self.to_dict().items()
+        )
+        return "{\n" + ",\n".join(parts) + "\n}"
 
 
 # --- reading --------------------------------------------------------------------------------------
