@@ -21,6 +21,7 @@ TURNING = ut.MarkovChain([[0.2, 0.8], [0.7, 0.3]])
 THREE = [[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]]
 HOLES = [[0.5, 0.5, 0.0], [0.2, 0.5, 0.3], [0.0, 0.4, 0.6]]
 GIVEN = ut.MarkovChain(THREE, start=[0.2, 0.5, 0.3])
+GIVEN_SHORT = ut.MarkovChain(THREE, start=[0.2, 0.5, 0.3], length=4)
 SHORT = ut.MarkovChain(THREE, length=5)
 FLIPS = ut.RandomizedResponse.binary(0.2, 0.35)
 # mechanism, chain, against, whether the certificate is as tight as the leakage
@@ -34,7 +35,7 @@ CASES = {
     "count, lasting": (ut.DiscreteLaplace(ut.Count(1), 2.0), ACTIVITY, "any", True),
     "count, turning": (ut.Laplace(ut.Count(1), 1.0), TURNING, "any", True),
     "count, three states": (ut.Laplace(ut.Count(1), 1.5), SHORT, "any", True),
-    "count, ignorant": (ut.Laplace(ut.Count([0, 2]), 1.0), GIVEN, "ignorant", True),
+    "count, ignorant": (ut.Laplace(ut.Count([0, 2]), 1.0), GIVEN_SHORT, "ignorant", True),
     "histogram": (ut.Laplace(ut.Histogram(), 4.0), ACTIVITY, "any", True),
     "flips": (FLIPS, ACTIVITY, "any", True),
     "flips, turning": (FLIPS, TURNING, "ignorant", True),
@@ -87,10 +88,10 @@ def brute(mechanism, chain, against):
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_certificates_hold_by_enumeration(seed, against, program):
     rng = np.random.default_rng(seed)
-    size, length = (2, 4) if seed else (3, 3)
+    size, length = (2, 4) if seed else (3, 2)
     start = "stationary" if seed % 2 else rng.dirichlet(np.ones(size))
     matrix = 0.05 + rng.dirichlet(np.ones(size), size)
     matrix /= matrix.sum(axis=1, keepdims=True)
@@ -136,8 +137,6 @@ def weakened(certificate):
                 for mu in range(len(entry["mus"])):
                     fewer = entry["mus"][:mu] + entry["mus"][mu + 1 :]
                     yield changed(body, ("proof", side, at, "mus"), fewer)
-                    small = [*entry["mus"][:mu], 0.0, *entry["mus"][mu + 1 :]]
-                    yield changed(body, ("proof", side, at, "mus"), small)
     for row in range(2):
         away = list(body["model"]["transition"][row])
         away[row] += 1e-8
@@ -310,9 +309,15 @@ def test_plans_have_certificates_within_their_limits(program):
         certificate = ut.certify(plan)
         assert certificate.upper <= limit
         assert judged(program, certificate.to_json())[0] == 0
-    for more, said in (({"delta": 1e-6}, "at a delta"), ({"protect": ut.Window(3)}, "window")):
+    others = (
+        (replace(plan, delta=1e-6), "at a delta"),
+        (replace(plan, releases=52), "of several releases"),
+        (replace(plan, unit="person"), "of a person"),
+        (ut.calibrate(ut.Count(1), ACTIVITY, 1.0, protect=ut.Window(3)), "about a window"),
+    )
+    for other, said in others:
         with pytest.raises(NotSupported, match=said):
-            ut.certify(ut.calibrate(ut.Count(1), ACTIVITY, 1.0, **more))
+            ut.certify(other)
     with pytest.raises(NothingToProtect):
         ut.certify(ut.PureDP(1.0), ut.MarkovChain([[1, 0], [0.5, 0.5]]))
 

@@ -47,6 +47,9 @@ _WORST = 2**14
 _ROUNDED = 1e-12
 """What is added to a proved upper end before it is claimed, relative to max(1, upper)."""
 
+_MERGED = 256
+"""Records after which states that still rule each other out are taken to do so for ever (cost)."""
+
 _SHORT = 33
 """Longest series whose counts are recomputed as a whole at once (cost)."""
 
@@ -212,7 +215,8 @@ def _swept(claim: Claim, own: Any, made_by: str) -> Certificate | None:
                 break
         if trial is not None and (found is None or trial.upper < found.upper):
             found = trial
-        if loose <= _LOOSE or steps >= most:
+        hopeless = math.isinf(loose) and steps >= _MERGED
+        if loose <= _LOOSE or steps >= most or hopeless:
             return found
         steps = min(2 * steps, most)
 
