@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from undertow.auditing.verdicts import Attack
     from undertow.bounds.engine import leakage
     from undertow.certificate import Leakage, Witness
+    from undertow.certifying.checking import verify
+    from undertow.certifying.document import Certificate
+    from undertow.certifying.writing import certify
     from undertow.channels import RandomizedResponse, Redaction, XorNoise
     from undertow.data.spark import spark_session
     from undertow.data.table import Data
@@ -61,6 +64,7 @@ _HOMES = {
     "Audit": "auditing.auditor",
     "BayesianNetwork": "models.network",
     "BinaryHistogram": "queries",
+    "Certificate": "certifying.document",
     "ChainBox": "models.chain_classes",
     "Comparison": "planning.comparison",
     "Count": "queries",
@@ -106,6 +110,7 @@ _HOMES = {
     "attack": "auditing.attacking",
     "audit": "auditing.auditor",
     "calibrate": "planning.search",
+    "certify": "certifying.writing",
     "compare": "planning.comparison",
     "dp_budget": "planning.budget",
     "estimate": "estimation",
@@ -118,6 +123,7 @@ _HOMES = {
     "sanitize": "sanitizing",
     "spark_session": "data.spark",
     "stream": "sanitizing",
+    "verify": "certifying.checking",
 }
 
 __all__ = [
@@ -129,6 +135,7 @@ __all__ = [
     "Audit",
     "BayesianNetwork",
     "BinaryHistogram",
+    "Certificate",
     "ChainBox",
     "Comparison",
     "Count",
@@ -173,6 +180,7 @@ __all__ = [
     "attack",
     "audit",
     "calibrate",
+    "certify",
     "compare",
     "dp_budget",
     "estimate",
@@ -185,6 +193,7 @@ __all__ = [
     "sanitize",
     "spark_session",
     "stream",
+    "verify",
 ]
 
 

@@ -20,6 +20,7 @@ from undertow.cli.reproduce_command import reproduce
 from undertow.cli.robustness_command import robustness
 from undertow.cli.series_command import redact, sanitize
 from undertow.cli.validate_command import validate
+from undertow.cli.verify_command import verify
 
 __all__ = ["app"]
 
@@ -72,6 +73,8 @@ def undertow(
         --state 'steps > 0'
     What if the records follow another model than the plan's?
       undertow robustness plan.json
+    Can others check what is claimed, without this program?
+      undertow verify certificate.json
     Does the code that carries out my plan keep its guarantee?
       undertow audit plan.json
     How is one record hidden, and the rest of the series shown?
@@ -94,6 +97,7 @@ app.command(short_help="What an algorithm reveals about one record.")(leakage)
 app.command(short_help="The least noise for a guarantee.")(plan)
 app.command(short_help="What every method costs, side by side.")(compare)
 app.command(short_help="What a plan leaks under other models.")(robustness)
+app.command(short_help="Does a certificate prove what it claims?")(verify)
 app.command(short_help="A model from a file of records.")(fit)
 app.command(short_help="What is odd about a table.")(validate)
 app.command(short_help="A private answer, accounted and written.")(release)

@@ -36,6 +36,7 @@ from undertow.cli.output import (
     ticking,
     waiting,
 )
+from undertow.cli.verify_command import check_place, write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +75,7 @@ def leakage(
         "Draw the leakage against delta, with --limit the budget against the number of records "
         "that are protected, with --renew both against persistence (.png or .svg).",
     ),
+    certificate: Path | None = option("FILE", "Write a certificate that others can check."),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -100,7 +102,15 @@ def leakage(
       undertow leakage --model chain.json --limit 1 --protect-window 1h --every 5m
       undertow leakage --model chain.json --length 288 --limit 1 --figure budgets.png
       undertow leakage --transition '0.9,0.1;0.1,0.9' --epsilon 2 --renew day
+      undertow leakage --model chain.json --epsilon 1 --certificate certificate.json
     """
+    if certificate is not None:
+        others = (("--limit", limit), ("--renew", renew), ("--delta", delta), ("--figure", figure))
+        for name, given in others:
+            if given is not None:
+                raise misuse(f"--certificate is about one record and no delta: without {name}")
+        if whole.read() is not None:
+            raise misuse("--certificate is about one record: without --protect-window")
     if renew is not None:
         from undertow.cli.renewal import RenewalText, tell_renewal
 
@@ -116,7 +126,9 @@ def leakage(
         raise misuse("--figure draws a leakage against delta: it needs --delta, and no --flips")
     if figure is not None and limit is not None and delta is not None:
         raise misuse("--figure with --limit draws DP levels: leave --delta out")
-    check_figure(figure, force=force)
+    if certificate is None:
+        check_figure(figure, force=force)
+    check_place(certificate, force=force)
     against, described, window = who.read(), model.read(), whole.read()
     if question is None:
         from undertow.adversaries import ONE_RECORD
@@ -143,9 +155,14 @@ def leakage(
     if figure is not None:
         write_bytes(figure, _draw(mechanism, described, leak, figure), force=force)
     drawn = {} if figure is None else {"figure": str(figure)}
+    more = [] if figure is None else [("figure", str(figure))]
+    if certificate is not None:
+        asked_of = (mechanism, described, against)
+        more.append(("certificate", write_certificate(certificate, asked_of, force=force)))
+        drawn = {"certificate": str(certificate)}
     answer(
         leakage_fields(leak) | {"any_length": described.length is None} | drawn,
-        lambda: _tell(mechanism, described, leak, figure),
+        lambda: _tell(mechanism, described, leak, more),
         as_json=as_json,
     )
 
@@ -204,7 +221,9 @@ def _words(mechanism: "Mechanism") -> str:
     return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
 
 
-def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", figure: Path | None) -> None:
+def _tell(
+    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", more: list[tuple[str, str]]
+) -> None:
     from undertow.adversaries import Window, words
 
     rows = [
@@ -219,8 +238,7 @@ def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", figure: Pa
     ]
     if leak.citation:
         rows.append(("proved by", leak.citation))
-    if figure is not None:
-        rows.append(("figure", str(figure)))
+    rows += more
     show(f"What it reveals about {Window(leak.secrets.window).words()}", rows)
 
 

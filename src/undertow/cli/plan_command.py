@@ -26,6 +26,7 @@ from undertow.cli.options import (
 )
 from undertow.cli.output import above, interval, show, waiting
 from undertow.cli.tables import show_checks
+from undertow.cli.verify_command import check_place, write_certificate
 from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def plan(
         None, "What is protected: one record, or all records of a person.", "record"
     ),
     output: Path | None = option("FILE", "Write the plan there."),
+    certificate: Path | None = option("FILE", "Write a certificate that others can check."),
     force: ForceOption = False,
     key: Path | None = option("KEYFILE", "Sign the plan ('undertow keys new').", name="--sign"),
     as_json: JsonOption = False,
@@ -106,7 +108,9 @@ def plan(
         other = "--protect" if local.protect is not None else "--series"
         raise misuse(f"--protect-window goes with a curator's question, and without {other}")
     shape = _shape(local, covers, unit) | wanted.told()
-    check_written(output, force=force)
+    if output is not None or certificate is None:
+        check_written(output, force=force)
+    check_place(certificate, force=force)
     limit, against, described = most.read(), who.read(), model.read()
     alike = None if pairs is None else _pairs(pairs, described)
     query: AnyQuery | LocalQuery
@@ -132,13 +136,16 @@ def plan(
         from undertow.signatures import sign
 
         text = sign(text, key) + "\n"
+    certified = []
+    if certificate is not None:  # refused before anything is written
+        certified = [("certificate", write_certificate(certificate, found, force=force))]
     if output is not None:
         write_text(output, text, force=force)
     if as_json:
         typer.echo(text, nl=False)
     else:
         written = [] if output is None else [("written to", str(output))]
-        show("The plan", [*plan_rows(found), *written])
+        show("The plan", [*plan_rows(found), *certified, *written])
         show_checks(found.checks)
         show_probabilities(found)
 
