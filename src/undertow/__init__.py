@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from undertow.releasing import Release, release
     from undertow.sanitizing import redact, sanitize, stream
+    from undertow.selections import Selection, TopK
     from undertow.tabulated import TabulatedNoise
     from undertow.transitions import Transitions
 
@@ -95,9 +96,11 @@ _HOMES = {
     "Redaction": "channels",
     "Release": "releasing",
     "Robustness": "planning.other_models",
+    "Selection": "selections",
     "Series": "queries",
     "Sum": "queries",
     "TabulatedNoise": "tabulated",
+    "TopK": "selections",
     "Transitions": "transitions",
     "Window": "adversaries",
     "Witness": "certificate",
@@ -162,9 +165,11 @@ __all__ = [
     "Redaction",
     "Release",
     "Robustness",
+    "Selection",
     "Series",
     "Sum",
     "TabulatedNoise",
+    "TopK",
     "Transitions",
     "Window",
     "Witness",

@@ -126,12 +126,18 @@ class Plan(Generic[M]):
 
     @property
     def expected_error(self) -> float:
-        """The expected absolute error of one released number."""
+        """The expected absolute error of one released number.
+
+        Of a selection, the largest expected number of records by which a selected state falls
+        short of the most frequent one among those not selected before it.
+        """
         return _errors(self.noise, len(self.states))[0]
 
     @property
     def variance(self) -> float:
-        """The variance of one released number."""
+        """The variance of one released number; refused for a selection, which releases none."""
+        if self.query.selects:
+            return self.noise.variance()
         return _errors(self.noise, len(self.states))[1]
 
     @property
@@ -151,7 +157,10 @@ class Plan(Generic[M]):
         raise NotSupported(f"a plan for {type(self.query).__name__} has no {name}")
 
     def accuracy(self, beta: float = 0.05) -> float:
-        """Return alpha: all released numbers are within alpha with probability 1 - beta."""
+        """Return alpha: all released numbers are within alpha with probability 1 - beta.
+
+        Of a selection: all selected states fall short by at most alpha.
+        """
         return _accuracy(self.noise, beta, self.numbers)
 
     def guarantee(self) -> str:
@@ -294,6 +303,15 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
         return
     yield "noise", plan.noise.said()
     error = f"{plan.expected_error:.4g} expected"
+    if plan.query.selects:
+        yield (
+            "error",
+            (
+                f"selected states fall short by at most {error}; all of them by at most "
+                f"{plan.accuracy():.4g} with probability 95%"
+            ),
+        )
+        return
     if plan.states or plan.query.kind not in ("histogram", "transitions"):
         error += f"; within {plan.accuracy():.4g} with probability 95%"
     yield "error", error

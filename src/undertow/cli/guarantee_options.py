@@ -125,8 +125,11 @@ class AmountText:
 
     def read(self, query: "AnyQuery") -> "Noise":
         """Return the query with its noise."""
-        from undertow.mechanisms import DiscreteGaussian, Gaussian, Laplace
+        from undertow.mechanisms import DiscreteGaussian, Gaussian, Laplace, Selection
+        from undertow.queries import TopK
 
+        if self.sigma is None and isinstance(query, TopK):
+            return Selection(query, self.scale or 0.0)
         if self.sigma is None:
             return Laplace(query, self.scale or 0.0)
         kind = DiscreteGaussian if self.noise == "discrete-gaussian" else Gaussian

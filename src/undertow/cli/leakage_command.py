@@ -163,8 +163,8 @@ def _question(
     others = [str(name) for name, value in named if value is not None]
     if len(others) + query.asked != 1:
         raise misuse(
-            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --transitions, "
-            "--sum, --mean, --flips or --limit"
+            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --top, "
+            "--transitions, --sum, --mean, --flips or --limit"
         )
     if amount.asked is not None and others:
         raise misuse(f"{amount.asked} goes with a noisy answer, not with {others[0]}")
@@ -201,6 +201,8 @@ def _words(mechanism: "Mechanism") -> str:
         case GDP():
             return f"any {mechanism.mu:g}-GDP algorithm, {moved}"
     noise: Any = mechanism
+    if noise.query.selects:
+        return f"{noise.query.words()}, by {noise.said()}"
     return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
 
 
