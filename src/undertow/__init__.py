@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from undertow.data.spark import spark_session
     from undertow.data.table import Data
     from undertow.estimation import estimate
-    from undertow.guarantees import GDP, ZCDP, ApproximateDP, Profile, PureDP, from_opendp
+    from undertow.guarantees import (
+        GDP,
+        ZCDP,
+        ApproximateDP,
+        Profile,
+        PureDP,
+        from_opendp,
+        from_tumult,
+    )
     from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MetricDP
     from undertow.models.chain_classes import ChainBox, MixingClass
@@ -113,6 +121,7 @@ _HOMES = {
     "dp_budget": "planning.budget",
     "estimate": "estimation",
     "from_opendp": "guarantees",
+    "from_tumult": "guarantees",
     "leakage": "bounds.engine",
     "person_budgets": "planning.persons",
     "redact": "sanitizing",
@@ -182,6 +191,7 @@ __all__ = [
     "dp_budget",
     "estimate",
     "from_opendp",
+    "from_tumult",
     "leakage",
     "person_budgets",
     "redact",

@@ -40,6 +40,7 @@ __all__ = [
     "Selection",
     "TabulatedNoise",
     "Unit",
+    "lattice_amount",
     "noisy",
 ]
 
@@ -437,3 +438,20 @@ def noisy(query: AnyQuery, scale: float) -> Scaled:
     if isinstance(query, TopK):
         return Selection(query, scale)
     return (DiscreteLaplace if query.integral else Laplace)(query, scale)
+
+
+def lattice_amount(mechanism: Noise, length: int | None = None) -> float:
+    """Return the scale or sigma of the noise in the whole numbers that are released, rounded up.
+
+    A count is a whole number already. A sum, mean or linear statistic is a number of lattice
+    steps, of which a record moves at most ``steps``: noise of steps / sensitivity times the amount
+    keeps the mechanism's level.
+
+    >>> from undertow.queries import Sum
+    >>> lattice_amount(Laplace(Sum(0, 10, steps=1000), scale=20.0)) >= 2000
+    True
+    """
+    query = mechanism.query
+    if query.integral:
+        return mechanism.amount
+    return up(query.lattice().steps * mechanism.amount / query.sensitivity(length), 8)

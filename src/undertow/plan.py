@@ -22,7 +22,7 @@ from undertow.methods import METHODS, is_certified
 from undertow.models.checks import Check, checks_from_list
 from undertow.models.described import fields, number, text, whole
 from undertow.models.sets import AnyModel, model_from_dict
-from undertow.numerics import check_epsilon
+from undertow.numerics import check_epsilon, up
 from undertow.plan_format import (
     FORMAT,
     VERSION,
@@ -118,6 +118,24 @@ class Plan(Generic[M]):
     def dp_epsilon(self) -> float:
         """The level against an attacker who knows all other records."""
         return self.mechanism.dp_epsilon(self.length)
+
+    @property
+    def rho(self) -> float:
+        """The zCDP parameter of one release, rounded up: of a DP level, level^2 / 2 [bun2016]."""
+        if self.noise.measure == "sigma":
+            found: Any = self.noise
+            return float(found.rho_upper(self.length))
+        return up(self.noise.level_upper(self.length) ** 2 / 2)
+
+    def to_opendp(self) -> Any:
+        """Return the OpenDP measurement that does the same: records in, a noisy answer out.
+
+        One replaced record is distance 1 (change-one), at which its map is the level of the plan,
+        or its rho. See `undertow.measurements` for what has none.
+        """
+        from undertow.measurements import to_opendp
+
+        return to_opendp(self.noise, self.states, self.length)
 
     @property
     def numbers(self) -> int:

@@ -91,6 +91,7 @@ def leakage(
       undertow leakage --transition '0.882,0.118;0.305,0.695' --epsilon 1
       undertow leakage --transition '0.882,0.118;0.305,0.695' --states inactive,active \\
         --count active --scale 4 --against ignorant
+      undertow leakage --model chain.json --epsilon 1 --neighbours add-remove
       undertow leakage --model chain.json --epsilon 1 --target 50 --known 40,60 --json
       undertow leakage --model chain.json --flips 0.3,0.4 --progress
       undertow leakage --model family.ped --frequency 0.05,0.5 --count BB --scale 2
@@ -144,8 +145,8 @@ def leakage(
         write_bytes(figure, _draw(mechanism, described, leak, figure), force=force)
     drawn = {} if figure is None else {"figure": str(figure)}
     answer(
-        leakage_fields(leak) | {"any_length": described.length is None} | drawn,
-        lambda: _tell(mechanism, described, leak, figure),
+        leakage_fields(leak) | {"any_length": described.length is None} | known.fields() | drawn,
+        lambda: _tell(mechanism, described, leak, known.rows(), figure),
         as_json=as_json,
     )
 
@@ -206,11 +207,15 @@ def _words(mechanism: "Mechanism") -> str:
     return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
 
 
-def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", figure: Path | None) -> None:
+def _tell(
+    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", said: list[tuple[str, str]],
+    figure: Path | None,
+) -> None:  # fmt: skip
     from undertow.adversaries import Window, words
 
     rows = [
         ("question", _words(mechanism)),
+        *said,
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", meaning(leak)),
