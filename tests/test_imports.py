@@ -33,7 +33,7 @@ PLACES = {
     "matplotlib": ["figures/"],
     "narwhals": ["data/"],
     "numba": ["auditing/kernels.py"],
-    "opendp": ["mechanisms.py"],
+    "opendp": ["measurements.py"],
     "pandas": [],
     "polars": ["data/"],
     "psycopg": ["ledger/store.py"],

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from undertow.data.spark import spark_session
     from undertow.data.table import Data
     from undertow.estimation import estimate
-    from undertow.guarantees import GDP, ZCDP, ApproximateDP, Profile, PureDP, from_opendp
+    from undertow.guarantees import (
+        GDP,
+        ZCDP,
+        ApproximateDP,
+        Profile,
+        PureDP,
+        from_opendp,
+        from_tumult,
+    )
     from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MetricDP
     from undertow.models.chain_classes import ChainBox, MixingClass
@@ -54,6 +62,7 @@ if TYPE_CHECKING:
     )
     from undertow.releasing import Release, release
     from undertow.sanitizing import redact, sanitize, stream
+    from undertow.selections import Selection, TopK
     from undertow.tabulated import TabulatedNoise
     from undertow.transitions import Transitions
 
@@ -99,9 +108,11 @@ _HOMES = {
     "Redaction": "channels",
     "Release": "releasing",
     "Robustness": "planning.other_models",
+    "Selection": "selections",
     "Series": "queries",
     "Sum": "queries",
     "TabulatedNoise": "tabulated",
+    "TopK": "selections",
     "Transitions": "transitions",
     "Window": "adversaries",
     "Witness": "certificate",
@@ -115,6 +126,7 @@ _HOMES = {
     "dp_budget": "planning.budget",
     "estimate": "estimation",
     "from_opendp": "guarantees",
+    "from_tumult": "guarantees",
     "leakage": "bounds.engine",
     "person_budgets": "planning.persons",
     "redact": "sanitizing",
@@ -169,9 +181,11 @@ __all__ = [
     "Redaction",
     "Release",
     "Robustness",
+    "Selection",
     "Series",
     "Sum",
     "TabulatedNoise",
+    "TopK",
     "Transitions",
     "Window",
     "Witness",
@@ -185,6 +199,7 @@ __all__ = [
     "dp_budget",
     "estimate",
     "from_opendp",
+    "from_tumult",
     "leakage",
     "person_budgets",
     "redact",

@@ -12,7 +12,7 @@ from undertow.auditing.counting import answer_posteriors, totals
 from undertow.auditing.guarantees import odds_shift
 from undertow.auditing.hidden import check_length, stacked
 from undertow.data.codes import Coded
-from undertow.errors import InvalidInput
+from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
 from undertow.plan import Plan
@@ -32,6 +32,10 @@ def read_answers(sanitised: Any, plan: Plan[Any], series: int) -> Array:
     [[3.0], [5.0]]
     """
     value = getattr(sanitised, "value", sanitised)
+    if plan.query.selects:
+        raise NotSupported(
+            "no attacker weighs selected states; audit(plan) attacks the code that selects them"
+        )
     if plan.query.per_state or (plan.query.named and plan.query.cells(plan.states)):
         value = _histograms(value, plan)
     elif isinstance(value, Mapping):  # one for each group

@@ -93,6 +93,7 @@ def leakage(
       undertow leakage --transition '0.882,0.118;0.305,0.695' --epsilon 1
       undertow leakage --transition '0.882,0.118;0.305,0.695' --states inactive,active \\
         --count active --scale 4 --against ignorant
+      undertow leakage --model chain.json --epsilon 1 --neighbours add-remove
       undertow leakage --model chain.json --epsilon 1 --target 50 --known 40,60 --json
       undertow leakage --model chain.json --flips 0.3,0.4 --progress
       undertow leakage --model family.ped --frequency 0.05,0.5 --count BB --scale 2
@@ -126,8 +127,7 @@ def leakage(
         raise misuse("--figure draws a leakage against delta: it needs --delta, and no --flips")
     if figure is not None and limit is not None and delta is not None:
         raise misuse("--figure with --limit draws DP levels: leave --delta out")
-    if certificate is None:
-        check_figure(figure, force=force)
+    check_figure(figure, force=force)
     check_place(certificate, force=force)
     against, described, window = who.read(), model.read(), whole.read()
     if question is None:
@@ -159,10 +159,10 @@ def leakage(
     if certificate is not None:
         asked_of = (mechanism, described, against)
         more.append(("certificate", write_certificate(certificate, asked_of, force=force)))
-        drawn = {"certificate": str(certificate)}
+        drawn |= {"certificate": str(certificate)}
     answer(
-        leakage_fields(leak) | {"any_length": described.length is None} | drawn,
-        lambda: _tell(mechanism, described, leak, more),
+        leakage_fields(leak) | {"any_length": described.length is None} | known.fields() | drawn,
+        lambda: _tell(mechanism, described, leak, known.rows(), more),
         as_json=as_json,
     )
 
@@ -180,8 +180,8 @@ def _question(
     others = [str(name) for name, value in named if value is not None]
     if len(others) + query.asked != 1:
         raise misuse(
-            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --transitions, "
-            "--sum, --mean, --flips or --limit"
+            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --top, "
+            "--transitions, --sum, --mean, --flips or --limit"
         )
     if amount.asked is not None and others:
         raise misuse(f"{amount.asked} goes with a noisy answer, not with {others[0]}")
@@ -218,16 +218,20 @@ def _words(mechanism: "Mechanism") -> str:
         case GDP():
             return f"any {mechanism.mu:g}-GDP algorithm, {moved}"
     noise: Any = mechanism
+    if noise.query.selects:
+        return f"{noise.query.words()}, by {noise.said()}"
     return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
 
 
 def _tell(
-    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", more: list[tuple[str, str]]
-) -> None:
+    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", said: list[tuple[str, str]],
+    more: list[tuple[str, str]],
+) -> None:  # fmt: skip
     from undertow.adversaries import Window, words
 
     rows = [
         ("question", _words(mechanism)),
+        *said,
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", meaning(leak)),

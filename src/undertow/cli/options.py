@@ -195,34 +195,35 @@ class LimitText:
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A curator's question as it was typed: one of five, or none; and how it is meant."""
+    """A curator's question as it was typed: one of six, or none; and how it is meant."""
 
     count: str | None = option("STATES", "The number of records in these states.")
     histogram: bool = option(None, "The number of records in each state.", False)
+    top: int | None = option("K", "The K states with the most records, the most frequent first.")
     transitions: bool = option(None, "How often each state is followed by each.", False)
     sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
     mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
     foreign: str | None = option(
         "STATE",
         "What missing and foreign values count as in a --histogram, whose numbers then add up to "
-        "the number of records: less noise for two states, smaller errors for more.",
+        "the number of records: less noise for two states, smaller errors for more; or in --top.",
     )
 
     def __post_init__(self) -> None:
         """Refuse a state for the foreign values of another question."""
-        if self.foreign is not None and not self.histogram:
-            raise misuse("--foreign goes with --histogram")
+        if self.foreign is not None and not self.histogram and self.top is None:
+            raise misuse("--foreign goes with --histogram or --top")
 
     @property
     def asked(self) -> int:
         """How many questions were typed."""
         typed = [text for text in (self.count, self.sum, self.mean) if text is not None]
-        return len(typed) + self.histogram + self.transitions
+        return len(typed) + self.histogram + self.transitions + (self.top is not None)
 
     def read(self, model: "AnyModel") -> "AnyQuery":
         """Return the query, its states being those of the model."""
         from undertow.errors import NotSupported
-        from undertow.queries import Histogram, Mean, Sum, Transitions
+        from undertow.queries import Histogram, Mean, Sum, TopK, Transitions
 
         if self.count is not None:
             return read_count(self.count, model)
@@ -232,10 +233,13 @@ class QueryText:
             return Mean(*read_range(self.mean, "--mean"))
         if not model.states:
             asked = "transitions need" if self.transitions else "a histogram needs"
+            asked = asked if self.top is None else "the most frequent states need"
             raise NotSupported(f"{asked} a model that names the states, such as a Markov chain")
         if self.transitions:
             return Transitions()
         foreign = None if self.foreign is None else find_state(self.foreign, model.states)
+        if self.top is not None:
+            return TopK(self.top, foreign).on(model.states)
         return Histogram(foreign).on(model.states)
 
 

@@ -84,6 +84,7 @@ def plan(
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --limit 1 --json
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 1 \\
         --method quilt --protect 3,5
+      undertow plan --model chain.json --top 1 --limit 1 --covers any --output top.json
       undertow plan --model chain.json --histogram --limit 1 --protect-window 1h --every 5m
       undertow plan --model chain.json --histogram --limit 1 --covers any --output weeks.json
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 4 \\
@@ -96,8 +97,8 @@ def plan(
     """
     if asked.asked + local.asked != 1:
         raise misuse(
-            "ask for one of --count, --histogram, --transitions, --sum, --mean, --series and "
-            "--redacted"
+            "ask for one of --count, --histogram, --top, --transitions, --sum, --mean, --series "
+            "and --redacted"
         )
     if local.asked and pairs is not None:
         raise misuse("--pairs goes with a curator's question; a series hides all values")
@@ -170,13 +171,16 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 
 def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
+    error = f"within {plan.accuracy(0.05):.6g} with probability 95%"
+    if plan.query.selects:
+        error = f"no selected state falls short by more with probability 95%: {plan.accuracy():.6g}"
     return [
         ("noise", plan.noise.said()),
         *level_rows(plan),
         ("leakage", f"{interval(plan.leakage)}; {plan.limit:g} is allowed"),
         *([("releases", _RELEASES.format(plan.releases))] if plan.releases > 1 else []),
         ("expected error", f"{plan.expected_error:.6g}"),
-        ("error bar", f"within {plan.accuracy(0.05):.6g} with probability 95%"),
+        ("error bar", error),
     ]
 
 
