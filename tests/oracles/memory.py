@@ -1,7 +1,7 @@
 """Brute force for laws with a longer memory: two symbols, a joint table with an axis per record.
 
-Everything here follows from the definition of leakage, the largest
-ln Pr[output | x_i, x_K] / Pr[output | x'_i, x_K] over targets i, known sets K, values x_K and outputs.
+Everything here follows from the definition of leakage, the largest ln Pr[output | x_i, x_K] /
+Pr[output | x'_i, x_K] over targets i, known sets K, values x_K and outputs.
 A record other than the target is either known, with one of its values, or shown, with one of its
 outputs: a *view*. A view weighs each value of the record, once with outputs (``seen``) and once
 without (``plain``: 1 where the value is possible given what is known). Summing the joint table
@@ -122,12 +122,17 @@ def views(
 
 
 def log_ratios(seen: Floats, plain: Floats) -> Floats:
-    """ln Pr[view | 1] / Pr[view | 0] for every array of views; nan where what is known cannot be."""
+    """ln Pr[views | 1] / Pr[views | 0] for all of them; nan where what is known cannot be."""
     with np.errstate(divide="ignore", invalid="ignore"):
         conditional = np.log(seen) - np.log(plain)
         found = conditional[1] - conditional[0]
     found[(plain[0] <= 0) | (plain[1] <= 0)] = math.nan
     return np.asarray(found)
+
+
+def _most(values: Floats) -> float:
+    """The largest value that is no nan; -inf where there is none."""
+    return float(np.where(np.isnan(values), -math.inf, values).max())
 
 
 def _who(n: int, against: Any) -> Iterator[tuple[int, tuple[int, ...] | None]]:
@@ -144,11 +149,11 @@ def flips(joint: Floats, rho0: float, rho1: float, against: Any = "any") -> Both
     """The leakage of flips, 0 with probability rho0 and 1 with rho1, over all outputs."""
     channel = np.array([[1 - rho0, rho1], [rho0, 1 - rho1]])  # (output, value)
     own = np.log(channel[:, 1] / channel[:, 0])
-    up = down = -math.inf
+    up = down = 0.0
     for target, known in _who(joint.ndim, against):
         ratios = log_ratios(*views(joint, target, channel, np.ones((2, 2)), known))
-        up = max(up, float(np.nanmax(ratios)) + float(own.max()))
-        down = max(down, float(np.nanmax(-ratios)) - float(own.min()))
+        up = max(up, _most(ratios) + float(own.max()))
+        down = max(down, _most(-ratios) - float(own.min()))
     return up, down
 
 
@@ -157,7 +162,7 @@ def naive_flips(joint: Floats, rho0: float, rho1: float) -> Both:
     n = joint.ndim
     channel = {(0, 0): 1 - rho0, (0, 1): rho0, (1, 0): rho1, (1, 1): 1 - rho1}  # (value, output)
     points = list(itertools.product(range(2), repeat=n))
-    best = {(1, 0): -math.inf, (0, 1): -math.inf}
+    best = {(1, 0): 0.0, (0, 1): 0.0}
     for i, output in itertools.product(range(n), points):
         for size in range(n):
             for known in itertools.combinations([r for r in range(n) if r != i], size):
@@ -167,7 +172,8 @@ def naive_flips(joint: Floats, rho0: float, rho1: float) -> Both:
                         fits = [
                             x
                             for x in points
-                            if x[i] == value and all(x[r] == v for r, v in zip(known, facts, strict=True))
+                            if x[i] == value
+                            and all(x[r] == v for r, v in zip(known, facts, strict=True))
                         ]
                         total = math.fsum(joint[x] for x in fits)
                         hit = math.fsum(
@@ -176,7 +182,7 @@ def naive_flips(joint: Floats, rho0: float, rho1: float) -> Both:
                         )
                         sums.append(hit / total if total > 0 else math.nan)
                     for x, y in best:
-                        if sums[0] > 0 and sums[1] > 0:
+                        if not (math.isnan(sums[0]) or math.isnan(sums[1])):
                             best[x, y] = max(best[x, y], math.log(sums[x] / sums[y]))
     return best[1, 0], best[0, 1]
 
@@ -185,50 +191,52 @@ def tilted(joint: Floats, theta: float, against: Any = "any") -> Both:
     """The theorem's value: theta + ln E[F | 1, x_K] / E[F | 0, x_K], F = exp(theta sum x_t).
 
     The sum is over unknown records; 0v1 tilts towards 0. It is the largest leakage of PureDP(theta)
-    if the law is attractive, and always what the far answers of a count with Laplace(1 / theta) leak.
+    if the law is attractive, and always that of the far answers of a count + Laplace(1 / theta).
     """
-    up = down = -math.inf
+    up = down = 0.0
     for target, known in _who(joint.ndim, against):
         for sign in (1, -1):
             tilt = np.exp(theta * np.array([[0.0, 1.0]]) * sign)  # (one view, value)
             ratios = log_ratios(*views(joint, target, tilt, np.ones((1, 2)), known))
             if sign > 0:
-                up = max(up, theta + float(np.nanmax(ratios)))
+                up = max(up, theta + _most(ratios))
             else:
-                down = max(down, theta + float(np.nanmax(-ratios)))
+                down = max(down, theta + _most(-ratios))
     return up, down
 
 
 def noisy_count(joint: Floats, scale: float, against: Any = "any") -> Both:
     """The leakage of the number of ones plus Laplace noise, over all real outputs.
 
-    Known records shift the answer and the outputs alike, so only the target and the unknown records
-    are counted: C given x_i = v has a law p_v on 0..m. With r = e^{-1/scale} the evidence for an
-    output s is g_v(s) = sum_c p_v(c) r^|s - c|. For s in [j, j + 1] between neighbouring integers
-    r^|s - c| is r^{s - c} for c <= j and r^{c - s} for c > j, so that g_v(s) = A_v r^s + B_v r^-s with
-    A_v, B_v >= 0 that do not depend on s, and g_1 / g_0 = (A_1 u + B_1) / (A_0 u + B_0) with u = r^{2s}:
-    a Moebius function without a pole on u > 0, hence monotone in u and so in s. Its largest and least
-    values on [j, j + 1] are at the ends. For s <= 0 only B, for s >= m only A is there: the ratio is
-    constant beyond the integers 0 and m. So the integers 0..m are all the outputs that matter; 0 and
-    m are the far answers.
+    Known records shift the answer and the outputs alike, so only the target and the unknown
+    records are counted: C given x_i = v has a law p_v on 0..m. With r = e^{-1/scale} the evidence
+    for an output s is g_v(s) = sum_c p_v(c) r^|s - c|. For s in [j, j + 1] between neighbouring
+    integers r^|s - c| is r^{s - c} for c <= j and r^{c - s} for c > j, so that
+    g_v(s) = A_v r^s + B_v r^-s with A_v, B_v >= 0 that do not depend on s, and
+    g_1 / g_0 = (A_1 u + B_1) / (A_0 u + B_0) with u = r^{2s}: a Moebius function without a pole on
+    u > 0, hence monotone in u and so in s. Its largest and least values on [j, j + 1] are at the
+    ends. For s <= 0 only B, for s >= m only A is there: beyond the integers 0 and m the ratio is
+    constant. So the integers 0..m are all outputs that matter; 0 and m are the far answers.
     """
     n = joint.ndim
-    worst = [-math.inf, -math.inf]
+    worst = [0.0, 0.0]
     for target, known in _who(n, against):
         table = np.moveaxis(joint, target, 0)[..., None] * (np.arange(n + 1) == 0)
         for record in (r for r in range(n) if r != target):
             # axes: (target, next record, ..., views of earlier records, count)
             zero, one = table[:, 0], np.asarray(table[:, 1])
             both = zero + np.roll(one, 1, axis=-1)  # unknown: a one moves the count
-            options = [zero, one, both] if known is None else [zero, one] if record in known else [both]
+            options = (
+                [zero, one, both] if known is None else [zero, one] if record in known else [both]
+            )
             table = np.stack(options, axis=-2)
         table = np.stack([table[0], np.roll(table[1], 1, axis=-1)])  # the target is counted too
         plain = table.sum(axis=-1)
         outputs = np.arange(n + 1)
         noise = np.exp(-np.abs(outputs[:, None] - outputs) / scale)  # (count, output)
         ratios = log_ratios(table @ noise, plain[..., None] * np.ones(n + 1))
-        worst[0] = max(worst[0], float(np.nanmax(ratios)))
-        worst[1] = max(worst[1], float(np.nanmax(-ratios)))
+        worst[0] = max(worst[0], _most(ratios))
+        worst[1] = max(worst[1], _most(-ratios))
     return worst[0], worst[1]
 
 
@@ -257,12 +265,15 @@ def _neighbours(records: int, states: int = 2) -> list[tuple[int, int]]:
     ]
 
 
-def all_likelihoods(top: Floats, bottom: Floats, epsilon: float, records: int, states: int = 2) -> float:
+def all_likelihoods(
+    top: Floats, bottom: Floats, epsilon: float, records: int, states: int = 2
+) -> float:
     """max ln E_top f / E_bottom f over f > 0 with f(x) <= e^epsilon f(x') for neighbours x, x'.
 
     Charnes and Cooper: scale f to E_bottom f = 1 and maximise the linear E_top f. The solution is
-    then made to obey every constraint exactly, f(x) <- max over x' of f(x') e^{-epsilon d(x, x')}, and
-    its ratio is returned: attained up to rounding, and below the optimum by the solver's tolerance.
+    then made to obey every constraint exactly, f(x) <- max over x' of f(x') e^{-epsilon d(x, x')},
+    and its ratio is returned: attained up to rounding, and no further below the optimum than the
+    solver's tolerance.
     """
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
@@ -320,7 +331,9 @@ def pure_dp_states(joint: Floats, epsilon: float, against: Any = "any") -> float
     return worst
 
 
-def adversaries(n: int, against: Any = "any", states: int = 2) -> Iterator[tuple[int, dict[int, int]]]:
+def adversaries(
+    n: int, against: Any = "any", states: int = 2
+) -> Iterator[tuple[int, dict[int, int]]]:
     """Every target with every known set and all of its values."""
     for target, only in _who(n, against):
         others = [r for r in range(n) if r != target]
@@ -335,7 +348,7 @@ def adversaries(n: int, against: Any = "any", states: int = 2) -> Iterator[tuple
 def pure_dp_all(joint: Floats, epsilon: float, against: Any = "any") -> Both:
     """The leakage of PureDP(epsilon) over all adversaries and all likelihoods: for n <= 5."""
     found = [pure_dp(joint, epsilon, *who) for who in adversaries(joint.ndim, against)]
-    return max(up for up, _ in found), max(down for _, down in found)
+    return max(0.0, *(up for up, _ in found)), max(0.0, *(down for _, down in found))
 
 
 def product_gain(top: Floats, bottom: Floats, epsilon: float, records: int) -> float:
@@ -349,12 +362,10 @@ def product_gain(top: Floats, bottom: Floats, epsilon: float, records: int) -> f
 # --- attractive laws ------------------------------------------------------------------------------
 
 
-def second_differences(joint: Any, first: int, second: int) -> list[Any]:
-    """p(11..) p(00..) / (p(10..) p(01..)) for two records, in all contexts of the others."""
-    table = np.moveaxis(np.asarray(joint), (first, second), (0, 1))
-    # shape (2, 2, 2^(n-2))
-    table = table.reshape(2, 2, -1)
-    return list((table[1, 1] * table[0, 0]) / (table[1, 0] * table[0, 1]))
+def second_differences(joint: Any, first: int, second: int) -> list[tuple[Any, Any]]:
+    """(p(11..) p(00..), p(10..) p(01..)) for two records, in all contexts of the others."""
+    table = np.moveaxis(np.asarray(joint), (first, second), (0, 1)).reshape(2, 2, -1)
+    return list(zip(table[1, 1] * table[0, 0], table[1, 0] * table[0, 1], strict=True))
 
 
 def attractive(joint: Any) -> bool:
@@ -364,19 +375,34 @@ def attractive(joint: Any) -> bool:
     floats cannot tell.
     """
     pairs = itertools.combinations(range(np.ndim(joint)), 2)
-    return all(ratio >= 1 for pair in pairs for ratio in second_differences(joint, *pair))
+    return all(a >= b for pair in pairs for a, b in second_differences(joint, *pair))
+
+
+def lag_differences(transition: Any, lag: int) -> list[float]:
+    """The second differences of ln p at a lag of 1 or 2 in a positive chain of order two.
+
+    Read off the exact joint table of seven records, pairs (2, 3) and (2, 4): two records beyond
+    each of them, so that every factor that involves both is there.
+    """
+    joint = order_two(transition, 7, Fraction)
+    found = [a / b for a, b in second_differences(joint, 2, 2 + lag)]
+    return [math.log(ratio.numerator) - math.log(ratio.denominator) for ratio in found]
 
 
 def margin(transition: Any) -> float:
-    """The least second difference at lags 1 and 2 of a positive chain of order two.
+    """The least second difference at lags 1 and 2 of a positive chain of order two."""
+    return min(lag_differences(transition, 1) + lag_differences(transition, 2))
 
-    Read off the joint table of seven records, pairs (2, 3) and (2, 4): two records beyond each, so
-    that every factor that involves both is there.
-    """
-    joint = order_two(transition, 7, Fraction)
-    found = [*second_differences(joint, 2, 3), *second_differences(joint, 2, 4)]
-    least = min(found)
-    return math.log(least.numerator) - math.log(least.denominator)
+
+def alternating_margin(transition: Any) -> float:
+    """The margin after every second record is relabelled: odd lags change their sign."""
+    odd = [-value for value in lag_differences(transition, 1)]
+    return min(odd + lag_differences(transition, 2))
+
+
+def relabelled(joint: Any) -> Any:
+    """The same law with the two symbols of every second record exchanged."""
+    return np.flip(joint, axis=tuple(range(1, np.ndim(joint), 2)))
 
 
 # --- closed forms ---------------------------------------------------------------------------------
@@ -442,20 +468,18 @@ def integrated_autocorrelation(joint: Floats) -> float:
 # --- what cannot be promised ----------------------------------------------------------------------
 
 
-def first_record_chooses(low: tuple[float, float], high: tuple[float, float], theta: float, n: int,
-                         start: float) -> float:  # fmt: skip
-    """ln E[F | x_1 = 1] / E[F | x_1 = 0] + theta where x_1 selects the rows of all later steps.
+def first_record_chooses(
+    low: tuple[float, float], high: tuple[float, float], theta: float, n: int
+) -> float:
+    """theta + ln E[F | x_1 = 1] / E[F | x_1 = 0] where x_1 selects the rows of all later steps.
 
-    ``low`` and ``high`` are (q, r) after x_1 = 0 and x_1 = 1; F = exp(theta sum x_t). ``start`` is
-    unused by the ratio, which conditions on x_1; it is there to say that x_1 is not deterministic.
+    ``low`` and ``high`` are (q, r) after x_1 = 0 and after x_1 = 1; F = exp(theta sum x_t). Both
+    rows lie in bands around one chain, so the law does too, whatever the first record's own law.
     """
-    if not 0 < start < 1:
-        raise ValueError("the first record must be random")
     logs = []
     for first, (q, r) in ((0, low), (1, high)):
         step = np.array([[1 - q, q], [r, 1 - r]])
-        law = np.eye(2)[first]
-        scale = 0.0
+        law, scale = np.eye(2)[first], 0.0
         for _ in range(n - 1):
             law = (law @ step) * np.exp(theta * np.arange(2))
             scale += math.log(law.sum())

@@ -6,7 +6,8 @@ does (flips on any law). States are pairs s = (a, x) = (x_{t-1}, x_t), index 2 a
 message of a pattern of known records and outputs is r(s) = Pr[pattern to the right | S_i = s], r~
 the same without outputs; the left message l uses the reversed kernel. Then for 1v0
 
-    leak = theta + ln (sum_{x=1} pi l r / sum_{x=0} pi l r) - ln (sum_{x=1} pi l~ r~ / sum_{x=0} pi l~ r~).
+    leak = theta + ln (sum_{x=1} pi l r / sum_{x=0} pi l r)
+                 - ln (sum_{x=1} pi l~ r~ / sum_{x=0} pi l~ r~).
 
 A record known to be v leaves the two states (0, v), (1, v): all that lies beyond is one projective
 pair (rho_0, rho_1), and (rho~_0, rho~_1). Sets of those are boxes in (alpha, alpha~), alpha =
@@ -108,9 +109,11 @@ class _Side:
         )
 
     def onto(self, gap: int, value: int) -> tuple[Floats, Floats]:
-        """(words, 4, 2) and (4, 2): from a state to the two states of a known value, after a gap."""
+        """(words, 4, 2) and (4, 2): from a state to those of a known value, after a gap."""
         ends = [value, 2 + value]  # (0, v), (1, v)
-        return (self.gaps[gap] @ self.kernel)[..., ends], (self.plain[gap] @ self.kernel)[0][:, ends]
+        return (self.gaps[gap] @ self.kernel)[..., ends], (self.plain[gap] @ self.kernel)[0][
+            :, ends
+        ]
 
 
 def _pair(alpha: Floats) -> Floats:
@@ -131,7 +134,7 @@ def _range(images: Floats) -> tuple[Floats, Floats]:
 
 
 def _boxes(side: _Side, setting: Setting) -> dict[int, Floats]:
-    """For each known value the boxes (alpha low, high, alpha~ low, high) of all that lies beyond."""
+    """For each known value the boxes (alpha low, high, alpha~ low, high) of all beyond it."""
     # every message; ends at infinity would make 0/0 of the right side's map of rank one
     whole = np.array([[-EDGE, EDGE, -EDGE, EDGE]])
     boxes = {0: whole, 1: whole}
@@ -167,7 +170,8 @@ def _image(boxes: Floats, tilted: Floats, plain: Floats) -> Floats:
     plains = np.einsum("ij,bej->bei", plain, _pair(boxes[:, 2:]))
     tildes = _alpha(plains[..., 0], plains[..., 1])  # (box, end)
     return np.stack(
-        [ends.min(axis=(0, 2)), ends.max(axis=(0, 2)), tildes.min(axis=1), tildes.max(axis=1)], axis=1
+        [ends.min(axis=(0, 2)), ends.max(axis=(0, 2)), tildes.min(axis=1), tildes.max(axis=1)],
+        axis=1,
     )
 
 
@@ -187,9 +191,9 @@ def _merged(boxes: Floats, width: float) -> Floats:
     _, group = np.unique(np.floor(finite / width), axis=0, return_inverse=True)
     group = group.ravel()
     hulls = np.empty((group.max() + 1, 4))
-    for column, reduce, start in ((0, np.minimum, math.inf), (1, np.maximum, -math.inf),
-                                  (2, np.minimum, math.inf), (3, np.maximum, -math.inf)):  # fmt: skip
-        hulls[:, column] = start
+    hulls[:, ::2], hulls[:, 1::2] = math.inf, -math.inf
+    for column in range(4):
+        reduce = np.maximum if column % 2 else np.minimum
         reduce.at(hulls[:, column], group, finite[:, column])
     return np.concatenate([*kept, hulls])
 
@@ -197,8 +201,10 @@ def _merged(boxes: Floats, width: float) -> Floats:
 # --- points at the target -------------------------------------------------------------------------
 
 
-def _points(side: _Side, boxes: dict[int, Floats], setting: Setting, near: int) -> tuple[Floats, Floats]:
-    """The corner vectors (r, r~), each (points, 4), of all patterns whose gap is at least ``near``."""
+def _points(
+    side: _Side, boxes: dict[int, Floats], setting: Setting, near: int
+) -> tuple[Floats, Floats]:
+    """The corners (r, r~), each (points, 4), of all patterns whose gap is at least ``near``."""
     tops, plains = [], []
     for gap, there in itertools.product(range(near, setting.reach), (0, 1)):
         tilted, plain = side.onto(gap, there)
@@ -248,12 +254,18 @@ def _leaks(left: Floats, right: Floats, pi: Floats, own: float) -> Floats:
     """The leak of every left point with every right point."""
     both = left[:, None] + right[None]  # logs of products add
     with np.errstate(over="ignore"):
-        seen = np.log(pi[1] + pi[3] * np.exp(both[..., 1])) - np.log(pi[0] + pi[2] * np.exp(-both[..., 2]))
-        plain = np.log(pi[1] + pi[3] * np.exp(-both[..., 3])) - np.log(pi[0] + pi[2] * np.exp(both[..., 4]))
+        seen = np.log(pi[1] + pi[3] * np.exp(both[..., 1])) - np.log(
+            pi[0] + pi[2] * np.exp(-both[..., 2])
+        )
+        plain = np.log(pi[1] + pi[3] * np.exp(-both[..., 3])) - np.log(
+            pi[0] + pi[2] * np.exp(both[..., 4])
+        )
     return np.asarray(own + both[..., 0] + seen - plain)
 
 
-def _joined(left: Floats, right: Floats, pi: Floats, own: float, floor: float, upwards: bool) -> float:
+def _joined(
+    left: Floats, right: Floats, pi: Floats, own: float, floor: float, upwards: bool
+) -> float:
     """The largest leak of a left and a right point: coarse cells first, then only what may exceed.
 
     Rounding a point up in its cell never lowers its leak, so points whose coarse leak with every
@@ -263,15 +275,15 @@ def _joined(left: Floats, right: Floats, pi: Floats, own: float, floor: float, u
         for cell in (0.3, 0.1, 0.03, 0.01, 0.003, 0.001):
             sides = [left, right]
             for one in (0, 1):
-                group = np.unique(np.floor(sides[one][:, 1:] / cell), axis=0, return_inverse=True)[1]
+                group = np.unique(np.floor(sides[one][:, 1:] / cell), axis=0, return_inverse=True)[
+                    1
+                ]
                 group = group.ravel()
                 coarse = np.full((group.max() + 1, 5), -math.inf)
                 np.maximum.at(coarse, group, sides[one])
                 other = _thinned(sides[1 - one], cell, upwards=True)
-                best = np.array([
-                    (_leaks(row[None], other, pi, own) if one == 0 else _leaks(other, row[None], pi, own)).max()
-                    for row in coarse
-                ])  # fmt: skip
+                # leaks are symmetric in the two sides: logs of both are added
+                best = np.array([_leaks(row[None], other, pi, own).max() for row in coarse])
                 sides[one] = sides[one][best[group] >= floor]
                 if not len(sides[one]):
                     return floor
@@ -339,7 +351,9 @@ def _lower(right: _Side, left: _Side, pi: Floats, setting: Setting) -> float:
                     found.append(np.stack([alphas.ravel(), tilde.ravel()], axis=1))
                 every = np.concatenate(found)
                 _, first = np.unique(
-                    np.round(np.nan_to_num(every, posinf=1e3, neginf=-1e3) / setting.grain), axis=0, return_index=True
+                    np.round(np.nan_to_num(every, posinf=1e3, neginf=-1e3) / setting.grain),
+                    axis=0,
+                    return_index=True,
                 )
                 further[here] = every[first]
             points = further
