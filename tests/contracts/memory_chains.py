@@ -32,8 +32,8 @@ def draw(family, seed):
             if some.any() and (family == "rare" or _one_class(ones)):
                 return ones
             continue
-        plain = oracle.margin(oracle.tensor(ones))
-        other = oracle.alternating_margin(oracle.tensor(ones))
+        plain = oracle.margin(oracle.tensor(ones), float)
+        other = oracle.alternating_margin(oracle.tensor(ones), float)
         kind = "attractive" if plain > 0 else "alternating" if other > 0 else "repulsive"
         if kind == family and abs(plain) > 1e-6 and abs(other) > 1e-6:
             return ones

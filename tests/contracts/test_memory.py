@@ -108,14 +108,14 @@ def test_no_output_of_a_count_between_the_integers_tells_more():
 def test_attractive_in_fractions():
     """The margin of the chain decides on the table of six records, exactly."""
     for family, expected in (("attractive", True), ("repulsive", False), ("alternating", False)):
-        for seed in range(3):
+        for seed in range(2):
             joint = oracle.order_two(oracle.tensor(draw(family, seed)), 6, Fraction)
             assert oracle.attractive(joint) is expected
             assert oracle.attractive(oracle.relabelled(joint)) is (family == "alternating")
 
 
 def test_no_likelihood_beats_the_theorem():
-    """One adversary of five records each, then the whole of four: programs against the tilt."""
+    """An adversary of five records each, then all of three: programs against the tilt."""
     for seed, (target, facts) in enumerate([(2, {0: 1}), (1, {}), (0, {2: 0}), (3, {1: 1, 4: 0})]):
         joint = law(draw("attractive", seed), 5)
         laws = oracle.conditional(joint, target, facts)
@@ -124,15 +124,12 @@ def test_no_likelihood_beats_the_theorem():
         tilt = np.exp(1.5 * sums)
         value = 1.5 + math.log(laws[1] @ tilt) - math.log(laws[0] @ tilt)
         assert oracle.pure_dp(joint, 1.5, target, facts)[0] == pytest.approx(value, abs=1e-9)
-    joint = law(draw("attractive", 9), 4)
+    joint = law(draw("attractive", 9), 3)
     assert oracle.pure_dp_all(joint, 0.8) == pytest.approx(oracle.tilted(joint, 0.8), abs=1e-9)
 
 
 def test_no_likelihood_beats_the_theorem_after_relabelling():
-    joint = law(draw("alternating", 0), 4)
-    assert not oracle.attractive(
-        oracle.order_two(oracle.tensor(draw("alternating", 0)), 4, Fraction)
-    )
+    joint = law(draw("alternating", 0), 3)
     found = oracle.pure_dp_all(joint, 0.8)
     theorem = oracle.tilted(oracle.relabelled(joint), 0.8)
     assert max(found) == pytest.approx(max(theorem), abs=1e-9)
@@ -196,20 +193,24 @@ def test_a_first_record_that_chooses_the_rows_leaks_without_limit():
 
 
 def test_whole_pairs_of_known_records_can_be_worst():
-    """Third chain, 1v0: 00..*..00 leaks more than any set without neighbours."""
+    """Third chain, 1v0: 00..*..00 leaks more than any set without neighbours.
+
+    Those attain 2.687739 with eleven records, 0.0..*..0.0, and a little more with thirteen.
+    """
     ones, theta = THIRD[:2]
-    joint = law(ones, 9)
-    pair = oracle.tilted(joint, theta, ut.Adversary(4, [0, 1, 7, 8]))[0]
+    pair = oracle.tilted(law(ones, 9), theta, ut.Adversary(4, [0, 1, 7, 8]))[0]
     assert pair == pytest.approx(2.702132, abs=5e-7)
+    joint = law(ones, 11)
     tilt = np.exp(theta * np.array([[0.0, 1.0]]))
-    ratios = oracle.log_ratios(*oracle.views(joint, 4, tilt, np.ones((1, 2))))
+    ratios = oracle.log_ratios(*oracle.views(joint, 5, tilt, np.ones((1, 2))))
     places = np.indices(ratios.shape) < 2  # (other record, ...): is it known
     beside = np.zeros(ratios.shape, dtype=bool)
-    for one, two in itertools.pairwise(range(8)):
-        if (one, two) != (3, 4):  # the target lies between these
+    for one, two in itertools.pairwise(range(10)):
+        if (one, two) != (4, 5):  # the target lies between these
             beside |= places[one] & places[two]
     single = theta + float(ratios[~beside].max())
-    assert single < pair - 0.01
+    assert single == pytest.approx(2.687739, abs=5e-7)
+    assert theta + float(ratios.max()) == pytest.approx(pair, abs=1e-12)
 
 
 @pytest.mark.parametrize("row", thinned(TABLE, keep=[THIRD]), ids=str)
@@ -226,14 +227,14 @@ def test_the_plain_bracket_lies_inside_the_printed_one(row):
         assert found[1] <= high
 
 
-@seeds(1, 40)
+@seeds(0, 40)
 def test_the_plain_bracket_holds_every_short_series(numbers):
     for seed in numbers:
         ones, theta = draw("attractive", seed), [0.2, 0.7, 1.5, 3.0][seed % 4]
         table = oracle.tensor(ones)
-        short = oracle.tilted(law(ones, 8), theta)
+        short, how = oracle.tilted(law(ones, 8), theta), {"rounds": 1, "reach": 14}
         for found, truth in zip(
-            (plain.bracket(table, theta, rounds=1), plain.bracket_down(table, theta, rounds=1)),
+            (plain.bracket(table, theta, **how), plain.bracket_down(table, theta, **how)),
             short, strict=True,
         ):  # fmt: skip
             assert found[1] >= truth - 1e-9

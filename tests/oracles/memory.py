@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.oracles.enumeration import log
 from tests.oracles.exact import stationary
 from undertow.adversaries import Adversary
 
@@ -33,7 +34,7 @@ KNOWN = np.eye(2)  # the two views of a known record: (view, value)
 # --- laws -----------------------------------------------------------------------------------------
 
 
-def tensor(ones: Sequence[float]) -> Floats:
+def tensor(ones: Any) -> Floats:
     """Pr[z | x, y], shape (2, 2, 2), from Pr[1 | 00], Pr[1 | 01], Pr[1 | 10], Pr[1 | 11]."""
     table = np.asarray(ones, dtype=float).reshape(2, 2)
     return np.stack([1 - table, table], axis=2)
@@ -284,7 +285,7 @@ def all_likelihoods(
     size = states**records
     rows = np.arange(len(pairs))
     left, right = np.array(pairs).T
-    matrix = csr_array(
+    matrix: Any = csr_array(  # not in the stubs of linprog
         (
             np.concatenate([np.ones(len(pairs)), np.full(len(pairs), -math.exp(epsilon))]),
             (np.concatenate([rows, rows]), np.concatenate([left, right])),
@@ -378,26 +379,25 @@ def attractive(joint: Any) -> bool:
     return all(a >= b for pair in pairs for a, b in second_differences(joint, *pair))
 
 
-def lag_differences(transition: Any, lag: int) -> list[float]:
+def lag_differences(transition: Any, lag: int, number: Any = Fraction) -> list[float]:
     """The second differences of ln p at a lag of 1 or 2 in a positive chain of order two.
 
-    Read off the exact joint table of seven records, pairs (2, 3) and (2, 4): two records beyond
-    each of them, so that every factor that involves both is there.
+    Read off the joint table of seven records, exact unless told, pairs (2, 3) and (2, 4): two
+    records beyond each of them, so that every factor that involves both is there.
     """
-    joint = order_two(transition, 7, Fraction)
-    found = [a / b for a, b in second_differences(joint, 2, 2 + lag)]
-    return [math.log(ratio.numerator) - math.log(ratio.denominator) for ratio in found]
+    joint = order_two(transition, 7, number)
+    return [log(a) - log(b) for a, b in second_differences(joint, 2, 2 + lag)]
 
 
-def margin(transition: Any) -> float:
+def margin(transition: Any, number: Any = Fraction) -> float:
     """The least second difference at lags 1 and 2 of a positive chain of order two."""
-    return min(lag_differences(transition, 1) + lag_differences(transition, 2))
+    return min(value for lag in (1, 2) for value in lag_differences(transition, lag, number))
 
 
-def alternating_margin(transition: Any) -> float:
+def alternating_margin(transition: Any, number: Any = Fraction) -> float:
     """The margin after every second record is relabelled: odd lags change their sign."""
-    odd = [-value for value in lag_differences(transition, 1)]
-    return min(odd + lag_differences(transition, 2))
+    odd = [-value for value in lag_differences(transition, 1, number)]
+    return min(odd + lag_differences(transition, 2, number))
 
 
 def relabelled(joint: Any) -> Any:
@@ -441,7 +441,7 @@ def wasserstein(joint: Floats, target: int, facts: dict[int, int]) -> float:
         cost.ravel(), A_eq=plan, b_eq=np.concatenate([first, second]), bounds=(0, None),
         method="highs-ds",
     )  # fmt: skip
-    if found.status != 0:
+    if found.fun is None:
         raise ArithmeticError(found.message)
     return float(found.fun)
 

@@ -288,11 +288,11 @@ def _joined(
                 if not len(sides[one]):
                     return floor
             left, right = sides
-    best = -math.inf
+    largest = -math.inf
     for part in np.array_split(left, 1 + len(left) * len(right) // 2_000_000):
         if len(part):
-            best = max(best, float(_leaks(part, right, pi, own).max()))
-    return best
+            largest = max(largest, float(_leaks(part, right, pi, own).max()))
+    return largest
 
 
 # --- the two ends ---------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ def _lower(right: _Side, left: _Side, pi: Floats, setting: Setting) -> float:
             plains.append(np.repeat(tilde, len(tilted), axis=0))
         sides.append(_coordinates(np.concatenate(tops), np.concatenate(plains)))
     thin = [_thinned(points, setting.pick, upwards=False) for points in sides]
-    best = _joined(*thin, pi, setting.own, -math.inf, upwards=False)
+    best = _joined(thin[0], thin[1], pi, setting.own, -math.inf, upwards=False)
     for value in (0, 1):  # the left neighbour is known
         rows = [2 * value, 2 * value + 1]
         tilted, plain = left.onto(0, value)
