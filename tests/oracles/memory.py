@@ -297,7 +297,7 @@ def all_likelihoods(
         bounds=(0, None), method="highs-ds",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )  # fmt: skip
-    if found.status != 0:
+    if found.x is None:
         raise ArithmeticError(found.message)
     points = np.array(list(itertools.product(range(states), repeat=records)))
     apart = (points[:, None] != points[None]).sum(axis=2)  # Hamming distances
