@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from undertow.guarantees import GDP, ZCDP, ApproximateDP, Profile, PureDP, from_opendp
     from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MetricDP
+    from undertow.models.attractive import Attractiveness, is_attractive
     from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
     from undertow.models.gaussian import GaussianClass, MultivariateGaussian
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from undertow.models.network import BayesianNetwork
     from undertow.models.pedigree import Pedigree
     from undertow.models.private_fits import PrivateFit
+    from undertow.models.second_order import SecondOrderChain
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
@@ -58,6 +60,7 @@ _HOMES = {
     "Adversary": "adversaries",
     "ApproximateDP": "guarantees",
     "Attack": "auditing.verdicts",
+    "Attractiveness": "models.attractive",
     "Audit": "auditing.auditor",
     "BayesianNetwork": "models.network",
     "BinaryHistogram": "queries",
@@ -95,6 +98,7 @@ _HOMES = {
     "Redaction": "channels",
     "Release": "releasing",
     "Robustness": "planning.other_models",
+    "SecondOrderChain": "models.second_order",
     "Series": "queries",
     "Sum": "queries",
     "TabulatedNoise": "tabulated",
@@ -110,6 +114,7 @@ _HOMES = {
     "dp_budget": "planning.budget",
     "estimate": "estimation",
     "from_opendp": "guarantees",
+    "is_attractive": "models.attractive",
     "leakage": "bounds.engine",
     "person_budgets": "planning.persons",
     "redact": "sanitizing",
@@ -126,6 +131,7 @@ __all__ = [
     "Adversary",
     "ApproximateDP",
     "Attack",
+    "Attractiveness",
     "Audit",
     "BayesianNetwork",
     "BinaryHistogram",
@@ -162,6 +168,7 @@ __all__ = [
     "Redaction",
     "Release",
     "Robustness",
+    "SecondOrderChain",
     "Series",
     "Sum",
     "TabulatedNoise",
@@ -177,6 +184,7 @@ __all__ = [
     "dp_budget",
     "estimate",
     "from_opendp",
+    "is_attractive",
     "leakage",
     "person_budgets",
     "redact",

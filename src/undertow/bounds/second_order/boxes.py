@@ -37,8 +37,9 @@ __all__ = [
 Rows = tuple[int, int]
 """Two pairs of neighbours, 2 y + v: the quotient of a message at the first by that at the second."""
 
-MOST_BOXES = 2500
-"""Boxes of one value and phase (cost); the cells in which they are merged are widened for it."""
+MOST_BOXES, MOST_IMAGES = 2500, 120_000
+"""Boxes of one value and phase, and their images under all gaps (cost); the cells in which boxes are
+merged are widened for it."""
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -88,7 +89,7 @@ def _round(
     for phase_beyond, places in enumerate(by_phase(gaps, phase, len(boxes))):
         for known in (0, 1):
             found.append(stepped(gaps, rows, known, boxes[phase_beyond][known], places))
-    return few(np.concatenate(found), merge)
+    return few(np.concatenate(found), merge, min(MOST_BOXES, MOST_IMAGES // len(gaps.word)))
 
 
 def by_phase(gaps: Gaps, phase: int, phases: int) -> list[Ints]:
@@ -148,11 +149,11 @@ def _outwards(boxes: Array, pad: float) -> Array:
     return np.asarray(boxes * np.array([1 - pad, 1 + pad, 1 - pad, 1 + pad]))
 
 
-def few(boxes: Array, width: float) -> Array:
+def few(boxes: Array, width: float, most: int) -> Array:
     """Return hulls of boxes that all but agree, in wider cells where there are many."""
     while True:
         found = merged(boxes, width)
-        if len(found) <= MOST_BOXES:
+        if len(found) <= most:
             return found
         width *= 2
 
@@ -173,12 +174,22 @@ def merged(boxes: Array, width: float) -> Array:
     return hulls
 
 
-def grouped(keys: Array, ignored: int = 0) -> tuple[Ints, Ints]:
-    """Return an order that puts equal rows together, and where each group begins.
+_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5],
+                dtype=np.uint64)  # fmt: skip
+"""Odd numbers that turn the cells of a row into one number."""
 
-    The last ``ignored`` columns order the rows of a group and do not part them.
+
+def grouped(cells: Array, leader: Array | None = None) -> tuple[Ints, Ints]:
+    """Return an order that puts rows of the same cells together, and where each group begins.
+
+    Rows are told apart by one number made of their cells; should two different rows ever share it,
+    they are merged, which widens a hull and does no harm. With a ``leader`` the largest of it comes
+    first in each group.
     """
-    order = np.lexsort(keys.T[::-1])
-    ordered = keys[order][:, : keys.shape[1] - ignored]
-    new = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return order, np.flatnonzero(np.r_[True, new])
+    whole = np.asarray(cells, dtype=np.float64).astype(np.int64).view(np.uint64)
+    key = np.zeros(len(whole), dtype=np.uint64)
+    for column in range(whole.shape[1]):
+        key = (key ^ (key >> np.uint64(29))) * _MIX[(column + 1) % 4] + whole[:, column] * _MIX[0]
+    order = np.argsort(key) if leader is None else np.lexsort((-leader, key))
+    ordered = key[order]
+    return order, np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

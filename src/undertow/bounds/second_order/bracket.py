@@ -14,13 +14,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from undertow.bounds.second_order.boxes import SideBoxes, side_boxes
-from undertow.bounds.second_order.gaps import Gaps, Tilts, binary_laws, longest_gap, open_gaps
+from undertow.bounds.second_order.gaps import (
+    Gaps,
+    Tilts,
+    binary_laws,
+    far_gaps,
+    longest_gap,
+    open_gaps,
+)
 from undertow.bounds.second_order.joins import (
     LEFT,
     RIGHT,
     Elements,
     Joint,
     elements,
+    far_elements,
     joined,
     joint_pad,
 )
@@ -34,7 +42,7 @@ from undertow.bounds.second_order.patterns import (
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array
 
-__all__ = ["Attack", "Bracketing"]
+__all__ = ["Attack", "Bracketing", "attack_arrays", "tilt_weights"]
 
 MERGE, MERGE_WORDS = 1e-4, 3e-3
 """Widths of boxes that are merged, in logarithms; wider where every output is tried (cost)."""
@@ -62,14 +70,17 @@ class Bracketing:
         self.steps = {"left": back, "right": chain.transition}
         self.longest = max(longest_gap(step, tilts) for step in self.steps.values())
 
-    def attack(self) -> Attack:
-        """Return the best pattern found; its value is not rounded: it is to be played out."""
-        pools = {side: message_pool(self._gaps(side), ATTACK_ROUNDS) for side in self.steps}
+    def attack(self, rounds: int | None = ATTACK_ROUNDS) -> Attack:
+        """Return the best pattern found; its value is not rounded: it is to be played out.
+
+        ``rounds`` counts known records beyond the first of each side; None: no record is known.
+        """
+        pools = {side: message_pool(self._gaps(side), rounds) for side in self.steps}
         near = 1 % self.tilts.phases
         right, right_points, right_one = side_points(pools["right"], RIGHT, 0)
         left, left_points, _ = side_points(pools["left"], LEFT, near)
         found: list[Attack] = []
-        number = ATTACK_ROUNDS + 1
+        number = 0 if rounds is None else rounds + 1
         for place, joint in enumerate(self._joints()):
             value, i, j = best_pair(left, right, joint)
             patterns = (
@@ -77,15 +88,34 @@ class Bracketing:
                 _pattern(pools["right"], right_points, 0, j, number),
             )
             found.append(Attack(value, (("shown", place), *patterns[0]), patterns[1]))
-        for known, beside in enumerate((right[:, 0], right_one)):
+        for known, beside in enumerate(() if rounds is None else (right[:, 0], right_one)):
             points = pools["left"].rounds[-1][near][known]
             ratio = points.messages[:, 0] / points.messages[:, 1]
             i, j = int(ratio.argmax()), int(beside.argmax())
             value = self.tilts.own + math.log(float(ratio[i])) + math.log(float(beside[j]))
-            left_side = _pattern(pools["left"], points, near, i, ATTACK_ROUNDS)
+            left_side = _pattern(pools["left"], points, near, i, number - 1)
             right_side = _pattern(pools["right"], right_points, 0, j, number)
             found.append(Attack(value, (("known", known), *left_side), right_side))
         return max(found, key=lambda attack: attack.value)
+
+    def open_upper(self, floor: float = 0.0) -> float:
+        """Return an upper bound for someone who knows no record, every word of outputs tried."""
+        near = 1 % self.tilts.phases
+        sides = {side: SideBoxes(self._gaps(side), ()) for side in self.steps}
+        right = elements(sides["right"], RIGHT, 0)
+        left = elements(sides["left"], LEFT, near)
+        return max(joined(left.table, right.table, joint, floor) for joint in self._joints())
+
+    def limit_upper(self) -> float:
+        """Return an upper bound where nothing is known and the series is endless on both sides.
+
+        What lies beyond a high power of T D is a non-negative combination of its columns, which
+        agree all but for rounding: the Perron vector, enclosed.
+        """
+        near = 1 % self.tilts.phases
+        right = far_elements(far_gaps(self.steps["right"], self.tilts, 0), RIGHT)
+        left = far_elements(far_gaps(self.steps["left"], self.tilts, near), LEFT)
+        return max(joined(left, right, joint, 0.0) for joint in self._joints())
 
     def upper(self, rounds: int, floor: float = 0.0) -> float:
         """Return an upper bound, at least ``floor``, which is attained anyway."""
@@ -143,17 +173,17 @@ def attack_arrays(attack: Attack, tilts: Tilts) -> tuple[Array, list[tuple[int, 
     target = len(attack.left)
     weights = np.ones((target + 1 + len(attack.right), 2))
     known: list[tuple[int, int]] = []
-    weights[target] = _pair(tilts.own)
+    weights[target] = tilt_weights(tilts.own)
     for sign, pattern in ((-1, attack.left), (1, attack.right)):
         for distance, (kind, what) in enumerate(pattern, start=1):
             record = target + sign * distance
             if kind == "known":
                 known.append((record, what))
             else:
-                weights[record] = _pair(tilts.near[distance % tilts.phases][what])
+                weights[record] = tilt_weights(tilts.near[distance % tilts.phases][what])
     return weights, sorted(known), target
 
 
-def _pair(tilt: float) -> Array:
+def tilt_weights(tilt: float) -> Array:
     """Return the likelihoods of 0 and 1, at most 1."""
     return np.exp([min(-tilt, 0.0), min(tilt, 0.0)])

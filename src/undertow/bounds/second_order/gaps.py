@@ -28,7 +28,7 @@ from undertow.errors import NotSupported
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["Gaps", "Tilts", "binary_laws", "longest_gap", "open_gaps"]
+__all__ = ["Gaps", "Tilts", "binary_laws", "far_gaps", "longest_gap", "open_gaps"]
 
 SMALLEST = 1e-250
 """Entries below it are refused (either side): relative errors need numbers that do not underflow."""
@@ -39,8 +39,12 @@ MOST_GAP = 240
 MOST_WORDS = 7
 """The same where every unknown record may show either of two outputs (cost: 2^l words)."""
 
-SETTLED = 2e-5
-"""Width of the far messages, in logarithms, at which longer gaps are no longer told apart."""
+MOST_FAR = 20_000
+"""Records after which an open side counts as endless (cost); until then the columns may agree."""
+
+SETTLED, SETTLED_WORDS = 2e-5, 3e-3
+"""Width of the far messages, in logarithms, at which longer gaps are no longer told apart; wider
+where every word of outputs is tried (cost)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +142,14 @@ def longest_gap(step: Array, tilts: Tilts) -> int:
     >>> longest_gap(np.full((2, 2, 2), .5), Tilts(1.0, ((1.0,),)))
     3
     """
-    most = MOST_WORDS if tilts.words else MOST_GAP
+    most, settled = (MOST_WORDS, SETTLED_WORDS) if tilts.words else (MOST_GAP, SETTLED)
     pairs = _on_pairs(step)
     plain, seen = np.eye(4), np.eye(4)
     for length in range(1, most):
         plain = _scaled(pairs @ plain)
         # one after the other from the inside, the phases in turn; a constant word stands for all
         seen = _scaled((pairs * _weights(tilts.near[length % tilts.phases][0])) @ seen)
-        if length > 2 and max(_width(plain), _width(seen)) < SETTLED:
+        if length > 2 and max(_width(plain), _width(seen)) < settled:
             return length
     return most
 
@@ -182,3 +186,25 @@ def open_gaps(step: Array, tilts: Tilts, phase: int, longest: int) -> Gaps:
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
     pad = 64 * (longest + 8) * ROUNDOFF
     return Gaps(*made, np.array(gap), tuple(word), pad)
+
+
+def far_gaps(step: Array, tilts: Tilts, phase: int) -> Gaps:
+    """Return what is open and endless beyond a record, each record with its first output.
+
+    Powers are taken until their columns agree to rounding; then only ``far`` and ``pad`` count.
+    """
+    pairs, phases = _on_pairs(step), tilts.phases
+    inner = np.eye(4)
+    records = 0
+    while records < MOST_FAR:
+        for _ in range(8 * phases):
+            records += 1
+            inner = inner @ (pairs * _weights(tilts.near[(phase + records) % phases][0]))
+            inner = inner / inner.max()
+        if _width(inner) < 64 * records * ROUNDOFF:
+            break
+    if not float(inner.min()) > SMALLEST:
+        raise NotSupported("likelihoods so far apart are not told apart by this bound")
+    none, ones = np.empty((0, 4, 4)), np.ones((4, 4))
+    pad = 64 * (records + 8) * ROUNDOFF
+    return Gaps(none, none, np.empty((0, 4)), inner[None], ones, np.empty(0, np.int64), (), pad)

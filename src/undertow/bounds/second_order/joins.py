@@ -33,9 +33,12 @@ from undertow.bounds.second_order.boxes import (
     open_ends,
     stepped,
 )
+from undertow.bounds.second_order.gaps import Gaps
+from undertow.errors import NotSupported
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["LEFT", "RIGHT", "Elements", "Joint", "elements", "joined", "worst_of"]
+__all__ = ["LEFT", "RIGHT", "Elements", "Joint", "elements", "far_elements", "joined",
+           "joint_pad", "worst_of"]
 
 RIGHT: tuple[Rows, Rows, Rows, Rows] = ((1, 0), (3, 1), (2, 0), (3, 2))
 """Pairs (a, x) as 2 a + x whose messages are compared: m, u1, u0, and m where a = 1."""
@@ -46,11 +49,14 @@ LEFT: tuple[Rows, Rows, Rows, Rows] = ((2, 0), (3, 2), (1, 0), (3, 1))
 FIRST_BIN, LAST_BIN = 0.3, 1e-5
 """Widths of the first bins, in logarithms, and those at which the search ends (cost)."""
 
-MOST_PAIRS = 40_000_000
+MOST_PAIRS = 8_000_000
 """Pairs of bins that are looked at in one pass (cost): past them the bins are not made finer."""
 
-CHUNK = 2_000_000
+CHUNK = 500_000
 """Pairs that are held in memory at once."""
+
+SMALLEST = 1e-60
+"""Quotients of messages beyond it, or its inverse, are refused: products of four must not overflow."""
 
 SIGNS = np.array([1.0, 1.0, -1.0, -1.0])
 """Whether the leakage grows with u1, u0~, u0, u1~."""
@@ -88,12 +94,25 @@ def elements(side: SideBoxes, rows: tuple[Rows, Rows, Rows, Rows], phase: int) -
             boxes = side.boxes[beyond][known]
             made.append([stepped(gaps, pair, known, boxes, places) for pair in rows])
     for main, one, zero, other in made:
-        quotient = main[:, 1] / main[:, 2]
-        parts.append(np.stack([quotient, one[:, 1], zero[:, 3], zero[:, 0], one[:, 2]], axis=1))
-        beside[0].append(float(quotient.max()))
+        parts.append(_corner(main, one, zero))
+        beside[0].append(float(parts[-1][:, 0].max()))
         beside[1].append(float((other[:, 1] / other[:, 2]).max()))
     table = np.concatenate(parts)
+    if not (SMALLEST < table.min() and table.max() < 1 / SMALLEST):
+        raise NotSupported("likelihoods so far apart are not told apart by this bound")
     return Elements(table, (max(beside[0]), max(beside[1])))
+
+
+def far_elements(gaps: Gaps, rows: tuple[Rows, Rows, Rows, Rows]) -> Array:
+    """Return the elements of a side that is open and endless: (1, 5)."""
+    main, one, zero, _ = (far_box(gaps, pair) for pair in rows)
+    return _corner(main, one, zero)
+
+
+def _corner(main: Array, one: Array, zero: Array) -> Array:
+    """Return the worst corners of boxes of m, u1 and u0: columns as in `Elements`."""
+    quotient = main[:, 1] / main[:, 2]
+    return np.stack([quotient, one[:, 1], zero[:, 3], zero[:, 0], one[:, 2]], axis=1)
 
 
 def joined(left: Array, right: Array, joint: Joint, floor: float) -> float:
@@ -102,7 +121,7 @@ def joined(left: Array, right: Array, joint: Joint, floor: float) -> float:
     ``floor`` is attained anyway: pairs below it need not be told apart.
     """
     width, best = FIRST_BIN, math.inf
-    goal = math.exp(floor - joint.own)
+    goal = math.exp(floor - joint.own - 2 * joint.pad)  # so much below: the truth is below too
     while True:
         lefts, left_of = _binned(left, width)
         rights, right_of = _binned(right, width)

@@ -13,7 +13,7 @@ import numpy as np
 
 from undertow.bounds.second_order.boxes import Rows, by_phase, grouped, quotients
 from undertow.bounds.second_order.gaps import Gaps
-from undertow.bounds.second_order.joins import CHUNK, SIGNS, Joint, worst_of
+from undertow.bounds.second_order.joins import SIGNS, Joint, worst_of
 from undertow.numerics import Array
 
 __all__ = ["Pattern", "Pool", "best_pair", "message_pool", "side_points"]
@@ -26,8 +26,12 @@ Pattern = tuple[tuple[str, int], ...]
 CELL = 2e-3
 """Messages that agree to it, in logarithms, count as one (cost)."""
 
-MOST_POINTS = 1200
-"""Messages that are kept of a record known to be one value (cost); the cells are widened for it."""
+MOST_POINTS, MOST_REACHED = 1200, 60_000
+"""Messages that are kept of a record known to be one value, and what they reach through all gaps
+(cost); the cells are widened for it."""
+
+MOST_BINS = 2000
+"""Bins of a side that are held against those of the other (cost)."""
 
 ENOUGH = 600
 """Elements of a side of which all pairs are tried."""
@@ -72,15 +76,20 @@ class Pool:
         return (*found, ("known", known), *self.pattern(beyond, *inner, number - 1))
 
 
-def message_pool(gaps: tuple[Gaps, ...], rounds: int, cell: float = CELL) -> Pool:
-    """Return messages of a side that patterns attain, after up to so many gaps."""
+def message_pool(gaps: tuple[Gaps, ...], rounds: int | None, cell: float = CELL) -> Pool:
+    """Return messages of a side that patterns attain, after up to so many gaps; None: no record is
+    known.
+    """
+    if rounds is None:
+        return Pool(gaps, ())
     phases = range(len(gaps))
+    most = min(MOST_POINTS, MOST_REACHED // len(gaps[0].word))
 
     def made(before: tuple[tuple[Points, Points], ...] | None) -> tuple[tuple[Points, Points], ...]:
         return tuple(
             (
-                _kept(_reached(gaps[phase], (2, 0), phase, before), cell),
-                _kept(_reached(gaps[phase], (3, 1), phase, before), cell),
+                _kept(_reached(gaps[phase], (2, 0), phase, before), cell, most),
+                _kept(_reached(gaps[phase], (3, 1), phase, before), cell, most),
             )
             for phase in phases
         )
@@ -114,11 +123,11 @@ def _reached(
     return Points(*(np.concatenate([part[each] for part in parts]) for each in range(4)))
 
 
-def _kept(points: Points, cell: float) -> Points:
+def _kept(points: Points, cell: float, most: int) -> Points:
     """Return one point for each cell, in wider cells where there are many."""
     while True:
         order, starts = grouped(np.floor(np.log(points.messages) / cell))
-        if len(starts) <= MOST_POINTS:
+        if len(starts) <= most:
             return points.chosen(order[starts])
         cell *= 2
 
@@ -128,9 +137,9 @@ def side_points(
 ) -> tuple[Array, Points, Array]:
     """Return the elements of a side that patterns attain, their points, and m/m~ where a = 1.
 
-    Columns as in `joins.Elements`.
+    Columns as in `joins.Elements`. Of a pool without rounds: where no record is known.
     """
-    last = pool.rounds[-1]
+    last = pool.rounds[-1] if pool.rounds else None
     made = [_reached(pool.gaps[phase], pair, phase, last) for pair in rows]
     main, one, zero, other = (each.messages for each in made)
     table = np.stack(
@@ -168,9 +177,9 @@ def best_pair(left: Array, right: Array, joint: Joint) -> tuple[float, int, int]
 def _leaders(table: Array, width: float) -> tuple[Ints, Ints]:
     """Return the element of each bin with the largest m/m~, and the bin of each element."""
     keys = np.ceil(np.log(table[:, 1:]) * SIGNS / width)
-    order, starts = grouped(np.concatenate([keys, -table[:, :1]], axis=1), ignored=1)
+    order, starts = grouped(keys, table[:, 0])
     place = np.empty(len(table), dtype=np.int64)
     place[order] = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(table)]))
-    if len(starts) ** 2 > 64 * CHUNK:
+    if len(starts) > MOST_BINS:
         return _leaders(table, 2 * width)
     return order[starts], place
