@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MetricDP
+    from undertow.models.attractive import Attractiveness, is_attractive
     from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
     from undertow.models.gaussian import GaussianClass, MultivariateGaussian
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from undertow.models.network import BayesianNetwork
     from undertow.models.pedigree import Pedigree
     from undertow.models.private_fits import PrivateFit
+    from undertow.models.second_order import SecondOrderChain
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
@@ -70,6 +72,7 @@ _HOMES = {
     "Adversary": "adversaries",
     "ApproximateDP": "guarantees",
     "Attack": "auditing.verdicts",
+    "Attractiveness": "models.attractive",
     "Audit": "auditing.auditor",
     "BayesianNetwork": "models.network",
     "BinaryHistogram": "queries",
@@ -108,6 +111,7 @@ _HOMES = {
     "Redaction": "channels",
     "Release": "releasing",
     "Robustness": "planning.other_models",
+    "SecondOrderChain": "models.second_order",
     "Selection": "selections",
     "Series": "queries",
     "Sum": "queries",
@@ -127,6 +131,7 @@ _HOMES = {
     "estimate": "estimation",
     "from_opendp": "guarantees",
     "from_tumult": "guarantees",
+    "is_attractive": "models.attractive",
     "leakage": "bounds.engine",
     "person_budgets": "planning.persons",
     "redact": "sanitizing",
@@ -144,6 +149,7 @@ __all__ = [
     "Adversary",
     "ApproximateDP",
     "Attack",
+    "Attractiveness",
     "Audit",
     "BayesianNetwork",
     "BinaryHistogram",
@@ -181,6 +187,7 @@ __all__ = [
     "Redaction",
     "Release",
     "Robustness",
+    "SecondOrderChain",
     "Selection",
     "Series",
     "Sum",
@@ -200,6 +207,7 @@ __all__ = [
     "estimate",
     "from_opendp",
     "from_tumult",
+    "is_attractive",
     "leakage",
     "person_budgets",
     "redact",
