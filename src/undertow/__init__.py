@@ -27,14 +27,17 @@ if TYPE_CHECKING:
     from undertow.models.fitting import FittedChain
     from undertow.models.gaussian import GaussianClass, MultivariateGaussian
     from undertow.models.groups import Groups
+    from undertow.models.hidden_chain import HiddenChain
     from undertow.models.markov import MarkovChain
     from undertow.models.network import BayesianNetwork
     from undertow.models.pedigree import Pedigree
     from undertow.models.private_fits import PrivateFit
+    from undertow.models.second_order import SecondOrderChain
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
+    from undertow.planning.orders import OrderTable, compare_orders
     from undertow.planning.other_models import Robustness, robustness
     from undertow.planning.persons import PersonBudgets, person_budgets
     from undertow.planning.search import calibrate
@@ -72,6 +75,7 @@ _HOMES = {
     "Gaussian": "mechanisms",
     "GaussianClass": "models.gaussian",
     "Groups": "models.groups",
+    "HiddenChain": "models.hidden_chain",
     "Histogram": "queries",
     "Laplace": "mechanisms",
     "Leakage": "certificate",
@@ -83,6 +87,7 @@ _HOMES = {
     "MixingClass": "models.chain_classes",
     "ModelSet": "models.sets",
     "MultivariateGaussian": "models.gaussian",
+    "OrderTable": "planning.orders",
     "Pedigree": "models.pedigree",
     "PersonBudgets": "planning.persons",
     "Plan": "plan",
@@ -95,6 +100,7 @@ _HOMES = {
     "Redaction": "channels",
     "Release": "releasing",
     "Robustness": "planning.other_models",
+    "SecondOrderChain": "models.second_order",
     "Series": "queries",
     "Sum": "queries",
     "TabulatedNoise": "tabulated",
@@ -107,6 +113,7 @@ _HOMES = {
     "audit": "auditing.auditor",
     "calibrate": "planning.search",
     "compare": "planning.comparison",
+    "compare_orders": "planning.orders",
     "dp_budget": "planning.budget",
     "estimate": "estimation",
     "from_opendp": "guarantees",
@@ -139,6 +146,7 @@ __all__ = [
     "Gaussian",
     "GaussianClass",
     "Groups",
+    "HiddenChain",
     "Histogram",
     "Laplace",
     "Leakage",
@@ -150,6 +158,7 @@ __all__ = [
     "MixingClass",
     "ModelSet",
     "MultivariateGaussian",
+    "OrderTable",
     "Pedigree",
     "PersonBudgets",
     "Plan",
@@ -162,6 +171,7 @@ __all__ = [
     "Redaction",
     "Release",
     "Robustness",
+    "SecondOrderChain",
     "Series",
     "Sum",
     "TabulatedNoise",
@@ -174,6 +184,7 @@ __all__ = [
     "audit",
     "calibrate",
     "compare",
+    "compare_orders",
     "dp_budget",
     "estimate",
     "from_opendp",
