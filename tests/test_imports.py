@@ -32,7 +32,7 @@ PLACES = {
     "jinja2": ["reporting/"],
     "matplotlib": ["figures/"],
     "narwhals": ["data/"],
-    "numba": ["auditing/kernels.py"],
+    "numba": ["models/forward_backward.py"],
     "opendp": ["measurements.py"],
     "pandas": [],
     "polars": ["data/"],

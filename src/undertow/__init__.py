@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from undertow.models.fitting import FittedChain
     from undertow.models.gaussian import GaussianClass, MultivariateGaussian
     from undertow.models.groups import Groups
+    from undertow.models.hidden_chain import HiddenChain
     from undertow.models.markov import MarkovChain
     from undertow.models.network import BayesianNetwork
     from undertow.models.pedigree import Pedigree
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
+    from undertow.planning.orders import OrderTable, compare_orders
     from undertow.planning.other_models import Robustness, robustness
     from undertow.planning.persons import PersonBudgets, person_budgets
     from undertow.planning.search import calibrate
@@ -88,6 +90,7 @@ _HOMES = {
     "Gaussian": "mechanisms",
     "GaussianClass": "models.gaussian",
     "Groups": "models.groups",
+    "HiddenChain": "models.hidden_chain",
     "Histogram": "queries",
     "Laplace": "mechanisms",
     "Leakage": "certificate",
@@ -99,6 +102,7 @@ _HOMES = {
     "MixingClass": "models.chain_classes",
     "ModelSet": "models.sets",
     "MultivariateGaussian": "models.gaussian",
+    "OrderTable": "planning.orders",
     "Pedigree": "models.pedigree",
     "PersonBudgets": "planning.persons",
     "Plan": "plan",
@@ -127,6 +131,7 @@ _HOMES = {
     "calibrate": "planning.search",
     "certify": "certifying.writing",
     "compare": "planning.comparison",
+    "compare_orders": "planning.orders",
     "dp_budget": "planning.budget",
     "estimate": "estimation",
     "from_opendp": "guarantees",
@@ -164,6 +169,7 @@ __all__ = [
     "Gaussian",
     "GaussianClass",
     "Groups",
+    "HiddenChain",
     "Histogram",
     "Laplace",
     "Leakage",
@@ -175,6 +181,7 @@ __all__ = [
     "MixingClass",
     "ModelSet",
     "MultivariateGaussian",
+    "OrderTable",
     "Pedigree",
     "PersonBudgets",
     "Plan",
@@ -203,6 +210,7 @@ __all__ = [
     "calibrate",
     "certify",
     "compare",
+    "compare_orders",
     "dp_budget",
     "estimate",
     "from_opendp",

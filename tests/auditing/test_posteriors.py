@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.oracles import attackers as oracle
-from undertow.auditing import kernels
+from undertow.models import forward_backward as kernels
 from undertow.auditing.posteriors import posteriors
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 

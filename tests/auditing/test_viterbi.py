@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.oracles import attackers as oracle
-from undertow.auditing import kernels
+from undertow.models import forward_backward as kernels
 from undertow.auditing.viterbi import viterbi
 from undertow.errors import InvalidInput
 

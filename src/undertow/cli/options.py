@@ -108,6 +108,9 @@ class ModelText:
     transition: str | None = option(
         "ROWS", "A transition matrix, row = from: '0.9,0.1;0.3,0.7' (fractions such as 1/3 too)."
     )
+    order: Literal["1", "2"] = option(
+        None, "Of --transition; 2: a row for each pair of records, 0 0; 0 1; 1 0; 1 1.", "1"
+    )
     states: str | None = option("NAMES", "State names; by default 0, 1, 2, ...")
     start: str | None = option("LAW", "'stationary' (default) or '0.5,0.5'.")
     length: LengthOption = None
@@ -122,6 +125,8 @@ class ModelText:
             raise misuse("--frequency goes with a pedigree: --model family.ped")
         if self.transition is not None and self.model is None:
             return self._chain(self.transition)
+        if self.order != "1":
+            raise misuse("--order goes with --transition; a model file says it itself")
         if self.model is None or self.transition is not None:
             raise misuse("give the model with either --model or --transition")
         for name, value in (("--states", self.states), ("--start", self.start)):
@@ -149,6 +154,8 @@ class ModelText:
         from undertow.models.markov import MarkovChain
 
         rows = [numbers(row, "--transition") for row in text.split(";")]
+        if self.order == "2":
+            return self._second(rows)
         for position, row in enumerate(rows):
             if len(row) != len(rows):
                 raise InvalidModel(
@@ -162,6 +169,22 @@ class ModelText:
             start if start == "stationary" else numbers(start, "--start"),
             self.length,
         )
+
+    def _second(self, rows: "list[list[float]]") -> "AnyModel":
+        from undertow.errors import InvalidModel
+        from undertow.models.second_order import SecondOrderChain
+
+        if self.start not in (None, "stationary"):
+            raise misuse("a chain of order two starts stationary; leave --start out")
+        size = len(rows[0])
+        if len(rows) != size**2 or any(len(row) != size for row in rows):
+            raise InvalidModel(
+                f"order 2 on {size} states needs {size**2} rows of {size} entries, one for each "
+                f"pair of records (the older first); found {len(rows)} rows"
+            )
+        table = [rows[place : place + size] for place in range(0, size**2, size)]
+        listed = None if self.states is None else names(self.states, "--states")
+        return SecondOrderChain(table, listed, self.length)
 
     def _from_file(self, path: Path) -> "AnyModel":
         from undertow.cli.files import read_model

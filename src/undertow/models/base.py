@@ -9,6 +9,7 @@ from undertow.errors import UnknownState
 
 if TYPE_CHECKING:
     from undertow.models.checks import Check
+    from undertow.models.hidden_law import HiddenLaw
 
 __all__ = ["Model"]
 
@@ -89,6 +90,18 @@ class Model:
     def examples(self, query: BaseQuery) -> "Sequence[Model]":
         """Return laws of the class that data can be drawn from to answer a query, () if none."""
         return ()
+
+    def hidden_law(self) -> "HiddenLaw | None":
+        """Return the records as what a chain of hidden states shows, None where they are not."""
+        return None
+
+    def unproved(self) -> str:
+        """Return what to do where no upper end of a leakage is known, "" if one usually is."""
+        return ""
+
+    def reach(self) -> str:
+        """Return how far back a record looks, as "each record depends on ..."; "" if unordered."""
+        return ""
 
     def disclaimers(self) -> tuple[str, ...]:
         """Return what a guarantee under the model says nothing about, for its assumptions."""

@@ -12,6 +12,7 @@ from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
+from undertow.models.hidden_law import HiddenLaw
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, stationary_law
 from undertow.models.walks import backwards, bridge, simulate
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from undertow.models.fitting import FittedChain
     from undertow.models.periodic import ContextChain, FittedContexts
     from undertow.models.private_fits import PrivateFit
+    from undertow.models.second_order_fits import FittedSecondOrderChain
 
 __all__ = ["MarkovChain"]
 
@@ -270,6 +272,15 @@ class MarkovChain(Keyed, Model):
         """Return the chain itself."""
         return [self]
 
+    def hidden_law(self) -> HiddenLaw:
+        """Return the chain with nothing hidden."""
+        steps = self.transition[None] if self.homogeneous else self.transition
+        return HiddenLaw(np.array(self.initial), np.array(steps), np.arange(self.size))
+
+    def reach(self) -> str:
+        """Return how far back a record looks."""
+        return "the last one"
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         steps = "" if self.homogeneous else " with a matrix for each step"
@@ -306,9 +317,15 @@ class MarkovChain(Keyed, Model):
     @overload
     @classmethod
     def fit(
-        cls, sequences: Any, states: Sequence[State] | None = ..., *, prior: float = ...,
-        length: int | None = ..., public: bool = ...,
+        cls, sequences: Any, states: Sequence[State] | None = ..., *, order: Literal[1] = ...,
+        prior: float = ..., length: int | None = ..., public: bool = ...,
     ) -> "FittedChain": ...  # fmt: skip
+    @overload
+    @classmethod
+    def fit(
+        cls, sequences: Any, states: Sequence[State] | None = ..., *, order: Literal[2],
+        prior: float = ..., length: int | None = ..., public: bool = ...,
+    ) -> "FittedSecondOrderChain": ...  # fmt: skip
     @overload
     @classmethod
     def fit(
@@ -322,6 +339,7 @@ class MarkovChain(Keyed, Model):
         sequences: Any,
         states: Sequence[State] | None = None,
         *,
+        order: int = 1,
         prior: float = 0.0,
         length: int | None = None,
         public: bool = False,
@@ -329,7 +347,7 @@ class MarkovChain(Keyed, Model):
         ledger: Any = None,
         confidence: float = 0.95,
         release_id: str | None = None,
-    ) -> "FittedChain | PrivateFit":
+    ) -> "FittedChain | FittedSecondOrderChain | PrivateFit":
         """Return the chain fitted to one sequence of records, or to many.
 
         Sequences are lists, arrays or Series; a list whose items are lists (tuples, arrays) is
@@ -337,7 +355,8 @@ class MarkovChain(Keyed, Model):
         sequence and are never bridged.
         ``states`` fixes names and order (default: all that occur, sorted); ``prior`` adds that
         many pseudo-counts to every transition; ``length`` is that of the model. Warns with
-        `DisclosureWarning` unless the records are ``public``.
+        `DisclosureWarning` unless the records are ``public``. With ``order=2`` the next record
+        depends on the last two, and a fitted `undertow.SecondOrderChain` is returned.
 
         With ``private``, a DP level, the counts get noise, and a ``ledger`` pays for it: returns a
         `undertow.PrivateFit`, whose region has the ``confidence`` (`undertow.learning`).
@@ -348,6 +367,13 @@ class MarkovChain(Keyed, Model):
         """
         from undertow.models.fitting import fit_chain
 
+        if isinstance(order, bool) or order not in (1, 2):
+            raise InvalidInput(
+                f"order must be 1 or 2, found {order!r}: for a longer memory fit a HiddenChain, or "
+                "give each public context a matrix of its own (fit_by_context)"
+            )
+        if private is not None and order != 1:
+            raise InvalidInput("a private fit is of order 1; leave order out, or private")
         if private is not None:
             if public:
                 raise InvalidInput("records are public, or the fit is private: not both")
@@ -359,6 +385,10 @@ class MarkovChain(Keyed, Model):
             return found
         if ledger is not None or release_id is not None:
             raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
+        if order == 2:
+            from undertow.models.second_order_fits import fit_second_order
+
+            return fit_second_order(sequences, states, prior=prior, length=length, public=public)
         return fit_chain(sequences, states, prior=prior, length=length, public=public)
 
     @classmethod

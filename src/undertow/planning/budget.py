@@ -209,6 +209,8 @@ def largest_level(
         if upper <= limit:
             leak = measure(level)
             proved, upper = leak.proves(limit), leak.upper
+            if math.isinf(upper) and model.unproved():
+                raise NotSupported(model.unproved())
             if guide is not None and not proved and leak.witness is not None:
                 news = guide.learn(leak.witness.value, leak.witness.other)
                 above = 0.0 if news else max(upper - reached, 0.0)
