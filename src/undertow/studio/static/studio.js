@@ -1,0 +1,157 @@
+// The one script of the studio. Everything works without it: it shows parts of forms when they
+// matter, moves sliders with their numbers, replaces parts of a page, and waits for work.
+
+import { readCharts } from "./charts.js";
+
+const THEME = "undertow-theme";
+
+/** Light or dark: what was chosen before, else what the system says. */
+const theme = () => {
+  const button = document.querySelector("[data-theme-toggle]");
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const kept = () => {
+    try {
+      return localStorage.getItem(THEME);
+    } catch {
+      return null;
+    }
+  };
+  const dark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+  const name = () => {
+    button.textContent = dark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", dark() ? "Use light colours" : "Use dark colours");
+  };
+  const before = kept();
+  if (before === "light" || before === "dark") root.dataset.theme = before;
+  if (!button) return;
+  button.hidden = false;
+  name();
+  system.addEventListener("change", name);
+  button.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    name();
+    try {
+      localStorage.setItem(THEME, root.dataset.theme);
+    } catch {
+      // it lasts as long as the page
+    }
+  });
+};
+
+/** Fields that belong to one choice are shown with it. */
+const choices = (root) => {
+  for (const part of root.querySelectorAll("[data-for]")) {
+    const form = part.closest("form");
+    const show = () => {
+      const chosen = form.querySelector(`input[name="${part.dataset.for}"]:checked`);
+      part.hidden = !part.dataset.when.split(" ").includes(chosen?.value);
+    };
+    show();
+    form.addEventListener("change", show);
+  }
+};
+
+/** A slider and its number say the same. */
+const sliders = (root) => {
+  for (const slider of root.querySelectorAll("input[type=range][data-mirrors]")) {
+    const number = document.getElementById(slider.dataset.mirrors);
+    slider.addEventListener("input", () => {
+      number.value = slider.value;
+      number.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    number.addEventListener("input", () => {
+      if (document.activeElement !== slider) slider.value = number.value;
+    });
+  }
+};
+
+/** Fetch a part of a page; nothing where the server does not answer. */
+const fetched = async (address, signal) => {
+  try {
+    const answer = await fetch(address, { signal, headers: { Accept: "text/html" } });
+    return answer.ok ? await answer.text() : null;
+  } catch {
+    return null;
+  }
+};
+
+/** What a limit means, while it is being moved. */
+const odds = (root) => {
+  const input = root.querySelector("[data-odds]");
+  const shown = root.querySelector("[data-odds-shown]");
+  if (!input || !shown) return;
+  let asking = null;
+  input.addEventListener("input", async () => {
+    asking?.abort();
+    asking = new AbortController();
+    const part = await fetched(`/odds?limit=${encodeURIComponent(input.value)}`, asking.signal);
+    if (part !== null) shown.innerHTML = part;
+  });
+};
+
+/** A form whose page is the answer: its part is replaced while it is filled in. */
+const live = (root) => {
+  for (const form of root.querySelectorAll("form[data-live]")) {
+    let asking = null;
+    const ask = async () => {
+      asking?.abort();
+      asking = new AbortController();
+      const query = new URLSearchParams(new FormData(form));
+      const address = `${form.getAttribute("action")}?${query}`;
+      const text = await fetched(address, asking.signal);
+      if (text === null) return;
+      const page = new DOMParser().parseFromString(text, "text/html");
+      for (const part of document.querySelectorAll("[data-part]")) {
+        const found = page.querySelector(`[data-part="${part.dataset.part}"]`);
+        if (found) part.replaceChildren(...found.childNodes);
+      }
+      history.replaceState(null, "", address);
+      wake(document, true);
+    };
+    let later = 0;
+    form.addEventListener("input", () => {
+      clearTimeout(later);
+      later = setTimeout(ask, 180);
+    });
+  }
+};
+
+/** Wait for work: how far it is, then the page itself. */
+const waits = () => {
+  const box = document.querySelector("[data-job]");
+  if (!box) return;
+  const look = async () => {
+    let ended = false;
+    try {
+      const answer = await fetch(`/jobs/${box.dataset.job}`);
+      const told = await answer.json();
+      ended = told.ended;
+      if (!ended && told.part) box.querySelector("[data-progress]").outerHTML = told.part;
+    } catch {
+      box.querySelector(".step-words").textContent =
+        "The studio does not answer. Is it still running?";
+    }
+    if (ended) location.replace(location.href);
+    else setTimeout(look, 400);
+  };
+  setTimeout(look, 300);
+};
+
+/** Make a page, or a part that was replaced, answer. */
+const wake = (root, again = false) => {
+  readCharts(root);
+  for (const button of root.querySelectorAll("[data-print]")) {
+    button.hidden = false;
+    if (!again) button.addEventListener("click", () => print());
+  }
+};
+
+theme();
+choices(document);
+sliders(document);
+odds(document);
+live(document);
+waits();
+wake(document);
+document.getElementById("wrong")?.focus();
