@@ -1,0 +1,1 @@
+"""The studio: a local page for those who would rather look than read."""
