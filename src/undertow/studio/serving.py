@@ -1,5 +1,6 @@
 """The studio on a port of this machine, until Ctrl-C."""
 
+import contextlib
 import logging
 import socket
 import webbrowser
@@ -47,7 +48,7 @@ def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = 
     told(settings.first_address)
     if browser:
         webbrowser.open(settings.first_address)
-    with listening:
+    with listening, contextlib.suppress(KeyboardInterrupt):  # which is how it ends
         server.run(sockets=[listening])
 
 
