@@ -52,7 +52,7 @@ def calendar_chart(year: "BudgetYear", name: str = "calendar") -> Html:
             column, row = divmod((day - begin).days, 7)
             x, y = left + column * step, 26 + row * step
             iso = day.isoformat()
-            if day.day == 1 and x - kept > (34 if width > NARROW else 24):
+            if day.day == 1 and x - kept > 34 and (width > NARROW or day.month % 2):
                 parts.append(text(f"{day:%b}", x, 16, "tick"))
                 kept = x
             kind, said = _cell(iso, days, planned, year)

@@ -118,7 +118,7 @@ def _drawn(
                 data_p=p,
             )
         )
-        if size <= 3 or p >= _FAINT:
+        if size <= 3 or p >= _FAINT * (2 if narrow else 1):
             placed = _free(around, _percent(p), taken, width, height)
             if placed is not None:
                 numbers.append(text(_percent(p), *placed, f"number c{row}", "middle"))
@@ -132,7 +132,7 @@ def _drawn(
                 titled("circle", f"{names[place]}: {share} of all records", cx=places(x),
                        cy=places(y), r=places(radius), class_="node"),
                 text(ellipsis(names[place], most), x, y, "node-name", "middle"),
-                text(f"{share} of time", x, y + 15, "node-share", "middle"),
+                text(share if narrow else f"{share} of time", x, y + 15, "node-share", "middle"),
                 class_=f"c{place}",
                 data_state=names[place],
                 data_share=float(shares[place]),
@@ -155,8 +155,10 @@ def _centres(size: int, width: float, radius: float) -> tuple[list[Point], float
         height = 2 * radius + loop + 66
         y = loop + radius + 26
         return [(width / 2 - half, y), (width / 2 + half, y)], height
-    tall = {3: 96.0, 4: 108.0}.get(size, 138.0) * (0.92 if width <= NARROW else 1.0)
-    broad = width / 2 - radius - loop - 24 if width <= NARROW else 1.72 * tall
+    tall = {3: 96.0, 4: 108.0}.get(size, 138.0)
+    broad = 1.72 * tall
+    if width <= NARROW:  # a phone is high, not wide
+        tall, broad = 1.2 * tall, (width / 2 - radius - 18) / (0.72 if size == 4 else 0.87)
     turn = -math.pi / 4 * 3 if size == 4 else -math.pi / 2
     middle = tall + radius + loop + 24
     angles = [turn + 2 * math.pi * place / size for place in range(size)]
@@ -164,7 +166,7 @@ def _centres(size: int, width: float, radius: float) -> tuple[list[Point], float
     lowest = max(y for _, y in centres)
     highest = min(y for _, y in centres)
     raised = highest - radius - loop - 24 if size > 3 else 0.0
-    below = 0.62 * loop if size in (3, 4) else loop
+    below = 0.62 * loop if size in (3, 4) and width > NARROW else loop
     return [(x, y - raised) for x, y in centres], lowest - raised + radius + below + 22
 
 
@@ -174,7 +176,8 @@ def _outwards(centres: Sequence[Point], place: int, width: float, height: float)
     if len(centres) == 2:
         return -math.pi / 2
     middle = sum(one for _, one in centres) / len(centres)
-    return math.atan2(y - middle, (x - width / 2) / 1.6)
+    flat = 1.6 if width > NARROW else 3.2  # on a phone there is room above and below
+    return math.atan2(y - middle, (x - width / 2) / flat)
 
 
 def _arc(

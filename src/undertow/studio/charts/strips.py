@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from undertow.studio.charts.svg import (
     NARROW,
@@ -19,30 +18,13 @@ from undertow.studio.charts.svg import (
     text,
     titled,
 )
+from undertow.studio.views.cells import Cell
 from undertow.studio.views.odds import about, chance_above, chance_below
 
 if TYPE_CHECKING:
     from undertow.studio.views.attacker import Guess
 
-__all__ = ["Cell", "odds_bar", "record_strip"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One record of a strip: its role, what the attacker knows of it, and what is shown of it.
-
-    ``role`` is target, known or unknown. ``value`` is what a known record is known to be,
-    ``output`` what was released in its place, "" where nothing is. ``fixed`` records cannot be
-    changed; ``why`` says so, or why a record is erased.
-    """
-
-    record: int
-    role: Literal["target", "known", "unknown"]
-    value: str = ""
-    output: str = ""
-    erased: bool = False
-    fixed: bool = False
-    why: str = ""
+__all__ = ["odds_bar", "record_strip"]
 
 
 def record_strip(cells: Sequence[Cell], label: str = "Records of the series") -> Html:
@@ -60,7 +42,6 @@ def record_strip(cells: Sequence[Cell], label: str = "Records of the series") ->
 
 
 def _cell(cell: Cell) -> Html:
-    state = "target" if cell.role == "target" else cell.role
     above = {"target": "?", "known": cell.value}.get(cell.role, "·")
     below = "erased" if cell.erased else cell.output
     said = {
@@ -81,9 +62,9 @@ def _cell(cell: Cell) -> Html:
         ],
         "",
     )
-    kind = f"cell {state}{' erased' * cell.erased}{' fixed' * cell.fixed}"
+    kind = f"cell {cell.role}{' erased' * cell.erased}"
     title = f"record {cell.record}: {said}{shown}{why}"
-    if cell.role == "target" or cell.fixed:
+    if cell.role == "target":
         return tag("span", inside, class_=kind, title=title)
     return tag(
         "button", inside, type="submit", name="toggle", value=cell.record, class_=kind,

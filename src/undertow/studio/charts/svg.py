@@ -53,7 +53,7 @@ class Html(str):
         return self
 
 
-def tag(name: str, *children: "str | None", **attributes: Any) -> Html:
+def tag(name: str, /, *children: "str | None", **attributes: Any) -> Html:
     """Return one element; children that are not `Html` are text, and everything is escaped.
 
     Names of attributes are written with underscores (``class_``, ``data_x``); None leaves one out.
@@ -107,7 +107,7 @@ def path(points: Sequence[tuple[float, float]], kind: str, *, closed: bool = Fal
     return tag("path", d=f"M{drawn}{'Z' if closed else ''}", class_=kind)
 
 
-def titled(name: str, words: str, **attributes: Any) -> Html:
+def titled(name: str, words: str, /, **attributes: Any) -> Html:
     """Return an element that says what it is when pointed at."""
     return tag(name, tag("title", words), **attributes)
 
