@@ -11,14 +11,14 @@ from starlette.staticfiles import StaticFiles
 from undertow.errors import UndertowError
 from undertow.studio.guard import Guard
 from undertow.studio.jobs import Jobs
-from undertow.studio.pages import data, depends, jobs, question, start
+from undertow.studio.pages import costs, data, depends, jobs, question, release, start
 from undertow.studio.refusals import in_words
 from undertow.studio.settings import Settings
 from undertow.studio.studio import Gone, JobRefused, Pending, Studio, studio_of
 
 __all__ = ["create_app"]
 
-PAGES = (start, data, depends, question, jobs)
+PAGES = (start, data, depends, question, costs, release, jobs)
 
 
 def create_app(settings: Settings, workers: Jobs | None = None) -> Guard:

@@ -12,8 +12,10 @@ from undertow.plan import Plan
 from undertow.progress import doing
 from undertow.studio.questions import Asked
 from undertow.studio.reading import Reading, Source, naming
+from undertow.studio.views.costs import CostRow, Costs, cost_table, error_view, leakage_view
+from undertow.studio.views.fading import persons_view
 
-__all__ = ["Fit", "fit", "plan"]
+__all__ = ["Fit", "Lines", "fit", "lines", "methods", "plan"]
 
 MOST_STATES = 100
 """More different values than this are measurements, not states."""
@@ -21,14 +23,13 @@ MOST_STATES = 100
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A chain fitted to a table, and what the tests of its assumptions say in words."""
+    """A chain fitted to a table, how much was read, and whether persons do not fit, in words."""
 
     chain: FittedChain
     records: int
     missing: int
     persons: int | None
-    order: str
-    homogeneity: str
+    people: str
 
 
 def fit(source: Source, reading: Reading) -> Fit:
@@ -48,10 +49,10 @@ def fit(source: Source, reading: Reading) -> Fit:
         chain = MarkovChain.fit(kept, named, public=source.simulated)
         _ = chain.checks  # computed here, once
         people = None if kept.persons is None else len(kept.persons)
-        return Fit(
-            chain, kept.records, kept.missing, people, _words(chain.order_test),
-            _words(chain.homogeneity_test),
-        )  # fmt: skip
+        doing("comparing persons")
+        apart = persons_view(chain)
+        said = "" if apart is None else apart.words()
+        return Fit(chain, kept.records, kept.missing, people, said)
 
 
 def plan(asked: Asked, model: AnyModel) -> "Plan[Any]":
@@ -64,9 +65,37 @@ def plan(asked: Asked, model: AnyModel) -> "Plan[Any]":
     return made
 
 
-def _words(test: Any) -> str:
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines of the page on costs; None, with the reason, where there are none."""
+
+    leakage: Costs | None
+    errors: Costs | None
+    reasons: tuple[str, ...]
+
+
+def methods(asked: Asked, model: AnyModel) -> tuple[CostRow, ...]:
+    """Return all methods side by side."""
+    more = {name: told for name, told in asked.arguments().items() if name == "protect"}
+    rows, _ = cost_table(asked.query(model), model, asked.limit, asked.attacker(), **more)
+    return rows
+
+
+def lines(asked: Asked, model: AnyModel, level: float) -> Lines:
+    """Return leakage against DP level, and error against the limit for every method."""
+    reasons: list[str] = []
+    leaks = errors = None
     try:
-        said: str = test().words()
+        doing("leakages of DP levels")
+        leaks = leakage_view(model, None, asked.attacker(), min(level, 20.0) or None)
     except NotSupported as reason:
-        return str(reason)
-    return said
+        reasons.append(str(reason))
+    try:
+        doing("errors of the methods")
+        if not asked.local:
+            errors = error_view(
+                asked.query(model), model, asked.limit, asked.attacker(), protect=asked.secret()
+            )
+    except NotSupported as reason:
+        reasons.append(str(reason))
+    return Lines(leaks, errors, tuple(reasons))

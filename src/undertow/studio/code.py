@@ -10,11 +10,12 @@ from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel
+from undertow.plan import Plan
 from undertow.studio.questions import Asked
-from undertow.studio.reading import python_text
 from undertow.studio.sessions import Work
+from undertow.studio.settings import Settings
 
-__all__ = ["Code", "code_for_model", "code_for_plan", "model_commands", "model_python"]
+__all__ = ["Code", "code_for_model", "code_for_plan", "code_for_release"]
 
 _MOST = 6
 """States of a chain that is written out; larger ones are read from a file."""
@@ -43,6 +44,44 @@ def code_for_plan(work: Work, model: AnyModel, asked: Asked) -> list[Code]:
     python.append('Path("plan.json").write_text(plan.to_json() + "\\n")')
     python.insert(0, "from pathlib import Path")
     return [Code("Command line", "\n".join([*before, line])), Code("Python", "\n".join(python))]
+
+
+def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[Code]:
+    """Return the whole path of a piece of work: model, plan, release."""
+    if work.plan is None and work.asked is not None:
+        made = code_for_plan(work, plan.model, work.asked)
+    else:
+        made = [Code("Command line", "# save the plan as plan.json"), Code("Python", _OPEN)]
+    verb = {"answer": "release", "flip": "sanitize", "redact": "redact"}.get(plan.task, "sanitize")
+    name = "DATA" if work.source is None else shlex.quote(work.source.name)
+    reading = "--value COLUMN" if work.reading is None else work.reading.options("release")
+    account = ""
+    if settings.ledger is not None and settings.dataset is not None and not work.simulated:
+        account = f" --ledger {shlex.quote(settings.ledger)} --dataset {shlex.quote(settings.dataset)}"
+    file = " --report report.html" if verb == "release" else " --output released.csv"
+    line = f"undertow {verb} {name} --plan plan.json {reading}{account}{file}"
+    opened = 'data = ut.Data("DATA", value="COLUMN")'
+    if work.reading is not None and work.source is not None:
+        opened = work.reading.python(work.source.name)
+    ledger = ""
+    python = [made[1].text]
+    if opened not in made[1].text:
+        python.append(opened)
+    if account:
+        python.append(f"ledger = ut.Ledger({settings.ledger!r}, dataset={settings.dataset!r})")
+        ledger = ", ledger=ledger"
+    python.append(f"out = ut.{verb}(plan, data{ledger})")
+    if verb == "release":
+        python.append('out.report().save("report.html")')
+    return [
+        Code("Command line", f"{made[0].text}\n{line}"), Code("Python", "\n".join(python)),
+    ]  # fmt: skip
+
+
+_OPEN = """from pathlib import Path
+import undertow as ut
+
+plan = ut.Plan.from_json(Path("plan.json").read_text())"""
 
 
 def model_commands(work: Work, model: AnyModel | None) -> list[str]:
@@ -127,8 +166,3 @@ def _built(model: AnyModel) -> str | None:
                 f"ut.MultivariateGaussian({model.mean.tolist()!r}, {model.covariance.tolist()!r})"
             )
     return None
-
-
-def quoted(text: str) -> str:
-    """Return a text as Python writes it."""
-    return python_text(text)

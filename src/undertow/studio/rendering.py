@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow._version import __version__
 from undertow.rounding import above, below, odds, visible
+from undertow.studio.views.odds import beliefs
 
 if TYPE_CHECKING:
     import jinja2
@@ -31,7 +32,7 @@ def environment() -> "jinja2.Environment":
         loader=jinja2.PackageLoader("undertow.studio"), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.globals |= {"steps": STEPS, "version": __version__}
+    made.globals |= {"steps": STEPS, "version": __version__, "beliefs": beliefs}
     made.filters |= {
         "above": above, "below": below, "odds": odds, "visible": lambda text: visible(str(text)),
         "number": _number, "factor": _factor,

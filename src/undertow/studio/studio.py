@@ -54,7 +54,6 @@ class Studio:
     def __init__(self, settings: Settings, jobs: Jobs | None = None) -> None:
         self.settings, self.jobs = settings, jobs or Jobs()
         self.works, self.folder = Works(), Folder()
-        self.released: dict[Hashable, Any] = {}
 
     def need(self, key: Hashable, call: Callable[..., Any], *arguments: Any) -> Any:
         """Return the result of work, which is begun if nobody has; else raise what it is at."""
@@ -65,6 +64,15 @@ class Studio:
         if job.ended:
             raise JobRefused(job)
         raise Pending(job)
+
+    def done(self, key: Hashable) -> Any:
+        """Return the result of work that somebody has asked for and that has ended, else None."""
+        job = self.jobs.known(key)
+        return None if job is None or job.status != "done" else job.result
+
+    def fail(self, job: Job) -> None:
+        """Say why work was not done."""
+        raise JobRefused(job)
 
     def fit(self, work: Work) -> "Fit | None":
         """Return the fit of a piece of work, None where its model was not fitted."""

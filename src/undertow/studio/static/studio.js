@@ -138,6 +138,38 @@ const waits = () => {
   setTimeout(look, 300);
 };
 
+/** Parts that take their time: fetched after the page, with their progress meanwhile. */
+const later = (root) => {
+  for (const box of root.querySelectorAll("[data-later]")) {
+    const address = box.dataset.later;
+    const look = async () => {
+      const text = await anyhow(address);
+      if (text === null) return;
+      const page = new DOMParser().parseFromString(text, "text/html");
+      const waiting = page.querySelector("[data-job]");
+      if (waiting) {
+        box.replaceChildren(...waiting.querySelector("[data-progress]").childNodes);
+        setTimeout(look, 500);
+        return;
+      }
+      const part = page.querySelector(`[data-part="${box.dataset.part}"]`) ?? page.querySelector("main .lead");
+      if (part) box.replaceChildren(...part.childNodes);
+      box.removeAttribute("data-later");
+      wake(box, true);
+    };
+    look();
+  }
+};
+
+/** The text of an answer, refusals included. */
+const anyhow = async (address) => {
+  try {
+    return await (await fetch(address)).text();
+  } catch {
+    return null;
+  }
+};
+
 /** Make a page, or a part that was replaced, answer. */
 const wake = (root, again = false) => {
   readCharts(root);
@@ -153,5 +185,6 @@ sliders(document);
 odds(document);
 live(document);
 waits();
+later(document);
 wake(document);
 document.getElementById("wrong")?.focus();
