@@ -154,6 +154,7 @@ def _lines(curves: "Sequence[Curve]", places: Sequence[float], unit: str) -> lis
                 f"c{next(colours[curve.basis])} {curve.basis}{' weaker' * weak}",
                 points,
                 tuple(f"{unit} {number(a, 3)}: {number(b)}" for a, b in points),
+                dots=len(points) == 1,
             )
         )
     return lines

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from undertow.studio.charts.svg import (
-    NARROW,
     Html,
     Scale,
     ellipsis,
@@ -75,94 +74,101 @@ def _cell(cell: Cell) -> Html:
 def odds_bar(guess: "Guess", name: str = "odds") -> Html:
     """Return the way from the prior odds to the posterior odds, within what the limit allows.
 
-    The axis is that of odds, logarithmic: a leakage is a distance on it. The words round what is
-    allowed to the safe side.
+    The axis is one of odds, logarithmic, so that a leakage is a distance on it; its ticks are
+    chances. The words round what is allowed to the safe side.
     """
-    allowed = guess.allowed
-    said = (
-        f"The probability that record {guess.target} is {guess.value} goes from "
-        f"{about(guess.prior)} to {about(guess.posterior)}; the plan allows nothing below "
-        f"{chance_below(allowed.lower)} and nothing above {chance_above(allowed.upper)}."
-    )
-    if math.isinf(guess.limit):
-        said = said.split(";")[0] + "; the plan promises no limit for this attacker."
     words = f"from {about(guess.prior)} to {about(guess.posterior)}"
+    ends = guess.allowed
+    promise = "the plan promises no limit for this attacker"
+    if math.isfinite(guess.limit):
+        promise = f"the plan allows {chance_below(ends.lower)} to {chance_above(ends.upper)}"
+    said = (
+        f"The chance that record {guess.target} is {guess.value} goes {words} "
+        f"({guess.prior:.1%} to {guess.posterior:.1%}); {promise}."
+    )
 
     def draw(width: float) -> tuple[float, list[Html]]:
-        narrow = width <= NARROW
-        left, right, y = 22.0, width - 22.0, 74.0
-        ends = [_log_odds(p) for p in (allowed.lower, allowed.upper, guess.prior, guess.posterior)]
-        reach = max([3.2, *(abs(end) * 1.12 for end in ends)])
+        left, right, y = 14.0, width - 14.0, 78.0
+        marks = [_log_odds(p) for p in (ends.lower, ends.upper, guess.prior, guess.posterior)]
+        shown = marks if math.isfinite(guess.limit) else marks[2:]
+        reach = max([3.2, *(abs(mark) * 1.12 for mark in shown)])
         scale = Scale(-reach, reach, left, right)
-        low, high, prior, posterior = (scale.at(end) for end in ends)
+        low, high, prior, posterior = (scale.at(mark) for mark in marks)
+        edges = [path([(place, y - 17), (place, y + 17)], "edge") for place in (low, high)]
         parts = [
-            titled("rect", f"allowed: {chance_below(allowed.lower)} to "
-                   f"{chance_above(allowed.upper)}", x=places(low), y=places(y - 17),
-                   width=places(max(high - low, 1.0)), height="34", rx="6", class_="allowed",
-                   data_lower=allowed.lower, data_upper=allowed.upper),
+            titled("rect", promise, x=places(low), y=places(y - 17),
+                   width=places(max(high - low, 1.0)), height="34", rx="6",
+                   class_="allowed" if math.isfinite(guess.limit) else "allowed none",
+                   data_lower=ends.lower, data_upper=ends.upper),
             path([(left, y), (right, y)], "base"),
-        ]  # fmt: skip
-        parts += _odds_ticks(scale, y, reach, narrow)
-        parts += [
-            path([(low, y - 17), (low, y + 17)], "edge"),
-            path([(high, y - 17), (high, y + 17)], "edge"),
+            *_chances(scale, y, reach),
+            *(edges if math.isfinite(guess.limit) else ()),
             _way(prior, posterior, y),
             titled("circle", f"before: {about(guess.prior)}", cx=places(prior), cy=places(y),
                    r="7", class_="before", data_p=guess.prior),
             titled("circle", f"after: {about(guess.posterior)}", cx=places(posterior), cy=places(y),
                    r="8", class_="after", data_p=guess.posterior),
-            text("before", *_beside(prior, posterior, y - 26, width, "before", 0), "before-label",
-                 "middle"),
-            text(words, min(max(posterior, letters(words, 16) / 2 + 4),
-                            width - letters(words, 16) / 2 - 4), 22, "after-label", "middle"),
+            text("before", _inside(prior, "before", 13, width), y - 26, "before-label", "middle"),
+            text(words, _inside(posterior, words, 17, width), 24, "after-label", "middle"),
+            _promise(promise, y + 62, width, math.isfinite(guess.limit)),
         ]  # fmt: skip
-        return y + 66, parts
+        return y + 74, [part for part in parts if part is not None]
 
-    return picture(name, f"Odds of the target: {words}", said, draw, "odds-bar")
+    return picture(name, f"What the attacker thinks of the target: {words}", said, draw, "odds-bar")
 
 
 def _way(start: float, end: float, y: float) -> Html | None:
     """Return the arrow from before to after."""
-    if abs(end - start) < 18:
+    if abs(end - start) < 30:
         return None
     sign = 1 if end > start else -1
     tip = end - 10 * sign
     return tag(
-        "path", d=f"M{places(start + 8 * sign)} {places(y)}H{places(tip - 3 * sign)}"
+        "path", d=f"M{places(start + 8 * sign)} {places(y)}H{places(tip - sign)}"
         f"M{places(tip - 7 * sign)} {places(y - 5)}L{places(tip)} {places(y)}"
         f"L{places(tip - 7 * sign)} {places(y + 5)}",
         class_="way",
     )  # fmt: skip
 
 
-def _beside(
-    place: float, other: float, y: float, width: float, words: str, shift: float
-) -> tuple[float, float]:
-    half = letters(words) / 2 + 3
-    return min(max(place + shift, half), width - half), y
+def _inside(place: float, words: str, size: float, width: float) -> float:
+    """Return where words around a place stand without leaving the picture."""
+    half = letters(words, size) / 2 + 4
+    return min(max(place, half), width - half)
 
 
-def _odds_ticks(scale: Scale, y: float, reach: float, narrow: bool) -> list[Html]:
-    """Return round odds along the axis, 1 : 1 in the middle."""
-    parts = []
-    steps = [0.0, *(math.log(odds) for odds in (3, 10, 30, 100, 1000, 10**4, 10**6, 10**9))]
-    kept: list[float] = []
-    for size in steps:
-        for value in {size, -size}:
-            place = scale.at(value)
-            room = 42 if narrow else 54
-            if abs(value) >= reach or any(abs(place - other) < room for other in kept):
-                continue
-            kept.append(place)
-            odds = f"{math.exp(abs(value)):,.0f}"
-            words = f"{odds} : 1" if value >= 0 else f"1 : {odds}"
-            parts.append(path([(place, y - 4), (place, y + 4)], "grid"))
-            parts.append(text(words, place, y + 36, "tick", "middle"))
-    foot = y + 56
-    parts.append(text("unlikely", scale.start, foot, "axis"))
-    parts.append(text("likely", scale.end, foot, "axis", "end"))
-    parts.append(text("odds", (scale.start + scale.end) / 2, foot, "axis", "middle"))
+def _chances(scale: Scale, y: float, reach: float) -> list[Html]:
+    """Return round chances along the axis, 1 in 2 in the middle."""
+    parts, kept = [], -1e9
+    sizes = (2, 4, 10, 30, 100, 1000, 10**4, 10**6, 10**9)
+    chances = [f"1 in {size:,}" for size in sizes]
+    certain = [f"{size - 1:,} in {size:,}" for size in sizes]
+    half = [
+        (math.log(size - 1), one, other)
+        for size, one, other in zip(sizes, chances, certain, strict=True)
+    ]
+    places_ = [(-value, one) for value, one, _ in reversed(half)]
+    places_ += [(value, other) for value, _, other in half[1:]]
+    for value, words in places_:
+        place, wide = scale.at(value), letters(words, 12.5)
+        if abs(value) >= reach or place - wide / 2 < kept or place + wide / 2 > scale.end + 10:
+            continue
+        kept = place + wide / 2 + 8
+        parts.append(path([(place, y - 5), (place, y + 5)], "base"))
+        parts.append(text(words, place, y + 36, "tick", "middle"))
     return parts
+
+
+def _promise(words: str, y: float, width: float, kept: bool) -> Html:
+    """Return what the plan allows, beside a sample of the band."""
+    wide = letters(words, 13) + 26
+    x = max(4.0, (width - wide) / 2)
+    return tag(
+        "g",
+        tag("rect", x=places(x), y=places(y - 11), width="16", height="13", rx="3",
+            class_="allowed" if kept else "allowed none"),
+        text(words, x + 24, y, "allowed-label"),
+    )  # fmt: skip
 
 
 def _log_odds(p: float) -> float:

@@ -260,4 +260,4 @@ def _steps(least: float) -> list[float]:
 
 
 def _plain(value: Any) -> str:
-    return visible(repr(value) if isinstance(value, float) else str(value))
+    return visible(repr(float(value)) if isinstance(value, float) else str(value))

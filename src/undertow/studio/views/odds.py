@@ -11,12 +11,15 @@ from functools import lru_cache
 
 from undertow.errors import InvalidInput
 from undertow.numerics import down, up
-from undertow.rounding import above, odds, stated
+from undertow.rounding import odds, stated
 
 __all__ = ["Belief", "about", "allowed", "beliefs", "chance_above", "chance_below", "factor"]
 
 _PRIORS = (Fraction(1, 2), Fraction(1, 10), Fraction(1, 100))
 """Beliefs before that an explanation goes through."""
+
+_LEAST = 1e-9
+"""Chances below it are said to be 0, or to be at most this where they must not be less."""
 
 _CERTAIN = Fraction(999, 1000)
 """Above, people hear certainty; so that is what is said."""
@@ -116,7 +119,9 @@ def chance_above(p: float) -> str:
     """
     _check(p)
     found = min((c for c in _simple() if c >= Fraction(p)), default=Fraction(1))
-    if 0 < p < 0.1:  # 1 in n, n as large as p allows
+    if p <= _LEAST:
+        return _said(Fraction(1, 10**9)) if p else "0"
+    if p < 0.1:  # 1 in n, n as large as p allows
         whole = int(1 / Fraction(p))
         found = min(found, Fraction(1, _rounded_down(whole)))
     return _said(found)
@@ -130,7 +135,9 @@ def chance_below(p: float) -> str:
     """
     _check(p)
     found = max((c for c in _simple() if c <= Fraction(p)), default=Fraction(0))
-    if 0 < p < 0.1:
+    if p < _LEAST:
+        return "0"
+    if p < 0.1:
         whole = math.ceil(1 / Fraction(p))
         found = max(found, Fraction(1, _rounded_up(whole)))
     return _said(found)
@@ -144,7 +151,7 @@ def about(p: float) -> str:
     """
     _check(p)
     if p < 0.1:
-        return "0" if p < 1e-12 else f"1 in {_grouped(_two_digits(1 / p))}"
+        return "0" if p < _LEAST else f"1 in {_grouped(_two_digits(1 / p))}"
     if p > 0.95:
         left = 1 - p
         if left < 1e-3:
@@ -171,7 +178,7 @@ def _said(chance: Fraction) -> str:
 
 
 def _grouped(value: float) -> str:
-    return f"{int(value):,}" if value < 1e9 else above(float(value), 2)
+    return f"{int(value):,}"
 
 
 def _two_digits(value: float) -> float:

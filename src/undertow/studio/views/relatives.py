@@ -176,15 +176,20 @@ def worst_relatives(plan: Plan[Any]) -> Relatives | None:
     True
     """
     witness: Witness | None = plan.leakage.witness
-    if witness is None or witness.output is None or witness.sets or plan.task != "answer":
+    if witness is None or plan.task != "answer":
         return None
     order = plan.model.order() or network_of(plan).records
-    known = {order[record]: state for record, state in witness.known}
     family = Relatives(plan, order[witness.target])
     people = set(family.people)
-    inside = {person: state for person, state in known.items() if person in people}
+    known = {order[record]: state for record, state in witness.known if order[record] in people}
     made = totals(plan.noise, plan.states, len(people))
-    more = sum(made.adds[plan.model.index(state)] for state in inside.values())
-    found = replace(family, known=inside, answer=float(witness.output + more))
-    moved = attained(found.guess(witness.value), witness.value, witness.other)
-    return found if moved >= plan.leakage.lower - CLOSE else None
+    # the certificate's answer leaves out what the known people add; without one, all or nobody
+    more = sum(made.adds[plan.model.index(state)] for state in known.values())
+    extremes = (len(people) * max(made.adds), 0)
+    answers = extremes if witness.output is None else (witness.output + more,)
+    for answer in answers:
+        found = replace(family, known=known, answer=float(answer))
+        moved = attained(found.guess(witness.value), witness.value, witness.other)
+        if moved >= plan.leakage.lower - CLOSE:
+            return found
+    return None

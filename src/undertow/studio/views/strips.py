@@ -51,8 +51,9 @@ class Strip:
 
     Records are numbered as in the series; ``first`` is the first of the strip. ``outputs`` are what
     a flipped or redacted series shows (None: erased); records without one are not looked at.
-    ``answer`` is a noisy answer about the records of the strip. ``rates`` stand for what another
-    algorithm of the same DP level shows: a likelihood exp(rate) for each state of a record.
+    ``answer`` is a noisy answer about the records of the strip, of a histogram one for each state.
+    ``rates`` stand for what another algorithm of the same DP level shows: a likelihood exp(rate)
+    for each state of a record.
     ``window`` names the records that are counted, the first and one after the last; None means all.
     """
 
@@ -62,7 +63,7 @@ class Strip:
     target: int
     known: Mapping[int, State] = field(default_factory=dict)
     outputs: Mapping[int, State | None] = field(default_factory=dict)
-    answer: float | None = None
+    answer: float | tuple[float, ...] | None = None
     rates: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     window: tuple[int, int] | None = None
 

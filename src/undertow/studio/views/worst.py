@@ -40,7 +40,7 @@ class Worst:
         what = f"knows that {known}" if known else "knows no other record"
         seen = "sees the worst output there is"
         if self.strip.answer is not None:
-            seen = f"sees an answer of {self.strip.answer:g} about these records, or beyond"
+            seen = f"sees an answer of {self.strip.answer} about these records, or beyond"
         elif self.other_algorithm:
             seen = "sees the worst output of the worst algorithm of this DP level"
         factor = math.exp(min(self.attains, 700.0))
