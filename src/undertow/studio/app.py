@@ -11,14 +11,14 @@ from starlette.staticfiles import StaticFiles
 from undertow.errors import UndertowError
 from undertow.studio.guard import Guard
 from undertow.studio.jobs import Jobs
-from undertow.studio.pages import costs, data, depends, jobs, question, release, start
+from undertow.studio.pages import attacker, costs, data, depends, drawing, jobs, question, release, start
 from undertow.studio.refusals import in_words
 from undertow.studio.settings import Settings
 from undertow.studio.studio import Gone, JobRefused, Pending, Studio, studio_of
 
 __all__ = ["create_app"]
 
-PAGES = (start, data, depends, question, costs, release, jobs)
+PAGES = (start, drawing, data, depends, question, costs, attacker, release, jobs)
 
 
 def create_app(settings: Settings, workers: Jobs | None = None) -> Guard:
@@ -40,6 +40,7 @@ def create_app(settings: Settings, workers: Jobs | None = None) -> Guard:
     app.add_exception_handler(Gone, _gone)
     app.add_exception_handler(UndertowError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _failed)
     return Guard(app, settings)
 
 
@@ -75,3 +76,9 @@ async def _http(request: Request, error: Exception) -> Response:
     words = {404: "there is no such page", 405: "this page cannot be asked in that way"}
     said = words.get(status, error.detail)  # type: ignore[attr-defined]
     return studio_of(request).page("refused", status, reason=said, again="", path="")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Say that something failed; its words may quote the data, so only its kind is told."""
+    words = f"the studio failed in a way that it should not ({type(error).__name__})"
+    return studio_of(request).page("refused", 500, reason=words, again="", path="")

@@ -50,9 +50,17 @@ def fit(source: Source, reading: Reading) -> Fit:
         _ = chain.checks  # computed here, once
         people = None if kept.persons is None else len(kept.persons)
         doing("comparing persons")
-        apart = persons_view(chain)
-        said = "" if apart is None else apart.words()
+        said = _people(chain)
         return Fit(chain, kept.records, kept.missing, people, said)
+
+
+def _people(chain: FittedChain) -> str:
+    """Return whether persons do not fit, in words; '' where they cannot be compared."""
+    found = [check.outcome for check in chain.checks if check.name == "persons"]
+    if "passed" in found:
+        return "There is no sign of any: nobody differs from the others by more than chance."
+    apart = persons_view(chain)
+    return "" if apart is None else apart.words()
 
 
 def plan(asked: Asked, model: AnyModel) -> "Plan[Any]":

@@ -15,7 +15,7 @@ from undertow.studio.questions import Asked
 from undertow.studio.sessions import Work
 from undertow.studio.settings import Settings
 
-__all__ = ["Code", "code_for_model", "code_for_plan", "code_for_release"]
+__all__ = ["Code", "code_for_model", "code_for_plan", "code_for_release", "code_for_witness"]
 
 _MOST = 6
 """States of a chain that is written out; larger ones are read from a file."""
@@ -76,6 +76,13 @@ def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[
     return [
         Code("Command line", f"{made[0].text}\n{line}"), Code("Python", "\n".join(python)),
     ]  # fmt: skip
+
+
+def code_for_witness(work: Work, plan: "Plan[Any]") -> list[Code]:
+    """Return how the worst case of a plan is seen, and tried out."""
+    lines = [_OPEN, "print(plan.leakage.witness)", "print(ut.audit(plan))"]
+    command = "# save the plan as plan.json (step 6)\nundertow audit plan.json"
+    return [Code("Command line", command), Code("Python", "\n".join(lines))]
 
 
 _OPEN = """from pathlib import Path

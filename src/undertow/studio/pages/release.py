@@ -32,7 +32,7 @@ async def sign(request: Request, name: str) -> Response:
     account, reason = account_of(studio, work, plan)
     year = None
     if account is not None:
-        year = studio.need(_year_key(studio, work, plan), accounts.year_of, plan, account)
+        year = studio.need(_year_key(work, plan), accounts.year_of, plan, account)
     dry = studio.done(("dry", work.model_name, plan.fingerprint()))
     return studio.page(
         "release", work=work, year=year, reason=reason, dry=dry, account=account,
@@ -83,7 +83,8 @@ async def released(request: Request, name: str) -> Response:
     found = studio.need(key, *call) if job.status in ("waiting", "running", "done") else None
     if found is None:
         studio.fail(job)
-    studio.jobs.forget(_year_key(studio, work, studio.plan(work)))
+    studio.jobs.forget(_year_key(work, studio.plan(work)))
+    studio.jobs.forget(_dry(studio, work)[0])  # it speaks of what was left before
     return studio.page("released", work=work, released=found, plan=studio.plan(work))
 
 
@@ -137,7 +138,7 @@ def promise(plan: "Plan[Any]") -> dict[str, Any]:
     return {
         "plan": plan,
         "promise": said[:1].upper() + said[1:] + ".",
-        "beliefs": [one.words() for one in beliefs(plan.leakage.upper, plan.delta)],
+        "means": [one.words() for one in beliefs(plan.leakage.upper, plan.delta)],
         "findings": findings(plan),
         "assumptions": plan.leakage.assumptions,
         "fingerprint": plan.fingerprint(),
@@ -208,7 +209,7 @@ def _allowed(studio: Studio, work: Work) -> "tuple[Plan[Any], Account]":
     return plan, account
 
 
-def _year_key(studio: Studio, work: Work, plan: "Plan[Any]") -> Any:
+def _year_key(work: Work, plan: "Plan[Any]") -> Any:
     return ("year", work.model_name, plan.fingerprint())
 
 

@@ -90,14 +90,15 @@ const odds = (root) => {
   });
 };
 
-/** A form whose page is the answer: its part is replaced while it is filled in. */
+/** A form whose page is the answer: its parts are replaced while it is filled in. */
 const live = (root) => {
   for (const form of root.querySelectorAll("form[data-live]")) {
     let asking = null;
-    const ask = async () => {
+    const ask = async (pressed) => {
       asking?.abort();
       asking = new AbortController();
       const query = new URLSearchParams(new FormData(form));
+      if (pressed?.name) query.set(pressed.name, pressed.value);
       const address = `${form.getAttribute("action")}?${query}`;
       const text = await fetched(address, asking.signal);
       if (text === null) return;
@@ -106,15 +107,56 @@ const live = (root) => {
         const found = page.querySelector(`[data-part="${part.dataset.part}"]`);
         if (found) part.replaceChildren(...found.childNodes);
       }
-      history.replaceState(null, "", address);
+      if (pressed?.name) {
+        form.querySelector(`[name="${pressed.name}"][value="${CSS.escape(pressed.value)}"]`)?.focus();
+      }
       wake(document, true);
     };
     let later = 0;
     form.addEventListener("input", () => {
       clearTimeout(later);
-      later = setTimeout(ask, 180);
+      later = setTimeout(ask, 150);
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      clearTimeout(later);
+      ask(event.submitter);
     });
   }
+};
+
+/** A model that is being drawn: its picture follows, and each row of sliders adds up to 100%. */
+const drawing = (root) => {
+  const form = root.querySelector("form[data-draw]");
+  if (!form) return;
+  let asking = null;
+  let later = 0;
+  form.querySelector("[data-redraw]").hidden = true;
+  const shares = () => {
+    for (const row of form.querySelectorAll(".row-sliders")) {
+      const sliders = [...row.querySelectorAll("input[type=range]")];
+      const total = sliders.reduce((sum, one) => sum + Number(one.value), 0);
+      for (const one of sliders) {
+        const share = total ? (100 * Number(one.value)) / total : 0;
+        one.nextElementSibling.textContent = `${Math.round(share)}%`;
+      }
+    }
+  };
+  const ask = async () => {
+    asking?.abort();
+    asking = new AbortController();
+    const query = new URLSearchParams(new FormData(form));
+    const text = await fetched(`${form.getAttribute("action")}?${query}`, asking.signal);
+    if (text === null) return;
+    const page = new DOMParser().parseFromString(text, "text/html");
+    const found = page.querySelector('[data-part="picture"]');
+    if (found) document.querySelector('[data-part="picture"]').replaceChildren(...found.childNodes);
+  };
+  form.addEventListener("input", () => {
+    shares();
+    clearTimeout(later);
+    later = setTimeout(ask, 150);
+  });
 };
 
 /** Wait for work: how far it is, then the page itself. */
@@ -184,6 +226,7 @@ choices(document);
 sliders(document);
 odds(document);
 live(document);
+drawing(document);
 waits();
 later(document);
 wake(document);
