@@ -100,7 +100,9 @@ class Reader {
     const [head] = here[0].point.words.split(":");
     this.card(x, low, head, here);
     if (aloud) {
-      const values = here.map((one) => `${one.name} ${one.point.words.slice(head.length + 1)}`);
+      const values = here.map(
+        (one) => `${one.name} ${one.point.words.slice(head.length + 1).trim()}`,
+      );
       this.said.textContent = `${head}: ${values.join("; ")}`;
     }
   }
