@@ -232,6 +232,7 @@ def test_many_families_are_left_out_and_counted():
 
 @pytest.mark.parametrize("name", ["fading", "leakage", "costs"])
 def test_points_keep_their_values(name):
+    assert FADING.measured is not None
     given = {
         "fading": {
             "the model": list(zip(FADING.lags, FADING.modelled, strict=True)),
@@ -345,7 +346,7 @@ def test_what_a_chart_has_no_room_for_is_refused():
             picture(name, "a", "b", lambda width: (1.0, []))
     for ends in ((1, 1), (2, 1), (0, math.inf), (math.nan, 1)):
         with pytest.raises(InvalidInput, match="no axis"):
-            Scale(*ends, 0, 1)
+            Scale(ends[0], ends[1], 0, 1)
     with pytest.raises(InvalidInput, match="no axis"):
         Scale(0, 1, 0, 1, log=True)
 

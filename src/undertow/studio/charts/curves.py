@@ -81,7 +81,7 @@ def leakage_chart(costs: "Costs", name: str = "leakage") -> Html:
 def cost_chart(costs: "Costs", name: str = "costs") -> Html:
     """Return expected error against the limit on leakage for every method, the limit marked."""
     title = "What each limit on leakage costs, by method"
-    axes = "limit on leakage", "expected error of a released number"
+    axes = "limit on leakage", costs.measure or "expected error of a released number"
     return _chart(costs, name, title, axes, "limit", "limit", around=100.0)
 
 
@@ -101,10 +101,10 @@ def _chart(
     mark = None
     if costs.asked is not None:
         mark = Mark(costs.asked, f"{asked} {number(costs.asked, 3)}")
-    low, high = _range(costs, values, around)
+    low, high = (0.0, max(values) * 1.08) if costs.measure else _range(costs, values, around)
     scales = (
         Scale(costs.places[0], costs.places[-1], 0, 1, log=True),
-        Scale(low, high, 0, 1, log=True),
+        Scale(low, high, 0, 1, log=not costs.measure),
     )
     said = " ".join(
         f"{line.name}: {number(line.points[0][1], 3)} at {unit} {number(line.points[0][0], 3)}, "

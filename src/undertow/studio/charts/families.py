@@ -127,7 +127,8 @@ def _chosen(pedigree: Pedigree) -> tuple[list[_Tree], int]:
     """Return the largest families that fit, in their order, and how many were left out."""
     families = pedigree.families()
     ranked = sorted(range(len(families)), key=lambda place: -len(families[place].members))
-    kept, people = [], 0
+    kept: list[int] = []
+    people = 0
     for place in ranked:
         people += len(families[place].members)
         if kept and people > MOST_PEOPLE:

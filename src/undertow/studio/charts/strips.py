@@ -50,10 +50,16 @@ def _cell(cell: Cell) -> Html:
     }[cell.role]
     shown = ", erased" if cell.erased else f", shown as {cell.output}" if cell.output else ""
     why = f"; {cell.why}" if cell.why else ""
+    name = cell.label or f"record {cell.record}"
     inside = join(
         [
-            tag("span", f"record {cell.record}: {said}{shown}{why}", class_="visually-hidden"),
-            tag("span", str(cell.record), class_="cell-place", aria_hidden="true"),
+            tag("span", f"{name}: {said}{shown}{why}", class_="visually-hidden"),
+            tag(
+                "span",
+                ellipsis(cell.label or str(cell.record), 10),
+                class_="cell-place",
+                aria_hidden="true",
+            ),
             tag("span", ellipsis(above, 9), class_="cell-value", aria_hidden="true"),
             tag("span", ellipsis(below, 9), class_="cell-output", aria_hidden="true")
             if below
@@ -62,7 +68,7 @@ def _cell(cell: Cell) -> Html:
         "",
     )
     kind = f"cell {cell.role}{' erased' * cell.erased}"
-    title = f"record {cell.record}: {said}{shown}{why}"
+    title = f"{name}: {said}{shown}{why}"
     if cell.role == "target":
         return tag("span", inside, class_=kind, title=title)
     return tag(
@@ -83,7 +89,7 @@ def odds_bar(guess: "Guess", name: str = "odds") -> Html:
     if math.isfinite(guess.limit):
         promise = f"the plan allows {chance_below(ends.lower)} to {chance_above(ends.upper)}"
     said = (
-        f"The chance that record {guess.target} is {guess.value} goes {words} "
+        f"The chance that {guess.whom} is {guess.value} goes {words} "
         f"({guess.prior:.1%} to {guess.posterior:.1%}); {promise}."
     )
 

@@ -100,7 +100,9 @@ class Reader {
     const [head] = here[0].point.words.split(":");
     this.card(x, low, head, here);
     if (aloud) {
-      const values = here.map((one) => `${one.name} ${one.point.words.slice(head.length + 1)}`);
+      const values = here.map(
+        (one) => `${one.name} ${one.point.words.slice(head.length + 1).trim()}`,
+      );
       this.said.textContent = `${head}: ${values.join("; ")}`;
     }
   }
@@ -119,7 +121,7 @@ class Reader {
     const width = wide + 2 * PAD;
     const height = LINE * (here.length + 1) + PAD;
     const total = this.chart.viewBox.baseVal.width;
-    const right = x + 14 + width <= total;
+    const right = x + 14 + width <= total && (x < total / 2 || x - 14 - width < 2);
     const left = right ? x + 14 : Math.max(2, x - 14 - width);
     const lift = Math.max(2, top + 4);
     box.setAttribute("width", width);

@@ -43,6 +43,8 @@ class Guess:
     limit: float
     allowed: Belief
     reason: str = ""
+    name: str = ""
+    """The target by name, "" where it is a record of a series."""
 
     @property
     def prior(self) -> float:
@@ -54,10 +56,15 @@ class Guess:
         """What the attacker thinks of the value after the output."""
         return self.laws[1][self.states.index(self.value)]
 
+    @property
+    def whom(self) -> str:
+        """The target in words."""
+        return self.name or f"record {self.target}"
+
     def words(self) -> str:
         """Return the change in one sentence, and the most that the plan allows."""
         moved = f"from {about(self.prior)} to {about(self.posterior)}"
-        who = f"The attacker's belief that record {self.target} is {self.value!s}"
+        who = f"The attacker's belief that {self.whom} is {self.value!s}"
         if math.isinf(self.limit):
             return f"{who} goes {moved}; {self.reason}."
         most = chance_above(self.allowed.upper)
@@ -81,6 +88,7 @@ def guess_of(
     likelihoods: Array,
     known: Sequence[int],
     states: tuple[State, ...],
+    name: str = "",
 ) -> Guess:
     """Return the guess of an attacker with a prior over the target's states, (k,).
 
@@ -111,7 +119,7 @@ def guess_of(
         target, value, states,
         (tuple(map(float, prior)), tuple(map(float, posterior))),
         _against_rest(place, prior, likelihoods), largest_change(prior, likelihoods),
-        limit, ends, reason,
+        limit, ends, reason, name,
     )  # fmt: skip
 
 

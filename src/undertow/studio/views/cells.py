@@ -13,7 +13,8 @@ class Cell:
     """One record: its role, what the attacker knows of it, and what is shown of it.
 
     ``value`` is what a known record is known to be, ``output`` what was released in its place, ""
-    where nothing is. ``why`` says why a record is erased, or cannot be forgotten.
+    where nothing is. ``why`` says why a record is erased, or cannot be forgotten. ``label`` is
+    its name, where it has one.
     """
 
     record: int
@@ -22,3 +23,4 @@ class Cell:
     output: str = ""
     erased: bool = False
     why: str = ""
+    label: str = ""

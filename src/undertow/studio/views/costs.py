@@ -2,23 +2,25 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from undertow.adversaries import Against, Window
+from undertow.base_query import Task
 from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.mechanisms import PureDP
-from undertow.methods import METHODS
+from undertow.methods import METHODS, find_method
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon
 from undertow.planning.comparison import Comparison, ErrorCurves, compare, error_curves
 from undertow.planning.rows import Row
+from undertow.planning.search import calibrate
 from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
@@ -53,11 +55,12 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Lines over one axis, and the place on it that was asked for."""
+    """Lines over one axis, and the place on it that was asked for; ``measure`` says of what."""
 
     places: tuple[float, ...]
     curves: tuple[Curve, ...]
     asked: float | None = None
+    measure: str = ""
 
     def table(self) -> tuple[tuple[str, ...], tuple[tuple[float | None, ...], ...]]:
         """Return the table behind the figure: its head, and a row for each place.
@@ -160,7 +163,7 @@ def leakage_view(
 
 
 def error_view(
-    query: AnyQuery,
+    query: AnyQuery | LocalQuery,
     model: AnyModel,
     limit: float,
     against: Against = "any",
@@ -174,7 +177,9 @@ def error_view(
 ) -> Costs:
     """Return the expected error against the limit for every method; see `error_curves`.
 
-    Methods whose errors agree share a line. ``tick`` is called after each limit.
+    Methods whose errors agree share a line. ``tick`` is called after each limit. Of a flipped
+    series the error is the share of false records, of a redacted one that of erased records: one
+    plan for each method and limit, by default at fewer limits and by the quicker methods.
 
     >>> from undertow.queries import Count
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=100)
@@ -182,15 +187,63 @@ def error_view(
     >>> [curve.name for curve in found.curves]
     ['group', 'exchange']
     """
-    places = grid(check_epsilon(limit, "limit")) if limits is None else tuple(limits)
+    check_epsilon(limit, "limit")
+    if query.task != "answer":
+        places = grid(limit, 7) if limits is None else tuple(limits)
+        return _local_view(query, model, places, limit, against, methods, tick)
+    places = grid(limit) if limits is None else tuple(limits)
     found = error_curves(
-        query, model, places, against, methods, tick,
+        query,  # type: ignore[arg-type]
+        model, places, against, methods, tick,
         delta=delta, releases=releases, protect=protect,
     )  # fmt: skip
     return curves_of(found, limit)
 
 
-def curves_of(curves: ErrorCurves, asked: float | None = None) -> Costs:
+_MEASURES = {
+    "flip": ("share of records that are false", "expected flips", False),
+    "redact": ("share of records that are erased", "utility", True),
+}
+"""What a local plan costs: in words, the measure that has it, and whether that is what is left."""
+
+
+def _local_view(
+    query: LocalQuery,
+    model: AnyModel,
+    places: tuple[float, ...],
+    limit: float,
+    against: Against,
+    methods: Sequence[str] | None,
+    tick: Callable[[], object] | None,
+) -> Costs:
+    """Return what a flipped or redacted series costs by limit and method."""
+    words, name, kept = _MEASURES[query.task]
+    known = METHODS[query.task]
+    # noise for whole series is searched for minutes: where it is asked for by name
+    listed = methods or [one for one in known if not known[one].whole]
+    wanted = [find_method(query.task, one) for one in listed]
+    wanted = [method for method in wanted if methods or method.suits(model)]
+    values: dict[str, list[float]] = {method.name: [] for method in wanted}
+    for place in places:
+        for method in wanted:
+            whom = against if method.guards(against) else "ignorant"
+            try:
+                plan = calibrate(query, model, place, whom, method.name)
+                found = dict(plan.measures).get(name, math.nan)
+                values[method.name].append(1 - found if kept else found)
+            except NotSupported:
+                values[method.name].append(math.nan)
+        if tick is not None:
+            tick()
+    who = {m.name: _whom(against if m.guards(against) else "ignorant") for m in wanted}
+    curves = ErrorCurves(
+        np.array(places), {one: np.array(held) for one, held in values.items()}, who,
+        {method.name: method.certified for method in wanted},
+    )  # fmt: skip
+    return replace(curves_of(curves, limit, query.task), measure=words)
+
+
+def curves_of(curves: ErrorCurves, asked: float | None = None, task: Task = "answer") -> Costs:
     """Return error curves as lines, those that coincide as one."""
     drawn: list[tuple[list[str], np.ndarray[Any, Any]]] = []
     for name, values in curves.errors.items():
@@ -204,7 +257,7 @@ def curves_of(curves: ErrorCurves, asked: float | None = None) -> Costs:
                 break
         else:
             drawn.append(([name], values))
-    known = METHODS["answer"]
+    known = METHODS[task]
     return Costs(
         tuple(map(float, curves.limits)),
         tuple(

@@ -94,6 +94,7 @@ class Persons:
     median: float
     worst: float
     leaks: float
+    basis: Basis = "not private"
 
     def words(self) -> str:
         """Return the finding in one sentence."""
@@ -207,7 +208,10 @@ def persons_view(
         found = person_budgets(fitted, limit, against, least=least)
     except NotSupported:  # nobody with so many transitions, or too many persons to compare
         return None
-    return Persons(found.persons, found.limit, found.pooled, found.median, found.worst, found.leaks)
+    return Persons(
+        found.persons, found.limit, found.pooled, found.median, found.worst, found.leaks,
+        _basis(fitted),
+    )  # fmt: skip
 
 
 def _measured(tally: Tally, modelled: Array, most: int) -> tuple[Array, Array]:

@@ -187,12 +187,12 @@ def _two_digits(value: float) -> float:
 
 def _rounded_down(whole: int) -> int:
     """Return the largest whole number of three digits and zeros that is not above ``whole``."""
-    unit = 10 ** max(0, len(str(whole)) - 3)
+    unit = int(10 ** max(0, len(str(whole)) - 3))
     return whole // unit * unit
 
 
 def _rounded_up(whole: int) -> int:
-    unit = 10 ** max(0, len(str(whole)) - 3)
+    unit = int(10 ** max(0, len(str(whole)) - 3))
     return -(-whole // unit) * unit
 
 

@@ -96,7 +96,7 @@ class Relatives:
 
         >>> from undertow import Count, Pedigree, calibrate
         >>> trio = Pedigree({"kim": ("bob", "ann")}, allele_frequency=.5)
-        >>> plan = calibrate(Count("BB"), trio, limit=1.0)
+        >>> plan = calibrate(Count("BB"), trio, limit=1.0, method="exact")
         >>> found = Relatives(plan, "kim", {"bob": "BB"}, answer=3.0).guess("BB")
         >>> found.prior, found.posterior > .5, found.largest <= plan.leakage.upper
         (0.5, True, True)
@@ -109,8 +109,9 @@ class Relatives:
         inside = {order.index(person) for person in self.people}
         known += [record for record in range(len(order)) if record not in inside]
         return guess_of(
-            self.plan, order.index(self.target), wanted, prior, likelihoods, known, states
-        )
+            self.plan, order.index(self.target), wanted, prior, likelihoods, known, states,
+            str(self.target),
+        )  # fmt: skip
 
     def cells(self) -> tuple[Cell, ...]:
         """Return the people as they are drawn; the record is a person's place in the model."""
@@ -123,7 +124,7 @@ class Relatives:
                     order.index(person),
                     "target" if person == self.target else role,  # type: ignore[arg-type]
                     str(self.known.get(person, "")),
-                    why=str(person),
+                    label=str(person),
                 )
             )
         return tuple(made)
@@ -170,7 +171,7 @@ def worst_relatives(plan: Plan[Any]) -> Relatives | None:
 
     >>> from undertow import Count, Pedigree, calibrate
     >>> trio = Pedigree({"kim": ("bob", "ann")}, allele_frequency=.5)
-    >>> plan = calibrate(Count("BB"), trio, limit=1.0)
+    >>> plan = calibrate(Count("BB"), trio, limit=1.0, method="exact")
     >>> found = worst_relatives(plan).guess()
     >>> abs(found.largest - plan.leakage.lower) < 1e-9
     True

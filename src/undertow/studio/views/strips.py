@@ -293,7 +293,7 @@ def _told(strip: Strip, chain: MarkovChain, model: Hidden, record: int, seen: bo
     told = told * model.emission[names.index(shown)]
     if model.erased is not None:  # shown: not erased
         told = told * (1 - model.emission[model.erased[record]])
-    return told
+    return np.asarray(told)
 
 
 def _answered(strip: Strip, chain: MarkovChain, made: Totals) -> tuple[Array, Array]:
