@@ -27,6 +27,7 @@ def create_app(settings: Settings, workers: Jobs | None = None) -> Guard:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        studio.jobs.warm()
         yield
         studio.close()
 

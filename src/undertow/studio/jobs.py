@@ -103,10 +103,15 @@ class Job:
 
 
 class Jobs:
-    """The pieces of work of a studio, each done once, at most ``workers`` at a time."""
+    """The pieces of work of a studio, each done once, at most ``workers`` at a time.
+
+    Work that nobody waits for (``later``) is done one at a time beside them, so that it keeps
+    nobody waiting.
+    """
 
     def __init__(self, workers: int = 2) -> None:
         self._lock, self._room = threading.Lock(), threading.Semaphore(workers)
+        self._later = threading.Semaphore(1)
         self._idle: list[_Worker] = []
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._keys: dict[Hashable, str] = {}
@@ -128,7 +133,9 @@ class Jobs:
         with self._lock:
             return self._jobs.get(self._keys.get(key, ""))
 
-    def ask(self, key: Hashable, call: Callable[..., Any], *arguments: Any) -> Job:
+    def ask(
+        self, key: Hashable, call: Callable[..., Any], *arguments: Any, later: bool = False
+    ) -> Job:
         """Return the work with that key, begun now unless somebody has asked for it before.
 
         ``call`` is a function of a module, ``arguments`` can be sent to another process. What was
@@ -145,7 +152,7 @@ class Jobs:
                 _, old = self._jobs.popitem(last=False)
                 if self._keys.get(old.key) == old.id:
                     del self._keys[old.key]
-        threading.Thread(target=self._do, args=(job,), daemon=True).start()
+        threading.Thread(target=self._do, args=(job, later), daemon=True).start()
         return job
 
     def forget(self, key: Hashable) -> None:
@@ -165,8 +172,8 @@ class Jobs:
         for worker in idle:
             worker.kill()
 
-    def _do(self, job: Job) -> None:
-        with self._room:
+    def _do(self, job: Job, later: bool) -> None:
+        with self._later if later else self._room:
             if job.ended:
                 return
             with self._lock:

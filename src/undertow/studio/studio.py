@@ -55,9 +55,14 @@ class Studio:
         self.settings, self.jobs = settings, jobs or Jobs()
         self.works, self.folder = Works(), Folder()
 
-    def need(self, key: Hashable, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the result of work, which is begun if nobody has; else raise what it is at."""
-        job = self.jobs.ask(key, call, *arguments)
+    def need(
+        self, key: Hashable, call: Callable[..., Any], *arguments: Any, later: bool = False
+    ) -> Any:
+        """Return the result of work, which is begun if nobody has; else raise what it is at.
+
+        ``later`` says that it is a part of a page that can be read without it.
+        """
+        job = self.jobs.ask(key, call, *arguments, later=later)
         job.wait(_PATIENCE)
         if job.status == "done":
             return job.result

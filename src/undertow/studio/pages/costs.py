@@ -50,7 +50,8 @@ async def methods(request: Request, name: str) -> Response:
     """Show all methods side by side."""
     studio, work = studio_of(request), work_of(request, name)
     asked, model = studio.asked(work), studio.model(work)
-    rows = studio.need(("methods", work.model_name, asked), calls.methods, asked, model)
+    key = ("methods", work.model_name, asked)
+    rows = studio.need(key, calls.methods, asked, model, later=True)
     measured = list(dict.fromkeys(one for row in rows for one in row.measures))
     return studio.page("methods", work=work, rows=rows, measured=measured, asked=asked)
 
@@ -60,9 +61,8 @@ async def lines(request: Request, name: str) -> Response:
     """Show leakage against DP level, and error against the limit."""
     studio, work = studio_of(request), work_of(request, name)
     asked, model, plan = studio.asked(work), studio.model(work), studio.plan(work)
-    found = studio.need(
-        ("lines", work.model_name, asked), calls.lines, asked, model, plan.dp_epsilon
-    )
+    key = ("lines", work.model_name, asked)
+    found = studio.need(key, calls.lines, asked, model, plan.dp_epsilon, later=True)
     drawn = [_drawn(leakage_chart, found.leakage), _drawn(cost_chart, found.errors)]
     return studio.page(
         "lines", work=work, found=found, leakage=drawn[0], errors=drawn[1], reasons=found.reasons
