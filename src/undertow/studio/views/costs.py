@@ -21,7 +21,7 @@ from undertow.numerics import check_epsilon
 from undertow.planning.comparison import Comparison, ErrorCurves, compare, error_curves
 from undertow.planning.rows import Row
 from undertow.planning.search import calibrate
-from undertow.queries import AnyQuery, LocalQuery
+from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 
 __all__ = [
     "CostRow",
@@ -188,12 +188,12 @@ def error_view(
     ['group', 'exchange']
     """
     check_epsilon(limit, "limit")
-    if query.task != "answer":
+    if isinstance(query, Series | Redacted):
         places = grid(limit, 7) if limits is None else tuple(limits)
         return _local_view(query, model, places, limit, against, methods, tick)
     places = grid(limit) if limits is None else tuple(limits)
     found = error_curves(
-        query,  # type: ignore[arg-type]
+        query,
         model, places, against, methods, tick,
         delta=delta, releases=releases, protect=protect,
     )  # fmt: skip
