@@ -63,7 +63,7 @@ def opened(browser, width, troubles):
 
 @pytest.mark.parametrize(("width", "kind"), [(1000, "wide"), (360, "narrow")])
 def test_values_under_pointer_and_keys(browser, width, kind):
-    troubles = []
+    troubles: list[str] = []
     page = opened(browser, width, troubles)
     chart = page.locator(f"svg.chart-{kind}")
     other = page.locator(f"svg.chart-{'narrow' if kind == 'wide' else 'wide'}")
