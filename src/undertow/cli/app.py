@@ -19,6 +19,7 @@ from undertow.cli.release_command import release
 from undertow.cli.reproduce_command import reproduce
 from undertow.cli.robustness_command import robustness
 from undertow.cli.series_command import redact, sanitize
+from undertow.cli.studio_command import studio
 from undertow.cli.validate_command import validate
 from undertow.cli.verify_command import verify
 
@@ -88,6 +89,8 @@ def undertow(
       undertow ledger show year.db
     Show me, on a simulated fortnight of activity.
       undertow demo
+    I would rather look than read.
+      undertow studio --demo
 
     Exit codes: 0 done; 1 refused, with the reason; 2 wrong usage; 130 interrupted.
     """
@@ -110,3 +113,4 @@ app.add_typer(ledger_app, short_help="What was released, and what is left.")
 app.add_typer(keys_app, name="keys", short_help="Keys that sign plans.")
 app.command(short_help="The papers, recomputed and judged.")(reproduce)
 app.command(short_help="Show me, on simulated activity.")(demo)
+app.command(short_help="Look instead of read, in a browser.")(studio)
