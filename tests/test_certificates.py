@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ GIVEN_SHORT = ut.MarkovChain(THREE, start=[0.2, 0.5, 0.3], length=4)
 SHORT = ut.MarkovChain(THREE, length=5)
 FLIPS = ut.RandomizedResponse.binary(0.2, 0.35)
 # mechanism, chain, against, whether the certificate is as tight as the leakage
-CASES = {
+CASES: dict[str, Any] = {
     "level, any": (ut.PureDP(1.0), ACTIVITY, "any", True),
     "level, ignorant": (ut.PureDP(0.3), ACTIVITY, "ignorant", True),
     "level, informed": (ut.PureDP(0.3), ACTIVITY, "informed", True),
@@ -96,7 +97,7 @@ def test_certificates_hold_by_enumeration(seed, against, program):
     matrix = 0.05 + rng.dirichlet(np.ones(size), size)
     matrix /= matrix.sum(axis=1, keepdims=True)
     chain = ut.MarkovChain(matrix, start=start, length=length)
-    asked = [ut.PureDP(1.2), ut.Laplace(ut.Count(0), 0.7)]
+    asked: list[Any] = [ut.PureDP(1.2), ut.Laplace(ut.Count(0), 0.7)]
     for mechanism in [*asked, *([FLIPS] if size == 2 else [])]:
         truth = brute(mechanism, chain, against)
         certificate = ut.certify(mechanism, chain, against)
@@ -158,67 +159,53 @@ def test_no_weaker_proof_and_no_stronger_claim_is_accepted(name, made, program):
         assert not holds(mutant)
 
 
+ROWS: tuple[Any, ...] = (
+    [0.9, 0.2], [0.5, 0.5, 0.0], [1.0], [-0.1, 1.1], ["a", "b"], [math.nextafter(0.5, 0)], 1,
+)  # fmt: skip
+KINDS = ("magic", None, 3, "counts", "level")
+LISTS: tuple[Any, ...] = ([], [-1.0], ["x"], [1e301], [[1.0]], None, [1.0] * 70000)
+WRONG: list[tuple[tuple[Any, ...], tuple[Any, ...]]] = [
+    (("version",), (0, 2, "1", True, None, 1.5)),
+    (("made_by",), ([[[]]], None, 1)),
+    (("claim", "against"), ("all", "", None, ["any"], "ANY")),
+    (("model", "transition", 0), ROWS),
+    (("model", "start"), ROWS),
+    (("model", "length"), (1, -3, 2.5, "7", 10**10, [7], True)),
+    (("model", "states"), (["a"], ["a", "a"], ["a", 1], "ab", ["a", "b", "c"])),
+    (("model", "kind"), KINDS),
+    (("mechanism", "kind"), KINDS),
+    (("proof", "kind"), KINDS),
+    (("proof", "steps"), (0, -1, 1.5, 10**7, "16", None)),
+    (("proof", "left", 0, "mus"), LISTS),
+    (("proof", "left", 0, "gains"), (*LISTS, [1.0, 0.5])),
+    (("proof", "left", 0, "value"), (1, 2, -1, "0", 0.0, None)),
+]
+NUMBERS = (
+    "NaN", "Infinity", "-1", "1e999", "601", '"3"', "null", "true", "[3.5]", "0x9", "+4", "4.",
+)  # fmt: skip
+
+
+def test_gains_by_records_need_every_record_swept(made, program):
+    """Gains of sides that the sweep does not reach would be checked by none of its steps."""
+    body = made["level, short"].to_dict()
+    for steps in (1, 4):
+        fewer = changed(body, ("proof", "steps"), steps)
+        assert judged(program, fewer) == (
+            1,
+            "rejected: gains for each record need all of them swept",
+        )
+        assert not holds(fewer)
+
+
 def malformed(body):
     text = json.dumps(body)
-    yield from (
-        "",
-        "null",
-        "[]",
-        "3",
-        text + " x",
-        text + text,
-        "\ufeff" + text,
-        text[:-1],
-        text[:40],
-    )
+    yield from ("", "null", "[]", "3", text + " x", text + text, "\ufeff" + text, text[:-1])
     yield text.replace('"version": 1', '"version": 1, "version": 1')
     yield text.replace('"version": 1', '"version": 1, "more": 1')
-    for value in (0, 2, "1", True, None, 1.5):
-        yield changed(body, ("version",), value)
-    for value in (
-        "NaN",
-        "Infinity",
-        "-1",
-        "1e999",
-        "601",
-        '"3"',
-        "null",
-        "true",
-        "[3.5]",
-        "0x9",
-        "+4",
-        "4.",
-        ".4",
-    ):
-        yield text.replace(f'"upper": {body["claim"]["upper"]!r}', f'"upper": {value}')
-    for value in ("all", "", None, ["any"], "ANY"):
-        yield changed(body, ("claim", "against"), value)
-    for value in (
-        [0.9, 0.2],
-        [0.5, 0.5, 0.0],
-        [1.0],
-        [-0.1, 1.1],
-        ["a", "b"],
-        [math.nextafter(0.5, 0)],
-        1,
-    ):
-        yield changed(body, ("model", "transition", 0), value)
-        yield changed(body, ("model", "start"), value)
-    for value in (1, -3, 2.5, "7", 10**10, [7], True):
-        yield changed(body, ("model", "length"), value)
-    for value in (["a"], ["a", "a"], ["a", 1], "ab", ["a", "b", "c"]):
-        yield changed(body, ("model", "states"), value)
-    for value in (0, -1, 1.5, 10**7, "16", None):
-        yield changed(body, ("proof", "steps"), value)
-    for value in ("magic", None, 3, "counts", "level"):
-        yield changed(body, ("proof", "kind"), value)
-        yield changed(body, ("mechanism", "kind"), value)
-        yield changed(body, ("model", "kind"), value)
-    for value in ([], [-1.0], ["x"], [1e301], [[1.0]], None, [1.0] * 70000):
-        yield changed(body, ("proof", "left", 0, "mus"), value)
-        yield changed(body, ("proof", "left", 0, "gains"), value)
-    yield changed(body, ("proof", "left", 0, "gains"), [1.0, 0.5])
-    yield changed(body, ("made_by",), [[[]]])
+    for path, values in WRONG:
+        yield from (changed(body, path, value) for value in values)
+    for written in NUMBERS:
+        yield text.replace(f'"upper": {body["claim"]["upper"]!r}', f'"upper": {written}')
     yield text.replace('"made_by": "', '"made_by": "\\ud83d\\ude00\x01')
     yield '{"format":' + "[" * 100_000
     yield "[" * 5000 + "]" * 5000
@@ -258,11 +245,10 @@ def test_random_chains_at_length(program):
         start = "stationary" if rng.random() < 0.6 else rng.dirichlet(np.ones(size))
         length = [None, 2, 3, 9, 300][int(rng.integers(5))]
         chain = ut.MarkovChain(matrix, start=start, length=length)
-        level, against = (
-            float(rng.choice([0.05, 0.5, 2.0, 6.0])),
-            ["any", "ignorant"][int(rng.integers(2))],
-        )
-        for mechanism in (ut.PureDP(level), ut.Laplace(ut.Count(0), 1 / level)):
+        level = float(rng.choice([0.05, 0.5, 2.0, 6.0]))
+        against: Any = ["any", "ignorant"][int(rng.integers(2))]
+        asked: list[Any] = [ut.PureDP(level), ut.Laplace(ut.Count(0), 1 / level)]
+        for mechanism in asked:
             certificate = ut.certify(mechanism, chain, against)
             leak = ut.leakage(mechanism, chain, against)
             assert leak.lower <= certificate.upper <= leak.upper + 1e-8

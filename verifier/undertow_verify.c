@@ -463,7 +463,7 @@ static double product_up(double c, Interval w) { /* c w from above, for c of eit
 }
 static double sum_up(double a, double b) { return a == 0 || b == 0 ? a + b : next_up(a + b); }
 
-static double *read_gains(const Node *entry, int x, int y, size_t *rooms, const double **mus, size_t *count) {
+static double *read_gains(const Node *entry, int x, int y, int steps, size_t *rooms, const double **mus, size_t *count) {
   const Node *gains = field(entry, "gains"), *ratios = field(entry, "mus");
   Node *one;
   double *found, *list, before = 0;
@@ -474,6 +474,8 @@ static double *read_gains(const Node *entry, int x, int y, size_t *rooms, const 
   one = entries(gains, 1, STEPS, "gains must be one number, or one for each record");
   if (gains->length != 1 && (double)gains->length != n_records) die("gains must be one number, or one for each record");
   if (*rooms && *rooms != gains->length) die("all gains must be of one length");
+  /* what lies beyond the steps is proved for the last gain alone */
+  if (gains->length > 1 && steps != n_records - 1) die("gains for each record need all of them swept");
   *rooms = gains->length;
   found = allocate(gains->length, sizeof *found);
   for (; one; one = one->next) {
@@ -559,7 +561,7 @@ static double swept(const Node *proof, int steps) {
       const double *mus;
       size_t count;
       if (x == y) continue;
-      gains[side][x * k + y] = read_gains(entry, x, y, &rooms, &mus, &count);
+      gains[side][x * k + y] = read_gains(entry, x, y, steps, &rooms, &mus, &count);
       work += (double)count * steps * k * k;
       if (work > WORK) die("checking it would take too long");
       check_pair(!side, x, y, steps, table, laws, gains[side][x * k + y], rooms, mus, count);

@@ -262,6 +262,8 @@ def _proof(described: Any, claim: Claim, made_by: str) -> Certificate:
             raise InvalidCertificate("the counts of a side prove something about a count only")
         return Certificate(claim, "counts", own, steps, made_by=made_by)
     left, right = (_sides(proof[name], name, claim) for name in ("left", "right"))
+    if any(len(side.gains) > 1 for side in (*left, *right)) and steps + 1 != claim.length:
+        raise InvalidCertificate("gains for each record need all of them swept: steps is too small")
     work = sum(len(side.mus) for side in (*left, *right)) * steps * claim.size**2
     if work > WORK:
         raise InvalidCertificate("checking this proof would take too long")

@@ -21,7 +21,7 @@ __all__ = ["Roots", "SidePlan", "find_roots"]
 _POINTS = 48
 """Ratios swept at a time, for each pair."""
 
-_ROUNDS = 40
+_ROUNDS = 20
 _CLOSED = 2e-14
 """Width of a bracket below which roots are not told apart."""
 

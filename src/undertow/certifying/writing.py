@@ -41,7 +41,7 @@ _SLACK = (2e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
 """What is added to every gain so that the check, rounded up, succeeds: the first that does."""
 
 _FIRST = 16
-_WORST = 2**14
+_WORST = 2**11
 """Records swept on one side: at first, and at most (cost)."""
 
 _ROUNDED = 1e-12
