@@ -65,6 +65,8 @@ ASKED: dict[str, tuple[Any, ...]] = {
     "lange": (ACTIVE, SHORT, 20.0, "any", "lange"),
     "zhao": (ut.Histogram(), SHORT, 20.0, "any", "zhao"),
     "zhao-multistep": (ACTIVE, SHORT, 20.0, "any", "zhao-multistep"),
+    "influence-curve": (ACTIVE, SHORT, 2.0, "ignorant", "influence-curve"),
+    "temporal": (ACTIVE, SHORT, 2.0, "ignorant", "temporal"),
     "gaussian-bound": (
         ut.Sum(0, 200), ut.MultivariateGaussian([100, 87], [[225, 137], [137, 417]]), 1.0, "any",
         "gaussian-bound",

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import opendp.prelude as dp
 import pytest
@@ -145,6 +146,7 @@ def test_the_command_line_says_which_neighbours_it_assumed():
 
 
 FIXED = ut.MarkovChain(P, (0, 1), length=100)
+GAUSSIAN: Any = ut.Gaussian(ut.Count("active"), 9.0)
 OUT = [
     (ut.Count("active"), CHAIN),
     (ut.Histogram(), CHAIN),
@@ -192,7 +194,7 @@ def test_what_has_no_measurement_says_why():
     refusals = [
         (ut.calibrate(ut.TopK(1), CHAIN, 1.0), "another level"),
         (replace(ut.calibrate(ut.Count("active"), CHAIN, 1.0),
-                 mechanism=ut.Gaussian(ut.Count("active"), 9.0)), "discrete-gaussian"),
+                 mechanism=GAUSSIAN), "discrete-gaussian"),
         (ut.calibrate(ut.Histogram(foreign="a"), three, 1.0), "public sum"),
         (ut.calibrate(ut.Histogram(foreign="active"), CHAIN, 1.0), "public sum"),
         (ut.calibrate(ut.Sum(-1, 1), CHAIN, 1.0), "give the model a length"),

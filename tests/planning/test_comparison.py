@@ -26,7 +26,7 @@ ACTIVE = ut.Count("active")
 SHORT = ut.MarkovChain(P, STATES, length=5)
 JOINT = chain_joint(SHORT.initial, SHORT.transition, length=5)
 WHO: tuple[Any, ...] = ("any", "ignorant", "informed")
-IGNORANT = ("quilt-approx", "wasserstein")
+IGNORANT = ("quilt-approx", "wasserstein", "influence-curve", "temporal")
 compare: Any = ut.compare  # a row may lack its plan: `complete` says when
 SAME = 1e-9  # relative: searches stop before that, and ties go to the method named first
 LAWS = settings(
