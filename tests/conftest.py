@@ -54,7 +54,12 @@ def pytest_collection_modifyitems(items):
         if named and item.get_closest_marker("soak") is None:
             cases.setdefault((home, item.originalname), []).append(item)
     for (home, name), found in cases.items():
-        kept = telling([item.name for item in found], GATE[home][name])
+        names, told = [item.name for item in found], GATE[home][name]
+        if isinstance(told, int):
+            kept = telling(names, told)
+        else:
+            left = {f"{name}[{case}]" for case in told}
+            kept = {number for number, one in enumerate(names) if one not in left}
         for number, item in enumerate(found):
             if number not in kept:
                 item.add_marker(pytest.mark.soak)
