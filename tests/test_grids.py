@@ -107,4 +107,4 @@ def test_every_function_of_the_table_is_there():
         source = (folder / home).read_text("utf-8")
         for name, few in functions.items():
             assert re.search(rf"^def {name}\(", source, re.MULTILINE), (home, name)
-            assert few >= 0
+            assert isinstance(few, list) or few >= 0

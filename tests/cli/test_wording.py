@@ -137,7 +137,7 @@ def test_mistakes_are_told_in_options(scenario, arguments):  # noqa: F811
 
 
 def test_reasons_of_a_comparison_are_told_in_options():
-    result = call("compare", *NAMED, "--count", "active", "--limit", "1")
+    result = call("compare", *NAMED, "--length", 30, "--count", "active", "--limit", "1")
     assert "does not" in result.stdout or "These do not apply" in result.stdout
     assert not PYTHON.search(result.stdout), result.stdout
 

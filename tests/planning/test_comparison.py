@@ -37,9 +37,9 @@ LAWS = settings(
 @pytest.fixture(
     scope="module",
     params=[
-        (1.0, "any"),
         (12.0, "any"),
         (12.0, "ignorant"),
+        pytest.param((1.0, "any"), marks=pytest.mark.soak),
         pytest.param((1.0, "ignorant"), marks=pytest.mark.soak),
     ],
     ids=str,

@@ -183,8 +183,7 @@ def _torch() -> ModuleType:
         raise NotSupported(
             "the neural attacker needs torch; install it with: pip install 'undertow[neural]'"
         ) from error
-    loaded: ModuleType = torch
-    return loaded
+    return torch
 
 
 def _device(torch: Any, wanted: str | None) -> Any:

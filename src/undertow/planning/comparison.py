@@ -198,7 +198,7 @@ def compare(
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
-    >>> table = compare(Count(1), chain, limit=1.0)
+    >>> table = compare(Count(1), chain, 1.0, methods=["exchange", "quilt", "wasserstein"])
     >>> table.best.method, round(table["quilt"].scale, 3), table["wasserstein"].protects
     ('exchange', 15.939, 'ignorant')
     """
