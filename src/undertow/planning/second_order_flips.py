@@ -14,15 +14,11 @@ from undertow.bounds.second_order.two_states import Ratios, law_of
 from undertow.channels import RandomizedResponse
 from undertow.errors import NotSupported
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.budget import Search, largest_level
+from undertow.planning.budget import BRACKETS, Search, largest_level
 from undertow.planning.flip_aims import Aim
 from undertow.planning.flips import LARGEST, Oracle, best_flips, corner, one_sided
 
 __all__ = ["flip_ratios", "one_ratio_each"]
-
-_PRECISION = 1e-4
-"""Relative precision of ratios (lower side): that of the brackets."""
-
 
 def one_ratio_each(chain: SecondOrderChain, against: Against) -> bool:
     """Return whether either direction of flips depends on one ratio only."""
@@ -74,9 +70,11 @@ def _towards(
     guide = pattern_guide(
         chain, against, lambda step: Ratios(step * direction[1], step * direction[0]), words=True
     )
+    if guide is None and not one_ratio_each(chain, against):  # every word: a bracket too
+        limit *= 1 - BRACKETS
     try:
         found = largest_level(
-            lambda step: oracle(channel(step)), chain, limit, Search(_PRECISION, guess or None),
+            lambda step: oracle(channel(step)), chain, limit, Search(BRACKETS, guess or None),
             guide,
         )  # fmt: skip
     except NotSupported:
