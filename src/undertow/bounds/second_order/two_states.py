@@ -1,12 +1,12 @@
 """Two states, order two: the worst case where it is known, brackets of it for every length.
 
-*Attractive* laws (`undertow.models.attractive`): of all likelihoods that grow by at most e^theta when
-a record turns from 0 to 1, F = exp(theta sum of unknown records) tells 1 from 0 best, whatever is
-known (docs, theory-memory). It is what all epsilon-DP algorithms can do at most, the far tail of a
-noisy count, and all outputs of flips alike. So no outputs are searched. Where every second record has
-to be *relabelled* for that, the likelihood alternates. Of other laws flips are known by trying every
-word of outputs between two known records. What is said here is about 1 against 0; for 0 against 1 the
-states change places.
+*Attractive* laws (`undertow.models.attractive`): of all likelihoods that grow by at most e^theta
+when a record turns from 0 to 1, F = exp(theta sum of unknown records) tells 1 from 0 best, whatever
+is known (docs, theory-memory). It is what all epsilon-DP algorithms can do at most, the far tail of
+a noisy count, and all outputs of flips alike. So no outputs are searched. Where every second record
+has to be *relabelled* for that, the likelihood alternates. Of other laws flips are known by trying
+every word of outputs between two known records. What is said here is about 1 against 0; for 0
+against 1 the states change places.
 """
 
 import math
@@ -178,7 +178,7 @@ def _all_weights(tilts: Tilts, records: int, target: int) -> Array:
     table = np.array([tilt_weights(row[0]) for row in tilts.near])
     weights = table[distances % tilts.phases]
     weights[target] = tilt_weights(tilts.own)
-    return weights
+    return np.asarray(weights)
 
 
 def _fitted(chain: SecondOrderChain, tilts: Tilts, attack: Attack) -> Found:
