@@ -35,7 +35,7 @@ __all__ = [
     "order_margin",
 ]
 
-MOST_CELLS = 2**18
+MOST_CELLS = 2**12
 """Cells of the joint table of two records and their neighbours that are looked at one by one; past
 them each conditional table must be attractive by itself (cost)."""
 
