@@ -160,7 +160,7 @@ def test_networks_agree_with_their_whole_table():
 
 
 def test_large_tables_are_checked_one_by_one(monkeypatch):
-    """Two tables that hold both records, and a third variable each: the sum of the least of each."""
+    """Two tables that hold both records and one more each: the sum of the least of each."""
     rng = np.random.default_rng(4)
     tables, scopes = list(rng.uniform(0.2, 0.8, (2, 2, 2, 2))), [(0, 1, 2), (0, 1, 3)]
     together = network_margin(tables, scopes)

@@ -67,6 +67,11 @@ class Tilts:
         return len(self.near)
 
     @property
+    def says(self) -> bool:
+        """Whether any output says anything."""
+        return self.own != 0 or any(tilt != 0 for row in self.near for tilt in row)
+
+    @property
     def words(self) -> bool:
         """Whether every output has to be tried."""
         return len(self.near[0]) > 1

@@ -155,21 +155,27 @@ def _worst_case(
 
 def _brackets(sides: list[tuple[SecondOrderChain, Tilts]], effort: Effort) -> list[Found]:
     """Return the brackets of both directions; neither is narrowed below what is attained anyway."""
-    work = [Bracketing(chain, tilts) for chain, tilts in sides]
+    # a direction in which no output says anything leaks nothing
+    work = [Bracketing(chain, tilts) if tilts.says else None for chain, tilts in sides]
     attained = [
-        _fitted(chain, tilts, one.attack(effort.attack_rounds))
+        _silent() if one is None else _fitted(chain, tilts, one.attack(effort.attack_rounds))
         for (chain, tilts), one in zip(sides, work, strict=True)
     ]
     floor = max(found.lower for found in attained)
     results = []
     for one, found in zip(work, attained, strict=True):
-        upper = math.inf
-        for rounds in range(1, effort.rounds + 1):
-            upper = min(upper, one.upper(rounds, floor))
+        upper = 0.0 if one is None else math.inf
+        for rounds in range(1, effort.rounds + 1 if one is not None else 0):
+            upper = min(upper, one.upper(rounds, floor))  # type: ignore[union-attr]
             if upper <= floor * (1 + CLOSE / 8):
                 break
         results.append(replace(found, upper=upper))
     return results
+
+
+def _silent() -> Found:
+    """Return the bracket of a direction that leaks nothing: a lone record without an output."""
+    return Found(0.0, 0.0, 1, np.ones((1, 2)), (), 0)
 
 
 def _all_weights(tilts: Tilts, records: int, target: int) -> Array:
