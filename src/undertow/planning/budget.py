@@ -65,8 +65,8 @@ def aim(limit: float) -> float:
 
 
 BRACKETS = 1e-4
-"""The same share on chains of order two, and the relative precision of levels there: their bounds are
-brackets, whose last digits depend on how boxes fall into cells."""
+"""The same share on chains of order two, and the relative precision of levels there: their bounds
+are brackets, whose last digits depend on how boxes fall into cells."""
 
 Guide = Scout | PatternGuide
 """What knows where attacks cross a limit."""
@@ -191,7 +191,7 @@ def largest_level(
     knows what a few attacks attain, the search begins where these cross the limit, and a level at
     which they exceed it is not measured.
     """
-    if any(member.kind == "second-order-chain" for member in model.members()):
+    if isinstance(guide, PatternGuide) or _mixed(model):
         limit, search = limit * (1 - BRACKETS), replace(search, precision=BRACKETS)
     good: float | None = None
     bad = math.inf
@@ -237,6 +237,12 @@ def largest_level(
             "person-level privacy"
         )
     return good
+
+
+def _mixed(model: AnyModel) -> bool:
+    """Return whether chains of order two are among several models, whose brackets are wider."""
+    members = model.members()
+    return len(members) > 1 and any(each.kind == "second-order-chain" for each in members)
 
 
 def _crossing(guide: Guide, level: float, limit: float, precision: float) -> float:
