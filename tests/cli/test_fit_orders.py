@@ -54,8 +54,9 @@ def test_auto_takes_the_better_of_those_that_can_be_planned(table, tmp_path):
     assert json.loads(out.read_text())["kind"] == "second-order-chain"
 
 
-def test_a_table_in_pieces_has_two_orders(table):
-    said = call("fit", table, "--value", "word", "--order", "auto", "--memory", "1KB").stdout
+def test_a_table_in_pieces_has_two_orders(table, monkeypatch):
+    monkeypatch.setattr("undertow.data.sources.Opened.pieces", lambda self, limit: 400)
+    said = call("fit", table, "--value", "word", "--order", "auto").stdout
     assert "read in pieces" in said
     assert "order 3" not in said
     assert "chain of order two" in said
@@ -63,11 +64,11 @@ def test_a_table_in_pieces_has_two_orders(table):
 
 def test_order_two_is_typed_row_by_row():
     rows = "0.9,0.1;0.4,0.6;0.8,0.2;0.1,0.9"
-    result = call("leakage", "--transition", rows, "--order", "2", "--dp", "0.5",
+    result = call("leakage", "--transition", rows, "--order", "2", "--epsilon", "0.5",
                   "--against", "informed", "--json")  # fmt: skip
     assert result.exit_code == 0, result.output
     assert strict(result.stdout)["upper"] == 0.5
-    wrong = call("leakage", "--transition", "0.9,0.1;0.4,0.6", "--order", "2", "--dp", "0.5")
+    wrong = call("leakage", "--transition", "0.9,0.1;0.4,0.6", "--order", "2", "--epsilon", "0.5")
     assert wrong.exit_code == 1
     assert "needs 4 rows" in wrong.stderr
 

@@ -1,5 +1,6 @@
 """Chains of order two fitted to records, and orders compared."""
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_the_order_with_the_least_bic_is_the_true_one(series, table):
     assert table.best is table.plannable is table["order 2"]
     one, two, three = table
     # ln L of order one is that of its counts, given the first three records
-    pairs = list(zip(series[2:], series[3:], strict=False))
+    pairs = list(itertools.pairwise(series[2:]))
     counts = np.array([[pairs.count((x, y)) for y in "ab"] for x in "ab"])
     shares = counts / counts.sum(axis=1, keepdims=True)
     assert one.log_likelihood == pytest.approx((counts * np.log(shares)).sum())
