@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from undertow.guarantees import GDP, ZCDP, ApproximateDP, Profile, PureDP, from_opendp
     from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MetricDP
+    from undertow.models.attractive import Attractiveness, is_attractive
     from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
     from undertow.models.gaussian import GaussianClass, MultivariateGaussian
@@ -61,6 +62,7 @@ _HOMES = {
     "Adversary": "adversaries",
     "ApproximateDP": "guarantees",
     "Attack": "auditing.verdicts",
+    "Attractiveness": "models.attractive",
     "Audit": "auditing.auditor",
     "BayesianNetwork": "models.network",
     "BinaryHistogram": "queries",
@@ -117,6 +119,7 @@ _HOMES = {
     "dp_budget": "planning.budget",
     "estimate": "estimation",
     "from_opendp": "guarantees",
+    "is_attractive": "models.attractive",
     "leakage": "bounds.engine",
     "person_budgets": "planning.persons",
     "redact": "sanitizing",
@@ -133,6 +136,7 @@ __all__ = [
     "Adversary",
     "ApproximateDP",
     "Attack",
+    "Attractiveness",
     "Audit",
     "BayesianNetwork",
     "BinaryHistogram",
@@ -188,6 +192,7 @@ __all__ = [
     "dp_budget",
     "estimate",
     "from_opendp",
+    "is_attractive",
     "leakage",
     "person_budgets",
     "redact",

@@ -33,7 +33,7 @@ __all__ = [
 BEST = "best"
 """The name that stands for the certified method with the least error, or that shows most."""
 
-_EVERY = ("chain", "gaussian", "network", "groups", "other")
+_EVERY = ("chain", "second-order", "gaussian", "network", "groups", "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ _LISTED = (
     Method("gaussian-bound", "answer", "a factor from the largest correlation",
            "Proposition 6.4 of [lange2024]", "gaussian.BOUND", ("gaussian",), certified=False),
     Method("exact", "flip", "the leakage of these very flips", "docs, theory: flipped series",
-           "local.EXACT", covers="any", tight=True),
+           "local.EXACT", ("chain", "second-order"), covers="any", tight=True),
     Method("exchange", "flip", "what any algorithm of the same level could leak",
            "docs, theory: exchange rate", "local.EXCHANGE", _EVERY, covers="any",
            subsumed_by="exact"),

@@ -28,7 +28,8 @@ class Model:
     """Its name in files, and in the registry."""
 
     family: ClassVar[str] = "other"
-    """Which solvers of `undertow.planning` know it: chain, network, gaussian, groups, other."""
+    """Which solvers of `undertow.planning` know it: chain, second-order, network, gaussian, groups,
+    other."""
 
     records_are_persons: ClassVar[bool] = False
     """Whether every record is a person, so that persons depend on each other."""

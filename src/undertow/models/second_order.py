@@ -49,6 +49,7 @@ class SecondOrderChain(Keyed, Model):
     """
 
     kind: ClassVar[str] = "second-order-chain"
+    family: ClassVar[str] = "second-order"
 
     transition: Array
     states: tuple[State, ...]

@@ -14,7 +14,6 @@ import numpy as np
 
 from undertow.adversaries import Secrets
 from undertow.bounds.chains.count import METHOD as ENUMERATED
-from undertow.bounds.chains.exchange_search import Scout
 from undertow.bounds.chains.lipschitz import enumerable, query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
@@ -36,7 +35,7 @@ from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
-from undertow.planning.budget import Search, aim, guide_for, largest_level, search_for
+from undertow.planning.budget import Guide, Search, aim, guide_for, largest_level, search_for
 from undertow.planning.questions import (
     CERTAIN,
     Prove,
@@ -111,7 +110,7 @@ def solve_exchange(question: Question) -> Scaled:
 
 
 def by_level(
-    question: Question, measure: Callable[[float], Leakage], guide: Scout | None = None
+    question: Question, measure: Callable[[float], Leakage], guide: Guide | None = None
 ) -> Scaled:
     """Return the noise of the largest DP level that keeps the guarantee."""
     search = search_for(question.limit, question.secrets.window, question.search)
