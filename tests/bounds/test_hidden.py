@@ -9,8 +9,8 @@ from scipy.optimize import linprog
 
 import undertow as ut
 from undertow.bounds.hidden.perron import ignorant_value, perron
-from undertow.bounds.hidden.positivity import attractive, order_margin, order_table, rising_order
 from undertow.errors import NotSupported
+from undertow.models.attractive import hidden_margin, is_attractive, order_margin
 
 RISING = ut.HiddenChain([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], (0, 0, 1))
 FLIPS = ut.RandomizedResponse.binary(0.2, 0.3)
@@ -156,23 +156,31 @@ def test_margins_of_order_two(table, margin):
 def test_order_one_has_a_margin_of_exactly_nothing():
     chain = ut.SecondOrderChain.of(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]))
     assert order_margin(chain.transition) == 0.0
-    assert attractive(ut.HiddenChain.of(chain))
-    assert order_table(RISING) is None
-    assert not attractive(ut.HiddenChain.of(second(0.184, 0.851, 0.911, 0.925)))
+    assert is_attractive(ut.HiddenChain.of(chain))
+    assert RISING.order_table() is None
+    assert not is_attractive(ut.HiddenChain.of(second(0.184, 0.851, 0.911, 0.925)))
+
+
+def test_both_closed_forms_of_order_two_agree():
+    chain = second(0.12, 0.5, 0.2, 0.58)
+    pairs = ut.leakage(ut.PureDP(1.0), chain, "ignorant")
+    hidden = ut.leakage(ut.PureDP(1.0), ut.HiddenChain.of(chain), "ignorant")
+    assert hidden.lower <= pairs.upper
+    assert pairs.lower <= hidden.upper
+    assert hidden.upper == pytest.approx(pairs.upper, rel=1e-6)
 
 
 def test_total_positivity_is_exact():
-    assert rising_order(RISING) == (0, 1, 2)
     moved = [2, 0, 1]
     other = ut.HiddenChain(
         RISING.transition[np.ix_(moved, moved)], [RISING.symbols[s] for s in moved], (0, 1)
     )
-    assert [other.symbols[s] for s in rising_order(other)] == [0, 0, 1]
+    assert is_attractive(other).margin == is_attractive(RISING).margin > 0
     tipped = np.array(RISING.transition)
     tipped[0] = [0.3, 0.4, 0.3]  # equal rows: minors of exactly 0
-    assert rising_order(ut.HiddenChain(tipped, RISING.symbols)) is not None
+    assert hidden_margin(tipped, [0, 0, 1]) == 0
     tipped[0] = [0.3, 0.4 - 2**-50, 0.3 + 2**-50]
-    assert rising_order(ut.HiddenChain(tipped, RISING.symbols)) is None
+    assert hidden_margin(tipped, [0, 0, 1]) < 0
 
 
 def test_perron_vectors_lie_within_their_error():
