@@ -123,6 +123,39 @@ def test_attacks_never_exceed_enumeration():
     assert {record for record, _ in (*witness.known, *witness.outputs)} <= set(range(5))
 
 
+def replayed(chain, witness, level):
+    """What the algorithm of a witness reveals, by one pass over its records for each value."""
+    sums = []
+    for value in (witness.value, witness.other):
+        pair = []
+        for seen in (True, False):
+            known, sets = dict(witness.known) | {witness.target: value}, dict(witness.sets)
+            message, total = chain.initial, 0.0
+            for record in range(witness.length):
+                weights = np.array([
+                    (known.get(record, symbol) == symbol)
+                    * math.exp(level * (seen and symbol in sets.get(record, ())))
+                    for symbol in chain.symbols
+                ])  # fmt: skip
+                message = (message if record == 0 else message @ chain.transition) * weights
+                total, message = total + math.log(message.sum()), message / message.sum()
+            pair.append(total)
+        sums.append(pair[0] - pair[1])
+    return sums[0] - sums[1]
+
+
+@pytest.mark.parametrize("against", ["any", "ignorant"])
+def test_witnesses_attain_the_lower_end(against):
+    regimes = ut.HiddenChain(
+        [[0.96, 0.02, 0.02, 0], [0.02, 0.62, 0.2, 0.16], [0.18, 0.34, 0.47, 0.01],
+         [0, 0.18, 0, 0.82]], (0, 0, 1, 1),
+    )  # fmt: skip
+    for chain in (regimes, ut.HiddenChain(regimes.transition, regimes.symbols, length=30)):
+        leak = ut.leakage(ut.PureDP(1.0), chain, against)
+        assert replayed(chain, leak.witness, 1.0) == pytest.approx(leak.lower, abs=2e-9)
+        assert leak.lower > 2
+
+
 def test_counts_flips_and_levels_agree_where_they_must():
     level = ut.leakage(ut.PureDP(0.25), RISING, "ignorant")
     count = ut.leakage(ut.Laplace(ut.Count(1), scale=4.0), RISING, "ignorant")
