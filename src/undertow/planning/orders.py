@@ -228,6 +228,10 @@ def compare_orders(
         Whether the records are public: the table is a disclosure otherwise, and a warning says so.
     tick
         Called after each model.
+
+    >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(900, seed=1)
+    >>> compare_orders(series, orders=(1, 2), hidden=(), public=True).words()
+    'tried order 1, order 2: the least BIC has order 1 (733)'
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
     wanted = sorted({check_count(order, "order", 1) for order in orders})
