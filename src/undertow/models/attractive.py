@@ -3,11 +3,12 @@
 A law p > 0 of ordered values is *attractive* (log-supermodular, MTP2 [karlin1980]) if for every two
 records i, j and all values of the others the second difference
 
-    ln p(.. high .. high ..) + ln p(.. low .. low ..) - ln p(.. high .. low ..) - ln p(.. low .. high ..)
+    ln p(high, high, ..) + ln p(low, low, ..) - ln p(high, low, ..) - ln p(low, high, ..)
 
-is at least 0 for neighbouring values low < high. For such laws the worst likelihood of any algorithm
-is known (docs, theory-memory): no search over outputs is needed. The least second difference is the
-*margin*. Records that are not neighbours have 0, so the margin is about those that are.
+is at least 0 for neighbouring values low < high. For such laws the worst likelihood of any
+algorithm is known (docs, theory-memory): no search over outputs is needed. The least second
+difference is the *margin*. Records that are not neighbours have 0, so the margin is about those
+that are.
 
 Logarithms are rounded down, and a margin of all but 0 is decided in exact arithmetic: whether a law
 is attractive is never a matter of rounding. The entries count as given.
@@ -42,7 +43,8 @@ MOST_ORDER = 8
 """The longest memory that is checked (cost 4^order)."""
 
 MOST_HIDDEN = 4
-"""Hidden states for each symbol whose orders are all tried (cost: the square of their factorial)."""
+"""Hidden states for each symbol whose orders are all tried (cost: the square of their
+factorial)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +282,9 @@ def _total(matrix: Array) -> float:
 def network_margin(tables: Sequence[Array], scopes: Sequence[tuple[int, ...]]) -> float:
     """Return the margin of a product of positive tables, each over the variables of its scope.
 
-    The second difference of two variables is the sum of those of the tables that hold both; over all
-    values of the other variables of these tables, or where these are too many, the sum of the least
-    of each table. inf where no table holds two variables: they are independent.
+    The second difference of two variables is the sum of those of the tables that hold both; over
+    all values of the other variables of these tables, or where these are too many, the sum of the
+    least of each table. inf where no table holds two variables: they are independent.
 
     >>> step = np.array([[.9, .1], [.3, .7]])
     >>> round(network_margin([np.array([.5, .5]), step], [(0,), (0, 1)]), 6)
@@ -307,9 +309,7 @@ def _pair_margin(
             values = dict(zip(others, context, strict=True))
             sides: tuple[list[float], list[float]] = ([], [])
             for up in product((0, 1), repeat=2):
-                values.update(
-                    {v: at + more for v, at, more in zip(pair, low, up, strict=True)}
-                )
+                values.update({v: at + more for v, at, more in zip(pair, low, up, strict=True)})
                 sides[up[0] ^ up[1]].extend(
                     float(table[tuple(values[v] for v in scope)]) for table, scope in held
                 )

@@ -65,8 +65,8 @@ def aim(limit: float) -> float:
 
 
 BRACKETS = 1e-4
-"""The same share on chains of order two, and the relative precision of levels there: their bounds are
-brackets, whose last digits depend on how boxes fall into cells."""
+"""The same share on chains of order two, and the relative precision of levels there: their bounds
+are brackets, whose last digits depend on how boxes fall into cells."""
 
 Guide = Scout | PatternGuide
 """What knows where attacks cross a limit."""

@@ -40,8 +40,8 @@ class Comparison:
     With a ``delta`` the limit is one at that delta; with several ``releases`` it is kept by all of
     them together. ``checks`` are what was tested of a fitted model, and what a failure costs the
     best plan. ``missing`` names the methods that were not asked, because the work was interrupted.
-    ``order_one`` is the best plan for the chain of order one with the same pairs of neighbours, where
-    the model is of order two.
+    ``order_one`` is the best plan for the chain of order one with the same pairs of neighbours,
+    where the model is of order two.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), limit=2.0)
@@ -131,9 +131,9 @@ class Comparison:
             cost = f"{one.noise.measure} {one.noise.amount:.5g}"
         else:
             cost = f"{one.expected_flips:.5g} of the records flipped"
+        times = f"{self.memory_price:.3g}"
         return [
-            f"memory: with order one instead, {cost}; that records depend on the last two costs a "
-            f"factor {self.memory_price:.3g}"
+            f"memory: order one would need {cost}; the second record back costs a factor {times}"
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Flips for chains of order two: the largest likelihood ratios that keep a guarantee.
 
 Where the law is attractive either direction depends on one ratio, and the guarantee is two
-half-planes, as on chains of order one (`undertow.planning.flips`). Elsewhere both ratios matter, and
-what a channel leaks takes seconds: two directions are tried, that of the best flips for order one, and
-that of symmetric flips.
+half-planes, as on chains of order one (`undertow.planning.flips`). Elsewhere both ratios matter,
+and what a channel leaks takes seconds: two directions are tried, that of the best flips for order
+one, and that of symmetric flips.
 """
 
 import math
@@ -19,6 +19,7 @@ from undertow.planning.flip_aims import Aim
 from undertow.planning.flips import LARGEST, Oracle, best_flips, corner, one_sided
 
 __all__ = ["flip_ratios", "one_ratio_each"]
+
 
 def one_ratio_each(chain: SecondOrderChain, against: Against) -> bool:
     """Return whether either direction of flips depends on one ratio only."""

@@ -266,5 +266,5 @@ def _leakage(
 ) -> Leakage:
     return Leakage(
         min(lower, upper), upper, METHOD, against, witness, assumptions=(ASSUMED, *said),
-        citation="attractive laws and hidden chains (docs, memory)",
+        citation="attractive laws and hidden chains (docs, theory-memory)",
     )  # fmt: skip

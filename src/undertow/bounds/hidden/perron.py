@@ -1,6 +1,6 @@
 """Perron vectors with a certified error, and the leakage to the ignorant that follows.
 
-**Theorem** (docs, memory). Let the law of the records be attractive, two symbols, and let changing
+**Theorem** (docs, theory-memory). Let the law of the records be attractive, two symbols, and let changing
 a record from 0 to 1 multiply a likelihood by at most e^theta. Then over all such likelihoods, all
 targets and all lengths
 

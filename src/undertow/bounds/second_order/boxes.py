@@ -3,8 +3,8 @@
 A box is (low, high, plain low, plain high): messages are positive numbers, their ends are rounded
 outwards (see `undertow.bounds.second_order.gaps`). The *wide* box of a record known to be v holds
 them all: given v the next record c depends on the inner neighbour y through p(c | y, v) alone, and
-what lies beyond c does not depend on y, so that a message is an average of p(c | 1, v) / p(c | 0, v)
-over c. Every side is open with fewer than ``longest`` unknown records, or has its first known
+what lies beyond c does not depend on y, so that a message is an average over c of p(c | 1, v) / p(c
+| 0, v). Every side is open with fewer than ``longest`` unknown records, or has its first known
 record after fewer, or is *far*: its messages are averages over the columns of (T D)^longest. So
 
     boxes(v') <- images of boxes(v) under every gap, for both v, the open ends, and the far box
@@ -35,11 +35,12 @@ __all__ = [
 ]
 
 Rows = tuple[int, int]
-"""Two pairs of neighbours, 2 y + v: the quotient of a message at the first by that at the second."""
+"""Two pairs of neighbours, 2 y + v: the quotient of a message at the first by that at the
+second."""
 
 MOST_BOXES, MOST_IMAGES = 2500, 120_000
-"""Boxes of one value and phase, and their images under all gaps (cost); the cells in which boxes are
-merged are widened for it."""
+"""Boxes of one value and phase, and their images under all gaps (cost); the cells in which boxes
+are merged are widened for it."""
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -87,8 +88,9 @@ def _round(
     rows = (2 + value, value)
     found = [open_ends(gaps, rows), far_box(gaps, rows)]
     for phase_beyond, places in enumerate(by_phase(gaps, phase, len(boxes))):
-        for known in (0, 1):
-            found.append(stepped(gaps, rows, known, boxes[phase_beyond][known], places))
+        found += [
+            stepped(gaps, rows, known, boxes[phase_beyond][known], places) for known in (0, 1)
+        ]
     return few(np.concatenate(found), merge, min(MOST_BOXES, MOST_IMAGES // len(gaps.word)))
 
 

@@ -148,9 +148,9 @@ class Bracketing:
         found = []
         for tilt in self.tilts.near[1 % self.tilts.phases]:
             seen = math.exp(tilt)
-            factors = seen * ratio[1], ratio[0], seen * ratio[0], ratio[1]
+            one, zero = float(ratio[1]), float(ratio[0])
             pad = joint_pad(self.tilts.own, 100.0)
-            found.append(Joint(self.tilts.own, tuple(map(float, factors)), pad))
+            found.append(Joint(self.tilts.own, (seen * one, zero, seen * zero, one), pad))
         return found
 
     def _gaps(self, side: str) -> tuple[Gaps, ...]:

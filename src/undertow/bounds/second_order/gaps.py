@@ -14,10 +14,10 @@ is monotone. Intervals of messages go to intervals, and so do their plain ones, 
 **Rounding.** Everything here is a sum of products of non-negative numbers or a quotient of two, so
 errors are relative. With u = 2^-53, an entry of T has an error of at most 6 u (the stationary law
 of pairs is in closed form, three roundings; a reversed entry is a product and a quotient of such),
-e^theta one of 2 u; a product of matrices adds one rounding for each factor, two for each sum, and one
-where the matrix is scaled: at most 16 u for each of the l + 1 steps. A quotient of two sums of two
-products adds 8 u. `Gaps.pad` is 64 (l + 8) u with the largest l, more than both together, and every
-end of an interval is moved outwards by this share of itself.
+e^theta one of 2 u; a product of matrices adds one rounding for each factor, two for each sum, and
+one where the matrix is scaled: at most 16 u for each of the l + 1 steps. A quotient of two sums of
+two products adds 8 u. `Gaps.pad` is 64 (l + 8) u with the largest l, more than both together, and
+every end of an interval is moved outwards by this share of itself.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,8 @@ from undertow.numerics import ROUNDOFF, Array
 __all__ = ["Gaps", "Tilts", "binary_laws", "far_gaps", "longest_gap", "open_gaps"]
 
 SMALLEST = 1e-250
-"""Entries below it are refused (either side): relative errors need numbers that do not underflow."""
+"""Entries below it are refused (either side): relative errors need numbers that do not
+underflow."""
 
 MOST_GAP = 240
 """Unknown records between two known ones that are looked at one by one (cost)."""
@@ -76,9 +77,10 @@ class Gaps:
     """All gaps of one side up to a longest one, for one phase of the record before them.
 
     ``seen`` are the matrices M_l, one for each gap and word of outputs, shape (words, 4, 4), with
-    pairs (y, v) in the order 2 y + v; ``gap`` says to which l each belongs. ``plain`` (gaps, 4, 4) are those without outputs. ``ends`` (words, 4) are the messages
-    of a series that ends after l unknown records, ``far`` (words, 4, 4) and ``far_plain`` (4, 4)
-    those of all that lies beyond the longest gap: the columns span it. ``word`` keeps the outputs.
+    pairs (y, v) in the order 2 y + v; ``gap`` says to which l each belongs. ``plain`` (gaps, 4, 4)
+    are those without outputs. ``ends`` (words, 4) are the messages of a series that ends after l
+    unknown records, ``far`` (words, 4, 4) and ``far_plain`` (4, 4) those of all that lies beyond
+    the longest gap: the columns span it. ``word`` keeps the outputs.
     """
 
     seen: Array

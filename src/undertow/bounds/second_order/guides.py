@@ -1,7 +1,7 @@
 """Where a search for a level on a chain of order two should look: what some patterns attain.
 
-A bracket takes seconds, a pattern of known records that is played out takes no time. So a search goes
-to where the best patterns cross the limit, and proves only what it finds there.
+A bracket takes seconds, a pattern of known records that is played out takes no time. So a search
+goes to where the best patterns cross the limit, and proves only what it finds there.
 """
 
 from collections.abc import Callable

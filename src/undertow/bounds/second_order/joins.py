@@ -11,8 +11,8 @@ left, and with a tilde where nothing is seen,
                                     / (1 + c0 u0_L u0_R) (1 + d1 u1~_L u1~_R),
 
 d_x = pi(1,x)/pi(0,x), c_x = e^tilt d_x. It grows with m/m~, u1 and u0~, and falls with u0 and u1~:
-so the worst corner of two boxes is known, an *element* (m/m~, u1, u0~, u0, u1~) of a side. Where the
-left neighbour is known the sides multiply.
+so the worst corner of two boxes is known, an *element* (m/m~, u1, u0~, u0, u1~) of a side. Where
+the left neighbour is known the sides multiply.
 
 The elements of a side are many, and pairs of them more: they are put into bins, each as bad as the
 worst of its elements, and those whose best partner stays below a value that is attained anyway are
@@ -37,8 +37,17 @@ from undertow.bounds.second_order.gaps import Gaps
 from undertow.errors import NotSupported
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["LEFT", "RIGHT", "Elements", "Joint", "elements", "far_elements", "joined",
-           "joint_pad", "worst_of"]
+__all__ = [
+    "LEFT",
+    "RIGHT",
+    "Elements",
+    "Joint",
+    "elements",
+    "far_elements",
+    "joined",
+    "joint_pad",
+    "worst_of",
+]
 
 RIGHT: tuple[Rows, Rows, Rows, Rows] = ((1, 0), (3, 1), (2, 0), (3, 2))
 """Pairs (a, x) as 2 a + x whose messages are compared: m, u1, u0, and m where a = 1."""
@@ -56,7 +65,8 @@ CHUNK = 500_000
 """Pairs that are held in memory at once."""
 
 SMALLEST = 1e-60
-"""Quotients of messages beyond it, or its inverse, are refused: products of four must not overflow."""
+"""Quotients of messages beyond it, or its inverse, are refused: products of four must not
+overflow."""
 
 SIGNS = np.array([1.0, 1.0, -1.0, -1.0])
 """Whether the leakage grows with u1, u0~, u0, u1~."""
@@ -64,9 +74,9 @@ SIGNS = np.array([1.0, 1.0, -1.0, -1.0])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elements:
-    """What one side can do: (elements, 5), and m/m~ where the left neighbour is known, for a = 0, 1.
+    """What one side can do: (elements, 5), and m/m~ where the left neighbour is known.
 
-    Columns m/m~, u1, u0~, u0, u1~.
+    ``beside`` has it for a = 0 and a = 1. Columns m/m~, u1, u0~, u0, u1~.
     """
 
     table: Array
@@ -98,7 +108,7 @@ def elements(side: SideBoxes, rows: tuple[Rows, Rows, Rows, Rows], phase: int) -
         beside[0].append(float(parts[-1][:, 0].max()))
         beside[1].append(float((other[:, 1] / other[:, 2]).max()))
     table = np.concatenate(parts)
-    if not (SMALLEST < table.min() and table.max() < 1 / SMALLEST):
+    if table.min() <= SMALLEST or not table.max() < 1 / SMALLEST:
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
     return Elements(table, (max(beside[0]), max(beside[1])))
 

@@ -4,11 +4,11 @@ Knowing one record does not separate the records before it from those after it, 
 chains of order one do not apply. `second_order_leakage` takes the sharpest of
 
 * *attractive* laws of two states: the worst likelihood is known, and a bracket of ratio 1.001 holds
-  for all algorithms of a level, counts and flips (`undertow.bounds.second_order.two_states`); the same
-  where relabelling every second record makes the law attractive;
+  for all algorithms of a level, counts and flips (`undertow.bounds.second_order.two_states`); the
+  same where relabelling every second record makes the law attractive;
 * other laws of two states: flips by every word of outputs;
-* everything else: a bound on two records at a time (`undertow.bounds.second_order.spreads`), which may
-  be twice the truth, above an attack that is carried out.
+* everything else: a bound on two records at a time (`undertow.bounds.second_order.spreads`), which
+  may be twice the truth, above an attack that is carried out.
 """
 
 import math
@@ -150,7 +150,7 @@ def _looser(chain: SecondOrderChain, view: "_View", against: Against, reach: int
 
 
 def _two_states(
-    mechanism: RandomizedResponse | Levelled, chain: SecondOrderChain, view: "_View",
+    mechanism: LocalMechanism | Levelled | MetricDP, chain: SecondOrderChain, view: "_View",
     against: Against, reach: int,
 ) -> Leakage | None:  # fmt: skip
     """Return the bracket of a chain of two states, None where nothing sharp is known of it."""

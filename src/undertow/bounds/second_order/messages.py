@@ -1,12 +1,14 @@
 """What one attack reveals on a chain of order two, summed record by record, rounded both ways.
 
-An attack says of every record how likely what is seen of it is under 0 and under 1; of a known record
-one of the two is 0. Given the target's value x, with forward messages over pairs of neighbours,
+An attack says of every record how likely what is seen of it is under 0 and under 1; of a known
+record one of the two is 0. Given the target's value x, with forward messages over pairs of
+neighbours,
 
     N(x) = sum over all series with that value of Pr[series] prod_t w_t(x_t),
 
 the leakage is ln N(1)/N(0) - ln N~(1)/N~(0), N~ with the known records alone. For attractive laws
-(`undertow.models.attractive`) w_t = e^{theta x_t} is the worst that any algorithm of a level can do.
+(`undertow.models.attractive`) w_t = e^{theta x_t} is the worst that any algorithm of a level can
+do.
 
 **Rounding.** N is a sum of products of non-negative numbers: with u = 2^-53 an entry of the law of
 pairs has an error of 4 u, every step multiplies by two numbers of at most 2 u each, sums two
@@ -89,8 +91,8 @@ def played(
     for record, value in known:
         table[0, record, 1 - value] = 0.0
     values, error = attack_values(chain, weights[None], table, target)
-    value = float(values[0])
-    return Played(value - error, value + error)
+    found = float(values[0])
+    return Played(found - error, found + error)
 
 
 def open_values(chain: SecondOrderChain, weights: Array) -> tuple[Array, float]:

@@ -1,9 +1,9 @@
 """Attacks on a chain of order two that can be carried out: known records, outputs, open ends.
 
 The same maps as those of `undertow.bounds.second_order.boxes`, of single messages instead of boxes,
-begun at open ends: every message belongs to a *pattern* of records that are known or show an output.
-Of messages that all but agree one is kept. Nothing here is a bound; what it finds is played out
-record by record in `undertow.bounds.second_order.messages`.
+begun at open ends: every message belongs to a *pattern* of records that are known or show an
+output. Of messages that all but agree one is kept. Nothing here is a bound; what it finds is played
+out record by record in `undertow.bounds.second_order.messages`.
 """
 
 import math
@@ -41,8 +41,8 @@ ENOUGH = 600
 class Points:
     """Messages (points, 2), with outputs and plain, and how they came about.
 
-    ``word`` is the row of the gap, ``known`` the value of the record beyond it, -1 at the end of the
-    series, ``parent`` the place of that record's message one round before.
+    ``word`` is the row of the gap, ``known`` the value of the record beyond it, -1 at the end of
+    the series, ``parent`` the place of that record's message one round before.
     """
 
     messages: Array

@@ -1,19 +1,19 @@
 """Two states, order two: the worst case where it is known, brackets of it for every length.
 
-*Attractive* laws (`undertow.models.attractive`): of all likelihoods that grow by at most e^theta when
-a record turns from 0 to 1, F = exp(theta sum of unknown records) tells 1 from 0 best, whatever is
-known (docs, theory-memory). It is what all epsilon-DP algorithms can do at most, the far tail of a
-noisy count, and all outputs of flips alike. So no outputs are searched. Where every second record has
-to be *relabelled* for that, the likelihood alternates. Of other laws flips are known by trying every
-word of outputs between two known records. What is said here is about 1 against 0; for 0 against 1 the
-states change places.
+*Attractive* laws (`undertow.models.attractive`): of all likelihoods that grow by at most e^theta
+when a record turns from 0 to 1, F = exp(theta sum of unknown records) tells 1 from 0 best, whatever
+is known (docs, theory-memory). It is what all epsilon-DP algorithms can do at most, the far tail of
+a noisy count, and all outputs of flips alike. So no outputs are searched. Where every second record
+has to be *relabelled* for that, the likelihood alternates. Of other laws flips are known by trying
+every word of outputs between two known records. What is said here is about 1 against 0; for 0
+against 1 the states change places.
 """
 
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,8 +34,9 @@ Law = Literal["attractive", "relabelled", "words"]
 LARGEST = 60.0
 """Log-ratios above it are left to other bounds: likelihoods would lie too far apart."""
 
-FEW_RECORDS = 8
-"""Series up to which all known sets and values are gone through (cost 3^records)."""
+FEW_RECORDS, FEWER_RECORDS = 8, 6
+"""Series up to which all known sets and values are gone through (cost 3^records), and where every
+output has to be tried too (cost 4^records)."""
 
 MOST_KNOWN = 12
 """Known records of one adversary whose values are all tried (cost 2^known)."""
@@ -133,7 +134,8 @@ def worst_case(
 def _worst_case(
     chain: SecondOrderChain, ratios: Ratios, law: Law, against: Against, effort: Effort
 ) -> Found:
-    short = chain.length is not None and chain.length <= FEW_RECORDS and law != "words"
+    few = FEWER_RECORDS if law == "words" else FEW_RECORDS
+    short = chain.length is not None and chain.length <= few
     both = [(chain, ratios), (swapped(chain), ratios.swapped)]
     if against == "ignorant":
         found = [_ignorant(one, each.tilts(law)) for one, each in both]
@@ -176,7 +178,7 @@ def _all_weights(tilts: Tilts, records: int, target: int) -> Array:
     table = np.array([tilt_weights(row[0]) for row in tilts.near])
     weights = table[distances % tilts.phases]
     weights[target] = tilt_weights(tilts.own)
-    return weights
+    return np.asarray(weights)
 
 
 def _fitted(chain: SecondOrderChain, tilts: Tilts, attack: Attack) -> Found:
@@ -202,26 +204,50 @@ def _fitted(chain: SecondOrderChain, tilts: Tilts, attack: Attack) -> Found:
     return Found(max(value.lower, 0.0), math.inf, 1, weights, tuple(known), target)
 
 
-def _all_attacks(chain: SecondOrderChain, tilts: Tilts) -> Found:
-    """Return the exact worst case of a short series: all targets, known sets and values."""
+def _all_attacks(chain: SecondOrderChain, tilts: Tilts, *, known: bool = True) -> Found:
+    """Return the exact worst case of a short series: all targets, known sets, values and outputs.
+
+    Without ``known`` of someone who knows no record.
+    """
     records = chain.length or 1
-    best, upper = (0.0, 0, ()), 0.0
+    outputs = len(tilts.near[0])
+    best: tuple[float, int, tuple[int, ...]] = (0.0, 0, (0,) * (records - 1))
+    upper = 0.0
     for target in range(records):
         others = [record for record in range(records) if record != target]
-        choices = np.array(list(product((-1, 0, 1), repeat=len(others))), dtype=np.int64)
-        known = np.ones((len(choices), records, 2))
-        for place, record in enumerate(others):
-            for value in (0, 1):
-                known[choices[:, place] == value, record, 1 - value] = 0.0
-        weights = np.broadcast_to(_all_weights(tilts, records, target), known.shape)
-        values, error = attack_values(chain, weights, known, target)
+        # of each other record: the output that is seen (0 ..), or its value (outputs + value)
+        codes = range(outputs + 2 * known)
+        choices = np.array(list(product(codes, repeat=len(others))), dtype=np.int64)
+        weights, possible = _coded(tilts, records, target, choices)
+        values, error = attack_values(chain, weights, possible, target)
         place = int(values.argmax())
         upper = max(upper, float(values[place]) + error)
         if float(values[place]) - error > best[0]:
-            told = zip(others, choices[place].tolist(), strict=True)
-            pairs = tuple((record, value) for record, value in told if value >= 0)
-            best = float(values[place]) - error, target, pairs
-    return Found(best[0], upper, 1, _all_weights(tilts, records, best[1]), best[2], best[1])
+            best = float(values[place]) - error, target, tuple(choices[place].tolist())
+    value, target, code = best
+    weights, _ = _coded(tilts, records, target, np.array([code], dtype=np.int64))
+    others = [record for record in range(records) if record != target]
+    pairs = tuple((r, c - outputs) for r, c in zip(others, code, strict=True) if c >= outputs)
+    return Found(value, upper, 1, weights[0], pairs, target)
+
+
+def _coded(
+    tilts: Tilts, records: int, target: int, choices: "np.ndarray[Any, np.dtype[np.int64]]"
+) -> tuple[Array, Array]:
+    """Return weights and possible values (attacks, records, 2) of coded attacks."""
+    outputs = len(tilts.near[0])
+    others = [record for record in range(records) if record != target]
+    weights, possible = np.ones((2, len(choices), records, 2))
+    weights[:, target] = tilt_weights(tilts.own)
+    for column, record in enumerate(others):
+        row = tilts.near[abs(record - target) % tilts.phases]
+        for code in range(outputs + 2):
+            mine = choices[:, column] == code
+            if code < outputs:
+                weights[mine, record] = tilt_weights(row[code])
+            else:
+                possible[mine, record, 1 - (code - outputs)] = 0.0
+    return weights, possible
 
 
 def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> Found:
@@ -231,6 +257,8 @@ def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> Found:
     records. The limit is that of the Perron vectors of T D on either side; the columns of a high
     power of it hold them between themselves, rounded outwards.
     """
+    if tilts.words and chain.length is not None and chain.length <= FEWER_RECORDS:
+        return _all_attacks(chain, tilts, known=False)
     if tilts.words:
         work = Bracketing(chain, tilts)
         found = _fitted(chain, tilts, work.attack(None))
