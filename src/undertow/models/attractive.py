@@ -134,6 +134,11 @@ def _hidden(chain: Any) -> Attractiveness:
     symbols = [chain.states.index(symbol) for symbol in chain.symbols]
     if len(chain.states) != 2:
         return Attractiveness(-math.inf, reason="hidden chains are checked for two symbols")
+    table = chain.order_table()
+    if table is not None:  # hidden states are runs of records
+        margin = order_margin(table)
+        reason = "" if margin >= 0 else "given some context two records push each other apart"
+        return Attractiveness(margin, order_margin(table, True), reason)
     margin = hidden_margin(chain.transition, symbols)
     reason = "" if margin >= 0 else "no order of the hidden states is totally positive"
     return Attractiveness(margin, None, reason)

@@ -4,6 +4,7 @@ Regimes (at rest, on the move), dwell times that are not geometric, and chains o
 of this kind. A hidden state shows one symbol, with certainty; several hidden states show the same.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -53,7 +54,7 @@ class HiddenChain(Keyed, Model):
     >>> chain = HiddenChain([rest, move, [.05, .25, .4, .3], [.005, .005, .02, .97]],
     ...                     symbols=("idle", "idle", "active", "active"))
     >>> chain.states, chain.initial.round(3)
-    (('idle', 'active'), array([0.461, 0.039, 0.039, 0.461]))
+    (('idle', 'active'), array([0.467, 0.033, 0.033, 0.467]))
     """
 
     kind: ClassVar[str] = "hidden-chain"
@@ -151,6 +152,24 @@ class HiddenChain(Keyed, Model):
             matrix[runs, runs % size ** (order - 1) * size + state] = rows[:, state]
         listed = state_names(states, size)
         return cls(matrix, [listed[run % size] for run in runs], listed, length)
+
+    def order_table(self) -> Array | None:
+        """Return the laws of `of_order` if hidden states are runs of records, None otherwise.
+
+        None too where a law has a 0.
+
+        >>> HiddenChain.of_order([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]]).order_table().shape
+        (2, 2, 2)
+        """
+        size, runs = self.size, np.arange(self.hidden)
+        order = round(math.log(self.hidden, size))
+        if size**order != self.hidden or (self.shown != runs % size).any():
+            return None
+        after = runs[:, None] % size ** (order - 1) * size + np.arange(size)  # (runs, next record)
+        laws = np.take_along_axis(self.transition, after, axis=1)
+        if not (laws > 0).all() or np.count_nonzero(self.transition) != laws.size:
+            return None
+        return laws.reshape((size,) * (order + 1))
 
     @classmethod
     def fit(

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -335,19 +334,11 @@ class MarkovChain(Keyed, Model):
     ) -> "PrivateFit": ...  # fmt: skip
     @classmethod
     def fit(
-        cls,
-        sequences: Any,
-        states: Sequence[State] | None = None,
-        *,
-        order: int = 1,
-        prior: float = 0.0,
-        length: int | None = None,
-        public: bool = False,
-        private: float | None = None,
-        ledger: Any = None,
-        confidence: float = 0.95,
+        cls, sequences: Any, states: Sequence[State] | None = None, *, order: int = 1,
+        prior: float = 0.0, length: int | None = None, public: bool = False,
+        private: float | None = None, ledger: Any = None, confidence: float = 0.95,
         release_id: str | None = None,
-    ) -> "FittedChain | FittedSecondOrderChain | PrivateFit":
+    ) -> "FittedChain | FittedSecondOrderChain | PrivateFit":  # fmt: skip
         """Return the chain fitted to one sequence of records, or to many.
 
         Sequences are lists, arrays or Series; a list whose items are lists (tuples, arrays) is
@@ -365,31 +356,12 @@ class MarkovChain(Keyed, Model):
         array([[2, 1],
                [1, 0]])
         """
-        from undertow.models.fitting import fit_chain
+        from undertow.models.fits import fit
 
-        if isinstance(order, bool) or order not in (1, 2):
-            raise InvalidInput(
-                f"order must be 1 or 2, found {order!r}: for a longer memory fit a HiddenChain, or "
-                "give each public context a matrix of its own (fit_by_context)"
-            )
-        if private is not None and order != 1:
-            raise InvalidInput("a private fit is of order 1; leave order out, or private")
-        if private is not None:
-            if public:
-                raise InvalidInput("records are public, or the fit is private: not both")
-            learn = import_module("undertow.learning").private_fit  # above: it draws noise
-            more = {"prior": prior, "length": length, "release_id": release_id}
-            found: PrivateFit = learn(
-                sequences, states, level=private, ledger=ledger, confidence=confidence, **more
-            )
-            return found
-        if ledger is not None or release_id is not None:
-            raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
-        if order == 2:
-            from undertow.models.second_order_fits import fit_second_order
-
-            return fit_second_order(sequences, states, prior=prior, length=length, public=public)
-        return fit_chain(sequences, states, prior=prior, length=length, public=public)
+        return fit(
+            sequences, states, order=order, prior=prior, length=length, public=public,
+            private=private, ledger=ledger, confidence=confidence, release_id=release_id,
+        )  # fmt: skip
 
     @classmethod
     def from_counts(

@@ -117,11 +117,13 @@ class FittedSecondOrderChain(SecondOrderChain):
 
 def fit_second_order(
     sequences: Any, states: Sequence[State] | None = None, *, prior: float = 0.0,
-    length: int | None = None, public: bool = False,
+    length: int | None = None, public: bool = False, stacklevel: int = 4,
 ) -> FittedSecondOrderChain:  # fmt: skip
     """Return the chain of order two fitted to sequences; see `MarkovChain.fit`."""
     return FittedSecondOrderChain.of_fit(
-        fit_chain(sequences, states, prior=prior, length=length, public=public, stacklevel=4)
+        fit_chain(
+            sequences, states, prior=prior, length=length, public=public, stacklevel=stacklevel
+        )
     )
 
 

@@ -228,6 +228,10 @@ def compare_orders(
         Whether the records are public: the table is a disclosure otherwise, and a warning says so.
     tick
         Called after each model.
+
+    >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(900, seed=1)
+    >>> compare_orders(series, orders=(1, 2), hidden=(), public=True).words()
+    'tried order 1, order 2: the least BIC has order 1 (733)'
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
     wanted = sorted({check_count(order, "order", 1) for order in orders})
@@ -359,22 +363,22 @@ def _asked(model: AnyModel, hidden: HiddenChain, against: Against) -> AnyModel:
 
 def _noise(model: AnyModel, limit: float, against: Against) -> tuple[float, float | None]:
     """Return the noise below which an attack exceeds the limit, and the one that is proved."""
-    first = leakage(PureDP(limit / 4), model, against)
     proved = None
-    if math.isfinite(first.upper):
+    if math.isfinite(leakage(PureDP(limit / 4), model, against).upper):
         proved = 1 / dp_budget(model, limit, against)
-    guess = limit / 4 if proved is None else 1 / proved
-    low, high = 0.0, guess
-    while leakage(PureDP(high), model, against).lower < limit and high < 1e6:
-        low, high = high, 2 * high
+    low, high = 0.0, math.inf  # levels whose attacks stay below the limit, and exceed it
+    level = limit / 4 if proved is None else (1 + _PRECISION) / proved
     for _ in range(_STEPS):
-        middle = (low + high) / 2
-        exceeds = leakage(PureDP(middle), model, against).lower > limit
-        low, high = (low, middle) if exceeds else (middle, high)
-        if low and high / low - 1 < _PRECISION:
+        attained = leakage(PureDP(level), model, against).lower
+        low, high = (low, level) if attained > limit else (level, high)
+        if (low and high / low - 1 <= 2 * _PRECISION) or (proved and high <= level):
             break
-    needed = 1 / high
-    return min(needed, proved or math.inf), proved
+        # leakage is nearly proportional to the level: aim a little beyond the crossing
+        aim = level * limit / max(attained, limit / 1e3) * (1 + _PRECISION / 2)
+        if attained > limit:
+            aim = min(aim, level / (1 + _PRECISION))
+        level = aim if low < aim < high else (low + min(high, 4 * level)) / 2
+    return min(1 / high, proved or math.inf), proved
 
 
 _STEPS, _PRECISION = 40, 1e-5

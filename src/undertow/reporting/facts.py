@@ -19,7 +19,7 @@ from undertow.plan import Plan
 from undertow.planning.methods import effort_of, solve
 from undertow.planning.search import check_question, shaped, shapes_of, unknown
 from undertow.reporting import scope, words
-from undertow.reporting.dependence import found_in, parameters
+from undertow.reporting.dependence import found_in, parameters, reach
 
 if TYPE_CHECKING:
     from undertow.planning.questions import Question
@@ -260,6 +260,7 @@ def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -
     found = parameters(plan.model)
     return {
         "words": plan.model.describe(),
+        "memory": reach(plan.model),
         "states": [plain(state) for state in plan.states],
         "parameters": [matrix.to_dict() for matrix in found.matrices] or None,
         "size": found.size,

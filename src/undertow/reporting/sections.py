@@ -8,7 +8,7 @@ from typing import Any, Literal
 from undertow.certificate import Leakage
 from undertow.plan import Plan
 from undertow.reporting import scope, words
-from undertow.reporting.dependence import Matrix, found_in, parameters
+from undertow.reporting.dependence import Matrix, found_in, parameters, reach
 from undertow.reporting.facts import BETA, Alternative, Facts, proof_method
 from undertow.rounding import above, below, odds, visible
 
@@ -217,6 +217,9 @@ def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) 
         ("Parameters", f"{found.size}, {where}"),
         ("Where it came from", source or "not stated"),
     ]
+    memory = reach(plan.model)
+    if memory is not None:
+        lines.insert(1, ("Memory", memory))
     tables = tuple(map(_matrix, found.matrices))
     return Section("model", "How the records depend on each other", single(lines), tables)
 

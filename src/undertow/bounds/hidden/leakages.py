@@ -8,17 +8,18 @@ them. The upper end is then inf, and no plan is made.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.hidden.attacks import SHOWN, FoundPattern, PatternSearch, open_attack
 from undertow.bounds.hidden.perron import ignorant_upper
-from undertow.bounds.hidden.positivity import attractive
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP
+from undertow.models.attractive import is_attractive
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.markov import MarkovChain
 from undertow.models.registry import prover
@@ -163,12 +164,17 @@ def _bracket(
         return _leakage(down(low, 16), level, against, None, ())
     lower, witness = _attained(directions, model, against, mechanism)
     upper, said = math.inf, (NO_BOUND,)
-    if against == "ignorant" and model.size == 2 and attractive(model):
+    if against == "ignorant" and model.size == 2 and _attractive(model):
         thetas = {one.state: one.upper for one in directions}
         if all(map(math.isfinite, thetas.values())):
             upper = ignorant_upper(model.transition, model.shown, (thetas[0], thetas[1]))
             said = ("the law of the records is attractive, which was checked",)
     return _leakage(lower, upper, against, witness, said)
+
+
+@lru_cache(maxsize=64)
+def _attractive(model: HiddenChain) -> bool:
+    return bool(is_attractive(model))
 
 
 def _attained(
@@ -260,5 +266,5 @@ def _leakage(
 ) -> Leakage:
     return Leakage(
         min(lower, upper), upper, METHOD, against, witness, assumptions=(ASSUMED, *said),
-        citation="attractive laws and hidden chains (docs, memory)",
+        citation="attractive laws and hidden chains (docs, theory-memory)",
     )  # fmt: skip

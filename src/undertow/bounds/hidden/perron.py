@@ -1,8 +1,8 @@
 """Perron vectors with a certified error, and the leakage to the ignorant that follows.
 
-**Theorem** (docs, memory). Let the law of the records be attractive, two symbols, and let changing
-a record from 0 to 1 multiply a likelihood by at most e^theta. Then over all such likelihoods, all
-targets and all lengths
+**Theorem** (docs, theory-memory). Let the law of the records be attractive, two symbols, and let
+changing a record from 0 to 1 multiply a likelihood by at most e^theta. Then over all such
+likelihoods, all targets and all lengths
 
     sup ln E[f | x_i = 1] / E[f | x_i = 0] = theta + ln (sum_1 u r / sum_0 u r) - ln pi(1) / pi(0),
 
