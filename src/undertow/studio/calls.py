@@ -12,10 +12,13 @@ from undertow.plan import Plan
 from undertow.progress import doing
 from undertow.studio.questions import Asked
 from undertow.studio.reading import Reading, Source, naming
-from undertow.studio.views.costs import CostRow, Costs, cost_table, error_view, leakage_view
+from undertow.studio.views.costs import CostRow, Costs, cost_table, error_view, grid, leakage_view
 from undertow.studio.views.fading import persons_view
 
 __all__ = ["Fit", "Lines", "fit", "lines", "methods", "plan"]
+
+_LEVELS, _LIMITS = 11, 9
+"""Places of a line, an odd number: the one that was asked for is in the middle."""
 
 MOST_STATES = 100
 """More different values than this are measurements, not states."""
@@ -94,16 +97,30 @@ def lines(asked: Asked, model: AnyModel, level: float) -> Lines:
     reasons: list[str] = []
     leaks = errors = None
     try:
-        doing("leakages of DP levels")
-        leaks = leakage_view(model, None, asked.attacker(), min(level, 20.0) or None)
+        levels = grid(min(max(level, 0.01), 20.0), _LEVELS, 1.5)
+        tick = _Counted("leakages of DP levels", len(levels))
+        leaks = leakage_view(model, levels, asked.attacker(), levels[_LEVELS // 2], tick)
     except NotSupported as reason:
         reasons.append(str(reason))
     try:
-        doing("errors of the methods")
         if not asked.local:
+            limits = grid(asked.limit, _LIMITS)
             errors = error_view(
-                asked.query(model), model, asked.limit, asked.attacker(), protect=asked.secret()
-            )
+                asked.query(model), model, asked.limit, asked.attacker(), limits,
+                tick=_Counted("errors at each limit", len(limits)), protect=asked.secret(),
+            )  # fmt: skip
     except NotSupported as reason:
         reasons.append(str(reason))
     return Lines(leaks, errors, tuple(reasons))
+
+
+class _Counted:
+    """Says how many of a number of places are done; called after each."""
+
+    def __init__(self, words: str, total: int) -> None:
+        self.words, self.total, self.done = words, total, 0
+        doing(words, 0, total)
+
+    def __call__(self) -> None:
+        self.done += 1
+        doing(self.words, self.done, self.total)

@@ -25,8 +25,12 @@ _PLAN = 4 * 2**20
 
 @router.get("/")
 async def start(request: Request) -> Response:
-    """Show what there is to begin with."""
-    return _start(studio_of(request))
+    """Show what there is to begin with; a demonstration begins with its example, once."""
+    studio = studio_of(request)
+    if studio.settings.demo and not studio.demonstrated:
+        studio.demonstrated = True
+        return see(open_example(studio, EXAMPLES[0].name), "depends")
+    return _start(studio)
 
 
 @router.post("/new/example")
