@@ -1,4 +1,4 @@
-"""Who may talk to the studio: the browser that opened it, under its own address, and nobody else."""
+"""Who may talk to the studio: the browser that opened it, under its own address only."""
 
 import pytest
 from starlette.testclient import TestClient

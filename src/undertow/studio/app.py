@@ -11,7 +11,17 @@ from starlette.staticfiles import StaticFiles
 from undertow.errors import UndertowError
 from undertow.studio.guard import Guard
 from undertow.studio.jobs import Jobs
-from undertow.studio.pages import attacker, costs, data, depends, drawing, jobs, question, release, start
+from undertow.studio.pages import (
+    attacker,
+    costs,
+    data,
+    depends,
+    drawing,
+    jobs,
+    question,
+    release,
+    start,
+)
 from undertow.studio.refusals import in_words
 from undertow.studio.settings import Settings
 from undertow.studio.studio import Gone, JobRefused, Pending, Studio, studio_of

@@ -70,9 +70,7 @@ def plan(asked: Asked, model: AnyModel) -> "Plan[Any]":
     """Return the plan with the least noise for a question."""
     from undertow.planning.search import calibrate
 
-    made: Plan[Any] = calibrate(
-        asked.query(model), model, asked.limit, **asked.arguments()
-    )
+    made: Plan[Any] = calibrate(asked.query(model), model, asked.limit, **asked.arguments())
     return made
 
 

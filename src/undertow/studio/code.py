@@ -57,7 +57,9 @@ def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[
     reading = "--value COLUMN" if work.reading is None else work.reading.options("release")
     account = ""
     if settings.ledger is not None and settings.dataset is not None and not work.simulated:
-        account = f" --ledger {shlex.quote(settings.ledger)} --dataset {shlex.quote(settings.dataset)}"
+        account = (
+            f" --ledger {shlex.quote(settings.ledger)} --dataset {shlex.quote(settings.dataset)}"
+        )
     file = " --report report.html" if verb == "release" else " --output released.csv"
     line = f"undertow {verb} {name} --plan plan.json {reading}{account}{file}"
     opened = 'data = ut.Data("DATA", value="COLUMN")'

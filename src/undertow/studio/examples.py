@@ -107,7 +107,7 @@ def _pedigree() -> Pedigree:
 
 
 def _flu() -> Contagion:
-    return Contagion(4, outside=0.1, passed=(0.1, 0.5))
+    return Contagion(3, outside=0.1, passed=(0.1, 0.5))
 
 
 def _gaussian() -> MultivariateGaussian:
@@ -137,7 +137,7 @@ EXAMPLES = (
     Example(
         "household",
         "A household",
-        "Four people live together and pass the flu on. Who is ill says who else may be.",
+        "Three people live together and pass the flu on. Who is ill says who else may be.",
         "household.csv",
         Reading("health"),
         _household,

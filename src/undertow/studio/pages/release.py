@@ -160,7 +160,10 @@ def account_of(studio: Studio, work: Work, plan: "Plan[Any]") -> tuple[Account |
             "or not at all"
         )
     if work.source is None or work.reading is None:
-        return None, "there is no table here: bring one in step 1, or release with the command below"
+        return (
+            None,
+            "there is no table here: bring one in step 1, or release with the command below",
+        )
     if work.simulated:
         named = f"{work.model_name} {plan.unit} {plan.leakage.secrets.window} {plan.against}"
         where = str(studio.folder.path / "demonstration.db")

@@ -101,9 +101,7 @@ def open_example(studio: Studio, name: str) -> Work:
     one = example(name)
     source = one.source(studio.folder)
     model = None if one.model is None else one.model()
-    return studio.works.begin(
-        one.title, "example", source=source, reading=one.reading, model=model
-    )
+    return studio.works.begin(one.title, "example", source=source, reading=one.reading, model=model)
 
 
 async def _table(studio: Studio, source: Source) -> Response:
