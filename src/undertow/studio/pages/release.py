@@ -99,7 +99,9 @@ async def report(request: Request, name: str, ending: str) -> Response:
     found = _released(studio, work)
     if found is None:
         raise InvalidInput("nothing was released here yet: there is no report")
-    content = {"html": found.html, "json": found.json, "txt": found.text, "csv": found.csv}
+    content: dict[str, str | bytes] = {
+        "html": found.html, "json": found.json, "txt": found.text, "csv": found.csv,
+    }  # fmt: skip
     if ending not in content:
         raise InvalidInput(f"a report is a file in {', '.join(content)}")
     return _file(content[ending], _KINDS[ending], f"release.{ending}")
