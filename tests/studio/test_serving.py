@@ -1,7 +1,6 @@
 """`undertow studio` as a process: it prints its address, answers, and ends on Ctrl-C."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.studio.conftest import found
 from undertow.errors import InvalidInput
 from undertow.studio.serving import _bound
 
@@ -40,7 +40,7 @@ def running(tmp_path):
 
 def test_it_prints_its_address_answers_and_ends_cleanly(running, tmp_path):
     one = running("--demo")
-    address = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", one.stdout.readline())[0]
+    address = found(r"(http://127\.0\.0\.1:\d+/\?token=\S+)", one.stdout.readline())
     with httpx.Client(follow_redirects=True) as browser:
         page = browser.get(address)
         assert page.status_code in (200, 202)
