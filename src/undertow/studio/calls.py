@@ -9,7 +9,7 @@ from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
-from undertow.progress import doing
+from undertow.progress import doing, inside
 from undertow.studio.questions import Asked
 from undertow.studio.reading import Reading, Source, naming
 from undertow.studio.views.costs import CostRow, Costs, cost_table, error_view, grid, leakage_view
@@ -99,17 +99,19 @@ def lines(asked: Asked, model: AnyModel, level: float) -> Lines:
     leaks = errors = None
     try:
         levels = grid(min(max(level, 0.01), 20.0), _LEVELS, 1.5)
-        tick = _Counted("leakages of DP levels", len(levels))
-        leaks = leakage_view(model, levels, asked.attacker(), levels[_LEVELS // 2], tick)
+        with inside("leakage against DP level"):
+            tick = _Counted("levels", len(levels))
+            leaks = leakage_view(model, levels, asked.attacker(), levels[_LEVELS // 2], tick)
     except NotSupported as reason:
         reasons.append(str(reason))
     try:
         if not asked.local:
-            limits = grid(asked.limit, _LIMITS)
-            errors = error_view(
-                asked.query(model), model, asked.limit, asked.attacker(), limits,
-                tick=_Counted("errors at each limit", len(limits)), protect=asked.secret(),
-            )  # fmt: skip
+            limits, query = grid(asked.limit, _LIMITS), asked.query(model)
+            with inside("error against the limit"):
+                errors = error_view(
+                    query, model, asked.limit, asked.attacker(), limits,
+                    tick=_Counted("limits", len(limits)), protect=asked.secret(),
+                )  # fmt: skip
     except NotSupported as reason:
         reasons.append(str(reason))
     return Lines(leaks, errors, tuple(reasons))

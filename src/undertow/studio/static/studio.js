@@ -186,7 +186,10 @@ const later = (root) => {
     const address = box.dataset.later;
     const look = async () => {
       const text = await anyhow(address);
-      if (text === null) return;
+      if (text === null) {
+        box.textContent = "The studio does not answer. Is it still running?";
+        return;
+      }
       const page = new DOMParser().parseFromString(text, "text/html");
       const waiting = page.querySelector("[data-job]");
       if (waiting) {
