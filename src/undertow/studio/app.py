@@ -19,7 +19,7 @@ from undertow.studio.pages import (
     drawing,
     jobs,
     question,
-    release,
+    signing,
     start,
 )
 from undertow.studio.refusals import in_words
@@ -28,7 +28,7 @@ from undertow.studio.studio import Gone, JobRefused, Pending, Studio, studio_of
 
 __all__ = ["create_app"]
 
-PAGES = (start, drawing, data, depends, question, costs, attacker, release, jobs)
+PAGES = (start, drawing, data, depends, question, costs, attacker, signing, jobs)
 
 
 def create_app(settings: Settings, workers: Jobs | None = None) -> Guard:
