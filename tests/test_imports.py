@@ -29,7 +29,7 @@ HEAVY = {
 PLACES = {
     "cryptography": ["sampling/streams.py", "signatures.py"],
     "fastapi": ["serving/", "studio/"],
-    "jinja2": ["reporting/"],
+    "jinja2": ["reporting/", "studio/"],
     "matplotlib": ["figures/"],
     "narwhals": ["data/"],
     "numba": ["models/forward_backward.py"],

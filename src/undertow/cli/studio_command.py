@@ -54,9 +54,7 @@ def studio(
     serve(settings, _tell, browser=not no_browser)
 
 
-def _check(
-    data: Path | None, ledger: str | None, dataset: str | None, key: Path | None
-) -> None:
+def _check(data: Path | None, ledger: str | None, dataset: str | None, key: Path | None) -> None:
     """Refuse a file or an account that is not there, before anything is served."""
     if data is not None:
         from undertow.data.headers import column_names

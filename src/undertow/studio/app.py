@@ -11,14 +11,24 @@ from starlette.staticfiles import StaticFiles
 from undertow.errors import UndertowError
 from undertow.studio.guard import Guard
 from undertow.studio.jobs import Jobs
-from undertow.studio.pages import attacker, costs, data, depends, drawing, jobs, question, release, start
+from undertow.studio.pages import (
+    attacker,
+    costs,
+    data,
+    depends,
+    drawing,
+    jobs,
+    question,
+    signing,
+    start,
+)
 from undertow.studio.refusals import in_words
 from undertow.studio.settings import Settings
 from undertow.studio.studio import Gone, JobRefused, Pending, Studio, studio_of
 
 __all__ = ["create_app"]
 
-PAGES = (start, drawing, data, depends, question, costs, attacker, release, jobs)
+PAGES = (start, drawing, data, depends, question, costs, attacker, signing, jobs)
 
 
 def create_app(settings: Settings, workers: Jobs | None = None) -> Guard:

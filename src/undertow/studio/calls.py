@@ -9,13 +9,16 @@ from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
-from undertow.progress import doing
+from undertow.progress import doing, inside
 from undertow.studio.questions import Asked
 from undertow.studio.reading import Reading, Source, naming
-from undertow.studio.views.costs import CostRow, Costs, cost_table, error_view, leakage_view
+from undertow.studio.views.costs import CostRow, Costs, cost_table, error_view, grid, leakage_view
 from undertow.studio.views.fading import persons_view
 
 __all__ = ["Fit", "Lines", "fit", "lines", "methods", "plan"]
+
+_LEVELS, _LIMITS = 11, 9
+"""Places of a line, an odd number: the one that was asked for is in the middle."""
 
 MOST_STATES = 100
 """More different values than this are measurements, not states."""
@@ -67,9 +70,8 @@ def plan(asked: Asked, model: AnyModel) -> "Plan[Any]":
     """Return the plan with the least noise for a question."""
     from undertow.planning.search import calibrate
 
-    made: Plan[Any] = calibrate(
-        asked.query(model), model, asked.limit, **asked.arguments()
-    )
+    model = asked.model(model)
+    made: Plan[Any] = calibrate(asked.query(model), model, asked.limit, **asked.arguments())
     return made
 
 
@@ -84,6 +86,7 @@ class Lines:
 
 def methods(asked: Asked, model: AnyModel) -> tuple[CostRow, ...]:
     """Return all methods side by side."""
+    model = asked.model(model)
     more = {name: told for name, told in asked.arguments().items() if name == "protect"}
     rows, _ = cost_table(asked.query(model), model, asked.limit, asked.attacker(), **more)
     return rows
@@ -91,19 +94,36 @@ def methods(asked: Asked, model: AnyModel) -> tuple[CostRow, ...]:
 
 def lines(asked: Asked, model: AnyModel, level: float) -> Lines:
     """Return leakage against DP level, and error against the limit for every method."""
+    model = asked.model(model)
     reasons: list[str] = []
     leaks = errors = None
     try:
-        doing("leakages of DP levels")
-        leaks = leakage_view(model, None, asked.attacker(), min(level, 20.0) or None)
+        levels = grid(min(max(level, 0.01), 20.0), _LEVELS, 1.5)
+        with inside("leakage against DP level"):
+            tick = _Counted("levels", len(levels))
+            leaks = leakage_view(model, levels, asked.attacker(), levels[_LEVELS // 2], tick)
     except NotSupported as reason:
         reasons.append(str(reason))
     try:
-        doing("errors of the methods")
         if not asked.local:
-            errors = error_view(
-                asked.query(model), model, asked.limit, asked.attacker(), protect=asked.secret()
-            )
+            limits, query = grid(asked.limit, _LIMITS), asked.query(model)
+            with inside("error against the limit"):
+                errors = error_view(
+                    query, model, asked.limit, asked.attacker(), limits,
+                    tick=_Counted("limits", len(limits)), protect=asked.secret(),
+                )  # fmt: skip
     except NotSupported as reason:
         reasons.append(str(reason))
     return Lines(leaks, errors, tuple(reasons))
+
+
+class _Counted:
+    """Says how many of a number of places are done; called after each."""
+
+    def __init__(self, words: str, total: int) -> None:
+        self.words, self.total, self.done = words, total, 0
+        doing(words, 0, total)
+
+    def __call__(self) -> None:
+        self.done += 1
+        doing(self.words, self.done, self.total)

@@ -233,7 +233,9 @@ def work(wire: Connection) -> None:
         except (UndertowError, MemoryError) as error:
             wire.send(("refused", in_words(error)))
         except Exception as error:  # noqa: BLE001  (its words may quote the data: only its kind is told)
-            wire.send(("failed", f"this failed in a way that it should not ({type(error).__name__})"))
+            wire.send(
+                ("failed", f"this failed in a way that it should not ({type(error).__name__})")
+            )
 
 
 class _Teller:

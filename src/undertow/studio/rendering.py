@@ -35,7 +35,7 @@ def environment() -> "jinja2.Environment":
     made.globals |= {"steps": STEPS, "version": __version__, "beliefs": beliefs}
     made.filters |= {
         "above": above, "below": below, "odds": odds, "visible": lambda text: visible(str(text)),
-        "number": _number, "factor": _factor,
+        "number": _number, "sentence": _sentence,
     }  # fmt: skip
     return made
 
@@ -58,10 +58,10 @@ def _number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _factor(limit: float) -> str:
-    """Return what a limit on leakage lets odds become, from one to one.
+def _sentence(text: str) -> str:
+    """Return a text that begins with a capital; names in it stay as they are.
 
-    >>> _factor(1.0)
-    '2.72 to 1'
+    >>> _sentence("number of records in 'BB'")
+    "Number of records in 'BB'"
     """
-    return f"{odds(limit)} to 1"
+    return text[:1].upper() + text[1:]

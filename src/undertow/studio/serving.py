@@ -19,7 +19,9 @@ def check_installed() -> None:
     """Refuse to start without the packages of the studio, and say what to install."""
     from importlib.util import find_spec
 
-    absent = [name for name in ("fastapi", "uvicorn", "python_multipart") if find_spec(name) is None]
+    absent = [
+        name for name in ("fastapi", "uvicorn", "python_multipart") if find_spec(name) is None
+    ]
     if absent:
         raise NotSupported(
             f"the studio needs {', '.join(absent)}; install it with: pip install 'undertow[studio]'"

@@ -54,6 +54,7 @@ class Studio:
     def __init__(self, settings: Settings, jobs: Jobs | None = None) -> None:
         self.settings, self.jobs = settings, jobs or Jobs()
         self.works, self.folder = Works(), Folder()
+        self.demonstrated = False
 
     def need(
         self, key: Hashable, call: Callable[..., Any], *arguments: Any, later: bool = False

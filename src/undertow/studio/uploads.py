@@ -33,7 +33,7 @@ class Folder:
         path, shown = self.place(name), shown_name(name)
         done = False
         try:
-            with open(_created(path), "wb") as file:  # noqa: PTH123  (of a descriptor)
+            with open(_created(path), "wb") as file:
                 async for chunk in chunks:
                     file.write(chunk)
             done = True
@@ -48,7 +48,7 @@ class Folder:
     def write(self, name: str, text: str, *, simulated: bool = False) -> Source:
         """Return a small table, written at once."""
         path = self.place(name)
-        with open(_created(path), "w", encoding="utf-8") as file:  # noqa: PTH123  (of a descriptor)
+        with open(_created(path), "w", encoding="utf-8") as file:
             file.write(text)
         return Source(path, name, simulated)
 

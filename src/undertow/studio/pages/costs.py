@@ -11,7 +11,7 @@ from undertow.plan import Plan
 from undertow.studio import calls
 from undertow.studio.charts.curves import cost_chart, leakage_chart
 from undertow.studio.code import code_for_plan
-from undertow.studio.pages.release import promise
+from undertow.studio.pages.signing import promise
 from undertow.studio.questions import Asked
 from undertow.studio.studio import see, studio_of, work_of
 from undertow.studio.views.costs import Costs

@@ -29,7 +29,9 @@ async def cancel(request: Request, name: str) -> Response:
     job.cancel()
     back = str(form.get("back", ""))
     parts = back.split("/")
-    own = len(parts) == 4 and parts[1] == "w" and parts[2].replace("-", "").replace("_", "").isalnum()
+    own = (
+        len(parts) == 4 and parts[1] == "w" and parts[2].replace("-", "").replace("_", "").isalnum()
+    )
     if not own:
         return RedirectResponse("/", 303)
     page = "data" if parts[3] in ("depends", "question") else "question"

@@ -10,6 +10,7 @@ from starlette.datastructures import UploadFile
 from undertow.errors import InvalidInput, UndertowError
 from undertow.plan import Plan
 from undertow.studio.examples import EXAMPLES, example
+from undertow.studio.questions import asked_of
 from undertow.studio.reading import Source, columns_of
 from undertow.studio.refusals import in_words
 from undertow.studio.sessions import Work
@@ -25,8 +26,12 @@ _PLAN = 4 * 2**20
 
 @router.get("/")
 async def start(request: Request) -> Response:
-    """Show what there is to begin with."""
-    return _start(studio_of(request))
+    """Show what there is to begin with; a demonstration begins with its example, once."""
+    studio = studio_of(request)
+    if studio.settings.demo and not studio.demonstrated:
+        studio.demonstrated = True
+        return see(open_example(studio, EXAMPLES[0].name), "depends")
+    return _start(studio)
 
 
 @router.post("/new/example")
@@ -77,7 +82,8 @@ async def begin_plan(request: Request) -> Response:
     except UndertowError as error:
         return _start(studio, in_words(error), 422)
     title = f"A plan: {plan.query.words()}"
-    work = studio.works.begin(title, "plan", model=plan.model, plan=plan)
+    asked = asked_of(plan)
+    work = studio.works.begin(title, "plan", model=plan.model, plan=plan, asked=asked)
     return see(work, "release")
 
 
@@ -97,9 +103,7 @@ def open_example(studio: Studio, name: str) -> Work:
     one = example(name)
     source = one.source(studio.folder)
     model = None if one.model is None else one.model()
-    return studio.works.begin(
-        one.title, "example", source=source, reading=one.reading, model=model
-    )
+    return studio.works.begin(one.title, "example", source=source, reading=one.reading, model=model)
 
 
 async def _table(studio: Studio, source: Source) -> Response:

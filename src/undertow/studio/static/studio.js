@@ -174,7 +174,7 @@ const waits = () => {
       box.querySelector(".step-words").textContent =
         "The studio does not answer. Is it still running?";
     }
-    if (ended) location.replace(location.href);
+    if (ended) location.reload(); // an address with a # would not be loaded again
     else setTimeout(look, 400);
   };
   setTimeout(look, 300);
@@ -186,7 +186,10 @@ const later = (root) => {
     const address = box.dataset.later;
     const look = async () => {
       const text = await anyhow(address);
-      if (text === null) return;
+      if (text === null) {
+        box.textContent = "The studio does not answer. Is it still running?";
+        return;
+      }
       const page = new DOMParser().parseFromString(text, "text/html");
       const waiting = page.querySelector("[data-job]");
       if (waiting) {
