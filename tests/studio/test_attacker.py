@@ -382,7 +382,7 @@ def test_a_person_is_named_and_a_record_numbered():
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(120))
 def test_random_plans_keep_their_limit(seed):
     """Random chains and mechanisms, and every choice of an attacker on four records."""
     rng = np.random.default_rng(seed)
@@ -402,7 +402,7 @@ def test_random_plans_keep_their_limit(seed):
         plan = ut.calibrate(ut.Count(names[-1]), model, limit=float(rng.uniform(0.2, 4)))
     assert worst_case(plan).attains == pytest.approx(plan.leakage.lower, abs=1e-9)
     largest = 0.0
-    for strip, _ in strips(plan, 1):
+    for strip, _ in strips(plan, 1 if size == 2 else 7):
         try:
             found = strip.guess()
         except InvalidInput:  # cannot come out
