@@ -19,7 +19,7 @@ from undertow.models.network import BayesianNetwork, Node
 from undertow.numerics import Array
 from undertow.plan import Plan
 from undertow.studio.views.attacker import CLOSE, Guess, attained, guess_of
-from undertow.studio.views.cells import Cell
+from undertow.studio.views.cells import Cell, Role
 
 __all__ = ["Relatives", "network_of", "relatives_of", "worst_relatives"]
 
@@ -114,11 +114,13 @@ class Relatives:
         order = list(self.plan.model.order() or network_of(self.plan, self.which).records)
         made = []
         for person in self.people:
-            role = "known" if person in self.known else "unknown"
+            role: Role = "known" if person in self.known else "unknown"
+            if person == self.target:
+                role = "target"
             made.append(
                 Cell(
                     order.index(person),
-                    "target" if person == self.target else role,  # type: ignore[arg-type]
+                    role,
                     str(self.known.get(person, "")),
                     label=str(person),
                 )

@@ -19,7 +19,7 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import check_count
 from undertow.plan import Plan
 from undertow.studio.views.attacker import Guess, guess_of, without_limit
-from undertow.studio.views.cells import Cell
+from undertow.studio.views.cells import Cell, Role
 from undertow.studio.views.weighing import weighed
 
 __all__ = ["LONGEST", "SHORTEST", "Strip", "chains_of", "strip_of"]
@@ -163,13 +163,15 @@ class Strip:
         half = LONGEST // 2
         low = max(self.first, min(self.target - half, self.first + self.length - LONGEST))
         for record in range(low, min(self.first + self.length, low + LONGEST)):
-            role = "known" if record in self.known else "unknown"
+            role: Role = "known" if record in self.known else "unknown"
+            if record == self.target:
+                role = "target"
             erased = record in self.outputs and self.outputs[record] is None
             shown = self.outputs.get(record)
             made.append(
                 Cell(
                     record,
-                    "target" if record == self.target else role,  # type: ignore[arg-type]
+                    role,
                     str(self.known.get(record, "")),
                     "" if shown is None else str(shown),
                     erased,
