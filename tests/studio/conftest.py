@@ -1,5 +1,8 @@
 """A studio in the process of the test, and a browser that has opened it."""
 
+import re
+from typing import Any
+
 import pytest
 
 pytest.importorskip("fastapi", reason="the studio needs the extra 'studio'")
@@ -26,11 +29,19 @@ def opened():
         client.__enter__()
         clients.append(client)
         assert client.get("/", params={"token": told.token}).status_code == 200
-        return client, guard.app.state.studio
+        inner: Any = guard.app
+        return client, inner.state.studio
 
     yield open_studio
     for client in clients:
         client.__exit__(None, None, None)
+
+
+def found(pattern, text):
+    """Return what a pattern finds in a text, which must be there."""
+    seen = re.search(pattern, text)
+    assert seen is not None, text
+    return seen[1]
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Sign and release: dry runs spend nothing, releases are accounted, code gives the same plan."""
 
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import undertow as ut
+from tests.studio.conftest import found
 from tests.studio.test_pages import asked, begun, table, upload, work_of
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("still", "moving"))
@@ -38,9 +38,9 @@ def test_an_example_is_released_from_the_account_of_a_demonstration(client):
     assert client.post(f"/w/{work}/release", data={}).status_code == 422  # not meant
     first = client.post(f"/w/{work}/release", data={"meant": "yes"})
     assert first.url.path.endswith("/released")
-    value = re.search(r'class="answer">(-?\d+)<', first.text)[1]
+    value = found(r'class="answer">(-?\d+)<', first.text)
     again = client.post(f"/w/{work}/release", data={"meant": "yes"})
-    assert re.search(r'class="answer">(-?\d+)<', again.text)[1] == value
+    assert found(r'class="answer">(-?\d+)<', again.text) == value
     report = json.loads(client.get(f"/w/{work}/report.json").text)
     assert report["numbers"][0]["value"] == int(value)
     for ending in ("html", "txt", "csv"):
@@ -70,7 +70,7 @@ def test_a_table_is_released_into_the_account_that_was_named(opened, account):
     replayed = released(client, other)
     assert len(ledger.entries()) == 1
     pattern = r'class="answer">(-?\d+)<'
-    assert re.search(pattern, replayed.text)[1] == re.search(pattern, done.text)[1]
+    assert found(pattern, replayed.text) == found(pattern, done.text)
     assert "weekly release" in client.get(f"/w/{work}/release").text
 
 

@@ -70,6 +70,7 @@ def plan(asked: Asked, model: AnyModel) -> "Plan[Any]":
     """Return the plan with the least noise for a question."""
     from undertow.planning.search import calibrate
 
+    model = asked.model(model)
     made: Plan[Any] = calibrate(asked.query(model), model, asked.limit, **asked.arguments())
     return made
 
@@ -85,6 +86,7 @@ class Lines:
 
 def methods(asked: Asked, model: AnyModel) -> tuple[CostRow, ...]:
     """Return all methods side by side."""
+    model = asked.model(model)
     more = {name: told for name, told in asked.arguments().items() if name == "protect"}
     rows, _ = cost_table(asked.query(model), model, asked.limit, asked.attacker(), **more)
     return rows
@@ -92,6 +94,7 @@ def methods(asked: Asked, model: AnyModel) -> tuple[CostRow, ...]:
 
 def lines(asked: Asked, model: AnyModel, level: float) -> Lines:
     """Return leakage against DP level, and error against the limit for every method."""
+    model = asked.model(model)
     reasons: list[str] = []
     leaks = errors = None
     try:

@@ -40,7 +40,8 @@ def code_for_plan(work: Work, model: AnyModel, asked: Asked) -> list[Code]:
     """Return how the plan of a piece of work comes about."""
     before = model_commands(work, work.model)
     line = f"undertow plan {_given(work, work.model, asked)} {asked.options()} --output plan.json"
-    python = [*model_python(work, work.model), *_longer(asked), asked.python()]
+    length = asked.length if asked.kind == "redacted" else None
+    python = [*model_python(work, work.model, length), asked.python()]
     python.append('Path("plan.json").write_text(plan.to_json() + "\\n")')
     python.insert(0, "from pathlib import Path")
     return [Code("Command line", "\n".join([*before, line])), Code("Python", "\n".join(python))]
@@ -103,17 +104,18 @@ def model_commands(work: Work, model: AnyModel | None) -> list[str]:
     return ["# save the model as model.json first (step 2)"]
 
 
-def model_python(work: Work, model: AnyModel | None) -> list[str]:
-    """Return the Python that makes the model."""
+def model_python(work: Work, model: AnyModel | None, length: int | None = None) -> list[str]:
+    """Return the Python that makes the model, a chain with the length that a question needs."""
     lines = ["import undertow as ut", ""]
     if model is None and work.source is not None and work.reading is not None:
         states = f", states={work.reading.states!r}" if work.reading.states else ""
         public = ", public=True" if work.simulated else ""
+        public += f", length={length}" if length else ""
         return [
             *lines, work.reading.python(work.source.name),
             f"model = ut.MarkovChain.fit(data{states}{public})",
         ]  # fmt: skip
-    text = None if model is None else _built(model)
+    text = None if model is None else _built(model, length)
     if text is not None:
         return [*lines, f"model = {text}"]
     return [
@@ -136,11 +138,6 @@ def _given(work: Work, model: AnyModel | None, asked: Asked) -> str:
     return "--model model.json" + (f" --length {length}" if length and open_ended else "")
 
 
-def _longer(asked: Asked) -> list[str]:
-    """Return the line that gives a chain the length that a redaction needs."""
-    return []
-
-
 def _typed(model: AnyModel) -> bool:
     """Return whether a chain can be typed: few states, plain names, a stationary start."""
     return (
@@ -153,13 +150,14 @@ def _typed(model: AnyModel) -> bool:
     )
 
 
-def _built(model: AnyModel) -> str | None:
+def _built(model: AnyModel, length: int | None = None) -> str | None:
     """Return the Python that builds a model, None where a file is plainer."""
     match model:
         case MarkovChain() if _typed(model):
-            length = f", length={model.length}" if model.length else ""
+            most = model.length or length
+            long = f", length={most}" if most else ""
             rows = [[float(p) for p in row] for row in model.transition]
-            return f"ut.MarkovChain({rows}, states={model.states!r}{length})"
+            return f"ut.MarkovChain({rows}, states={model.states!r}{long})"
         case Pedigree() if not model.latent:
             described: dict[str, Any] = model.to_dict()
             parents = {child: (one, two) for child, one, two in described["parents"]}

@@ -83,7 +83,7 @@ def _family(draw: random.Random) -> str:
                 alleles[person] = (draw.choice(father), draw.choice(mother))
             else:
                 alleles[person] = tuple(  # type: ignore[assignment]
-                    "B" if draw.random() < 0.3 else "b" for _ in range(2)
+                    "B" if draw.random() < 0.2 else "b" for _ in range(2)
                 )
         return alleles[person]
 
@@ -103,7 +103,7 @@ def _pressure(draw: random.Random) -> str:
 
 
 def _pedigree() -> Pedigree:
-    return Pedigree(parents=_PARENTS, allele_frequency=(0.05, 0.5))
+    return Pedigree(parents=_PARENTS, allele_frequency=0.2)
 
 
 def _flu() -> Contagion:

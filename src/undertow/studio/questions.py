@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 from undertow.adversaries import Adversary, Against, Window
 from undertow.errors import InvalidInput
+from undertow.models.registry import model_from_dict, model_to_dict
 from undertow.models.sets import AnyModel
+from undertow.plan import Plan
 from undertow.queries import Count, Histogram, Mean, Redacted, Series, State, Sum
 from undertow.studio.reading import python_text
 
-__all__ = ["KINDS", "Asked", "kinds_for", "usual"]
+__all__ = ["KINDS", "Asked", "asked_of", "kinds_for", "usual"]
 
 Kind = Literal["count", "histogram", "sum", "mean", "series", "redacted"]
 
@@ -83,6 +85,12 @@ class Asked:
                 return Series()
         return Redacted(protect=self.protect, length=self.length or model.length)
 
+    def model(self, model: AnyModel) -> AnyModel:
+        """Return the model with the length that a redacted series needs, as commands have it."""
+        if self.kind != "redacted" or self.length is None or model.length is not None:
+            return model
+        return model_from_dict(model_to_dict(model) | {"length": self.length})
+
     def attacker(self) -> Against:
         """Return the adversary."""
         return Adversary(self.target, self.known) if self.against == "these" else self.against
@@ -143,7 +151,7 @@ class Asked:
             "sum": f"ut.Sum({self.low!r}, {self.high!r})",
             "mean": f"ut.Mean({self.low!r}, {self.high!r})",
             "series": "ut.Series()",
-            "redacted": f"ut.Redacted(protect={self.protect}, length=model.length)",
+            "redacted": f"ut.Redacted(protect={self.protect}, length={self.length})",
         }[self.kind]
         told = "".join(f", {name}={_python(value)}" for name, value in self.arguments().items())
         return f"plan = ut.calibrate({query}, model, limit={self.limit!r}{told})"
@@ -193,6 +201,39 @@ def usual(model: AnyModel, every: str = "") -> Asked:
     if model.family == "network":
         states = model.states[:1] if "BB" in model.states else states
     return Asked(kind, states, every=every, length=model.length)
+
+
+def asked_of(plan: "Plan[Any]") -> Asked:
+    """Return the question that a plan answers, as a form would ask it.
+
+    >>> from undertow import Count, MarkovChain, Window, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.2, .8]], states=("idle", "active"))
+    >>> asked_of(calibrate(Count("active"), chain, limit=2.0, protect=Window(3))).options()
+    '--count active --limit 2 --protect-window 3'
+    """
+    told: dict[str, Any] = {"limit": plan.limit, "length": plan.length}
+    window, against = plan.leakage.secrets.window, plan.against
+    if isinstance(against, Adversary):
+        told |= {"against": "these", "target": against.target, "known": against.known}
+    else:
+        told["against"] = against
+    if plan.unit == "person" or window > 1:
+        told |= {"unit": "person"} if plan.unit == "person" else {"unit": "window"}
+        told["window"] = str(window) if window > 1 else ""
+    match plan.query:
+        case Count() as query:
+            told |= {"kind": "count", "states": tuple(query.named)}
+        case Histogram():
+            told["kind"] = "histogram"
+        case Sum() | Mean() as query:
+            kind = "sum" if isinstance(query, Sum) else "mean"
+            told |= {"kind": kind, "low": float(query.lower), "high": float(query.upper)}
+        case Series():
+            told["kind"] = "series"
+        case Redacted() as query:
+            records = plan.leakage.secrets.records or (0,)
+            told |= {"kind": "redacted", "protect": records[0], "length": query.length}
+    return replace(usual(plan.model), **told)
 
 
 def _python(value: Any) -> str:

@@ -18,7 +18,7 @@ from undertow.studio.charts.strips import odds_bar, record_strip
 from undertow.studio.code import code_for_witness
 from undertow.studio.refusals import in_words
 from undertow.studio.studio import studio_of, work_of
-from undertow.studio.views.relatives import Relatives, relatives_of, worst_relatives
+from undertow.studio.views.relatives import Relatives, relatives_of
 from undertow.studio.views.strips import Strip, strip_of
 from undertow.studio.views.worst import worst_case
 
@@ -122,27 +122,25 @@ def _seen(plan: "Plan[Any]", subject: Subject, asked: Mapping[str, str]) -> Subj
 
 def _worst(plan: "Plan[Any]") -> str:
     """Return the worst case that the certificate names, in words; '' where it names none."""
-    try:
-        if plan.model.family == "network":
-            relatives = worst_relatives(plan)
-            found = None if relatives is None else relatives.guess()
-            if found is not None and plan.leakage.witness is not None:
-                return _attack(plan)
-        else:
-            worst = worst_case(plan)
-            if worst is not None:
-                return worst.words()
-    except UndertowError:
-        pass
-    return "" if plan.leakage.witness is None else _attack(plan)
-
-
-def _attack(plan: "Plan[Any]") -> str:
     witness = plan.leakage.witness
     if witness is None:
         return ""
-    said = words.attack(witness, plan.length is None)
-    return f"The worst case: {said}."
+    people = list(plan.model.order())
+    if people and witness.histories is None and not witness.outputs:
+        told = " and ".join(f"{people[record]} is {state}" for record, state in witness.known)
+        knows = f"knows that {told}" if told else "knows nothing of the others"
+        return (
+            f"The worst case: someone asks about {people[witness.target]}, {knows}, and waits for "
+            f"an answer that tells {witness.value} from {witness.other} best."
+        )
+    if plan.model.family != "network":
+        try:
+            worst = worst_case(plan)
+        except UndertowError:  # more records than can be weighed
+            worst = None
+        if worst is not None:
+            return worst.words()
+    return f"The worst case: {words.attack(witness, plan.length is None)}."
 
 
 def _value(plan: "Plan[Any]", text: str, subject: Subject) -> Any:

@@ -22,7 +22,7 @@ from undertow.studio.code import code_for_model
 from undertow.studio.studio import studio_of, work_of
 from undertow.studio.views.fading import Fading, fading, findings
 
-__all__ = ["picture_of", "router"]
+__all__ = ["picture_of", "plainly", "router"]
 
 router = APIRouter()
 
@@ -35,7 +35,8 @@ async def depends(request: Request, name: str) -> Response:
     pictured, picture = picture_of(model)
     faded = _fading(model)
     return studio.page(
-        "depends", work=work, fit=fit, findings=findings(model), described=model.describe(),
+        "depends", work=work, fit=fit, findings=findings(model),
+        plainly=plainly(model), described=model.describe(),
         pictured=pictured, picture=picture, fading=faded,
         memory=None if faded is None else fading_chart(faded), code=code_for_model(work),
     )  # fmt: skip
@@ -62,6 +63,22 @@ def picture_of(model: AnyModel) -> tuple[str, Any]:
         case MultivariateGaussian() | GaussianClass():
             return "What moves together", correlation_picture(model)
     return "", None
+
+
+def plainly(model: AnyModel) -> str:
+    """Return what a model says about its records, without a word of mathematics."""
+    match model:
+        case MarkovChain():
+            return "Each record depends on the one before it, and through it on all earlier ones."
+        case Pedigree():
+            return "Relatives share genes: what one of them carries says what others may carry."
+        case Contagion():
+            return "People who live together infect each other: who is ill says who else may be."
+        case Groups():
+            return "Records of one group may depend on each other in any way whatever."
+        case MultivariateGaussian() | GaussianClass():
+            return "Measurements move together: to know some of them narrows the others down."
+    return "Records depend on each other as the model says."
 
 
 def _fading(model: AnyModel) -> Fading | None:

@@ -46,7 +46,8 @@ async def dry_run(request: Request, name: str) -> Response:
     """Have a release tried out: nothing is drawn."""
     studio, work = studio_of(request), work_of(request, name)
     key, call = _dry(studio, work)
-    studio.jobs.forget(key)
+    for one in (key, _year_key(work, studio.plan(work))):
+        studio.jobs.forget(one)  # others may have spent from the account since
     studio.jobs.ask(key, *call)
     return RedirectResponse(f"/w/{work.id}/dry-run", 303)
 
@@ -68,6 +69,9 @@ async def release(request: Request, name: str) -> Response:
     if form.get("meant") != "yes":
         raise InvalidInput("say that you have read the promise, by its box, before you release")
     key, call = _release(studio, work)
+    known = studio.jobs.known(key)
+    if known is not None and known.status == "refused":
+        studio.jobs.forget(key)  # the account may have more room by now
     studio.jobs.ask(key, *call)
     return RedirectResponse(f"/w/{work.id}/released", 303)
 
@@ -95,7 +99,9 @@ async def report(request: Request, name: str, ending: str) -> Response:
     found = _released(studio, work)
     if found is None:
         raise InvalidInput("nothing was released here yet: there is no report")
-    content = {"html": found.html, "json": found.json, "txt": found.text, "csv": found.csv}
+    content: dict[str, str | bytes] = {
+        "html": found.html, "json": found.json, "txt": found.text, "csv": found.csv,
+    }  # fmt: skip
     if ending not in content:
         raise InvalidInput(f"a report is a file in {', '.join(content)}")
     return _file(content[ending], _KINDS[ending], f"release.{ending}")

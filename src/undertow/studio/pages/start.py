@@ -10,6 +10,7 @@ from starlette.datastructures import UploadFile
 from undertow.errors import InvalidInput, UndertowError
 from undertow.plan import Plan
 from undertow.studio.examples import EXAMPLES, example
+from undertow.studio.questions import asked_of
 from undertow.studio.reading import Source, columns_of
 from undertow.studio.refusals import in_words
 from undertow.studio.sessions import Work
@@ -81,7 +82,8 @@ async def begin_plan(request: Request) -> Response:
     except UndertowError as error:
         return _start(studio, in_words(error), 422)
     title = f"A plan: {plan.query.words()}"
-    work = studio.works.begin(title, "plan", model=plan.model, plan=plan)
+    asked = asked_of(plan)
+    work = studio.works.begin(title, "plan", model=plan.model, plan=plan, asked=asked)
     return see(work, "release")
 
 

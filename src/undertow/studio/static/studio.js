@@ -174,7 +174,7 @@ const waits = () => {
       box.querySelector(".step-words").textContent =
         "The studio does not answer. Is it still running?";
     }
-    if (ended) location.replace(location.href);
+    if (ended) location.reload(); // an address with a # would not be loaded again
     else setTimeout(look, 400);
   };
   setTimeout(look, 300);
