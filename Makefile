@@ -51,6 +51,7 @@ format: $(DEV)  ## rewrite the sources in the house format
 lint: $(DEV)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/codespell docs README.md CHANGELOG.md CONTRIBUTING.md ARCHITECTURE.md src notebooks examples
 
 types: $(DEV)
 	$(BIN)/mypy
@@ -74,7 +75,7 @@ mutants: $(DEV)  ## one small defect at a time in a copy of the sources: which d
 	$(BIN)/python soak/mutants.py --control --wide
 
 clean:  ## remove what was built, and the environment
-	rm -rf $(VENV) build dist docs/_build demo-output .coverage htmlcov
+	rm -rf $(VENV) build dist docs/_build docs/_generated docs/notebooks docs/reference demo-output .coverage htmlcov
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -type d -name __pycache__ -prune -exec rm -rf {} +
 

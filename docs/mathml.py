@@ -14,7 +14,7 @@ __all__ = ["setup"]
 # What the converter of docutils does not know, in words that it does.
 _SAID_OTHERWISE = (
     (re.compile(r"\\dots\b"), r"\\ldots"),
-    (re.compile(r"\\(big|Big|bigg|Bigg)(?=[\[({|\\])"), r"\\\1l"),
+    (re.compile(r"\\(big|Big|bigg|Bigg)(?![a-zA-Z])"), r"\\\1l"),
 )
 
 
