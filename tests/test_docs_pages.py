@@ -47,7 +47,9 @@ def test_every_theorem_has_its_code_and_its_test():
         page, _, section = re.search(r"\]\(([^)#]+)(#?)([^)]*)\)", proof).groups()
         target = (ROOT / "docs" / page).read_text("utf-8")
         headings = re.findall(r"^#+ (.+)$", target, re.MULTILINE)
-        anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+        anchors = {
+            re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings
+        }
         assert not section or section in anchors, f"{says}: no section #{section} in {page}"
 
 
