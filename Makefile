@@ -51,6 +51,7 @@ format: $(DEV)  ## rewrite the sources in the house format
 lint: $(DEV)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/codespell docs README.md CHANGELOG.md CONTRIBUTING.md ARCHITECTURE.md src notebooks examples
 
 types: $(DEV)
 	$(BIN)/mypy
@@ -85,7 +86,7 @@ verifier:  ## compile build/undertow_verify, which checks certificates without u
 	$(CC) -O2 -std=c99 -o build/undertow_verify verifier/undertow_verify.c
 
 clean:  ## remove what was built, and the environment
-	rm -rf $(VENV) build dist docs/_build demo-output .coverage htmlcov
+	rm -rf $(VENV) build dist docs/_build docs/_generated docs/notebooks docs/reference demo-output .coverage htmlcov
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -type d -name __pycache__ -prune -exec rm -rf {} +
 

@@ -1,6 +1,7 @@
 """Sphinx configuration: Markdown pages, docstrings from the source, citations by key."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from sphinx.application import Sphinx
 
 import undertow
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 project = "undertow"
 copyright = "the undertow contributors"
 version = release = undertow.__version__
@@ -19,12 +22,18 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinxcontrib.bibtex",
+    # beside this file
+    "figures",
+    "mathml",
+    "reference_pages",
 ]
 exclude_patterns = ["_build"]
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_theme = "furo"
 html_title = f"undertow {release}"
 html_copy_source = False

@@ -27,7 +27,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
     for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
-    if "_build" not in page.parts
+    if not {"_build", "_generated"} & set(page.parts)
+    and not page.is_relative_to(ROOT / "docs" / "notebooks")  # made of the notebooks, which run
 )
 # Languages that are shown and not run. Directives of the page format start with a brace.
 SHOWN = {"json", "text", "toml"}

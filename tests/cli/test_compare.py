@@ -68,7 +68,7 @@ def test_words():
         "95% within",
         "x optimum",
         "leaks",
-        "protects from",
+        "protects against",
         "basis",
         "time",
     ]
@@ -84,7 +84,7 @@ def test_words():
     assert (protects, basis) == ("any attacker", "certified")
     assert time.endswith((" ms", " s"))
     for row in missed.values():
-        assert row[-3] in ("ignorant only", "protects from")
+        assert row[-3] in ("ignorant only", "protects against")
     assert "needs a limit above 8.046" in out["lange"][0]
 
 

@@ -114,7 +114,7 @@ def test_a_plan_and_its_account_protect_the_same(account):
     assert Fraction(book.level()) <= Fraction(book.budget)
     report = out.report()
     assert "2 records in a row" in str(report)
-    assert "whoever holds two histories of the window" in " ".join(str(report).split())
+    assert "someone who thought two histories of the window" in " ".join(str(report).split())
     assert '"protect_window": 2' in report.to_json()
     flips = ut.calibrate(ut.Series(), CHAIN, limit=1.0)
     with pytest.raises(LedgerConflict, match="protects one record"):

@@ -49,7 +49,7 @@ _LOWEST, _HIGHEST = 0.1, 20.0
 
 _MADE, _NOT_MADE = "These keep the guarantee", "These DO NOT keep the guarantee"
 _OUT = "These do not apply"
-_HEADER = ("method", "scale", "error", "95% within", "leaks", "protects from", "basis", "time")
+_HEADER = ("method", "scale", "error", "95% within", "leaks", "protects against", "basis", "time")
 
 
 @command

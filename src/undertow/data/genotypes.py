@@ -48,7 +48,7 @@ def read_genotypes(
         Which allele is B, by default the alternative one (ALT), which must be said where a locus
         has several; all others are b.
 
-    Which people, loci and alleles the file lists is held to be public: a message may name them.
+    Which people, loci and alleles the file lists is taken to be public: a message may name them.
 
     >>> read_genotypes("cohort.vcf.gz", "22:16050075")  # doctest: +SKIP
     ['BB', 'Bb', None]

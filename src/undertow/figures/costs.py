@@ -38,7 +38,7 @@ _SAME = 5e-3
 def draw_errors(curves: "ErrorCurves", title: str = "", limit: float | None = None) -> "Figure":
     """Return the figure: expected error against limit, every line labelled where it ends.
 
-    Both axes are logarithmic. Published methods are dashed, those that protect from an ignorant
+    Both axes are logarithmic. Published methods are dashed, those that protect against an ignorant
     attacker only are thin, and methods whose errors agree share a label. ``limit`` marks the
     one that was asked for.
     """
@@ -91,7 +91,7 @@ def _error_line(name: str, curves: "ErrorCurves") -> dict[str, Any]:
 
 
 def _weaker(name: str, curves: "ErrorCurves") -> bool:
-    """Return whether a method protects from the ignorant attacker, and others from more."""
+    """Return whether a method protects against the ignorant attacker, and others against more."""
     return curves.protects[name] == "ignorant" and {*curves.protects.values()} != {"ignorant"}
 
 

@@ -199,8 +199,8 @@ def _belief(leak: Leakage) -> str:
         return f"odds of one to one can become {odds(leakage)} to one"
     what = "values of the record" if window == 1 else "histories of the window"
     return (
-        f"whoever holds two {what} to be equally likely before can hold one of them "
-        f"to be at most {above(math.nextafter(share, math.inf), 3)}% likely afterwards"
+        f"someone who thought two {what} equally likely before will think neither "
+        f"more than {above(math.nextafter(share, math.inf), 3)}% likely afterwards"
     )
 
 

@@ -162,7 +162,7 @@ def not_covered(plan: Plan[Any]) -> list[str]:
     return [
         *found,
         dependent,
-        "which persons, times and groups have records, and how many: that is held to be public",
+        "which persons, times and groups have records, and how many: that is taken to be public",
         _others(plan),
     ]
 

@@ -1,0 +1,86 @@
+"""What every page owes its reader: a next step, names that exist, notebooks that run."""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.test_docs import PAGES, ROOT, Block, run_python
+
+NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+# Pages that are lists or records of something, and so have no next step.
+LISTS = (
+    "docs/adr/",
+    "docs/benchmarks.md",
+    "docs/changelog.md",
+    "docs/references.md",
+    "docs/vectors/",
+)
+LINK = re.compile(r"\]\([^)\s]+\)|\{(?:doc|func|class)\}`[^`]+`")
+THEOREMS = (ROOT / "docs" / "theorems.md").read_text("utf-8")
+
+
+def documented():
+    return [page for page in PAGES if page.startswith("docs/") and not page.startswith(LISTS)]
+
+
+@pytest.mark.parametrize("page", documented())
+def test_page_ends_with_a_next_step(page):
+    text = (ROOT / page).read_text("utf-8")
+    # the navigation is no part of what is read, and the reference ends its pages itself
+    text = re.sub(r"^```\{(toctree|eval-rst)\}.*?^```$", "", text, flags=re.M | re.S)
+    last = "\n".join(text.rstrip().splitlines()[-6:])
+    assert LINK.search(last), f"{page} ends without a link to go on with"
+
+
+def test_every_theorem_has_its_code_and_its_test():
+    rows = [line.split("|") for line in THEOREMS.splitlines() if "`tests/" in line and "|" in line]
+    assert len(rows) >= 25
+    for _, says, proof, code, test, _ in rows:
+        name = code.strip().strip("`")
+        home, _, last = name.rpartition(".")
+        assert callable(getattr(importlib.import_module(home), last)), name
+        assert (ROOT / test.strip().strip("`")).is_file(), test
+        page, _, section = re.search(r"\]\(([^)#]+)(#?)([^)]*)\)", proof).groups()
+        target = (ROOT / "docs" / page).read_text("utf-8")
+        headings = re.findall(r"^#+ (.+)$", target, re.MULTILINE)
+        anchors = {
+            re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings
+        }
+        assert not section or section in anchors, f"{says}: no section #{section} in {page}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((ROOT / "notebooks" / name).read_text("utf-8"))
+    assert notebook["nbformat"] == 4
+    namespace = {"__name__": "__notebook__"}
+    for number, cell in enumerate(notebook["cells"]):
+        assert cell["cell_type"] in {"code", "markdown"}
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [], "notebooks are kept without outputs"
+            block = Block("python", "".join(cell["source"]) + "\n", 1, False)
+            run_python(block, namespace, f"{name}, cell {number}")
+
+
+def test_there_are_three_notebooks():
+    assert NOTEBOOKS == ["activity.ipynb", "existing-epsilon.ipynb", "family.ipynb"]
+
+
+def test_spelling():
+    places = ["docs", "README.md", "src", "notebooks", "examples"]
+    command = [sys.executable, "-m", "codespell_lib", *places]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_spelling_mistake_is_noticed(tmp_path):
+    (tmp_path / "page.md").write_text("recieve\n")
+    command = [sys.executable, "-m", "codespell_lib", str(tmp_path / "page.md")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
