@@ -275,6 +275,27 @@ def test_strips_refuse_what_is_not_on_them():
         strip_of(ut.calibrate(ut.Count("BB"), FAMILY, limit=1.0, method="exact"))
 
 
+def test_plans_for_several_chains_hold_for_each():
+    other = chain(matrix=[[0.9, 0.1], [0.25, 0.75]])
+    plan = ut.calibrate(ut.Series(), ut.ModelSet([chain(), other]), limit=1.0)
+    worst = worst_case(plan)
+    assert worst.attains == pytest.approx(plan.leakage.lower, abs=1e-9)
+    assert worst.strip.chain == other
+    for which in (0, 1):
+        strip = replace(worst.strip, which=which)
+        assert strip.guess().largest <= plan.leakage.upper + 1e-12
+    box = ut.MarkovChain.box([[0.85, 0.08], [0.25, 0.6]], [[0.92, 0.15], [0.4, 0.75]], NAMES)
+    wide = ut.calibrate(ut.Count("active"), box, limit=1.0)
+    assert worst_case(wide).attains == pytest.approx(wide.leakage.lower, abs=1e-6)
+
+
+def test_one_number_of_a_histogram_leaves_the_other():
+    plan = PLANS["histogram"]
+    one, both = (Strip(plan, 0, 4, 1, answer=answer).guess() for answer in (3.0, (1.0, 3.0)))
+    assert one == both
+    assert one.largest <= plan.leakage.upper
+
+
 def test_a_click_goes_through_all_states():
     strip = strip_of(PLANS["three states"], 4)
     seen_ = [strip.known.get(0)]
@@ -361,7 +382,7 @@ def test_a_person_is_named_and_a_record_numbered():
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(120))
 def test_random_plans_keep_their_limit(seed):
     """Random chains and mechanisms, and every choice of an attacker on four records."""
     rng = np.random.default_rng(seed)
@@ -381,7 +402,7 @@ def test_random_plans_keep_their_limit(seed):
         plan = ut.calibrate(ut.Count(names[-1]), model, limit=float(rng.uniform(0.2, 4)))
     assert worst_case(plan).attains == pytest.approx(plan.leakage.lower, abs=1e-9)
     largest = 0.0
-    for strip, _ in strips(plan, 1):
+    for strip, _ in strips(plan, 1 if size == 2 else 7):
         try:
             found = strip.guess()
         except InvalidInput:  # cannot come out

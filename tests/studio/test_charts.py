@@ -223,6 +223,20 @@ def test_a_family_stands_by_generations():
     assert len(latent) == 1
 
 
+@pytest.mark.parametrize("children", [3, 9, 25])
+def test_crowded_generations_fit(children):
+    parents = {f"child number {n}": ("father", "mother") for n in range(children)}
+    for svg in drawings(family_picture(ut.Pedigree(parents))):
+        width = float(svg.get("viewBox").split()[2])
+        boxes = [
+            tuple(float(e.get(key)) for key in ("x", "y", "width")) for e in svg.iter("rect")
+        ]  # fmt: skip
+        assert len(boxes) == children + 2
+        assert all(x >= 0 and x + wide <= width for x, _, wide in boxes)
+        for (x, y, wide), (other, below, _) in combinations(boxes, 2):
+            assert y != below or abs(x - other) >= wide
+
+
 def test_many_families_are_left_out_and_counted():
     many = ut.Pedigree({f"c{n}": (f"f{n}", f"m{n}") for n in range(15)})
     chart = family_picture(many)

@@ -14,6 +14,7 @@ import undertow as ut
 from undertow.data.scopes import Scope
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.ledger.rules import Entry
+from undertow.studio.charts.calendars import calendar_chart
 from undertow.studio.views.calendar import BudgetYear, Day, budget_year, spending_days
 from undertow.studio.views.costs import CostRow, cost_table, error_view, grid, leakage_view
 from undertow.studio.views.fading import fading, findings, persons_view
@@ -218,6 +219,16 @@ def test_a_year_adds_up_what_touches_the_same_records():
         ("2026-02-04", 0.0, 0.125, 0.75),
     ]
     assert spending_days(entries, "person", first)[-1].level == 1.125
+
+
+def test_a_redacted_account_is_closed():
+    closed = Entry("a", "redaction", None, 0.9, Scope(), {}, "confirmed", at="2026-03-03T08:00")
+    days = spending_days([closed], "record", dt.date(2026, 1, 1))
+    found = BudgetYear(1.0, "2026-01-01", "2026-05-01", days, 0.1)
+    assert found.words() == "The data set was redacted: nothing else of it can be released."
+    assert found.weeks() == ()
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["spent"] is None
+    assert "today: redacted" in calendar_chart(found)
 
 
 def test_a_weekly_release_is_foreseen(tmp_path):

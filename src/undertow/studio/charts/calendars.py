@@ -20,7 +20,7 @@ from undertow.studio.charts.svg import (
 )
 
 if TYPE_CHECKING:
-    from undertow.studio.views.calendar import BudgetYear
+    from undertow.studio.views.calendar import BudgetYear, Day
 
 __all__ = ["calendar_chart"]
 
@@ -76,7 +76,9 @@ def calendar_chart(year: "BudgetYear", name: str = "calendar") -> Html:
     return picture(name, "The budget of a year", year.words(), draw, "calendar")
 
 
-def _cell(iso: str, days: dict, planned: dict, year: "BudgetYear") -> tuple[str, str]:  # type: ignore[type-arg]
+def _cell(
+    iso: str, days: dict[str, "Day"], planned: dict[str, float], year: "BudgetYear"
+) -> tuple[str, str]:
     """Return the look of a day, and what it says."""
     found = days.get(iso)
     if found is not None and found.spent:
@@ -126,10 +128,10 @@ def _budget(year: "BudgetYear", box: tuple[float, float, float, float]) -> tuple
     parts.append(path([(left, limit), (right, limit)], "ceiling"))
     parts.append(text(f"budget {number(year.budget)}", left + 4, limit - 6, "ceiling-label"))
     parts.append(text(number(0), left - 6, foot + 4, "tick", "end"))
-    said = f"today: {number(year.spent)}"
+    said = f"today: {number(year.spent)}" if math.isfinite(year.spent) else "today: redacted"
     ahead_ = now[0] + letters(said) + 10 < right
     parts.append(tag("circle", cx=places(now[0]), cy=places(now[1]), r="4", class_="after",
-                     data_spent=year.spent, data_budget=year.budget))  # fmt: skip
+                     data_spent=min(year.spent, year.budget), data_budget=year.budget))  # fmt: skip
     parts.append(text(said, now[0] + (8 if ahead_ else -8), foot + 18, "label",
                       "start" if ahead_ else "end"))  # fmt: skip
     return foot, parts

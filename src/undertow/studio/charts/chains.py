@@ -12,7 +12,7 @@ from undertow.studio.charts.matrices import matrix_picture
 from undertow.studio.charts.svg import (
     NARROW,
     Html,
-    ellipsis,
+    fit,
     join,
     letters,
     picture,
@@ -28,6 +28,9 @@ MOST_DRAWN = 6
 """States that are drawn as circles; chains with more are a table of colours."""
 
 _SMALL = 12.0
+_BOLD = 14.6
+"""Size of plain letters that are as wide as the bold ones of 13 units."""
+
 _FAINT = 0.05
 """Probabilities from which an arrow among many has its number beside it."""
 
@@ -94,7 +97,8 @@ def _drawn(
     """Return height and parts: arrows first, then circles, then numbers on top."""
     size, narrow = len(names), width <= NARROW
     radius = (36.0 if size < 5 else 31.0) if narrow else (46.0 if size < 5 else 40.0)
-    centres, height = _centres(size, width, radius)
+    stays = bool((np.diagonal(steps) > 0).any())
+    centres, height = _centres(size, width, radius, 1.15 * radius if stays else 6.0)
     taken = [_Box(x - radius, y - radius, x + radius, y + radius) for x, y in centres]
     arrows, numbers = [], []
     for row, column in _by_weight(steps):
@@ -125,13 +129,12 @@ def _drawn(
     circles = []
     for place, (x, y) in enumerate(centres):
         share = _percent(float(shares[place]))
-        most = int(radius * 2 / 7.4)
         circles.append(
             tag(
                 "g",
                 titled("circle", f"{names[place]}: {share} of all records", cx=places(x),
                        cy=places(y), r=places(radius), class_="node"),
-                text(ellipsis(names[place], most), x, y, "node-name", "middle"),
+                text(fit(names[place], 2 * radius - 10, _BOLD), x, y, "node-name", "middle"),
                 text(share if narrow else f"{share} of time", x, y + 15, "node-share", "middle"),
                 class_=f"c{place}",
                 data_state=names[place],
@@ -147,9 +150,8 @@ def _by_weight(steps: Array) -> list[tuple[int, int]]:
     return sorted(found, key=lambda cell: -float(steps[cell]))
 
 
-def _centres(size: int, width: float, radius: float) -> tuple[list[Point], float]:
-    """Return where the circles stand, and the height of the picture."""
-    loop = 1.15 * radius
+def _centres(size: int, width: float, radius: float, loop: float) -> tuple[list[Point], float]:
+    """Return where the circles stand, and the height of the picture; ``loop`` is that of a loop."""
     if size == 2:
         half = (width / 2 - radius - 14) if width <= NARROW else 190.0
         height = 2 * radius + loop + 66

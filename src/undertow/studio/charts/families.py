@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from undertow.models.pedigree import Family, Pedigree
 from undertow.numerics import check_count
 from undertow.studio.charts.svg import (
-    LETTER,
     Html,
-    ellipsis,
+    fit,
     join,
     letters,
     path,
@@ -27,6 +26,9 @@ MOST_PEOPLE = 30
 
 _PILL = 34.0
 """Height of a person."""
+
+_ROOM = 56.0
+"""Width of a pill that shows enough of a name."""
 
 _CIRCLE = 12
 """Members of a household that are drawn one by one."""
@@ -186,15 +188,21 @@ def _sort(
 
 
 def _tree(tree: _Tree, width: float, top: float, marks: dict[str, str]) -> tuple[float, list[Html]]:
-    """Return the height and the parts of one family: its people are pills with their names."""
+    """Return the height and the parts of one family: its people are pills with their names.
+
+    In a crowded generation the pills stand upright, and names are read from below.
+    """
     gap = (width - 12) / max(map(len, tree.rows))
-    wide = min(gap - 8, max(letters(ellipsis(one, 16)) for one in tree.names) + 26)
-    gap = min(gap, max(wide + 22, 112.0))
-    tall = _PILL + 52
+    longest = max(letters(fit(one, 120.0)) for one in tree.names) + 26
+    upright = gap - 8 < min(longest, _ROOM)
+    wide, pill = (min(gap - 6, 30.0), longest) if upright else (min(gap - 8, longest), _PILL)
+    gap = min(gap, max(wide + 22, 44.0 if upright else 112.0))
+    tall = pill + 52
+    across = _places(tree, width, gap, wide)
     spots = {
-        person: (width / 2 + (place - (len(row) - 1) / 2) * gap, top + _PILL / 2 + 4 + level * tall)
+        person: (across[person], top + pill / 2 + 4 + level * tall)
         for level, row in enumerate(tree.rows)
-        for place, person in enumerate(row)
+        for person in row
     }
     unions: dict[tuple[int, ...], list[int]] = {}
     for child, parents in enumerate(tree.parents):
@@ -203,9 +211,9 @@ def _tree(tree: _Tree, width: float, top: float, marks: dict[str, str]) -> tuple
     lines = []
     for place, (parents, children) in enumerate(unions.items()):
         x = sum(spots[one][0] for one in parents) / len(parents)
-        y = max(spots[one][1] for one in parents) + _PILL / 2 + 20 + 6 * (place % 3)
-        lines += [_curve(spots[one], (x, y), _PILL / 2) for one in parents]
-        lines += [_curve(spots[one], (x, y), -_PILL / 2) for one in children]
+        y = max(spots[one][1] for one in parents) + pill / 2 + 20 + 6 * (place % 3)
+        lines += [_curve(spots[one], (x, y), pill / 2) for one in parents]
+        lines += [_curve(spots[one], (x, y), -pill / 2) for one in children]
         lines.append(tag("circle", cx=places(x), cy=places(y), r="2.8", class_="union"))
     people = []
     for person, (x, y) in spots.items():
@@ -216,15 +224,52 @@ def _tree(tree: _Tree, width: float, top: float, marks: dict[str, str]) -> tuple
             tag(
                 "g",
                 titled("rect", words + told.get(role, ""), x=places(x - wide / 2),
-                       y=places(y - _PILL / 2), width=places(wide), height=places(_PILL),
-                       rx=places(_PILL / 2), class_=f"node {role}".strip()),
-                text(ellipsis(words, max(2, int((wide - 14) / LETTER))), x, y + 4.5,
-                     f"person {role}".strip(), "middle"),
+                       y=places(y - pill / 2), width=places(wide), height=places(pill),
+                       rx=places(min(pill, wide) / 2), class_=f"node {role}".strip()),
+                _named(words, x, y, role, pill if upright else wide, upright),
                 class_="c0",
                 data_person=words,
             )
         )  # fmt: skip
     return len(tree.rows) * tall - 38, [join(lines), join(people)]
+
+
+def _places(tree: _Tree, width: float, gap: float, wide: float) -> dict[int, float]:
+    """Return where everyone stands: children under their parents where there is room."""
+    at = {
+        person: width / 2 + (place - (len(row) - 1) / 2) * gap
+        for row in tree.rows
+        for place, person in enumerate(row)
+    }
+    for row in tree.rows[1:]:
+        wanted = [
+            sum(at[parent] for parent in tree.parents[person]) / len(tree.parents[person])
+            if tree.parents[person]
+            else None
+            for person in row
+        ]
+        known = [x for x in wanted if x is not None]
+        middle = sum(known) / len(known) if known else width / 2
+        # everyone at least a gap apart, the generation as a whole under its parents
+        found: list[float] = []
+        for place, x in enumerate(wanted):
+            here = (found[-1] + gap if found else middle) if x is None else x
+            found.append(max(here, found[-1] + gap) if place else here)
+        pulls = [x - here for x, here in zip(wanted, found, strict=True) if x is not None]
+        shift = sum(pulls) / len(pulls) if pulls else 0.0
+        low, high = found[0] + shift - wide / 2, found[-1] + shift + wide / 2
+        shift += max(4.0 - low, 0.0) - max(high - (width - 4.0), 0.0)
+        at |= {person: here + shift for person, here in zip(row, found, strict=True)}
+    return at
+
+
+def _named(words: str, x: float, y: float, role: str, room: float, upright: bool) -> Html:
+    """Return a person's name in the pill."""
+    kind = f"person {role}".strip()
+    if not upright:
+        return text(fit(words, room - 14), x, y + 4.5, kind, "middle")
+    turned = f"translate({places(x + 4.5)} {places(y)}) rotate(-90)"
+    return tag("text", fit(words, room - 14), transform=turned, class_=f"{kind} to-middle")
 
 
 def _curve(person: tuple[float, float], union: tuple[float, float], half: float) -> Html:

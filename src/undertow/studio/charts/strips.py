@@ -56,12 +56,12 @@ def _cell(cell: Cell) -> Html:
             tag("span", f"{name}: {said}{shown}{why}", class_="visually-hidden"),
             tag(
                 "span",
-                ellipsis(cell.label or str(cell.record), 10),
+                ellipsis(cell.label or str(cell.record), 16),
                 class_="cell-place",
                 aria_hidden="true",
             ),
-            tag("span", ellipsis(above, 9), class_="cell-value", aria_hidden="true"),
-            tag("span", ellipsis(below, 9), class_="cell-output", aria_hidden="true")
+            tag("span", ellipsis(above, 16), class_="cell-value", aria_hidden="true"),
+            tag("span", ellipsis(below, 16), class_="cell-output", aria_hidden="true")
             if below
             else None,
         ],

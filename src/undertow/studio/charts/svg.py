@@ -22,6 +22,7 @@ __all__ = [
     "Html",
     "Scale",
     "ellipsis",
+    "fit",
     "join",
     "letters",
     "number",
@@ -252,6 +253,20 @@ def ellipsis(words: str, most: int) -> str:
     """
     seen = visible(words)
     return seen if len(seen) <= most else f"{seen[: max(most - 1, 1)]}…"
+
+
+def fit(words: str, room: float, size: float = 13.0) -> str:
+    """Return words cut to a width, as seen.
+
+    >>> fit("a very long name", 60.0), fit("short", 60.0)
+    ('a very …', 'short')
+    """
+    seen = visible(words)
+    if letters(seen, size) <= room:
+        return seen
+    while len(seen) > 1 and letters(f"{seen}…", size) > room:
+        seen = seen[:-1]
+    return f"{seen}…"
 
 
 def _steps(least: float) -> list[float]:

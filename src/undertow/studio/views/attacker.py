@@ -21,7 +21,10 @@ from undertow.numerics import Array
 from undertow.plan import Plan
 from undertow.studio.views.odds import Belief, about, allowed, chance_above
 
-__all__ = ["Guess", "attained", "covered", "guess_of", "largest_change", "without_limit"]
+__all__ = ["CLOSE", "Guess", "attained", "covered", "guess_of", "largest_change", "without_limit"]
+
+CLOSE = 1e-6
+"""How far an attack played out may stay below what the certificate says it attains (absolute)."""
 
 
 @dataclass(frozen=True, slots=True)

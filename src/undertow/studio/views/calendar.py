@@ -27,7 +27,7 @@ class Day:
 
     ``spent`` and ``reserved`` add up the levels of the day's entries, ``level`` is the largest sum
     over the records, of all days up to this one: entries that touch different records do not add
-    up there.
+    up there; inf after a redaction, beside which nothing can be released.
     """
 
     day: str
@@ -67,7 +67,7 @@ class BudgetYear:
 
     def weeks(self) -> tuple[tuple[str, float], ...]:
         """Return the days of the weekly release from today on, with the level after each."""
-        if not self.weekly:
+        if not self.weekly or math.isinf(self.spent):
             return ()
         today, last = dt.date.fromisoformat(self.today), dt.date.fromisoformat(self.last)
         count = (last - today).days // 7 + 1
@@ -84,6 +84,8 @@ class BudgetYear:
 
     def words(self) -> str:
         """Return the state of the account and what a weekly release would leave, in words."""
+        if math.isinf(self.spent):
+            return "The data set was redacted: nothing else of it can be released."
         share = 0.0 if not self.budget else self.spent / self.budget
         now = f"{share:.0%} of the budget is spent or reserved."
         if not self.weekly:
@@ -101,8 +103,13 @@ class BudgetYear:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
+        days = [
+            {**asdict(day), "level": day.level if math.isfinite(day.level) else None}
+            for day in self.days
+        ]
+        spent = self.spent if math.isfinite(self.spent) else None
         return {
-            **asdict(self), "spent": self.spent, "left": self.left, "last": self.last,
+            **asdict(self), "days": days, "spent": spent, "left": self.left, "last": self.last,
             "exhausted": self.exhausted(), "words": self.words(),
         }  # fmt: skip
 

@@ -18,17 +18,13 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.models.network import BayesianNetwork, Node
 from undertow.numerics import Array
 from undertow.plan import Plan
-from undertow.studio.views.attacker import Guess, attained, guess_of
-from undertow.studio.views.cells import Cell
+from undertow.studio.views.attacker import CLOSE, Guess, attained, guess_of
+from undertow.studio.views.cells import Cell, Role
 
 __all__ = ["Relatives", "network_of", "relatives_of", "worst_relatives"]
 
 MOST_CELLS = 2**18
 """Values of all unknown people together that are gone through (cost: about a tenth of a second)."""
-
-
-CLOSE = 1e-6
-"""How far an attack played out may stay below what the certificate says it attains (absolute)."""
 
 
 def network_of(plan: Plan[Any], which: int = 0) -> BayesianNetwork:
@@ -118,11 +114,13 @@ class Relatives:
         order = list(self.plan.model.order() or network_of(self.plan, self.which).records)
         made = []
         for person in self.people:
-            role = "known" if person in self.known else "unknown"
+            role: Role = "known" if person in self.known else "unknown"
+            if person == self.target:
+                role = "target"
             made.append(
                 Cell(
                     order.index(person),
-                    "target" if person == self.target else role,  # type: ignore[arg-type]
+                    role,
                     str(self.known.get(person, "")),
                     label=str(person),
                 )

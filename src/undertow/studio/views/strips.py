@@ -19,10 +19,10 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import check_count
 from undertow.plan import Plan
 from undertow.studio.views.attacker import Guess, guess_of, without_limit
-from undertow.studio.views.cells import Cell
+from undertow.studio.views.cells import Cell, Role
 from undertow.studio.views.weighing import weighed
 
-__all__ = ["LONGEST", "SHORTEST", "Strip", "chain_of", "strip_of"]
+__all__ = ["LONGEST", "SHORTEST", "Strip", "chains_of", "strip_of"]
 
 SHORTEST, LONGEST = 3, 40
 """Records of a strip that people can look at."""
@@ -31,14 +31,16 @@ MOST = 2000
 """Records of a strip that are weighed at all (cost)."""
 
 
-def chain_of(plan: Plan[Any]) -> MarkovChain:
-    """Return the chain of a plan, of several the first; refuse a plan of another kind of model."""
-    for model in plan.model.examples(plan.query):
-        if isinstance(model, MarkovChain):
-            return model
-    raise NotSupported(
-        f"a strip of records is for chains; this plan is for a {type(plan.model).__name__}"
-    )
+def chains_of(plan: Plan[Any]) -> list[MarkovChain]:
+    """Return the chain of a plan, or chains of its class; refuse plans of other kinds of models."""
+    members = plan.model.members()
+    models = [one for member in members for one in (member.examples(plan.query) or [member])]
+    found = [model for model in models if isinstance(model, MarkovChain)]
+    if not found:
+        raise NotSupported(
+            f"a strip of records is for chains; this plan is for a {type(plan.model).__name__}"
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,11 @@ class Strip:
 
     Records are numbered as in the series; ``first`` is the first of the strip. ``outputs`` are what
     a flipped or redacted series shows (None: erased); records without one are not looked at.
-    ``answer`` is a noisy answer about the records of the strip, of a histogram one for each state.
-    ``rates`` stand for what another algorithm of the same DP level shows: a likelihood exp(rate)
-    for each state of a record.
-    ``window`` names the records that are counted, the first and one after the last; None means all.
+    ``answer`` is a noisy answer about the records of the strip; of a histogram of two states one
+    for each, or the last one alone. ``rates`` stand for what another algorithm of the same DP
+    level shows: a likelihood exp(rate) for each state of a record. ``window`` names the records
+    that are counted, the first and one after the last; None means all. ``which`` chooses a chain
+    where the plan is for several: its limit holds for each.
     """
 
     plan: Plan[Any]
@@ -62,6 +65,7 @@ class Strip:
     answer: float | tuple[float, ...] | None = None
     rates: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     window: tuple[int, int] | None = None
+    which: int = 0
 
     def __post_init__(self) -> None:
         """Check that everything lies on the strip."""
@@ -80,6 +84,12 @@ class Strip:
         for record, state in self.known.items():
             if state not in self.plan.states:
                 raise InvalidInput(f"record {record} is known to be {state!r}: no such state")
+
+    @property
+    def chain(self) -> MarkovChain:
+        """The law of the records."""
+        found = chains_of(self.plan)
+        return found[self.which % len(found)]
 
     @property
     def fixed(self) -> tuple[int, ...]:
@@ -135,7 +145,7 @@ class Strip:
                 f"record {missing[0]} is an end of the strip, beyond which all is known: say its "
                 "state"
             )
-        chain = chain_of(self.plan)
+        chain = self.chain
         prior, likelihoods = weighed(self, chain)
         wanted = chain.states[-1] if value is None else value
         known = [*self.known]
@@ -153,13 +163,15 @@ class Strip:
         half = LONGEST // 2
         low = max(self.first, min(self.target - half, self.first + self.length - LONGEST))
         for record in range(low, min(self.first + self.length, low + LONGEST)):
-            role = "known" if record in self.known else "unknown"
+            role: Role = "known" if record in self.known else "unknown"
+            if record == self.target:
+                role = "target"
             erased = record in self.outputs and self.outputs[record] is None
             shown = self.outputs.get(record)
             made.append(
                 Cell(
                     record,
-                    "target" if record == self.target else role,  # type: ignore[arg-type]
+                    role,
                     str(self.known.get(record, "")),
                     "" if shown is None else str(shown),
                     erased,
@@ -212,7 +224,7 @@ def strip_of(plan: Plan[Any], length: int = 21, target: int | None = None) -> St
     if whole is None:
         first = 0
     strip = Strip(plan, first, size, target)
-    common = chain_of(plan).states[int(np.argmax(chain_of(plan).initial))]
+    common = strip.chain.states[int(np.argmax(strip.chain.initial))]
     for record in strip.fixed:
         strip = strip.knowing(record, common)
     if plan.task == "redact":

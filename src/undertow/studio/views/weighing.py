@@ -107,7 +107,10 @@ def _answered(strip: "Strip", chain: MarkovChain, made: Totals) -> tuple[Array, 
     law = joint.sum(axis=1)
     if not law.sum() > 0:
         raise InvalidInput("what is known of these records cannot be, under the model")
-    units = made.units([strip.answer], strip.length)
+    answer = strip.answer
+    if made.pair and not isinstance(answer, tuple):  # the other number is what is left of them
+        answer = (strip.length - (answer or 0.0), answer or 0.0)
+    units = made.units([answer], strip.length)
     weights = made.log_weights(units, joint.shape[1] - 1)[0]  # (totals,)
     peak = float(weights.max())
     # (states,): ln E[noise law | state of the target, known]

@@ -10,9 +10,9 @@ from undertow.base_query import State
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.plan import Plan
-from undertow.studio.views.attacker import Guess, attained
+from undertow.studio.views.attacker import CLOSE, Guess, attained
 from undertow.studio.views.odds import allowed
-from undertow.studio.views.strips import MOST, Strip, chain_of
+from undertow.studio.views.strips import MOST, Strip, chains_of
 
 __all__ = ["Worst", "worst_case"]
 
@@ -53,8 +53,9 @@ class Worst:
 def worst_case(plan: Plan[Any]) -> Worst | None:
     """Return the attack that attains the lower end of a plan's leakage, None where none is named.
 
-    Of a plan for a window of records, whose attack compares histories, there is none; refuses
-    attacks on more records than can be weighed.
+    Of a plan for a window of records, whose attack compares histories, there is none, nor of one
+    for a class of chains whose worst one is not among those that can be drawn. Refuses attacks on
+    more records than can be weighed.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> plan = calibrate(Count(1), MarkovChain([[.882, .118], [.305, .695]]), limit=1.0)
@@ -65,15 +66,20 @@ def worst_case(plan: Plan[Any]) -> Worst | None:
     witness = plan.leakage.witness
     if witness is None or witness.histories is not None:
         return None
-    strip = _strip(plan, witness)
-    guess = strip.guess(witness.value)
+    strips = [replace(_strip(plan, witness), which=which) for which in range(len(chains_of(plan)))]
+    guesses = [strip.guess(witness.value) for strip in strips]
+    moved = [attained(guess, witness.value, witness.other) for guess in guesses]
+    best = moved.index(max(moved))
+    strip, guess = strips[best], guesses[best]
+    if moved[best] < plan.leakage.lower - CLOSE:
+        return None
     if math.isinf(guess.limit):  # the certificate is about this very attack
         ends = allowed(guess.prior, plan.leakage.upper, plan.delta)
         guess = replace(guess, limit=plan.leakage.upper, allowed=ends, reason="")
     other = bool(witness.sets) and strip.answer is None
     return Worst(
         strip, witness.value, witness.other, guess,
-        attained(guess, witness.value, witness.other), other,
+        moved[best], other,
     )  # fmt: skip
 
 
@@ -98,7 +104,7 @@ def _strip(plan: Plan[Any], witness: Witness) -> Strip:
     strip = Strip(plan, first, last - first + 1, target, chosen, window=witness.window)
     if plan.task != "answer":
         return replace(strip, outputs=dict(witness.outputs))
-    chain = chain_of(plan)
+    chain = strip.chain
     if counted:
         made = totals(plan.noise, chain.states, strip.length)
         # the certificate's answer leaves out what the known records add
