@@ -15,7 +15,7 @@ DEV := $(VENV)/.installed-dev
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test beside suite check format lint types imports docs coverage bench soak mutants clean
+.PHONY: demo test beside suite check format lint types imports docs coverage bench soak mutants wheel sbom verifier clean
 
 demo: $(PLOT)  ## install what the demonstration needs and run it
 	$(BIN)/undertow demo
@@ -73,6 +73,17 @@ soak: $(DEV)  ## the runs that take minutes or hours; pytest's 5 means that none
 
 mutants: $(DEV)  ## one small defect at a time in a copy of the sources: which does no test notice?
 	$(BIN)/python soak/mutants.py --control --wide
+
+# The time of the last commit, so that the same sources give the same bytes.
+wheel: $(DEV)  ## build dist/: the wheel and the source archive
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python -m build --no-isolation
+
+sbom: $(DEV)  ## print what undertow needs, as installed in $(VENV) (CycloneDX)
+	@$(BIN)/python scripts/sbom
+
+verifier:  ## compile build/undertow_verify, which checks certificates without undertow
+	@mkdir -p build
+	$(CC) -O2 -std=c99 -o build/undertow_verify verifier/undertow_verify.c
 
 clean:  ## remove what was built, and the environment
 	rm -rf $(VENV) build dist docs/_build docs/_generated docs/notebooks docs/reference demo-output .coverage htmlcov

@@ -1,13 +1,18 @@
 """What all tests share, and the summary of the soak: `make soak` writes soak/last-result.md."""
 
 import datetime
+import gc
 import os
 import subprocess
+import sys
 import tempfile
+import tomllib
 import uuid
 from pathlib import Path
 
 import pytest
+
+from tests.grids import telling
 
 # Matrices here are small and the workers already take every core: threads of their own only wait
 # for each other (a sixth of the gate). Read when numpy and torch are first loaded.
@@ -22,8 +27,55 @@ os.environ["UNDERTOW_STATE"] = STATE.name  # what is remembered of ledgers never
 
 @pytest.fixture(autouse=True)
 def own_state(monkeypatch):
-    """Every test remembers ledgers in a folder of its own, made when the first is written."""
+    """Every test remembers ledgers in a folder of its own, made when the first is written.
+
+    Nothing waits for the disk: no test cuts the power, and processes see the same without.
+    """
     monkeypatch.setenv("UNDERTOW_STATE", str(Path(STATE.name) / uuid.uuid4().hex))
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    for name in ("store", "memory"):
+        if module := sys.modules.get(f"undertow.ledger.{name}"):
+            monkeypatch.setattr(module, "DURABILITY", "OFF")
+
+
+GATE = tomllib.loads((ROOT / "tests" / "gate.toml").read_text("utf-8"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks are looked at
+def pytest_collection_modifyitems(items):
+    """Leave the soak what `gate.toml` says, and begin with what takes longest.
+
+    No worker is then alone with it when the rest is done.
+    """
+    cases: dict[tuple[str, str], list[pytest.Function]] = {}
+    for item in items:
+        home = os.path.relpath(item.path, ROOT / "tests")
+        named = getattr(item, "originalname", None) in GATE.get(home, ())
+        if named and item.get_closest_marker("soak") is None:
+            cases.setdefault((home, item.originalname), []).append(item)
+    for (home, name), found in cases.items():
+        names, told = [item.name for item in found], GATE[home][name]
+        if isinstance(told, int):
+            kept = telling(names, told)
+        else:
+            left = {f"{name}[{case}]" for case in told}
+            kept = {number for number, one in enumerate(names) if one not in left}
+        for number, item in enumerate(found):
+            if number not in kept:
+                item.add_marker(pytest.mark.soak)
+    items.sort(key=lambda item: "spark/test_cluster" not in item.nodeid)
+
+
+def pytest_collection_finish():
+    """Leave what was collected, millions of objects that stay, out of all later collections."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+
+
+def pytest_unconfigure():
+    """Let the interpreter free everything when it ends."""
+    gc.unfreeze()
 
 
 def commit():

@@ -48,7 +48,7 @@ def test_plain_gaussian_noise_has_the_reference_level(sigma, epsilon):
     assert GaussianCurve(1 / sigma).delta(epsilon) == pytest.approx(1e-6, rel=1e-7)
 
 
-@law(settings(deadline=None), 25, mu=st.floats(0.05, 3.0), epsilon=LEVELS)
+@law(settings(deadline=None), 10, mu=st.floats(0.05, 3.0), epsilon=LEVELS)
 def test_gaussian_curve_is_the_divergence_rounded_up(mu, epsilon):
     found, truth = GaussianCurve(mu).delta(epsilon), brute_gaussian(mu, epsilon)
     assert found == pytest.approx(truth, rel=1e-6, abs=1e-9)

@@ -3,8 +3,10 @@
 Blocks of a page run in order, in one directory. Python blocks share one namespace, and the comment
 after a statement that prints, on its line or right below it, is what it must print. In console
 blocks every ``$ undertow`` line must exit with 0 (or with the code of a trailing ``# exit N``), and
-must print the lines below it, if there are any. ``...`` stands for anything. Commands run in this
-process, which remembers the plans that pages share; `tests/cli/test_entry.py` starts processes.
+must print the lines below it, if there are any. ``...`` stands for anything. Blocks of R are known
+by what they call: every ``system2("undertow", c(...))`` is run, and must exit with 0. Commands run
+in this process, which remembers the plans that pages share; `tests/cli/test_entry.py` starts
+processes.
 """
 
 import ast
@@ -44,6 +46,8 @@ FENCE = re.compile(
     r"^(?P<fence>`{3,})(?P<language>\S*)[^\n]*\n(?P<body>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
+CALLED = re.compile(r'system2\(\s*"undertow",\s*(?:args\s*=\s*)?c\((?P<given>[^()]*)\)')
+QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 EXIT = re.compile(r"\s+# exit (\d+)$")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -144,6 +148,22 @@ def run_console(block, page):
         assert not wanted or matches(wanted, got), f"{where} prints\n{got}"
 
 
+def calls_of(block, page):
+    """Return the arguments of each call of undertow in a block of R."""
+    made = [QUOTED.findall(found["given"]) for found in CALLED.finditer(block.body)]
+    whole = block.body.count('"undertow"')
+    assert len(made) == whole, f"{page}:{block.line}: a call of undertow that cannot be read"
+    return made
+
+
+def run_r(block, page):
+    """Run what a block of R calls; R itself is not needed."""
+    for arguments in calls_of(block, page):
+        where = f"{page}:{block.line}: {shlex.join(arguments)}"
+        done = call(*arguments)
+        assert done.exit_code == 0, f"{where}: exit {done.exit_code}\n{done.stderr}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_page_runs(page, tmp_path, monkeypatch):
@@ -156,6 +176,8 @@ def test_page_runs(page, tmp_path, monkeypatch):
             run_python(block, namespace, page)
         elif block.language == "console":
             run_console(block, page)
+        elif block.language == "r":
+            run_r(block, page)
 
 
 def test_every_block_is_run_or_exempt_for_a_reason():
@@ -168,7 +190,7 @@ def test_every_block_is_run_or_exempt_for_a_reason():
                 command = shlex.join(arguments)
                 assert command.startswith(EXEMPT_COMMANDS), f"{where}: {command} must run"
         elif not block.language.startswith("{"):
-            known = {"python", "console"} | SHOWN
+            known = {"python", "console", "r"} | SHOWN
             assert block.language in known, f"{where}: say the language of this block"
 
 
@@ -177,5 +199,10 @@ def test_a_wrong_comment_and_a_wrong_exit_code_are_noticed():
         run_python(Block("python", "print(1 + 1)  # 3\n", 1, False), {}, "page")
     with pytest.raises(AssertionError, match="exit 2"):
         run_console(Block("console", "$ undertow no-such-command\n", 1, False), "page")
+    made = 'x <- system2("undertow", c("leakage", "--no-such-option"), stdout = TRUE)\n'
+    with pytest.raises(AssertionError, match="exit 2"):
+        run_r(Block("r", made, 1, False), "page")
+    with pytest.raises(AssertionError, match="cannot be read"):
+        run_r(Block("r", 'system2("undertow", arguments)\n', 1, False), "page")
     run_python(Block("python", "print(1 / 3)  # 0.3333...\n", 1, False), {}, "page")
     run_console(Block("console", "$ undertow no-such-command  # exit 2\n", 1, False), "page")

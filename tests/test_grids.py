@@ -2,6 +2,9 @@
 
 import inspect
 import itertools
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -95,3 +98,13 @@ def test_a_law_is_tried_as_often_as_said():
         property_of_numbers(cases, least=3)
         assert len(seen) == cases
         assert min(seen) == 3
+
+
+def test_every_function_of_the_table_is_there():
+    folder = Path(__file__).parent
+    table = tomllib.loads((folder / "gate.toml").read_text("utf-8"))
+    for home, functions in table.items():
+        source = (folder / home).read_text("utf-8")
+        for name, few in functions.items():
+            assert re.search(rf"^def {name}\(", source, re.MULTILINE), (home, name)
+            assert isinstance(few, list) or few >= 0

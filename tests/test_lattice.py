@@ -23,7 +23,7 @@ anything = st.one_of(
 )
 
 
-@law(LAWS, 50, one=ends, two=ends, first=anything, second=anything, steps=st.integers(1, STEPS))
+@law(LAWS, 20, one=ends, two=ends, first=anything, second=anything, steps=st.integers(1, STEPS))
 def test_no_record_moves_a_sum_by_more_than_its_steps(one, two, first, second, steps):
     if not one < two:
         return
@@ -65,7 +65,7 @@ def test_infinite_values_are_clipped():
 
 @law(
     LAWS,
-    50,
+    20,
     weights=st.lists(st.floats(-50, 50), min_size=1, max_size=6),
     spread=st.floats(0.1, 9),
     lower=st.floats(-5, 5),

@@ -251,7 +251,7 @@ def test_metrics_that_know_no_records_are_refused(metric):
     ids=["none", "string", "number", "function", "transformation"],
 )
 def test_what_is_not_a_measurement_is_refused(thing):
-    with pytest.raises(InvalidInput, match="an OpenDP Measurement is required, found"):
+    with pytest.raises(InvalidInput, match="an OpenDP Measurement, a Context or"):
         ut.PureDP.from_opendp(thing)
 
 

@@ -45,7 +45,7 @@ def test_up_and_down_cover_that_many_roundings(value, operations):
     assert exact - low <= room + 5 * U * (abs(exact) + room)
 
 
-@law(MANY, 50, numbers=st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=12))
+@law(MANY, 20, numbers=st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=12))
 def test_up_and_down_enclose_products_and_sums(numbers):
     product, total, roundings = 1.0, 0.0, len(numbers)
     for number in numbers:
@@ -79,7 +79,7 @@ def test_the_ends_of_the_floats_stay_on_their_side():
 
 @law(
     settings(MANY, max_examples=60),
-    20,
+    8,
     states=st.integers(2, 4),
     products=st.integers(1, 8),
     random=st.randoms(use_true_random=False),

@@ -121,6 +121,32 @@ def undocumented():
             yield f"the docstring of {name} shows no example"
 
 
+def type_tests():
+    """Count the isinstance tests on kinds of models, queries and mechanisms."""
+    homes = (
+        "models/", "queries", "counts", "transitions", "base_query",
+        "mechanisms", "channels", "guarantees", "tabulated",
+    )  # fmt: skip
+    kinds: set[str] = set()
+    found = 0
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
+    for path, tree in trees.items():
+        if path.relative_to(SOURCE).as_posix().startswith(homes):
+            kinds |= {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in (node for tree in trees.values() for node in ast.walk(tree)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            named = (
+                getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node.args[1])
+            )
+            found += bool(kinds & set(named))
+    return found
+
+
+def test_what_a_thing_is_is_asked_of_it():
+    """A new model, query or mechanism is one place: types are tested in fewer than 200."""
+    assert 0 < type_tests() < 200
+
+
 def test_the_files_keep_the_rules():
     found = [*long_modules(), *unsorted_names(), *missing_places(), *wrong_citations()]
     assert not [*found, *absolute_paths()]

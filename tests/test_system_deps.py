@@ -13,6 +13,7 @@ STUBS = {
     # there once its package is installed
     "java": 'test -e "$HERE/installed" && echo \'openjdk version "17.0.9" 2023-10-17\' >&2',
     "chromium": "true",
+    "cc": "true",
     "id": 'echo "$WHO"',
     "apt-get": 'echo "apt-get $*" >>"$HERE/calls"; test "$1" = update || touch "$HERE/installed"',
     "apt-cache": 'test "$2" = "$KNOWN" && echo "  Candidate: 17" || echo "  Candidate: (none)"',
@@ -77,6 +78,17 @@ def test_the_gate_calls_it_first():
     lines = (SCRIPT.parents[1] / ".ci" / "run").read_text("utf-8").splitlines()
     assert lines.index("scripts/system-deps") < lines.index("make test")
     assert os.access(SCRIPT, os.X_OK)
+
+
+def test_a_compiler_that_is_missing_is_installed(system, tmp_path):
+    (tmp_path / "installed").touch()
+    (tmp_path / "cc").rename(tmp_path / "elsewhere")
+    code, words, calls = system(known="gcc")
+    assert "a C compiler, for the verifier of certificates: installing gcc" in words
+    assert len(calls) == 1
+    assert code == 1  # the stub installs nothing
+    (tmp_path / "elsewhere").rename(tmp_path / "gcc")
+    assert system()[0] == 0
 
 
 def test_a_browser_that_is_missing_is_installed(system, tmp_path):

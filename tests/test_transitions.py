@@ -87,7 +87,7 @@ def by_loop(rows, states, groups, window, gaps):
     return [table.ravel().tolist() for table in found.values()]
 
 
-@law(LAWS, 15, data=st.data())
+@law(LAWS, 8, data=st.data())
 def test_tables_are_those_of_a_loop(data):
     states = ("a", "b")
     rows = data.draw(tables("text", most=20))

@@ -16,25 +16,40 @@ if TYPE_CHECKING:
     from undertow.auditing.verdicts import Attack
     from undertow.bounds.engine import leakage
     from undertow.certificate import Leakage, Witness
+    from undertow.certifying.checking import verify
+    from undertow.certifying.document import Certificate
+    from undertow.certifying.writing import certify
     from undertow.channels import RandomizedResponse, Redaction, XorNoise
     from undertow.data.spark import spark_session
     from undertow.data.table import Data
     from undertow.estimation import estimate
-    from undertow.guarantees import GDP, ZCDP, ApproximateDP, Profile, PureDP, from_opendp
+    from undertow.guarantees import (
+        GDP,
+        ZCDP,
+        ApproximateDP,
+        Profile,
+        PureDP,
+        from_opendp,
+        from_tumult,
+    )
     from undertow.ledger.book import Ledger
     from undertow.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MetricDP
+    from undertow.models.attractive import Attractiveness, is_attractive
     from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
     from undertow.models.gaussian import GaussianClass, MultivariateGaussian
     from undertow.models.groups import Groups
+    from undertow.models.hidden_chain import HiddenChain
     from undertow.models.markov import MarkovChain
     from undertow.models.network import BayesianNetwork
     from undertow.models.pedigree import Pedigree
     from undertow.models.private_fits import PrivateFit
+    from undertow.models.second_order import SecondOrderChain
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
     from undertow.planning.comparison import Comparison, compare
+    from undertow.planning.orders import OrderTable, compare_orders
     from undertow.planning.other_models import Robustness, robustness
     from undertow.planning.persons import PersonBudgets, person_budgets
     from undertow.planning.search import calibrate
@@ -51,6 +66,7 @@ if TYPE_CHECKING:
     )
     from undertow.releasing import Release, release
     from undertow.sanitizing import redact, sanitize, stream
+    from undertow.selections import Selection, TopK
     from undertow.tabulated import TabulatedNoise
     from undertow.transitions import Transitions
 
@@ -58,9 +74,11 @@ _HOMES = {
     "Adversary": "adversaries",
     "ApproximateDP": "guarantees",
     "Attack": "auditing.verdicts",
+    "Attractiveness": "models.attractive",
     "Audit": "auditing.auditor",
     "BayesianNetwork": "models.network",
     "BinaryHistogram": "queries",
+    "Certificate": "certifying.document",
     "ChainBox": "models.chain_classes",
     "Comparison": "planning.comparison",
     "Count": "queries",
@@ -72,6 +90,7 @@ _HOMES = {
     "Gaussian": "mechanisms",
     "GaussianClass": "models.gaussian",
     "Groups": "models.groups",
+    "HiddenChain": "models.hidden_chain",
     "Histogram": "queries",
     "Laplace": "mechanisms",
     "Leakage": "certificate",
@@ -83,6 +102,7 @@ _HOMES = {
     "MixingClass": "models.chain_classes",
     "ModelSet": "models.sets",
     "MultivariateGaussian": "models.gaussian",
+    "OrderTable": "planning.orders",
     "Pedigree": "models.pedigree",
     "PersonBudgets": "planning.persons",
     "Plan": "plan",
@@ -95,9 +115,12 @@ _HOMES = {
     "Redaction": "channels",
     "Release": "releasing",
     "Robustness": "planning.other_models",
+    "SecondOrderChain": "models.second_order",
+    "Selection": "selections",
     "Series": "queries",
     "Sum": "queries",
     "TabulatedNoise": "tabulated",
+    "TopK": "selections",
     "Transitions": "transitions",
     "Window": "adversaries",
     "Witness": "certificate",
@@ -106,10 +129,14 @@ _HOMES = {
     "attack": "auditing.attacking",
     "audit": "auditing.auditor",
     "calibrate": "planning.search",
+    "certify": "certifying.writing",
     "compare": "planning.comparison",
+    "compare_orders": "planning.orders",
     "dp_budget": "planning.budget",
     "estimate": "estimation",
     "from_opendp": "guarantees",
+    "from_tumult": "guarantees",
+    "is_attractive": "models.attractive",
     "leakage": "bounds.engine",
     "person_budgets": "planning.persons",
     "redact": "sanitizing",
@@ -118,6 +145,7 @@ _HOMES = {
     "sanitize": "sanitizing",
     "spark_session": "data.spark",
     "stream": "sanitizing",
+    "verify": "certifying.checking",
 }
 
 __all__ = [
@@ -126,9 +154,11 @@ __all__ = [
     "Adversary",
     "ApproximateDP",
     "Attack",
+    "Attractiveness",
     "Audit",
     "BayesianNetwork",
     "BinaryHistogram",
+    "Certificate",
     "ChainBox",
     "Comparison",
     "Count",
@@ -139,6 +169,7 @@ __all__ = [
     "Gaussian",
     "GaussianClass",
     "Groups",
+    "HiddenChain",
     "Histogram",
     "Laplace",
     "Leakage",
@@ -150,6 +181,7 @@ __all__ = [
     "MixingClass",
     "ModelSet",
     "MultivariateGaussian",
+    "OrderTable",
     "Pedigree",
     "PersonBudgets",
     "Plan",
@@ -162,9 +194,12 @@ __all__ = [
     "Redaction",
     "Release",
     "Robustness",
+    "SecondOrderChain",
+    "Selection",
     "Series",
     "Sum",
     "TabulatedNoise",
+    "TopK",
     "Transitions",
     "Window",
     "Witness",
@@ -173,10 +208,14 @@ __all__ = [
     "attack",
     "audit",
     "calibrate",
+    "certify",
     "compare",
+    "compare_orders",
     "dp_budget",
     "estimate",
     "from_opendp",
+    "from_tumult",
+    "is_attractive",
     "leakage",
     "person_budgets",
     "redact",
@@ -185,6 +224,7 @@ __all__ = [
     "sanitize",
     "spark_session",
     "stream",
+    "verify",
 ]
 
 

@@ -71,6 +71,8 @@ def errors(mechanism: Noise, numbers: int = 1) -> tuple[float, float]:
     >>> [round(value, 3) for value in (*errors(noise), *errors(noise, numbers=3))]
     [3.959, 31.834, 3.468, 21.371]
     """
+    if mechanism.query.selects:  # states have no variance
+        return mechanism.expected_error(), math.nan
     if not mechanism.query.totalled or numbers <= 1:
         return mechanism.expected_error(), mechanism.variance()
     law, step = _moved(mechanism, numbers)

@@ -40,6 +40,9 @@ class BaseQuery:
     exact: ClassVar[bool] = False
     """Whether its sensitivity is what it is, and not a float near it."""
 
+    selects: ClassVar[bool] = False
+    """Whether states are released, chosen by their counts, and no numbers."""
+
     @property
     def totalled(self) -> bool:
         """Whether the noisy numbers are moved to a public sum: the number of records."""
@@ -53,6 +56,11 @@ class BaseQuery:
     def named(self) -> tuple[State, ...]:
         """The states that are asked for by name."""
         return ()
+
+    @property
+    def counted(self) -> Any:
+        """The question whose exact answer is randomised: itself, but for a selection."""
+        return self
 
     @property
     def records(self) -> int | None:

@@ -6,7 +6,8 @@ The tree::
     ├── InvalidInput (ValueError)      an argument is not what it must be
     │   ├── InvalidModel               a correlation model is malformed
     │   ├── UnknownState               a state that the model does not have
-    │   └── InvalidPlan                a plan file is foreign, damaged or from another version
+    │   ├── InvalidPlan                a plan file is foreign, damaged or from another version
+    │   └── InvalidCertificate         a certificate is malformed, or claims more than it proves
     ├── NotSupported                   a valid question that no certified method answers
     │   ├── MethodRefused              the named method does not prove what was asked
     │   │   └── Infeasible             it would prove it for a larger epsilon only
@@ -31,6 +32,7 @@ __all__ = [
     "Contradiction",
     "DisclosureWarning",
     "Infeasible",
+    "InvalidCertificate",
     "InvalidInput",
     "InvalidModel",
     "InvalidPlan",
@@ -64,6 +66,10 @@ class UnknownState(InvalidInput):
 
 class InvalidPlan(InvalidInput):
     """A plan file is foreign, damaged, edited by hand or from another version."""
+
+
+class InvalidCertificate(InvalidInput):
+    """A certificate is malformed, or its proof does not give the upper end that it claims."""
 
 
 class NotSupported(UndertowError):  # noqa: N818

@@ -5,7 +5,7 @@ by a curve: the delta that it implies for each epsilon (`undertow.curves`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from undertow.curves import (
@@ -31,6 +31,7 @@ __all__ = [
     "PureDP",
     "Unit",
     "from_opendp",
+    "from_tumult",
 ]
 
 Unit = Literal["record", "person"]
@@ -276,29 +277,46 @@ _DISTANCES: dict[str, Neighbours] = {
 
 
 def from_opendp(measurement: Any, unit: Unit = "record") -> PureDP | Guarantee:
-    """Return the guarantee of an OpenDP measurement for one replaced record.
+    """Return the guarantee of an OpenDP measurement, query or context for one replaced record.
 
     Pure, approximate, zCDP and profile measurements. Under the symmetric and the insert-delete
     distance a replaced record is one removed and one added: the level of a pure measurement is
     that of distance 2, the other guarantees are taken at distance 1 and their curves composed
-    (``neighbours="add-remove"``). Under change-one and Hamming it is distance 1. For
-    ``unit="person"`` map the person's largest contribution yourself and pass
-    ``PureDP(measurement.map(d_in), unit="person")``, or `ZCDP` and so on.
+    (``neighbours="add-remove"``). Under change-one and Hamming it is distance 1. A query of a
+    ``Context`` is resolved first. A ``Context`` stands for all that it will ever answer: its loss
+    at its own unit, once where that covers a replaced record (two contributions or more, or a
+    change), twice where it is one contribution.
+
+    ``unit="person"`` takes the unit of a ``Context`` to be all records of a person, and replacing
+    them as removing and adding them. For a measurement map the person's largest contribution
+    yourself and pass ``PureDP(measurement.map(d_in), unit="person")``, or `ZCDP` and so on.
 
     >>> import opendp.prelude as dp
     >>> dp.enable_features("contrib")
     >>> space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
     >>> from_opendp(dp.t.make_count(*space) >> dp.m.then_gaussian(scale=4.0))
     ZCDP(rho=0.03125, neighbours='add-remove')
+    >>> context = dp.Context.compositor(
+    ...     data=[1, 2], privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(1.0),
+    ...     split_evenly_over=2, domain=space[0])
+    >>> from_opendp(context), from_opendp(context.query().count().laplace())
+    (PureDP(epsilon=2.0, unit='record'), PureDP(epsilon=1.0, unit='record'))
     """
+    _check_unit(unit)
+    at: int | None = None
+    if hasattr(measurement, "accountant") and hasattr(measurement, "d_in"):  # a Context
+        measurement, at = measurement.accountant, measurement.d_in
+    elif hasattr(measurement, "resolve") and not hasattr(measurement, "map"):  # one of its queries
+        measurement = measurement.resolve()
     try:
         metric, measure = str(measurement.input_metric), str(measurement.output_measure)
         privacy_map = measurement.map
     except AttributeError as error:
         raise InvalidInput(
-            f"an OpenDP Measurement is required, found {type(measurement).__name__}"
+            "an OpenDP Measurement, a Context or one of its queries is required, found "
+            f"{type(measurement).__name__}"
         ) from error
-    if unit != "record":
+    if unit != "record" and at is None:
         raise NotSupported(
             "how many records a person contributes is not part of an OpenDP measurement; pass "
             "PureDP(measurement.map(d_in), unit='person'), or ZCDP and so on, with the d_in of "
@@ -311,15 +329,79 @@ def from_opendp(measurement: Any, unit: Unit = "record") -> PureDP | Guarantee:
             "before the noise so that the input metric is a distance between data sets, or pass "
             "PureDP(measurement.map(sensitivity)), or ZCDP and so on"
         )
+    if at is not None and at >= 2 and unit == "record":
+        neighbours = "replace"  # one removed and one added are within the context's own distance
     if measure == "MaxDivergence":
-        return PureDP(float(privacy_map(2 if neighbours == "add-remove" else 1)))
+        if at is None:
+            return PureDP(float(privacy_map(2 if neighbours == "add-remove" else 1)))
+        return PureDP(float(privacy_map(at)) * (2 if neighbours == "add-remove" else 1), unit)
     make = _MEASURES.get(measure)
     if make is None:
         raise NotSupported(
             f"the measurement guarantees {measure}, of which no leakage is known; use one with "
             f"MaxDivergence or {', '.join(_MEASURES)}"
         )
-    return make(privacy_map(1), neighbours)
+    found = make(privacy_map(1 if at is None else at), neighbours)
+    return found if unit == "record" else replace(found, unit=unit)
+
+
+_CHANGES = ("AddOneRow", "AddMaxRows", "AddMaxRowsInMaxGroups", "AddRowsWithID")
+"""The protected changes of Tumult Analytics: one row, several, or all of an identifier."""
+
+
+def from_tumult(
+    budget: Any, protected_change: Any = "AddOneRow", unit: Unit = "record"
+) -> PureDP | Guarantee:
+    """Return the guarantee of a Tumult Analytics budget for one replaced record, or person.
+
+    The budget is a ``PureDPBudget``, ``ApproxDPBudget`` or ``RhoZCDPBudget``, the protected change
+    an ``AddOneRow``, ``AddMaxRows(n)``, ``AddMaxRowsInMaxGroups`` or ``AddRowsWithID``, or its
+    name. Tumult protects rows that are added or removed; a replaced record is one removed and one
+    added, so it counts twice, whatever the change. So does a replaced person
+    (``unit="person"``), where the change covers all rows of one: not ``AddOneRow``. With several
+    rows the internal metric of Tumult might let a replaced record count once; that is no part of
+    what it promises, and not used. Nothing of Tumult is imported; floats are rounded up.
+
+    >>> class PureDPBudget:  # as in tmlt.analytics
+    ...     epsilon = 0.5
+    >>> from_tumult(PureDPBudget()), from_tumult(PureDPBudget(), "AddRowsWithID", unit="person")
+    (PureDP(epsilon=1.0..., unit='record'), PureDP(epsilon=1.0..., unit='person'))
+    """
+    _check_unit(unit)
+    change = protected_change if isinstance(protected_change, str) else _named(protected_change)
+    if change not in _CHANGES:
+        raise InvalidInput(
+            f"a protected change of Tumult is one of {', '.join(_CHANGES)}, found {change!r}"
+        )
+    if unit == "person" and change == "AddOneRow":
+        raise InvalidInput(
+            "AddOneRow protects one row, not all rows of a person; plan with unit='record', or "
+            "use AddRowsWithID or AddMaxRows in Tumult"
+        )
+    more: Any = {"unit": unit, "neighbours": "add-remove"}
+    try:
+        match _named(budget):
+            case "PureDPBudget":
+                return PureDP(2 * up(float(budget.epsilon)), unit)
+            case "ApproxDPBudget" if not float(budget.delta):
+                return PureDP(2 * up(float(budget.epsilon)), unit)
+            case "ApproxDPBudget":
+                return ApproximateDP(up(float(budget.epsilon)), up(float(budget.delta)), **more)
+            case "RhoZCDPBudget":
+                return ZCDP(up(float(budget.rho)), **more)
+    except (AttributeError, TypeError) as error:
+        raise InvalidInput(
+            f"a {_named(budget)} without its numbers was found; pass the budget itself"
+        ) from error
+    raise InvalidInput(
+        "a PureDPBudget, ApproxDPBudget or RhoZCDPBudget of Tumult is required, found "
+        f"{_named(budget)}"
+    )
+
+
+def _named(found: object) -> str:
+    """Return the name of an object's class, or of a class itself."""
+    return found.__name__ if isinstance(found, type) else type(found).__name__
 
 
 def _zcdp(found: Any, neighbours: Neighbours) -> Guarantee:

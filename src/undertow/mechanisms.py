@@ -20,6 +20,7 @@ from undertow.guarantees import Guarantee, PureDP, Unit
 from undertow.numerics import Array, check_positive, up
 from undertow.queries import AnyQuery
 from undertow.rounding import above
+from undertow.selections import Selection, TopK
 from undertow.tabulated import TabulatedNoise
 
 __all__ = [
@@ -36,8 +37,10 @@ __all__ = [
     "Normal",
     "PureDP",
     "Scaled",
+    "Selection",
     "TabulatedNoise",
     "Unit",
+    "lattice_amount",
     "noisy",
 ]
 
@@ -104,6 +107,11 @@ class _Noisy:
             raise InvalidInput(
                 "the first argument must be a query such as Count('active'), found "
                 f"{type(found).__name__}"
+            )
+        if found.selects:
+            raise InvalidInput(
+                f"{type(found).__name__} releases states, and noise is added to numbers; it is "
+                "answered by Selection(TopK(k), scale=...)"
             )
         if self.whole and not found.integral:
             raise InvalidInput(
@@ -387,8 +395,8 @@ class DiscreteGaussian(_Normal):
 _FINE = 1e5
 """Standard deviations up to which whole numbers are summed one by one; beyond, they are dense."""
 
-Scaled = Laplace | DiscreteLaplace
-"""Noise of a scale, with a pure DP level."""
+Scaled = Laplace | DiscreteLaplace | Selection
+"""Noise of a scale, or a selection at one, with a pure DP level."""
 
 Normal = Gaussian | DiscreteGaussian
 """Noise without one."""
@@ -406,7 +414,14 @@ Mechanism = Curved | MetricDP | LocalMechanism
 
 NOISES: dict[str, type[Noise]] = {
     noise.kind: noise
-    for noise in (Laplace, DiscreteLaplace, TabulatedNoise, Gaussian, DiscreteGaussian)
+    for noise in (
+        Laplace,
+        DiscreteLaplace,
+        TabulatedNoise,
+        Selection,
+        Gaussian,
+        DiscreteGaussian,
+    )
 }
 """All kinds of noise, by their names in files."""
 
@@ -414,8 +429,29 @@ NOISES: dict[str, type[Noise]] = {
 def noisy(query: AnyQuery, scale: float) -> Scaled:
     """Return a query with Laplace noise of its own kind: discrete for whole numbers.
 
+    States are selected, by permute-and-flip of that scale.
+
     >>> from undertow.queries import Count
     >>> noisy(Count("active"), 4.0).words
     'discrete Laplace'
     """
+    if isinstance(query, TopK):
+        return Selection(query, scale)
     return (DiscreteLaplace if query.integral else Laplace)(query, scale)
+
+
+def lattice_amount(mechanism: Noise, length: int | None = None) -> float:
+    """Return the scale or sigma of the noise in the whole numbers that are released, rounded up.
+
+    A count is a whole number already. A sum, mean or linear statistic is a number of lattice
+    steps, of which a record moves at most ``steps``: noise of steps / sensitivity times the amount
+    keeps the mechanism's level.
+
+    >>> from undertow.queries import Sum
+    >>> lattice_amount(Laplace(Sum(0, 10, steps=1000), scale=20.0)) >= 2000
+    True
+    """
+    query = mechanism.query
+    if query.integral:
+        return mechanism.amount
+    return up(query.lattice().steps * mechanism.amount / query.sensitivity(length), 8)

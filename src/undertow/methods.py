@@ -33,7 +33,7 @@ __all__ = [
 BEST = "best"
 """The name that stands for the certified method with the least error, or that shows most."""
 
-_EVERY = ("chain", "gaussian", "network", "groups", "other")
+_EVERY = ("chain", "second-order", "gaussian", "network", "groups", "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +196,16 @@ _LISTED = (
     Method("zhao-multistep", "answer", "the same over several steps",
            "Proposition 1 of [chakrabarti2022], after [zhao2017]", "chains.ZHAO_MULTISTEP",
            certified=False, covers="any"),
+    Method("influence-curve", "answer", "a(b) epsilon + b with the best b of an influence curve",
+           "[bai2026], as far as its abstract says, with the quilts of [wang2016]",
+           "chains.INFLUENCE_CURVE", protects=("ignorant",), certified=False, covers="any"),
+    Method("temporal", "answer", "the recursion of temporal privacy leakage",
+           "after [cao2017], derived anew", "chains.TEMPORAL", protects=("ignorant",),
+           certified=False, covers="any"),
     Method("gaussian-bound", "answer", "a factor from the largest correlation",
            "Proposition 6.4 of [lange2024]", "gaussian.BOUND", ("gaussian",), certified=False),
     Method("exact", "flip", "the leakage of these very flips", "docs, theory: flipped series",
-           "local.EXACT", covers="any", tight=True),
+           "local.EXACT", ("chain", "second-order"), covers="any", tight=True),
     Method("exchange", "flip", "what any algorithm of the same level could leak",
            "docs, theory: exchange rate", "local.EXCHANGE", _EVERY, covers="any",
            subsumed_by="exact"),

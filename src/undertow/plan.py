@@ -22,7 +22,7 @@ from undertow.methods import METHODS, is_certified
 from undertow.models.checks import Check, checks_from_list
 from undertow.models.described import fields, number, text, whole
 from undertow.models.sets import AnyModel, model_from_dict
-from undertow.numerics import check_epsilon
+from undertow.numerics import check_epsilon, up
 from undertow.plan_format import (
     FORMAT,
     VERSION,
@@ -120,18 +120,42 @@ class Plan(Generic[M]):
         return self.mechanism.dp_epsilon(self.length)
 
     @property
+    def rho(self) -> float:
+        """The zCDP parameter of one release, rounded up: of a DP level, level^2 / 2 [bun2016]."""
+        if self.noise.measure == "sigma":
+            found: Any = self.noise
+            return float(found.rho_upper(self.length))
+        return up(self.noise.level_upper(self.length) ** 2 / 2)
+
+    def to_opendp(self) -> Any:
+        """Return the OpenDP measurement that does the same: records in, a noisy answer out.
+
+        One replaced record is distance 1 (change-one), at which its map is the level of the plan,
+        or its rho. See `undertow.measurements` for what has none.
+        """
+        from undertow.measurements import to_opendp
+
+        return to_opendp(self.noise, self.states, self.length)
+
+    @property
     def numbers(self) -> int:
         """How many noisy numbers a release has."""
         return self.query.numbers(self.states)
 
     @property
     def expected_error(self) -> float:
-        """The expected absolute error of one released number."""
+        """The expected absolute error of one released number.
+
+        Of a selection, the largest expected number of records by which a selected state falls
+        short of the most frequent one among those not selected before it.
+        """
         return _errors(self.noise, len(self.states))[0]
 
     @property
     def variance(self) -> float:
-        """The variance of one released number."""
+        """The variance of one released number; refused for a selection, which releases none."""
+        if self.query.selects:
+            return self.noise.variance()
         return _errors(self.noise, len(self.states))[1]
 
     @property
@@ -151,7 +175,10 @@ class Plan(Generic[M]):
         raise NotSupported(f"a plan for {type(self.query).__name__} has no {name}")
 
     def accuracy(self, beta: float = 0.05) -> float:
-        """Return alpha: all released numbers are within alpha with probability 1 - beta."""
+        """Return alpha: all released numbers are within alpha with probability 1 - beta.
+
+        Of a selection: all selected states fall short by at most alpha.
+        """
         return _accuracy(self.noise, beta, self.numbers)
 
     def guarantee(self) -> str:
@@ -294,6 +321,15 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
         return
     yield "noise", plan.noise.said()
     error = f"{plan.expected_error:.4g} expected"
+    if plan.query.selects:
+        yield (
+            "error",
+            (
+                f"selected states fall short by at most {error}; all of them by at most "
+                f"{plan.accuracy():.4g} with probability 95%"
+            ),
+        )
+        return
     if plan.states or plan.query.kind not in ("histogram", "transitions"):
         error += f"; within {plan.accuracy():.4g} with probability 95%"
     yield "error", error

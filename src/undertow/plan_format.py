@@ -28,6 +28,7 @@ from undertow.queries import (
     Mean,
     State,
     Sum,
+    TopK,
     Transitions,
 )
 from undertow.tabulated import LONGEST
@@ -209,6 +210,11 @@ def _query_from_dict(description: Any) -> Any:
         case "binary-histogram":
             fields(description, "a histogram of two states", ("kind", "counted", "foreign"))
             return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "foreign")))
+        case "top-k":
+            fields(description, "the most frequent states", ("kind", "k", "among", "foreign"))
+            many, among = (whole(description[of], of, 2**31) for of in ("k", "among"))
+            foreign = description["foreign"]
+            return TopK(many, None if foreign is None else _state(foreign, "foreign"), among)
         case "transitions":
             fields(description, "a table of transitions", ("kind",))
             return Transitions()
@@ -224,7 +230,7 @@ def _query_from_dict(description: Any) -> Any:
             least = _maybe(description["lower"], "lower")
             return Linear(numbers(description["weights"]), spread, least)
     raise InvalidPlan(
-        "a question is a count, histogram, transitions, sum, mean or linear; found another"
+        "a question is a count, histogram, top-k, transitions, sum, mean or linear; found another"
     )
 
 

@@ -16,6 +16,7 @@ from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
 from undertow.counts import BinaryHistogram, Count, Histogram
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import Array, Keyed, check_count, check_positive, freeze
+from undertow.selections import TopK
 from undertow.transitions import Transitions
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "State",
     "Sum",
     "Task",
+    "TopK",
     "Transitions",
     "protected",
 ]
@@ -318,7 +320,7 @@ class Redacted(BaseQuery):
         return f"the series with records erased around record {shown}{more}"
 
 
-AnyQuery = Count | Histogram | Transitions | Sum | Mean | Linear | Query
+AnyQuery = Count | Histogram | TopK | Transitions | Sum | Mean | Linear | Query
 """What a curator answers from all records."""
 
 LocalQuery = Series | Redacted

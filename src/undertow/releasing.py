@@ -16,7 +16,7 @@ from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
 from undertow.errors import InvalidInput
 from undertow.ledger.rules import Entry
-from undertow.mechanisms import Noise
+from undertow.mechanisms import Noise, Selection
 from undertow.plan import Plan
 from undertow.planning.coverage import covering
 from undertow.queries import AnyQuery, Count, Histogram, Mean, State, Transitions
@@ -24,6 +24,7 @@ from undertow.reporting.brief import brief
 from undertow.reporting.report import Report
 from undertow.sampling.apply import lattice_amount, randomise
 from undertow.sampling.bits import Randomness, Secure, chosen
+from undertow.sampling.selection import select
 from undertow.sampling.totals import totalled
 
 if TYPE_CHECKING:
@@ -214,15 +215,21 @@ def carry_out(
 
 def _evaluated(ready: Prepared) -> Any:
     """Return the exact answers, which are private; a file that changed meanwhile is refused."""
-    return ready.table.answers(ready.plan.noise.query, ready.plan.states)
+    return ready.table.answers(ready.plan.noise.query.counted, ready.plan.states)
 
 
 def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, Any]:
     """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
+    groups = None if found.groups is None else list(found.groups)
+    if isinstance(plan.noise, Selection):  # places of states, which tell no count
+        return {
+            "groups": groups,
+            "numbers": select(plan.noise, found.numbers, randomness),
+            "rows": list(found.rows),
+        }
     flat = [number for numbers in found.numbers for number in numbers]
     noisy = randomise(plan.noise, flat, randomness, plan.length)
     width = len(found.numbers[0]) if found.numbers else 0
-    groups = None if found.groups is None else list(found.groups)
     parts = [noisy[start : start + width] for start in range(0, len(noisy), max(width, 1))]
     query = plan.noise.query
     if query.totalled:

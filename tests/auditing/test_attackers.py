@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from tests.oracles import attackers as oracle
 from undertow.auditing.attackers import ATTACKERS, Scenario, prior_law
 from undertow.auditing.guarantees import average_bound, odds_shift, pointwise_bound
@@ -251,8 +252,7 @@ def test_figure_4_on_twins(name, place):
 # --- the attackers one by one ---------------------------------------------------------------------
 
 
-@PROPERTY
-@given(seed=st.integers(0, 2**32), kind=st.sampled_from(["flips", "noise", "erasures"]))
+@law(PROPERTY, 9, seed=st.integers(0, 2**32), kind=st.sampled_from(["flips", "noise", "erasures"]))
 def test_the_informed_attacker_knows_all_but_one(seed, kind):
     rng = np.random.default_rng(seed)
     length, states = 5, 2 if kind == "noise" else 3

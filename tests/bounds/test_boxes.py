@@ -94,7 +94,7 @@ pairs = st.tuples(rates, rates).map(sorted)
 
 
 @law(
-    settings(deadline=None, derandomize=True, database=None, max_examples=30), 10,
+    settings(deadline=None, derandomize=True, database=None, max_examples=30), 5,
     q=pairs, r=pairs, epsilon=st.sampled_from([0.05, 0.5, 2.0, 8.0]),
     length=st.sampled_from([None, 2, 3, 11]), who=st.sampled_from(["any", "ignorant"]),
     places=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=2),
@@ -149,7 +149,7 @@ def test_a_box_of_one_chain_is_that_chain(q, r, length, who):
 
 
 @law(
-    settings(deadline=None, derandomize=True, database=None, max_examples=100), 40,
+    settings(deadline=None, derandomize=True, database=None, max_examples=100), 16,
     q=rates, r=rates, epsilon=st.sampled_from([0.05, 0.5, 2.0, 8.0]),
     length=st.sampled_from([None, 2, 3, 40]), known=st.booleans(),
 )  # fmt: skip

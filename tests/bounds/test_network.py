@@ -47,7 +47,7 @@ def adversary(network):
 rates = st.sampled_from([0.1, 0.5, 1.0, 3.0])
 
 
-@law(QUIET, 15, network=oracle.networks(), data=st.data(), rate=rates)
+@law(QUIET, 8, network=oracle.networks(), data=st.data(), rate=rates)
 def test_counts_are_exact(network, data, rate):
     against = data.draw(adversary(network))
     counted = data.draw(st.sets(st.integers(0, network.size - 1), min_size=1))
@@ -59,7 +59,7 @@ def test_counts_are_exact(network, data, rate):
     assert leak.closed
 
 
-@law(FEW, 15, network=oracle.networks(), data=st.data(), rate=rates)
+@law(FEW, 8, network=oracle.networks(), data=st.data(), rate=rates)
 def test_the_witness_attains_the_lower_end(network, data, rate):
     against = data.draw(adversary(network))
     leak = network_leakage(DiscreteLaplace(Count(0), 1 / rate), network, against)
@@ -79,7 +79,7 @@ def test_the_witness_attains_the_lower_end(network, data, rate):
         assert {record for record, _ in leak.witness.known} == set(against.known)
 
 
-@law(FEW, 12, network=oracle.networks(most=3), data=st.data(), rate=rates)
+@law(FEW, 6, network=oracle.networks(most=3), data=st.data(), rate=rates)
 def test_histograms_are_exact(network, data, rate):
     against = data.draw(adversary(network))
     leak = network_leakage(Laplace(Histogram(), 1 / rate), network, against)
@@ -90,7 +90,7 @@ def test_histograms_are_exact(network, data, rate):
 
 @law(
     FEW,
-    12,
+    6,
     network=oracle.networks(most=3, zeros=False),
     data=st.data(),
     epsilon=st.sampled_from([0.3, 1.0]),
@@ -245,7 +245,7 @@ def test_noise_so_small_that_likelihoods_underflow():
     assert histogram.upper == pytest.approx(400 + odds, abs=1e-6)
 
 
-@law(FEW, 15, network=oracle.networks(most=4), order=st.permutations(range(3)), rate=rates)
+@law(FEW, 8, network=oracle.networks(most=4), order=st.permutations(range(3)), rate=rates)
 def test_names_and_order_of_states_do_not_matter(network, order, rate):
     """Relabelling states relabels nothing else."""
     order = [state for state in order if state < network.size]
@@ -262,7 +262,7 @@ def test_names_and_order_of_states_do_not_matter(network, order, rate):
     assert one.upper == pytest.approx(two.upper, abs=1e-9)
 
 
-@law(FEW, 15, network=oracle.networks(most=4), rate=rates)
+@law(FEW, 8, network=oracle.networks(most=4), rate=rates)
 def test_laws_of_every_model(network, rate):
     """any is the worst adversary; more noise leaks less; the level's bound is above the count's."""
     count = Laplace(Count(0), 1 / rate)
@@ -313,7 +313,7 @@ def test_bad_questions():
 # --- separation, quilts, distances ----------------------------------------------------------------
 
 
-@law(QUIET, 15, network=oracle.networks(most=5, states=2, latent=False, parents=3), data=st.data())
+@law(QUIET, 8, network=oracle.networks(most=5, states=2, latent=False, parents=3), data=st.data())
 def test_separated_records_are_independent(network, data):
     """d-separation never calls dependent records separated, colliders included."""
     joint = oracle.joint_of(network)
@@ -349,7 +349,7 @@ def test_colliders():
     assert not oracle.independent(joint, a, b, [d], 1e-6)
 
 
-@law(FEW, 15, network=oracle.networks(most=4, latent=False), data=st.data())
+@law(FEW, 8, network=oracle.networks(most=4, latent=False), data=st.data())
 def test_influence(network, data):
     assume(network.length > 1)
     joint = oracle.joint_of(network)
@@ -362,7 +362,7 @@ def test_influence(network, data):
 
 
 @law(
-    FEW, 12,
+    FEW, 6,
     network=oracle.networks(most=4, states=2, zeros=False), tau=st.sampled_from([0.2, 1.0, 2.0]),
 )  # fmt: skip
 def test_quilts_bound_what_levels_leak(network, tau):
@@ -431,7 +431,7 @@ def test_quilts_with_secrets_and_limits():
         network_quilt(long.part(range(40)), "any", Bound(1.0))
 
 
-@law(QUIET, 15, network=oracle.networks(most=4), data=st.data())
+@law(QUIET, 8, network=oracle.networks(most=4), data=st.data())
 def test_wasserstein_distance(network, data):
     # the oracle forgives 1e-12 for ties, and so overlooks values that are rarer than that
     assume(all(table[table > 0].min() > 1e-3 for table in network.tables))

@@ -164,7 +164,7 @@ def test_other_mechanisms_have_m_times_their_level():
 
 
 @law(
-    settings(QUIET, max_examples=20), 3,
+    settings(QUIET, max_examples=20), 2,
     name=st.sampled_from(["duo", "trio", "half-siblings", "generations", "siblings"]),
     low=st.floats(0.02, 0.9), width=st.floats(0.01, 0.6), rate=st.sampled_from([0.5, 1.0, 3.0]),
     counted=st.integers(0, 2), against=st.sampled_from(WHOM[:2]),

@@ -42,7 +42,7 @@ def chains(draw, length=SHORT):
     return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), length=draw(length))
 
 
-@law(LAWS, 20, chain=chains(), against=ANYONE, epsilon=st.floats(0.05, 12.0))
+@law(LAWS, 8, chain=chains(), against=ANYONE, epsilon=st.floats(0.05, 12.0))
 def test_the_three_searches_agree(chain, against, epsilon):
     pairs = chain_pairs(chain, None)
     influence = chain_influence(chain, against, pairs, chain.length - 1)
@@ -62,7 +62,7 @@ def test_the_three_searches_agree(chain, against, epsilon):
 
 
 @law(
-    LAWS, 12,
+    LAWS, 6,
     pi_min=st.floats(0.01, 0.5), gap=st.floats(0.02, 1.0), length=st.integers(2, 40),
     epsilon=st.floats(0.05, 30.0),
 )  # fmt: skip
@@ -74,7 +74,7 @@ def test_the_three_searches_agree_on_approximate_influences(pi_min, gap, length,
     assert pruned.value == basic
 
 
-@law(LAWS, 10, chain=chains(st.sampled_from([2, 7, 40, 700])), against=ANYONE)
+@law(LAWS, 5, chain=chains(st.sampled_from([2, 7, 40, 700])), against=ANYONE)
 def test_noise_and_leakage_are_inverse(chain, against):
     """At the scale for epsilon the bound is epsilon; a hair less noise exceeds it."""
     for epsilon in (0.3, 2.0):

@@ -121,7 +121,7 @@ def test_the_closed_form_gives_the_reference_numbers():
 
 
 @law(
-    settings(deadline=None, derandomize=True, database=None, max_examples=40), 6,
+    settings(deadline=None, derandomize=True, database=None, max_examples=40), 3,
     q=st.floats(0.03, 0.97), share=st.floats(0.0, 1.0), level=st.floats(0.05, 8.0),
 )  # fmt: skip
 def test_closed_form_for_two_states(q, share, level):
@@ -136,7 +136,7 @@ def test_closed_form_for_two_states(q, share, level):
 
 
 @law(
-    settings(deadline=None, derandomize=True, database=None, max_examples=15), 5,
+    settings(deadline=None, derandomize=True, database=None, max_examples=15), 3,
     q=st.floats(0.03, 0.5), r=st.floats(0.03, 0.5), epsilon=st.floats(0.1, 8.0),
 )  # fmt: skip
 def test_the_closed_inverse_for_two_states(q, r, epsilon):

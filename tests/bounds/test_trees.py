@@ -49,7 +49,7 @@ def random_tree(count, states, kind, seed=0):
     return BayesianNetwork(edges, cpds)
 
 
-@law(FEW, 12, tree=oracle.networks(most=5, states=2, parents=1), epsilon=LEVELS, data=st.data())
+@law(FEW, 6, tree=oracle.networks(most=5, states=2, parents=1), epsilon=LEVELS, data=st.data())
 def test_two_states_are_exact(tree, epsilon, data):
     """With nothing known, everything known, or an explicit set, the program finds nothing more."""
     joint = oracle.joint_of(tree)
@@ -64,7 +64,7 @@ def test_two_states_are_exact(tree, epsilon, data):
             assert leak.upper - leak.lower <= 1e-9
 
 
-@law(FEW, 10, tree=oracle.networks(most=3, states=3, parents=1), epsilon=LEVELS, data=st.data())
+@law(FEW, 5, tree=oracle.networks(most=3, states=3, parents=1), epsilon=LEVELS, data=st.data())
 def test_three_states_are_bounded(tree, epsilon, data):
     joint = oracle.joint_of(tree)
     assume(min(joint.values()) > 1e-3)
@@ -76,7 +76,7 @@ def test_three_states_are_bounded(tree, epsilon, data):
         assert leak.lower - 1e-7 <= truth <= leak.upper + 1e-7
 
 
-@law(FEW, 12, tree=oracle.networks(most=6, parents=1), epsilon=LEVELS)
+@law(FEW, 6, tree=oracle.networks(most=6, parents=1), epsilon=LEVELS)
 def test_the_witness_attains_the_lower_end(tree, epsilon):
     joint = oracle.joint_of(tree)
     assume(min(joint.values()) > 1e-12)
@@ -125,7 +125,7 @@ def test_three_states_on_paths_are_within_a_few_percent():
 
 
 @law(
-    QUIET, 12,
+    QUIET, 6,
     tree=oracle.networks(most=7, states=2, parents=1, zeros=False, latent=False), epsilon=LEVELS,
 )  # fmt: skip
 def test_node_by_node_is_level_by_level(tree, epsilon):

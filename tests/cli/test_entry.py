@@ -15,8 +15,8 @@ from tests.cli.calls import CHAIN, call, start
 from tests.grids import thinned
 
 COMMANDS = (
-    "leakage", "plan", "compare", "robustness", "fit", "validate", "release", "sanitize", "redact",
-    "estimate", "attack", "audit", "ledger", "reproduce", "demo",
+    "leakage", "plan", "compare", "robustness", "fit", "validate", "verify", "release", "sanitize",
+    "redact", "estimate", "attack", "audit", "ledger", "reproduce", "demo",
 )  # fmt: skip
 LEDGER = ("create", "show", "limit", "verify", "cancel", "forget", "roles", "serve", "client")
 LEAKAGE = ("leakage", *CHAIN, "--epsilon", "1")
@@ -111,6 +111,8 @@ def test_examples_in_the_help_run(whole, tmp_path, monkeypatch):
     Path("steps.csv").write_text(many)
     wide = undertow.MarkovChain.box([[0.8, 0.05], [0.2, 0.5]], [[0.95, 0.2], [0.5, 0.8]])
     undertow.Ledger("wide.db", "w25", model=wide, limit=1.0, memory=False)
+    proved = undertow.certify(undertow.PureDP(1.0), chain)
+    Path("certificate.json").write_text(proved.to_json())
     import shlex
 
     ran = 0
@@ -123,7 +125,7 @@ def test_examples_in_the_help_run(whole, tmp_path, monkeypatch):
                 Path("year.db").unlink()
             serves = words[1:3] == ["ledger", "serve"]  # until it is interrupted
             if words and words[1] != "demo" and not serves:
-                written = {"--output", "--report", "--figure"} & set(words)
+                written = {"--output", "--report", "--figure", "--certificate"} & set(words)
                 more = ["--force"] if written and words[1] != "reproduce" else []
                 more += ["--seed", "1"] if words[1] == "audit" else []  # one in twenty errs
                 if not whole and "--method" not in words:

@@ -213,10 +213,10 @@ def test_processes_that_race_show_one_answer():
         subprocess.Popen(
             [entry, *ASKED, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     told = [process.communicate(timeout=120) for process in racing]
-    assert [process.returncode for process in racing] == [0, 0, 0], told
+    assert [process.returncode for process in racing] == [0, 0], told
     answers = {json.dumps(json.loads(said)["numbers"]) for said, _ in told}
     assert len(answers) == 1
     assert sum(not json.loads(said)["recorded_earlier"] for said, _ in told) == 1

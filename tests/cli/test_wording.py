@@ -1,6 +1,7 @@
 """Refusals and warnings speak of options and commands, never of Python's arguments."""
 
 import ast
+import functools
 import json
 import re
 import warnings
@@ -120,10 +121,14 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+@functools.cache
+def flips():
+    return undertow.calibrate(undertow.Series(), ACTIVITY, limit=2.0)
+
+
 @pytest.mark.parametrize("arguments", MISTAKES, ids=lambda a: " ".join(a)[:60])
 def test_mistakes_are_told_in_options(scenario, arguments):  # noqa: F811
-    flips = undertow.calibrate(undertow.Series(), ACTIVITY, limit=2.0)
-    Path("flips.plan").write_text(flips.to_json())
+    Path("flips.plan").write_text(flips().to_json())
     result = call(*arguments)
     assert result.exit_code == 1, result.output
     assert not PYTHON.search(result.stderr), result.stderr
@@ -132,7 +137,7 @@ def test_mistakes_are_told_in_options(scenario, arguments):  # noqa: F811
 
 
 def test_reasons_of_a_comparison_are_told_in_options():
-    result = call("compare", *NAMED, "--count", "active", "--limit", "1")
+    result = call("compare", *NAMED, "--length", 30, "--count", "active", "--limit", "1")
     assert "does not" in result.stdout or "These do not apply" in result.stdout
     assert not PYTHON.search(result.stdout), result.stdout
 

@@ -15,10 +15,12 @@ SAME = 1e-9  # relative, two computations of one scale
 WHO: tuple[Any, ...] = ("any", "ignorant", "informed")
 CERTIFIED = ("exact", "exchange", "quilt", "quilt-approx", "wasserstein", "group", "dependent")
 PUBLISHED = ("lange", "zhao", "zhao-multistep")
+RIVALS = ("influence-curve", "temporal")  # published too, and shown for the ignorant attacker
 GAUSSIAN = ("closed", "sweep")  # of Gaussian noise alone; tests/planning/test_approximate.py
 TABULATED = ("optimal",)  # noise without a scale; tests/planning/test_optimal.py
-ON_CHAINS = (*CERTIFIED, *PUBLISHED)
+ON_CHAINS = (*CERTIFIED, *PUBLISHED, *RIVALS)
 IGNORANT = ("quilt-approx", "wasserstein")
+ALONE = (*IGNORANT, *RIVALS)  # whoever knows other records is not covered
 SMALL = [(2, 5, (1,), 1.0), (3, 4, (0, 2), 3.0)]  # states, records, counted, epsilon
 
 

@@ -32,7 +32,7 @@ families = st.sampled_from(sorted(FAMILIES))
 whos = st.sampled_from(NAMED)
 
 
-@law(LAWS, 4, family=families, seed=seeds, k=st.sampled_from([2, 3, 4]), who=whos, data=st.data())
+@law(LAWS, 2, family=families, seed=seeds, k=st.sampled_from([2, 3, 4]), who=whos, data=st.data())
 def test_relabelling_changes_nothing(family, seed, k, who, data):
     chain = example(family, k, 4, seed)
     order = data.draw(st.permutations(range(k)))
@@ -64,7 +64,7 @@ def test_independent_records_leak_the_dp_loss(seed, k, n, epsilon, who):
 
 
 @law(
-    LAWS, 4,
+    LAWS, 2,
     family=families, seed=seeds, k=st.sampled_from([2, 3, 4]), epsilon=st.floats(0.1, 3.0),
 )  # fmt: skip
 def test_any_is_the_worst_adversary(family, seed, k, epsilon):
@@ -79,7 +79,7 @@ def test_any_is_the_worst_adversary(family, seed, k, epsilon):
 
 @law(
     LAWS,
-    6,
+    3,
     family=families,
     seed=seeds,
     k=st.sampled_from([2, 3]),
@@ -101,7 +101,7 @@ def test_more_noise_never_leaks_more(family, seed, k, epsilon, factor, who):
 
 
 @law(
-    LAWS, 4,
+    LAWS, 2,
     family=st.sampled_from(POSITIVE), seed=seeds, k=st.sampled_from([2, 3, 4]), n=st.integers(2, 5),
 )  # fmt: skip
 def test_reversing_a_chain_mirrors_the_answer(family, seed, k, n):
@@ -142,7 +142,7 @@ def test_longer_stationary_chains_leak_no_less(family, seed, k):
 
 @law(
     LAWS,
-    6,
+    3,
     family=families,
     seed=seeds,
     k=st.sampled_from([2, 3, 4]),
@@ -243,7 +243,7 @@ def test_budget_is_the_inverse_checked_by_the_program(family, k, n, epsilon, who
 
 @law(
     LAWS,
-    6,
+    3,
     family=families,
     seed=seeds,
     k=st.sampled_from([2, 3, 4]),

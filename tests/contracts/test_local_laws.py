@@ -69,12 +69,12 @@ def alike(one, two, tolerance=1e-9):
     assert abs(one.upper - two.upper) <= tolerance * max(1.0, one.upper) + width
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(), against=named)
+@law(LAWS, 3, data=st.data(), chain=small_chains(), against=named)
 def test_random_flips_are_enclosed(data, chain, against):
     judged(ut.RandomizedResponse(data.draw(channels(chain.size))), chain, against)
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(), against=named)
+@law(LAWS, 3, data=st.data(), chain=small_chains(), against=named)
 def test_random_redactions_are_enclosed(data, chain, against):
     n, size = chain.length, chain.size
     probabilities = st.one_of(st.sampled_from([0.0, 1.0, 1e-9]), st.floats(1e-6, 1))
@@ -85,7 +85,7 @@ def test_random_redactions_are_enclosed(data, chain, against):
 
 
 @law(
-    LAWS, 5,
+    LAWS, 3,
     chain=small_chains(most=2), rho0=st.floats(1e-3, 1), rho1=st.floats(0, 1), against=named,
 )  # fmt: skip
 def test_random_xor_noise_is_enclosed(chain, rho0, rho1, against):
@@ -96,7 +96,7 @@ def test_random_xor_noise_is_enclosed(chain, rho0, rho1, against):
     attained(leak, noise, chain, against)
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(), against=named)
+@law(LAWS, 3, data=st.data(), chain=small_chains(), against=named)
 def test_what_is_randomised_again_leaks_no_more(data, chain, against):
     first = data.draw(channels(chain.size))
     second = data.draw(channels(first.shape[1]))
@@ -108,7 +108,7 @@ def test_what_is_randomised_again_leaks_no_more(data, chain, against):
         assert after.upper <= before.upper + 1e-8 * max(1.0, before.upper)
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(), against=named)
+@law(LAWS, 3, data=st.data(), chain=small_chains(), against=named)
 def test_merged_outputs_leak_no_more(data, chain, against):
     first = data.draw(channels(chain.size).filter(lambda matrix: matrix.shape[1] > 1))
     merged = np.column_stack([first[:, 0] + first[:, 1], first[:, 2:]])
@@ -117,7 +117,7 @@ def test_merged_outputs_leak_no_more(data, chain, against):
     assert after.lower <= before.upper + 1e-11 * max(1.0, before.upper)
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains())
+@law(LAWS, 3, data=st.data(), chain=small_chains())
 def test_any_is_the_worst(data, chain):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     worst = ut.leakage(flips, chain)
@@ -129,7 +129,7 @@ def test_any_is_the_worst(data, chain):
     assert ut.leakage(flips, chain, ut.Adversary(target, known)).lower <= worst.upper
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(zeros=False))
+@law(LAWS, 3, data=st.data(), chain=small_chains(zeros=False))
 def test_to_know_everything_leaves_the_channel_alone(data, chain):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     leak = ut.leakage(flips, chain, "informed")
@@ -139,7 +139,7 @@ def test_to_know_everything_leaves_the_channel_alone(data, chain):
         assert leak.upper == pytest.approx(flips.dp_epsilon(), rel=1e-9, abs=1e-12)
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(), against=named)
+@law(LAWS, 3, data=st.data(), chain=small_chains(), against=named)
 def test_names_and_order_change_nothing(data, chain, against):
     order = data.draw(st.permutations(range(chain.size)))
     matrix = data.draw(channels(chain.size))
@@ -157,7 +157,7 @@ def test_names_and_order_change_nothing(data, chain, against):
     attained(two, other, turned, against)
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(zeros=False), against=named)
+@law(LAWS, 3, data=st.data(), chain=small_chains(zeros=False), against=named)
 def test_a_series_read_backwards_leaks_the_same(data, chain, against):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     alike(ut.leakage(flips, chain, against), ut.leakage(flips, chain.reverse(), against), 1e-7)
@@ -169,7 +169,7 @@ def test_a_series_read_backwards_leaks_the_same(data, chain, against):
     alike(ut.leakage(there, chain, against), ut.leakage(back, chain.reverse(), against), 1e-7)
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(most=2), against=named)
+@law(LAWS, 3, data=st.data(), chain=small_chains(most=2), against=named)
 def test_a_set_of_models_is_as_bad_as_its_worst(data, chain, against):
     matrix = [data.draw(rows(2, zeros=False)) for _ in range(2)]
     other = ut.MarkovChain(matrix, length=chain.length)
@@ -180,7 +180,7 @@ def test_a_set_of_models_is_as_bad_as_its_worst(data, chain, against):
     assert both.lower == max(leak.lower for leak in each)
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(stationary=True), against=named)
+@law(LAWS, 3, data=st.data(), chain=small_chains(stationary=True), against=named)
 def test_longer_stationary_series_leak_no_less(data, chain, against):
     flips = ut.RandomizedResponse(data.draw(channels(chain.size)))
     longer = ut.MarkovChain(chain.transition, length=chain.length + data.draw(st.integers(1, 3)))
@@ -190,7 +190,7 @@ def test_longer_stationary_series_leak_no_less(data, chain, against):
 
 @law(
     LAWS,
-    5,
+    3,
     data=st.data(),
     chain=small_chains(stationary=True),
     against=st.sampled_from(["any", "ignorant"]),
@@ -236,7 +236,7 @@ def test_a_window_leaks_the_influence_of_what_is_next_to_it(alpha, beta):
         assert leak.upper == pytest.approx(one_sided, rel=1e-10, abs=1e-12)
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains(zeros=False, most=2))
+@law(LAWS, 3, data=st.data(), chain=small_chains(zeros=False, most=2))
 def test_what_can_be_shown_bounds_the_leakage_below(data, chain):
     """Lemma 1 of [massny2025]: a value that may be shown leaks at least its influence."""
     n = chain.length
@@ -252,7 +252,7 @@ def test_what_can_be_shown_bounds_the_leakage_below(data, chain):
             assert abs(float(np.log(given_x[0] / given_x[1]))) <= leak.upper * (1 + 1e-12) + 1e-15
 
 
-@law(LAWS, 5, data=st.data(), chain=small_chains())
+@law(LAWS, 3, data=st.data(), chain=small_chains())
 def test_each_protected_record_counts(data, chain):
     n = chain.length
     table = np.array([[data.draw(st.floats(0.01, 1)) for _ in range(chain.size)]

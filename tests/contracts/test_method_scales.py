@@ -7,8 +7,8 @@ import pytest
 import undertow as ut
 from tests.contracts.chains import FAMILIES, example
 from tests.contracts.method_plans import (
+    ALONE,
     CERTIFIED,
-    IGNORANT,
     ON_CHAINS,
     PUBLISHED,
     SAME,
@@ -152,7 +152,7 @@ def some(method, who, pairs=None, protect=None, epsilon=1.5, seed=10):
 @pytest.mark.parametrize("method", ON_CHAINS)
 def test_fewer_secrets_need_no_more_noise(method, pairs, protect):
     epsilon = 60.0 if method in PUBLISHED else 1.5
-    for who in ("ignorant",) if method in IGNORANT else ("any", "ignorant"):
+    for who in ("ignorant",) if method in ALONE else ("any", "ignorant"):
         chain, less, whole = some(method, who, pairs, protect, epsilon)
         assert less.mechanism.scale <= whole.mechanism.scale * (1 + SAME)
         noisy = table(chain, (0, 2), less.mechanism.scale)

@@ -309,7 +309,7 @@ def test_people_may_be_protected_as_a_whole(case: Case) -> None:
 # --- random networks, with zeros and rare values --------------------------------------------------
 
 
-@law(RARE, 12, network=networks(most=3, zeros=True), data=st.data())
+@law(RARE, 6, network=networks(most=3, zeros=True), data=st.data())
 def test_networks_of_every_kind(network: ut.BayesianNetwork, data: Any) -> None:
     case = network_case(network, ut.Count(network.states[-1]))
     against = data.draw(st.sampled_from(case.adversaries()))
@@ -322,7 +322,7 @@ def test_networks_of_every_kind(network: ut.BayesianNetwork, data: Any) -> None:
              ut.leakage(again, twin.model, twin.against(against)))  # fmt: skip
 
 
-@law(LAWS, 6, network=networks(most=3, latent=True), epsilon=st.floats(0.05, 6))
+@law(LAWS, 3, network=networks(most=3, latent=True), epsilon=st.floats(0.05, 6))
 def test_plans_on_networks_of_every_kind(network: ut.BayesianNetwork, epsilon: float) -> None:
     case = network_case(network, ut.Count(network.states[0]))
     for method in [*methods_for(network), "best"]:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from undertow import Data
 from undertow.errors import InvalidInput
 
@@ -33,8 +34,10 @@ def runs(read):
     return list(found.values())
 
 
-@settings(max_examples=40, deadline=None)
-@given(ROWS, st.randoms(use_true_random=False), st.sampled_from(["split", 1]))
+@law(
+    settings(max_examples=40, deadline=None), 12,
+    rows=ROWS, randomness=st.randoms(use_true_random=False), gaps=st.sampled_from(["split", 1]),
+)  # fmt: skip
 def test_arrays_and_lists_agree_in_any_order_of_rows(rows, randomness, gaps):
     options = {"value": "x", "person": "who", "time": "at", "every": 1, "gaps": gaps}
     data = Data(table(rows), **options)

@@ -169,7 +169,7 @@ def test_garbage_gives_typed_errors(kind, tmp_path):
     text = TABLE.write_csv().encode()
     bases = [parquet(), parquet(compression="uncompressed"), parquet(compression="snappy")]
     path = tmp_path / f"table.{kind}"
-    for _ in range(40):
+    for _ in range(16):
         if kind == "parquet":
             content = damaged(rng.choice(bases), rng)
         else:

@@ -90,7 +90,7 @@ QUESTIONS = {
 
 @law(
     settings(max_examples=60, deadline=None),
-    20,
+    8,
     frame=sorted_tables(),
     how=readings(),
     window=windows,
@@ -105,7 +105,7 @@ def test_pieces_of_any_size_give_the_same(frame, how, window, size):
 
 @law(
     settings(max_examples=40, deadline=None),
-    12,
+    6,
     frame=sorted_tables(untidy=False),
     how=readings(),
     window=windows,
@@ -207,7 +207,7 @@ def kept_of(tally: Any) -> dict[str, Any]:
 
 @law(
     settings(max_examples=60, deadline=None),
-    20,
+    8,
     frame=sorted_tables(),
     how=readings(),
     window=windows,
@@ -222,7 +222,7 @@ def test_tallies_for_a_fit_are_the_same_in_pieces(frame, how, window, size, stat
 
 @law(
     settings(max_examples=40, deadline=None),
-    12,
+    6,
     fields=st.lists(
         st.sampled_from(["1", "1.0", "a", "b", "", "NA", "2.5", "inf", "TRUE"]), max_size=9
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import undertow as ut
@@ -73,19 +73,17 @@ def damaged(draw, content):
     return bytes(made[: draw(st.integers(0, len(made)))] if draw(st.booleans()) else made)
 
 
-@law(LAWS, 50, content=damaged(TABLE.write_csv().encode()) | st.binary(max_size=60))
+@law(LAWS, 20, content=damaged(TABLE.write_csv().encode()) | st.binary(max_size=60))
 def test_csv(content):
     read(content, ".csv")
 
 
-@LAWS
-@given(damaged(gzip.compress(TABLE.write_csv().encode(), mtime=0)))
+@law(LAWS, 40, content=damaged(gzip.compress(TABLE.write_csv().encode(), mtime=0)))
 def test_zipped_csv(content):
     read(content, ".csv.gz")
 
 
-@LAWS
-@given(damaged(PARQUET.getvalue()))
+@law(LAWS, 40, content=damaged(PARQUET.getvalue()))
 def test_parquet(content):
     read(content, ".parquet")
 

@@ -308,7 +308,7 @@ def test_the_printed_form_says_nothing_of_the_records():
 # --- series ---------------------------------------------------------------------------------------
 
 
-@law(LAWS, 25, data=st.data())
+@law(LAWS, 10, data=st.data())
 def test_series_are_those_of_a_loop(data):
     kind = data.draw(st.sampled_from(["whole", "text"]))
     rows = data.draw(tables(kind))

@@ -41,7 +41,7 @@ def outputs(data: ut.Data, mechanism: Any, rule: Rule, key: Key) -> tuple[pl.Dat
 
 @law(
     settings(max_examples=60, deadline=None),
-    20,
+    8,
     frame=sorted_tables(),
     how=readings(),
     window=windows,
@@ -62,7 +62,7 @@ def test_flips_are_byte_equal_in_pieces(frame, how, window, size, strict):
 
 @law(
     settings(max_examples=30, deadline=None),
-    10,
+    5,
     frame=sorted_tables(untidy=False),
     window=windows,
     size=st.sampled_from(SIZES),
@@ -134,7 +134,7 @@ def test_a_redaction_of_other_lengths_is_refused_by_the_series(size):
 
 @law(
     settings(max_examples=40, deadline=None),
-    12,
+    6,
     frame=sorted_tables(),
     how=readings(),
     window=windows,

@@ -43,7 +43,7 @@ def told(data: ut.Data, channel: Any, key: Key) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=["flips", "noise"])
 @law(
-    settings(max_examples=60, deadline=None), 4,
+    settings(max_examples=60, deadline=None), 2,
     table=rows(), window=st.sampled_from([None, (2, 8)]), shuffled=st.booleans(),
     size=st.sampled_from([1, 2, 5]),
 )  # fmt: skip

@@ -247,7 +247,7 @@ floats = st.none() | st.floats() | st.sampled_from([0.0, -0.0, 1.0, math.inf, -m
 
 
 @law(
-    LAWS, 80,
+    LAWS, 32,
     expression=truths, values=st.lists(st.tuples(floats, floats), min_size=1, max_size=5),
 )  # fmt: skip
 def test_random_expressions(expression, values):

@@ -16,7 +16,7 @@ from undertow.data.table import Data
 from undertow.errors import InvalidInput
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=40)
-FEW = 6  # of these in the gate
+FEW = 3  # of these in the gate
 AB = ("a", "b")
 NUMBERS = (0, 1, 2.5, -0.0 + 3)
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.grids import thinned
 from tests.ledger.places import Place
-from undertow.ledger import store
 
 
 @pytest.fixture(scope="session")
@@ -32,12 +31,6 @@ def postgres():
         warnings.simplefilter("ignore")
         server.cleanup()
     folder.rmdir()
-
-
-@pytest.fixture(autouse=True)
-def without_power_cuts(monkeypatch):
-    """Spare the waiting for the disk: what processes see does not depend on it."""
-    monkeypatch.setattr(store, "DURABILITY", "OFF")
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ terms_of = st.builds(
 
 
 @law(
-    settings(max_examples=25, deadline=None, database=None), 10,
+    settings(max_examples=25, deadline=None, database=None), 5,
     matrix=st.sampled_from([ACTIVITY, STICKY]), asked=histories(3, 3), terms=terms_of,
 )  # fmt: skip
 def test_no_granted_history_reveals_more_than_the_limit(tmp_path_factory, matrix, asked, terms):

@@ -17,7 +17,7 @@ from undertow.models.chain_classes import ChainBox
 # --- statistics: each test states its null, sample size and false-alarm rate ----------------------
 
 TRUE = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
-RUNS = 150
+RUNS = 90
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def misses(fits, inside):
 
 @pytest.mark.statistical
 def test_intervals_cover(fits):
-    """Null: an interval misses with probability 5%; 150 series of 300; false alarms below 1e-6."""
+    """Null: an interval misses with probability 5%; 90 series of 300; false alarms below 1e-6."""
     most = stats.binom.isf(1e-6, RUNS, 0.05)
 
     def inside(confidence, x, y):
@@ -48,7 +48,7 @@ def test_intervals_cover(fits):
 
 @pytest.mark.statistical
 def test_boxes_cover_both_rows(fits):
-    """Null: the box misses with probability 10%; 150 series of 300; false alarms below 1e-6."""
+    """Null: the box misses with probability 10%; 90 series of 300; false alarms below 1e-6."""
     most = stats.binom.isf(1e-6, RUNS, 0.1)
 
     def inside(confidence):
@@ -64,13 +64,13 @@ def test_boxes_cover_both_rows(fits):
 
 @pytest.mark.statistical
 def test_the_likelihood_ratio_region_covers():
-    """Null: it misses with probability 10%; 100 series of 600; false alarms below 1e-6."""
+    """Null: it misses with probability 10%; 60 series of 600; false alarms below 1e-6."""
     chain = ut.MarkovChain([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]])
     ratios = [
         likelihood_ratio(fit(chain.simulate(600, seed=seed)).counts, chain.transition)
-        for seed in range(100)
+        for seed in range(60)
     ]
-    most = stats.binom.isf(1e-6, 100, 0.1)
+    most = stats.binom.isf(1e-6, 60, 0.1)
     assert sum(ratio > stats.chi2.isf(0.1, 6) for ratio in ratios) <= most
     assert sum(ratio > stats.chi2.isf(0.6, 6) for ratio in ratios) > most
 

@@ -239,7 +239,7 @@ def test_equality_and_hash():
 # --- files ----------------------------------------------------------------------------------------
 
 
-@law(settings(MANY, max_examples=120), 30, chain=chains())
+@law(settings(MANY, max_examples=120), 12, chain=chains())
 def test_json_keeps_every_bit(chain):
     text = json.dumps(chain.to_dict(), allow_nan=False)
     again = ut.MarkovChain.from_dict(json.loads(text))
@@ -276,7 +276,7 @@ def test_unknown_states_are_named_with_the_known_ones():
 # --- laws against the joint table -----------------------------------------------------------------
 
 
-@law(MANY, 20, chain=chains(named=False))
+@law(MANY, 8, chain=chains(named=False))
 def test_marginals_and_transitions_are_those_of_the_joint_table(chain):
     records = min(chain.length or 4, 4)
     table = joint(chain, records)
@@ -334,7 +334,7 @@ def test_a_stationary_chain_refuses_records_outside_too(record):
 # --- reversal -------------------------------------------------------------------------------------
 
 
-@law(MANY, 20, chain=chains(named=False))
+@law(MANY, 8, chain=chains(named=False))
 def test_the_reverse_reads_the_joint_law_backwards(chain):
     if chain.length is None and not isinstance(chain.start, str):
         with pytest.raises(InvalidModel, match="give it a length"):
@@ -351,7 +351,7 @@ def test_the_reverse_reads_the_joint_law_backwards(chain):
     assert joint(backwards, records) == pytest.approx(mirrored, abs=1e-13)
 
 
-@law(MANY, 20, chain=chains(named=False))
+@law(MANY, 8, chain=chains(named=False))
 def test_reversing_twice_changes_nothing(chain):
     if chain.length is None and not isinstance(chain.start, str):
         return
@@ -372,7 +372,7 @@ def test_the_reverse_of_a_one_way_cycle_runs_the_other_way():
 # --- bridges --------------------------------------------------------------------------------------
 
 
-@law(MANY, 20, chain=chains(named=False), length=st.integers(2, 5), data=st.data())
+@law(MANY, 8, chain=chains(named=False), length=st.integers(2, 5), data=st.data())
 def test_a_bridge_is_the_conditional_law(chain, length, data):
     first, last = (data.draw(st.integers(0, chain.size - 1)) for _ in range(2))
     if not chain.homogeneous:

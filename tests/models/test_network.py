@@ -29,7 +29,7 @@ def chain(count, table=None):
     )
 
 
-@law(QUIET, 20, network=networks(most=5, parents=3))
+@law(QUIET, 8, network=networks(most=5, parents=3))
 def test_joint_law_is_the_product_of_the_tables(network):
     truth = joint_of(network)
     table = network.joint()
@@ -38,7 +38,7 @@ def test_joint_law_is_the_product_of_the_tables(network):
         assert table[values] == pytest.approx(truth.get(values, 0.0), rel=1e-9, abs=1e-300)
 
 
-@law(QUIET, 30, network=networks(most=5, latent=False), data=st.data())
+@law(QUIET, 12, network=networks(most=5, latent=False), data=st.data())
 def test_conditional_laws(network, data):
     """Any nodes, given any others, from the joint table."""
     truth = joint_of(network)
@@ -80,7 +80,7 @@ def test_parents_are_axes_in_the_order_of_the_edges():
     assert not first.is_tree
 
 
-@law(QUIET, 20, network=networks())
+@law(QUIET, 8, network=networks())
 def test_written_and_read_again(network):
     again = BayesianNetwork.from_dict(json.loads(json.dumps(network.to_dict())))
     assert again == network

@@ -88,7 +88,7 @@ def test_a_note_enters_the_assumptions_of_a_leakage():
     assert "two good days" in leak.assumptions
 
 
-@law(settings(deadline=None, derandomize=True, database=None, max_examples=80), 20, model=models())
+@law(settings(deadline=None, derandomize=True, database=None, max_examples=80), 8, model=models())
 def test_files_restore_every_model(model):
     text = json.dumps(model.to_dict(), allow_nan=False)
     assert model_from_dict(json.loads(text)) == model

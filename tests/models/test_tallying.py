@@ -83,6 +83,6 @@ def test_what_does_not_fit_is_left_out_and_the_rest_stays():
 def test_half_of_a_persons_records_is_kept():
     """Transitions that are in the first half, however many records come, are counted at once."""
     growing = Tallying(range(2), most_kept=2 * 520)  # two bytes each
-    for start in range(0, 1000, 10):
-        growing.add(np.arange(start, start + 10) % 2, np.zeros(10), np.zeros(10))
+    for start in range(0, 1000, 50):
+        growing.add(np.arange(start, start + 50) % 2, np.zeros(50), np.zeros(50))
     assert growing.tally().halves is not None

@@ -228,7 +228,7 @@ def test_a_certain_member_of_a_set_needs_no_noise():
 
 @law(
     MANY,
-    20,
+    8,
     chain=chains(most=3, named=False),
     epsilon=st.sampled_from([0.3, 1.0, 5.0]),
     against=st.sampled_from(["any", "ignorant"]),

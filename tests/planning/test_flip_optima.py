@@ -27,7 +27,7 @@ from undertow.planning.kary_flips import even_channel, grained_channel, silent_c
 
 
 @law(
-    LAWS, 10, q=STAY, r=STAY, epsilon=st.sampled_from([0.2, 1.0, 3.0]),
+    LAWS, 5, q=STAY, r=STAY, epsilon=st.sampled_from([0.2, 1.0, 3.0]),
     against=st.sampled_from(["any", "ignorant", "informed"]),
     objective=st.sampled_from(["flips", "information", (1.0, 3.0)]),
 )  # fmt: skip
@@ -64,7 +64,7 @@ def test_no_flips_on_a_grid_cost_less(q, r, weights, against):
 
 
 @law(
-    LAWS, 10, q=st.floats(0.05, 0.9), r=st.floats(0.05, 0.9),
+    LAWS, 5, q=st.floats(0.05, 0.9), r=st.floats(0.05, 0.9),
     rows=st.lists(st.floats(0.01, 1.0), min_size=6, max_size=6),
 )  # fmt: skip
 def test_no_channel_of_three_outputs_says_more(q, r, rows):
@@ -97,7 +97,7 @@ def test_one_ratio_rules_one_direction():
 # --- rounding -------------------------------------------------------------------------------------
 
 
-@law(LAWS, 5, q=STAY, r=STAY, epsilon=st.floats(1e-6, 60.0))
+@law(LAWS, 3, q=STAY, r=STAY, epsilon=st.floats(1e-6, 60.0))
 def test_planned_probabilities_are_whole_grains(q, r, epsilon):
     plan = calibrate_series(two(q, r, 5), epsilon)
     for row in plan.mechanism.matrix:

@@ -209,7 +209,8 @@ def test_files_know_every_method_and_whether_it_is_certified():
     for task, known in METHODS.items():
         assert all((m.task, m.name) == (task, name) for name, m in known.items())
     assert {
-        "lange", "zhao", "zhao-multistep", "gaussian-bound", "chakrabarti", "mq-printed",
+        "lange", "zhao", "zhao-multistep", "influence-curve", "temporal", "gaussian-bound",
+        "chakrabarti", "mq-printed",
     } == PUBLISHED  # fmt: skip
     body = json.loads(plan("exact").to_json())
     for name in ("xor", "mq", "magic"):

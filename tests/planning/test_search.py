@@ -81,7 +81,7 @@ wanted = st.floats(0.02, 12.0)
 
 @law(
     LAWS,
-    10,
+    5,
     q=shares,
     r=shares,
     epsilon=wanted,
@@ -97,7 +97,7 @@ def test_a_budget_is_spent_whole_and_no_more(q, r, epsilon, who, length):
 
 
 @law(
-    LAWS, 8,
+    LAWS, 4,
     q=shares, r=shares, epsilon=wanted, who=st.sampled_from(["any", "ignorant"]),
     length=st.none() | st.integers(2, 12),
 )  # fmt: skip
@@ -109,7 +109,7 @@ def test_a_plan_is_no_noisier_than_it_must_be(q, r, epsilon, who, length):
     assert ut.leakage(quieter, chain, against=who).upper > epsilon
 
 
-@law(LAWS, 8, q=shares, r=shares, epsilon=st.floats(0.05, 6.0), length=st.integers(2, 8))
+@law(LAWS, 4, q=shares, r=shares, epsilon=st.floats(0.05, 6.0), length=st.integers(2, 8))
 def test_best_is_the_best(q, r, epsilon, length):
     chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
     known = [method for method in METHODS["answer"].values() if method.laplace and not method.asked]

@@ -1,6 +1,7 @@
 """The file of clients: hashes of tokens, written whole, refused when it is something else."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_bad_clients_are_refused(tmp_path):
         {"roles": ()}, {"roles": ("own",)}, {"roles": ("read", "read")}, {"datasets": ()},
         {"digest": "0" * 63}, {"digest": "Z" * 64}, {"name": ""},
     ):  # fmt: skip
-        fields = {"name": "a", "roles": ("read",), "datasets": None, "digest": "0" * 64, **bad}
+        fields: Any = {"name": "a", "roles": ("read",), "datasets": None, "digest": "0" * 64, **bad}
         with pytest.raises(InvalidInput):
             Client(**fields)
     twice = Client("a", ("read",), None, "0" * 64)

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 import undertow as ut
 from undertow.serving.accounts import Accounts
-from undertow.serving.clients import Clients
+from undertow.serving.clients import Clients, Role
 from undertow.serving.ledger_api import ServiceSettings, create_service
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
@@ -17,31 +17,33 @@ BASE = "http://localhost:8765"
 WEEK = "/v1/datasets/w25/releases/week-1"
 
 
+class Team:
+    """A served ledger with the data sets w25 and other, and its clients by name."""
+
+    def __init__(self, where):
+        self.where, self.tokens, self.clients = where, {}, Clients(())
+        named: list[tuple[str, Role, tuple[str, ...] | None]] = [
+            ("airflow", "spend", None),
+            ("second", "spend", None),
+            ("reader", "read", ("w25",)),
+            ("officer", "limit", None),
+        ]
+        for name, role, sets in named:
+            self.clients, self.tokens[name] = self.clients.add(name, (role,), sets)
+        app = create_service(Accounts(where), lambda: self.clients)
+        self.http = TestClient(app, base_url=BASE, raise_server_exceptions=False)
+
+    def __call__(self, who, method, path, body=None, **headers):
+        token = {"Authorization": f"Bearer {self.tokens[who]}"} if who in self.tokens else {}
+        return self.http.request(method, path, json=body, headers={**token, **headers})
+
+
 @pytest.fixture
-def service(tmp_path, monkeypatch):
-    """Return a way to ask as a client, by name; the ledger has the data sets w25 and other."""
-    monkeypatch.setenv("UNDERTOW_STATE", str(tmp_path / "state"))
+def service(tmp_path):
     where = str(tmp_path / "year.db")
     for name in ("w25", "other"):
         ut.Ledger(where, dataset=name, model=CHAIN, limit=1.0)
-    clients, tokens = Clients(()), {}
-    for name, roles, sets in (
-        ("airflow", ("spend",), None),
-        ("second", ("spend",), None),
-        ("reader", ("read",), ("w25",)),
-        ("officer", ("limit",), None),
-    ):
-        clients, tokens[name] = clients.add(name, roles, sets)
-    held = {"clients": clients}
-    app = create_service(Accounts(where), lambda: held["clients"])
-    http = TestClient(app, base_url=BASE, raise_server_exceptions=False)
-
-    def ask(who, method, path, body=None, **headers):
-        token = {"Authorization": f"Bearer {tokens[who]}"} if who in tokens else {}
-        return http.request(method, path, json=body, headers={**token, **headers})
-
-    ask.held, ask.where, ask.http, ask.tokens = held, where, http, tokens
-    return ask
+    return Team(where)
 
 
 def test_a_release_is_reserved_confirmed_and_given_again(service):
@@ -104,7 +106,7 @@ def test_nobody_without_a_token(service):
         found = service(who, "GET", "/v1/datasets/w25", **headers)
         assert (found.status_code, found.json()["error"]) == (401, "Unauthorized")
     assert service(None, "GET", "/v1/health").status_code == 200
-    service.held["clients"] = service.held["clients"].remove("airflow")
+    service.clients = service.clients.remove("airflow")
     assert service("airflow", "GET", "/v1/datasets").status_code == 401
 
 

@@ -1,7 +1,8 @@
 """Spark: the same numbers, refusals and flips as in memory, on a cluster that is killed in parts.
 
 Starting a cluster takes most of the time of these tests, so one test starts one, and runs all that
-`tests.spark.checks` lists, each as a subtest.
+`tests.spark.checks` lists, each as a subtest: in the gate on one machine, where a worker that is
+killed is a process of Python, and in the soak with executors that are killed.
 """
 
 import os
@@ -9,20 +10,22 @@ import time
 
 import pytest
 
+from tests.grids import thinned
 from tests.spark.checks import CHECKS, SECRET
-from tests.spark.cluster import cluster, needs_spark
+from tests.spark.cluster import MACHINES, ONE_MACHINE, cluster, needs_spark
 
 ONLY = os.environ.get("UNDERTOW_SPARK_CHECKS", "")
 """A part of the name of the checks to run: for whoever works on one of them."""
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("master", thinned([ONE_MACHINE, MACHINES], keep=1))
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_on_a_cluster(subtests, tmp_path, capfd):
+def test_on_a_cluster(master, subtests, tmp_path, capfd):
     needs_spark()
     chosen = [check for check in CHECKS if ONLY in check.__name__]
     begun = time.monotonic()
-    with cluster(tmp_path / "cluster") as session:
+    with cluster(tmp_path / "cluster", master) as session:
         took = {"start": time.monotonic() - begun}
         for check in chosen:
             with subtests.test(check.__name__):

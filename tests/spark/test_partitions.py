@@ -84,7 +84,7 @@ def asked(question: Any) -> Any:
 
 @law(
     settings(deadline=None, max_examples=60),
-    20,
+    8,
     frame=tables() | tables("twice") | tables("missing"),
     where=cuts,
     more=shapes,
@@ -106,7 +106,7 @@ def test_answers_are_those_of_a_frame_in_memory(frame, where, more, window):
 
 @law(
     settings(deadline=None, max_examples=25),
-    10,
+    5,
     frame=tables(),
     where=cuts,
     more=shapes,
@@ -126,7 +126,7 @@ def test_tallies_are_those_of_a_frame_in_memory(frame, where, more, states):
 
 @law(
     settings(deadline=None, max_examples=40),
-    12,
+    6,
     frame=tables(),
     where=cuts,
     more=shapes,

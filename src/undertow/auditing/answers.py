@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.auditing.attackers import Guess, best, between_neighbours, prior_law
+from undertow.auditing.attackers import Guess, best, given_others, prior_law
 from undertow.auditing.counting import answer_posteriors, totals
 from undertow.auditing.guarantees import odds_shift
-from undertow.auditing.hidden import check_length, stacked
+from undertow.auditing.hidden import check_length
 from undertow.data.codes import Coded
-from undertow.errors import InvalidInput
-from undertow.models.markov import MarkovChain
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.base import Model
 from undertow.numerics import Array
 from undertow.plan import Plan
 
@@ -32,6 +32,10 @@ def read_answers(sanitised: Any, plan: Plan[Any], series: int) -> Array:
     [[3.0], [5.0]]
     """
     value = getattr(sanitised, "value", sanitised)
+    if plan.query.selects:
+        raise NotSupported(
+            "no attacker weighs selected states; audit(plan) attacks the code that selects them"
+        )
     if plan.query.per_state or (plan.query.named and plan.query.cells(plan.states)):
         value = _histograms(value, plan)
     elif isinstance(value, Mapping):  # one for each group
@@ -60,7 +64,7 @@ class Answered:
 
     answers: Array
     plan: Plan[Any]
-    chain: MarkovChain
+    chain: Model
     true: Coded
     known: npt.NDArray[np.int64]
     prior: Array
@@ -85,7 +89,7 @@ class Answered:
 
     def _posteriors(self) -> Array:
         """Return the law of every record given its answer and what is known."""
-        found = np.empty((self.true.codes.size, self.chain.size))  # (records, states)
+        found = np.empty((self.true.codes.size, len(self.chain.states)))  # (records, states)
         for answer, lengths, part in self.parts():
             known = {
                 int(place - part.start): self.chain.states[self.true.codes[place]]
@@ -101,7 +105,7 @@ class Answered:
         """Return the law of each record given all others, without and with the answer."""
         truth, lengths = self.true.codes.astype(np.intp), self.true.lengths
         ends = np.cumsum(lengths[lengths > 0])
-        around = between_neighbours(self.chain.initial, stacked(self.chain), truth, ends)
+        around = given_others(self.chain, truth, ends)
         found = np.empty_like(around)  # (records, states)
         for answer, behind, part in self.parts():
             made = totals(self.plan.noise, self.chain.states, sum(behind))
@@ -117,11 +121,11 @@ class Answered:
 
 
 def answered(
-    answers: Array, plan: Plan[Any], chain: MarkovChain, true: Coded, known: npt.NDArray[np.int64]
+    answers: Array, plan: Plan[Any], chain: Model, true: Coded, known: npt.NDArray[np.int64]
 ) -> Answered:
     """Return the scenario of an attack on answers.
 
-    >>> from undertow import Count, calibrate
+    >>> from undertow import Count, MarkovChain, calibrate
     >>> from undertow.data.codes import Rule, coded
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
     >>> plan = calibrate(Count(1), chain, limit=1.0)

@@ -16,14 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.auditing.guarantees import odds_shift
-from undertow.auditing.hidden import Observed, blank, stacked
+from undertow.auditing.hidden import Observed, blank, lawful
 from undertow.auditing.posteriors import smoothed
 from undertow.auditing.viterbi import decoded
 from undertow.errors import NotSupported
-from undertow.models.markov import MarkovChain
+from undertow.models.base import Model
 from undertow.numerics import Array
 
-__all__ = ["ATTACKERS", "Attacker", "Guess", "Scenario", "between_neighbours", "prior_law"]
+__all__ = [
+    "ATTACKERS", "Attacker", "Guess", "Scenario", "between_neighbours", "given_others", "prior_law",
+]  # fmt: skip
 
 Codes = npt.NDArray[Any]
 
@@ -37,7 +39,7 @@ class Scenario:
     has the number of each record's state: attackers read of it what they are said to know.
     """
 
-    chain: MarkovChain
+    chain: Model
     outputs: Observed
     observed: Observed
     prior: Array
@@ -103,9 +105,18 @@ def informed(scenario: Scenario) -> Guess:
             "an attacker who knows all other records needs series without absent steps"
         )
     model, truth = observed.hidden, scenario.truth.astype(np.intp)
-    chain = scenario.chain
-    around = between_neighbours(chain.initial, stacked(chain), truth, observed.ends)
+    chain = lawful(scenario.chain)
+    around = given_others(scenario.chain, truth, observed.ends)
     law = around
+    if not chain.plain:
+        if model.start.size != chain.size:
+            raise NotSupported(
+                "an attacker who knows all other records needs flips that are independent, or a "
+                "chain of order one"
+            )
+        law = around * model.own[observed.codes]  # (records, states)
+        law /= law.sum(axis=1, keepdims=True)
+        return Guess(best(law), around, odds_shift(law, around))
     if model.start.size != chain.size:  # noise that is a chain: what a record hides
         pair = 2 * truth + (truth ^ observed.codes)  # (records,): numbers of (record, flip)
         law = between_neighbours(model.start, model.steps, pair, observed.ends)
@@ -134,17 +145,53 @@ def best(law: Array) -> Codes:
 
 
 def prior_law(
-    chain: MarkovChain, lengths: npt.NDArray[np.int64], places: npt.NDArray[np.int64], states: Codes
+    chain: Model, lengths: npt.NDArray[np.int64], places: npt.NDArray[np.int64], states: Codes
 ) -> Array:
     """Return the law of every record of some series, given the states of those at some places.
 
+    >>> from undertow import MarkovChain
     >>> chain = MarkovChain([[.9, .1], [.1, .9]])
     >>> prior_law(chain, np.array([3]), np.array([0]), np.array([1])).round(2).tolist()
     [[0.0, 1.0], [0.1, 0.9], [0.18, 0.82]]
     """
-    if not places.size and isinstance(chain.start, str):
-        return np.broadcast_to(chain.initial, (int(lengths.sum()), chain.size))
+    law = lawful(chain)
+    if not places.size and isinstance(getattr(chain, "start", "stationary"), str):
+        start = law.records(law.start)
+        return np.broadcast_to(start, (int(lengths.sum()), start.size))
     return smoothed(blank(chain, lengths[lengths > 0]).knowing(places, states))
+
+
+def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Array:
+    """Return the law of each record given all others, shape (records, states).
+
+    On a chain of order one its neighbours stand for them. Elsewhere messages of the hidden states
+    run forth and back over the true records: cost O(n m^2).
+
+    >>> from undertow import MarkovChain, SecondOrderChain
+    >>> one = MarkovChain([[.9, .1], [.1, .9]])
+    >>> rows = [given_others(c, np.array([0, 1, 0]), np.array([3]))
+    ...         for c in (one, SecondOrderChain.of(one))]
+    >>> bool(abs(rows[0] - rows[1]).max() < 1e-12)
+    True
+    """
+    law = lawful(chain)
+    if law.plain:
+        return between_neighbours(law.start, law.steps, truth, ends)
+    shows = (law.owner == np.arange(int(law.owner[-1]) + 1)[:, None]).astype(np.float64)
+    before, after = np.empty((truth.size, law.size)), np.ones((truth.size, law.size))
+    first = 0
+    for end in ends:
+        # before[t](s) = Pr[S_t = s | records before], after[t](s) ~ Pr[records after | S_t = s]
+        before[first] = law.start
+        for t in range(first + 1, end):
+            seen = before[t - 1] * shows[truth[t - 1]]
+            before[t] = seen @ law.step(t - 1 - first) / seen.sum()
+        for t in range(end - 2, first - 1, -1):
+            message = law.step(t - first) @ (shows[truth[t + 1]] * after[t + 1])
+            after[t] = message / message.max()
+        first = end
+    found = law.records(before * after)
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def between_neighbours(

@@ -17,7 +17,7 @@ from undertow.auditing.matching import as_data, check_match, check_possible
 from undertow.auditing.verdicts import Attack, Verdict
 from undertow.data.codes import Coded, Rule, coded_whole
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models.markov import MarkovChain
+from undertow.models.base import Model
 from undertow.numerics import Array, check_count, check_positive
 from undertow.plan import Plan
 from undertow.queries import State
@@ -35,7 +35,7 @@ def attack(
     attackers: Iterable[str | Attacker] | None = None,
     known: Iterable[int] = (),
     targets: Iterable[int] | None = None,
-    model: MarkovChain | None = None,
+    model: Model | None = None,
     confidence: float = 0.95,
     foreign: State | None = None,
 ) -> Attack:
@@ -71,7 +71,7 @@ def attack(
         The state that missing and foreign records of the truth were counted as when they were
         randomised; by default there must be none.
 
-    >>> from undertow import Plan, RandomizedResponse
+    >>> from undertow import MarkovChain, Plan, RandomizedResponse
     >>> from undertow.certificate import Leakage
     >>> from undertow.sanitizing import sanitize
     >>> chain = MarkovChain([[.95, .05], [.05, .95]])
@@ -105,7 +105,7 @@ Guesses = dict[str, Callable[[], Guess]]
 
 
 def _series(
-    sanitised: Any, plan: "Plan[Any]", chain: MarkovChain, truth: Any, true: Coded,
+    sanitised: Any, plan: "Plan[Any]", chain: Model, truth: Any, true: Coded,
     known: tuple[int, ...], attackers: Iterable[str | Attacker] | None,
 ) -> Guesses:  # fmt: skip
     named = _named(attackers, ("prior", "single-bit", "correlation-aware", "viterbi"))
@@ -125,7 +125,7 @@ def _series(
 
 
 def _answers(
-    sanitised: Any, plan: "Plan[Any]", chain: MarkovChain, truth: Any, true: Coded,
+    sanitised: Any, plan: "Plan[Any]", chain: Model, truth: Any, true: Coded,
     known: tuple[int, ...], attackers: Iterable[str | Attacker] | None,
 ) -> Guesses:  # fmt: skip
     names = ["prior", "bayes"] if attackers is None else list(attackers)
@@ -142,7 +142,7 @@ def _answers(
 
 
 def _compared(
-    guesses: Guesses, true: Coded, plan: "Plan[Any]", chain: MarkovChain, known: tuple[int, ...],
+    guesses: Guesses, true: Coded, plan: "Plan[Any]", chain: Model, known: tuple[int, ...],
     wanted: tuple[int, ...] | None, confidence: float,
 ) -> Attack:  # fmt: skip
     lengths, epsilon = true.lengths, plan.leakage.upper
@@ -241,7 +241,7 @@ def _named(
     return found
 
 
-def _rule(chain: MarkovChain, foreign: State | None) -> Rule:
+def _rule(chain: Model, foreign: State | None) -> Rule:
     """Return how true records become states: foreign ones as they were sanitised."""
     if foreign is not None and foreign not in chain.states:
         raise InvalidInput(
@@ -251,14 +251,14 @@ def _rule(chain: MarkovChain, foreign: State | None) -> Rule:
     return Rule(chain.states, foreign=None if foreign is None else chain.states.index(foreign))
 
 
-def _chain(plan: Any, model: Any) -> MarkovChain:
+def _chain(plan: Any, model: Any) -> Model:
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
-    if model is not None and not isinstance(model, MarkovChain):
-        raise InvalidInput(f"the attacker's model must be a MarkovChain, found a "
-                           f"{type(model).__name__}")  # fmt: skip
-    chain = plan.model if model is None else model
-    if not isinstance(chain, MarkovChain):
+    if model is not None and not (isinstance(model, Model) and model.hidden_law() is not None):
+        raise InvalidInput(f"the attacker's model must be a MarkovChain, or one of order two or "
+                           f"hidden, found a {type(model).__name__}")  # fmt: skip
+    chain: Model = plan.model if model is None else model
+    if chain.hidden_law() is None:
         raise NotSupported(
             f"the plan is for {plan.model.describe()} and names no single chain to attack with; "
             f"say which one the attacker believes in: model=MarkovChain(...) (guaranteed: "

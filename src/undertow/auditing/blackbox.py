@@ -14,11 +14,13 @@ import numpy.typing as npt
 
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput
+from undertow.mechanisms import Selection
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Lattice, State
 from undertow.sampling.apply import lattice_amount, randomise
 from undertow.sampling.bits import Insecure, Randomness, Secure
 from undertow.sampling.flips import Thresholds, erase, flip, noise
+from undertow.sampling.selection import select
 from undertow.sampling.streams import draws
 
 __all__ = ["Batch", "BlackBox", "checked", "release_code", "together"]
@@ -101,7 +103,10 @@ def _answers(
     plan: "Plan[Any]", states: tuple[State, ...], randomness: Callable[[], Randomness]
 ) -> BlackBox:
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
-    exact, told = _exact(plan.noise.query, states)
+    exact, told = _exact(plan.noise.query.counted, states)
+    chosen = plan.noise
+    if isinstance(chosen, Selection):  # places of states, (draws, k)
+        return lambda series: np.array(select(chosen, exact(series).tolist(), randomness()))
 
     def run(series: Batch) -> Batch:
         numbers = exact(series)  # (draws, released numbers)

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow.auditing.hidden import check_length, known_places, known_states
+from undertow.auditing.hidden import check_length, known_places, known_states, lawful
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Noise, Scaled, TabulatedNoise
-from undertow.models.markov import MarkovChain
+from undertow.models.base import Model
+from undertow.models.hidden_law import HiddenLaw
 from undertow.numerics import Array, check_count, log_sum
 from undertow.queries import Lattice, Mean, State, Sum
 
@@ -133,7 +134,7 @@ def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
 def answer_posteriors(
     answers: Any,
     mechanism: Noise,
-    chain: MarkovChain,
+    chain: Model,
     length: int | Sequence[int] | None = None,
     targets: Iterable[int] | None = None,
     known: Mapping[int, State] | None = None,
@@ -165,7 +166,7 @@ def answer_posteriors(
     -------
     The array (answers, targets, states).
 
-    >>> from undertow import Count, DiscreteLaplace
+    >>> from undertow import Count, DiscreteLaplace, MarkovChain
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=5)
     >>> answer_posteriors(5, DiscreteLaplace(Count(1), 1.0), chain, targets=[2]).round(3)
     array([[[0.027, 0.973]]])
@@ -180,7 +181,8 @@ def answer_posteriors(
             raise InvalidInput(f"record {record} is wanted, but there are {records} records")
     facts = known_states(known, chain)
     known_places(facts, np.array([records]))  # refuses records beyond the last
-    walk = _Walk(chain, lengths, made.adds, facts)
+    law = lawful(chain)
+    walk = _Walk(law, lengths, tuple(made.adds[place] for place in law.owner), facts)
     units = made.units(answers, records)
     if not np.isfinite(units).all():
         raise InvalidInput("answers must be finite numbers")
@@ -189,9 +191,9 @@ def answer_posteriors(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Walk:
-    """The chain, what each state adds, and which states are possible at each record."""
+    """The hidden chain, what each hidden state adds, and what is known of each record."""
 
-    chain: MarkovChain
+    chain: HiddenLaw
     lengths: tuple[int, ...]
     adds: tuple[int, ...]
     facts: dict[int, int]
@@ -203,7 +205,7 @@ class _Walk:
     def posteriors(self, weights: Any, units: Array, wanted: list[int]) -> Array:
         """Return the posteriors of the wanted records, some answers at a time."""
         size = self.chain.size
-        found = np.empty((len(units), len(wanted), size))
+        found = np.empty((len(units), len(wanted), int(self.chain.owner[-1]) + 1))
         forth = self._forth(set(wanted), logs=False)
         batch = max(1, _BATCH // (size * (self.most + 1)))
         for begin in range(0, len(units), batch):
@@ -215,6 +217,7 @@ class _Walk:
             if faint.size:
                 carefully = self._forth(set(wanted), logs=True)
                 mass[faint] = self._meet(carefully, told[faint], wanted, logs=True)
+            mass = self.chain.records(mass)
             found[part] = mass / mass.sum(axis=2, keepdims=True)
         return found
 
@@ -222,7 +225,7 @@ class _Walk:
         """Return the law of (state, total up to it) at each wanted record, up to a factor."""
         found = {}
         law = np.zeros((1, self.chain.size, self.most + 1))  # (1, states, totals)
-        law[0, :, 0] = self.chain.initial
+        law[0, :, 0] = self.chain.start
         law = _log(law) if logs else law
         for record, step in enumerate(self._steps()):
             moved = _mixed(law, step.T, logs=logs) if record else law
@@ -266,7 +269,7 @@ class _Walk:
     def _steps(self) -> Iterable[Array]:
         """Yield the matrix that leads to each record; a new series forgets the one before."""
         for length in self.lengths:
-            yield np.tile(self.chain.initial, (self.chain.size, 1))
+            yield np.tile(self.chain.start, (self.chain.size, 1))
             for record in range(length - 1):
                 yield self.chain.step(record)
 
@@ -277,7 +280,8 @@ class _Walk:
         """
         made = np.full_like(masses, -np.inf if logs else 0.0)
         for state, add in enumerate(self.adds):
-            if self.facts.get(record, state) == state:
+            own = int(self.chain.owner[state])
+            if self.facts.get(record, own) == own:
                 low, high = slice(0, masses.shape[2] - add), slice(add, None)
                 source, place = (low, high) if way > 0 else (high, low)
                 made[:, state, place] = masses[:, state, source]
@@ -304,7 +308,7 @@ def _log(values: Any) -> Array:
         return np.asarray(np.log(values))
 
 
-def _lengths(length: Any, chain: MarkovChain) -> tuple[int, ...]:
+def _lengths(length: Any, chain: Model) -> tuple[int, ...]:
     if length is None:
         length = chain.length
     if length is None:

@@ -14,9 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from undertow.auditing.hidden import lawful
 from undertow.errors import InvalidInput, NotSupported
+from undertow.models.base import Model
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.markov import MarkovChain
+from undertow.models.hidden_law import HiddenLaw
 from undertow.models.network import BayesianNetwork, Node
 from undertow.numerics import Array
 
@@ -49,12 +51,14 @@ class SeriesSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChainSource:
-    """Records ``first`` .. ``first + length - 1`` of a Markov chain.
+    """Records ``first`` .. ``first + length - 1`` of a Markov chain, of any order or hidden.
 
     Conditioning runs backwards once: h_t(s) is the probability of all fixed values after record t
     given X_t = s, and then X_{t+1} follows X_t = s with probability P(s, s') h_{t+1}(s') / h_t(s)
-    (h including the indicator of a value fixed at t + 1). Linear in records and draws.
+    (h including the indicator of a value fixed at t + 1). Linear in records and draws. Where
+    states are hidden, s is a hidden state, and what is fixed leaves those that show it.
 
+    >>> from undertow import MarkovChain
     >>> chain = MarkovChain([[.9, .1], [.2, .8]])
     >>> draw = ChainSource(chain, 5).given({0: 1, 4: 0})
     >>> series = draw(1000, np.random.default_rng(1))
@@ -62,17 +66,24 @@ class ChainSource:
     ((1000, 5), {1}, {0})
     """
 
-    chain: MarkovChain
+    chain: Model
     length: int
     first: int = 0
+
+    @property
+    def law(self) -> HiddenLaw:
+        """The chain of hidden states."""
+        return lawful(self.chain)
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
         """Return how to draw; values are numbers of states, records counted within the series."""
         start, steps = self.laws(fixed)
+        law = self.law
         # of each record (states before it, states - 1): borders between the states, for uniforms
         cuts = [np.cumsum(start)[None, :-1], *(np.cumsum(step, axis=1)[:, :-1] for step in steps)]
         certain = [_certain(law) for law in (start[None, :], *steps)]
-        kind = np.uint8 if self.chain.size <= 256 else np.uint16
+        kind = np.uint8 if law.size <= 256 else np.uint16
+        shown = None if law.plain else law.owner.astype(kind)
 
         template = np.array([0 if sure is None else sure for sure in certain], dtype=kind)
         unsure = [record for record, sure in enumerate(certain) if sure is None]
@@ -82,22 +93,22 @@ class ChainSource:
             made[:] = template[:, None]
             for record in unsure:  # the first one has no record before it, and one row of cuts
                 _step(cuts[record], made[record - 1], generator.random(draws), made[record])
-            return made.T  # (draws, records)
+            return made.T if shown is None else shown[made].T  # (draws, records)
 
         return draw
 
     def laws(self, fixed: Mapping[int, int]) -> tuple[Array, list[Array]]:
-        """Return the law of the first record and all transitions, given the fixed values."""
-        size, chain = self.chain.size, self.chain
-        seen = np.ones((self.length, size))  # (records, states): 0 where a fixed value differs
+        """Return the law of the first hidden state and all transitions, given the fixed values."""
+        law = self.law
+        seen = np.ones((self.length, law.size))  # (records, hidden): 0 where a fixed value differs
         for record, state in fixed.items():
             if not 0 <= record < self.length:
                 raise InvalidInput(f"record {record} is outside the {self.length} records drawn")
-            seen[record] = np.arange(size) == state
+            seen[record] = law.owner == state
         ahead = seen[-1].copy()  # h of the last record, its own indicator included
         steps: list[Array] = []
         for record in reversed(range(self.length - 1)):
-            weights = chain.step(self.first + record) * ahead  # P(s, s') h(s'): (from, to)
+            weights = law.step(self.first + record) * ahead  # P(s, s') h(s'): (from, to)
             total = weights.sum(axis=1)  # (from,): h_t(s)
             # states that cannot lead to the fixed values are never entered: any row will do
             rows = np.where(total[:, None] > 0, weights, 1.0)
@@ -106,7 +117,7 @@ class ChainSource:
             if ahead.max() <= 0:
                 raise InvalidInput(_IMPOSSIBLE)
             ahead = ahead / ahead.max()
-        start = chain.law(self.first) * ahead
+        start = law.law(self.first) * ahead
         if start.sum() <= 0:
             raise InvalidInput(_IMPOSSIBLE)
         return start / start.sum(), steps[::-1]

@@ -227,8 +227,8 @@ def _adversary(
         values: Any
         facts: dict[int, Any]
         if isinstance(source, ChainSource):
-            values = generator.choice(source.chain.size, 2, replace=False)
-            facts = {int(r): int(generator.integers(source.chain.size)) for r in known}
+            values = generator.choice(len(source.chain.states), 2, replace=False)
+            facts = {int(r): int(generator.integers(len(source.chain.states))) for r in known}
         else:
             values = generator.uniform(*_range(noise, source, target), 2)
             drawn = source.given({target: float(values[0])})(1, generator)[0]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.adversaries import Adversary
-from undertow.models.markov import MarkovChain
+from undertow.models.base import Model
 from undertow.models.sets import ModelSet
 from undertow.numerics import Array
 from undertow.plan import Plan
@@ -63,7 +63,7 @@ def covers(
     attacker: str,
     known: tuple[int, ...],
     targets: tuple[int, ...] | None,
-    model: MarkovChain,
+    model: Model,
 ) -> bool:
     """Return whether the guarantee of a plan is about this attacker.
 
@@ -72,14 +72,14 @@ def covers(
     covered if they know what the guarantee allows them to know: *any* covers all, *ignorant* those
     who know nothing, *informed* those who know all other records. ``targets`` None means all.
 
-    >>> from undertow import Count, calibrate
+    >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
     >>> plan = calibrate(Count(1), chain, limit=1.0, against="ignorant", method="exact")
     >>> [covers(plan, attacker="bayes", known=k, targets=None, model=chain) for k in [(), (3,)]]
     [True, False]
     """
     secrets, against = plan.leakage.secrets, plan.against
-    if secrets.pairs is not None and len(secrets.pairs) < math.comb(model.size, 2):
+    if secrets.pairs is not None and len(secrets.pairs) < math.comb(len(model.states), 2):
         return False
     if secrets.records is not None and (targets is None or not set(targets) <= {*secrets.records}):
         return False
@@ -98,10 +98,10 @@ def _knows(attacker: str, known: tuple[int, ...]) -> tuple[int, ...] | None:
     return None if attacker == "informed" else tuple(sorted(known))
 
 
-def _is_member(model: MarkovChain, guaranteed: Any) -> bool:
+def _is_member(model: Model, guaranteed: Any) -> bool:
     if isinstance(guaranteed, ModelSet):
         return any(_is_member(model, member) for member in guaranteed.models)
-    return isinstance(guaranteed, MarkovChain) and model == guaranteed
+    return bool(model == guaranteed)
 
 
 def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:

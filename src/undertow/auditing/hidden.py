@@ -16,6 +16,8 @@ import numpy.typing as npt
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.data.codes import Coded, Lookup, Rule, coded_whole
 from undertow.errors import InvalidInput, NotSupported
+from undertow.models.base import Model
+from undertow.models.hidden_law import HiddenLaw, by_state
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count
 from undertow.queries import State
@@ -29,6 +31,7 @@ __all__ = [
     "impossible",
     "known_places",
     "known_states",
+    "lawful",
     "observe",
     "read_known",
     "read_outputs",
@@ -85,11 +88,8 @@ class Hidden:
 
     def records(self, law: Array) -> Array:
         """Return a law of hidden states as one of the records' states."""
-        states = int(self.owner[-1]) + 1
-        if states == law.shape[-1]:
-            return law
-        # hidden states of one record state stand next to each other: (..., states, noise) -> states
-        return np.asarray(law.reshape(*law.shape[:-1], states, -1).sum(axis=-1))
+        # hidden states of one record state stand next to each other: (..., hidden) -> (..., states)
+        return by_state(law, self.owner)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,36 +131,54 @@ class Observed:
         return replace(self, hidden=replace(hidden, emission=emission), codes=codes)
 
 
-def hidden(channel: LocalMechanism, chain: MarkovChain) -> Hidden:
-    """Return the hidden chain of a channel on a chain of records.
+def hidden(channel: LocalMechanism, chain: Model) -> Hidden:
+    """Return the hidden chain of a channel on a chain of records, which may be hidden itself.
 
     >>> flips = RandomizedResponse.binary(.1, .2)
     >>> hidden(flips, MarkovChain([[.9, .1], [.3, .7]])).emission.tolist()
     [[0.9, 0.2], [0.1, 0.8], [1.0, 1.0]]
     """
     _check(channel, chain)
-    size = chain.size
-    start, steps, owner = np.array(chain.initial), stacked(chain), np.arange(size)
+    law, size = lawful(chain), len(chain.states)
+    start, steps, owner = law.start, law.steps, law.owner
     if isinstance(channel, RandomizedResponse):
         outputs = channel.matrix.shape[1]
         # (outputs + 1, states): the last says nothing
         rows = np.vstack([channel.matrix.T, np.ones(size)])
-        return Hidden(start, steps, rows, owner, rows, outputs)
+        return Hidden(start, steps, rows[:, owner], owner, rows, outputs)
     if isinstance(channel, XorNoise):
         a, b, rate = channel.rho0, channel.rho1, channel.flip_rate
         noise = np.array([[1 - a, a], [b, 1 - b]])  # (noise before, noise): 1 is a flip
         start = np.asarray(np.kron(start, np.array([1 - rate, rate])), dtype=np.float64)
         # (1 or steps, from, to), each over pairs
         steps = np.stack([np.kron(step, noise) for step in steps])
-        # hidden states are (record, flip) = 00, 01, 10, 11; the output is their sum modulo 2
-        rows = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1]])
+        # hidden states are (hidden state, flip); the output is record and flip modulo 2
+        owner, flip = np.repeat(owner, 2), np.tile([0, 1], owner.size)
+        shown = (owner + flip) % 2
+        rows = np.array([shown == 0, shown == 1, shown >= 0], dtype=np.float64)
         own = np.array([[1 - rate, rate], [rate, 1 - rate], [1, 1]])  # (outputs + 1, states)
-        return Hidden(start, steps, rows, np.array([0, 0, 1, 1]), own, 2)
+        return Hidden(start, steps, rows, owner, own, 2)
     # places with the same row of erasures share a row of the emission
     probabilities, places = np.unique(channel.probabilities, axis=0, return_inverse=True)
     # (states + 1 + erasures, states)
     rows = np.vstack([np.eye(size), np.ones(size), probabilities])
-    return Hidden(start, steps, rows, owner, rows, size, size + 1 + places.reshape(-1))
+    erased = size + 1 + places.reshape(-1)
+    return Hidden(start, steps, rows[:, owner], owner, rows, size, erased)
+
+
+def lawful(chain: Model) -> HiddenLaw:
+    """Return the chain of hidden states behind a model, or refuse one that has none.
+
+    >>> lawful(MarkovChain([[.9, .1], [.3, .7]])).plain
+    True
+    """
+    law = chain.hidden_law()
+    if law is None:
+        raise InvalidInput(
+            "a MarkovChain is required, or a chain of order two or hidden one, found "
+            f"{type(chain).__name__}"
+        )
+    return law
 
 
 def stacked(chain: MarkovChain) -> Array:
@@ -172,19 +190,20 @@ def stacked(chain: MarkovChain) -> Array:
     return np.array(chain.transition[None] if chain.homogeneous else chain.transition)
 
 
-def blank(chain: MarkovChain, lengths: npt.NDArray[np.int64]) -> Observed:
+def blank(chain: Model, lengths: npt.NDArray[np.int64]) -> Observed:
     """Return series of a chain of which nothing is seen.
 
     >>> blank(MarkovChain([[.9, .1], [.3, .7]]), np.array([2, 3])).codes.size
     5
     """
-    ones = np.ones((1, chain.size))
-    nothing = Hidden(np.array(chain.initial), stacked(chain), ones, np.arange(chain.size), ones, 0)
+    law = lawful(chain)
+    ones, own = np.ones((1, law.size)), np.ones((1, len(chain.states)))
+    nothing = Hidden(law.start, law.steps, ones, law.owner, own, 0)
     ends = np.cumsum(lengths, dtype=np.int64)
     return Observed(nothing, np.zeros(int(ends[-1]), dtype=np.uint8), ends, None)
 
 
-def observe(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Observed:
+def observe(read: Coded, channel: LocalMechanism, chain: Model) -> Observed:
     """Return series of outputs as what a hidden chain emits; an erased one has the last number.
 
     >>> flips, chain = RandomizedResponse.binary(.1, .2), MarkovChain([[.9, .1], [.3, .7]])
@@ -195,7 +214,7 @@ def observe(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Observe
     _check_lengths(read, channel, chain)
     codes = read.codes
     if isinstance(channel, Redaction) and made.erased is not None:
-        length, size = channel.length, chain.size
+        length, size = channel.length, len(chain.states)
         places = np.tile(np.arange(length), len(read.lengths))
         _check_shown(codes, channel, places)
         # (records,): rows of the emission
@@ -212,7 +231,7 @@ def observe(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> Observe
     return Observed(made, filled, ends, present)
 
 
-def read_outputs(outputs: Any, channel: LocalMechanism, chain: MarkovChain) -> Coded:
+def read_outputs(outputs: Any, channel: LocalMechanism, chain: Model) -> Coded:
     """Return outputs as numbers; an erased one has the number after all states."""
     _check(channel, chain)
     names = channel.names(chain.states)
@@ -221,7 +240,7 @@ def read_outputs(outputs: Any, channel: LocalMechanism, chain: MarkovChain) -> C
 
 
 def read_known(
-    known: Mapping[int, State] | None, observed: Observed, chain: MarkovChain
+    known: Mapping[int, State] | None, observed: Observed, chain: Model
 ) -> tuple[npt.NDArray[np.int64], Codes]:
     """Return the places and states of records that are known in every series."""
     facts = known_states(known, chain)
@@ -232,7 +251,7 @@ def read_known(
     return known_places(facts, lengths), np.tile(states, len(lengths))
 
 
-def known_states(known: Mapping[int, State] | None, chain: MarkovChain) -> dict[int, int]:
+def known_states(known: Mapping[int, State] | None, chain: Model) -> dict[int, int]:
     """Return the number of the state of each known record, or refuse what says something else."""
     if known is not None and not isinstance(known, Mapping):
         raise InvalidInput(
@@ -276,20 +295,21 @@ def impossible(observed: Observed, place: int) -> InvalidInput:
 
 
 def _check(channel: Any, chain: Any) -> None:
-    if not isinstance(chain, MarkovChain):
+    if not isinstance(chain, Model):
         raise InvalidInput(f"a MarkovChain is required, found {type(chain).__name__}")
+    lawful(chain)
     if not isinstance(channel, LocalMechanism):
         raise InvalidInput(
             "a RandomizedResponse, XorNoise or Redaction is required, found "
             f"{type(channel).__name__}"
         )
-    if channel.inputs != chain.size:
+    if channel.inputs != len(chain.states):
         raise InvalidInput(
-            f"the channel is for {channel.inputs} states, the chain has {chain.size}"
+            f"the channel is for {channel.inputs} states, the chain has {len(chain.states)}"
         )
 
 
-def check_length(chain: MarkovChain, longest: int) -> None:
+def check_length(chain: Model, longest: int) -> None:
     """Refuse series that are longer than those the model is for."""
     if chain.length is not None and longest > chain.length:
         raise InvalidInput(
@@ -297,7 +317,7 @@ def check_length(chain: MarkovChain, longest: int) -> None:
         )
 
 
-def _check_lengths(read: Coded, channel: LocalMechanism, chain: MarkovChain) -> None:
+def _check_lengths(read: Coded, channel: LocalMechanism, chain: Model) -> None:
     check_length(chain, int(read.spans.max()))
     if channel.length is None:
         return

@@ -152,7 +152,7 @@ def lstm_attacker(training: Training | None = None, tick: Tick | None = None) ->
     """
 
     def lstm(scenario: Scenario) -> Guess:
-        observed, width = scenario.outputs, scenario.chain.size
+        observed, width = scenario.outputs, len(scenario.chain.states)
         codes = np.asarray(observed.there(observed.codes))
         if observed.present is not None:
             raise NotSupported("the neural attacker needs series without absent steps")

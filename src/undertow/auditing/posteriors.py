@@ -8,7 +8,7 @@ import numpy as np
 from undertow.auditing.hidden import Observed, impossible, observe, read_known, read_outputs
 from undertow.channels import LocalMechanism
 from undertow.errors import InvalidInput
-from undertow.models.markov import MarkovChain
+from undertow.models.base import Model
 from undertow.numerics import Array
 from undertow.queries import State
 
@@ -18,7 +18,7 @@ __all__ = ["posteriors", "smoothed"]
 def posteriors(
     outputs: Any,
     channel: LocalMechanism,
-    chain: MarkovChain,
+    chain: Model,
     known: Mapping[int, State] | None = None,
 ) -> Array:
     """Return Pr[X_t = x | all outputs, known records], a row for each record.
@@ -44,7 +44,7 @@ def posteriors(
     -------
     The array (records, states), or (series, records, states).
 
-    >>> from undertow import RandomizedResponse
+    >>> from undertow import MarkovChain, RandomizedResponse
     >>> chain = MarkovChain([[.9, .1], [.1, .9]])
     >>> flips = RandomizedResponse.binary(.25, .25)
     >>> posteriors([0, 1, 0], flips, chain).round(3)
@@ -65,20 +65,20 @@ def posteriors(
     observed = observe(read, channel, chain)
     found = smoothed(observed.knowing(*read_known(known, observed, chain)))
     many = table or len(read.lengths) > 1
-    return found.reshape(len(read.lengths), -1, chain.size) if many else found
+    return found.reshape(len(read.lengths), -1, len(chain.states)) if many else found
 
 
 def smoothed(observed: Observed) -> Array:
     """Return the posteriors of all records that are there, series after series.
 
-    >>> from undertow import RandomizedResponse
+    >>> from undertow import MarkovChain, RandomizedResponse
     >>> from undertow.data.codes import Rule, coded
     >>> flips, chain = RandomizedResponse.binary(.25, .25), MarkovChain([[.9, .1], [.1, .9]])
     >>> smoothed(observe(coded([0, 0], Rule((0, 1))), flips, chain)).round(3)
     array([[0.875, 0.125],
            [0.875, 0.125]])
     """
-    from undertow.auditing import kernels
+    from undertow.models import forward_backward as kernels
 
     model = observed.hidden
     size = model.start.size

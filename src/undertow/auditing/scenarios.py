@@ -13,9 +13,10 @@ from typing import Any
 from undertow.adversaries import Adversary
 from undertow.certificate import Witness
 from undertow.errors import NotSupported, UnknownState
+from undertow.models.base import Model
 from undertow.models.gaussian import MultivariateGaussian, real_ends
 from undertow.models.markov import MarkovChain
-from undertow.models.network import BayesianNetwork, Node
+from undertow.models.network import Node
 from undertow.plan import Plan
 
 __all__ = ["MOST_ATTACKS", "DrawnModel", "attacks", "drawn_models"]
@@ -32,8 +33,6 @@ LENGTH = 41
 _MOST_MODELS = 4
 """Models that are drawn from at most, where the plan is for a set of them."""
 
-Drawable = MarkovChain | MultivariateGaussian | BayesianNetwork
-
 
 @dataclass(frozen=True, slots=True)
 class DrawnModel:
@@ -46,9 +45,14 @@ class DrawnModel:
     {2: 1, 4: 0}
     """
 
-    model: Drawable
+    model: Model
     length: int
     order: tuple[Node, ...] = ()
+
+    @property
+    def longer(self) -> bool:
+        """Whether records form a chain in which more than the last one matters."""
+        return self.model.hidden_law() is not None and not isinstance(self.model, MarkovChain)
 
     def code(self, value: Any) -> Any:
         """Return a value as it is drawn: the number of a state, or the number that it is."""
@@ -95,7 +99,7 @@ def drawn_models(plan: "Plan[Any]") -> list[DrawnModel]:
     return [DrawnModel(model, _length(plan, model), order) for model in found[:_MOST_MODELS]]
 
 
-def _length(plan: "Plan[Any]", model: Drawable) -> int:
+def _length(plan: "Plan[Any]", model: Model) -> int:
     fixed = plan.mechanism.length or model.length or plan.query.records
     if fixed is not None:
         return int(fixed)
@@ -170,6 +174,8 @@ def _targets(plan: "Plan[Any]", drawn: DrawnModel) -> list[int]:
     if isinstance(model, MarkovChain):
         even = model.homogeneous and isinstance(model.start, str)
         return [drawn.length // 2] if even else sorted({drawn.length // 2, 0, last})
+    if drawn.longer:  # stationary
+        return [drawn.length // 2]
     return list(range(min(drawn.length, 8)))
 
 
@@ -203,7 +209,7 @@ def _known(
                 yield {record: path[record] for record in everyone}
         return
     yield {}
-    if isinstance(model, MarkovChain):
+    if isinstance(model, MarkovChain) or drawn.longer:
         for distance, state in product(DISTANCES, (other, value)):
             near = (target - distance, target + distance)
             yield {record: state for record in near if 0 <= record < drawn.length}

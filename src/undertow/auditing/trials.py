@@ -28,7 +28,7 @@ from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.mechanisms import TabulatedNoise
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.markov import MarkovChain
+from undertow.models.network import BayesianNetwork
 from undertow.plan import Plan
 from undertow.queries import AnyQuery
 
@@ -113,11 +113,11 @@ def _blur(plan: "Plan[Any]") -> Blur:
 
 
 def _source(drawn: DrawnModel) -> SeriesSource:
-    if isinstance(drawn.model, MarkovChain):
-        return ChainSource(drawn.model, drawn.length)
     if isinstance(drawn.model, MultivariateGaussian):
         return GaussianSource(drawn.model)
-    return NetworkSource(drawn.model, drawn.order)
+    if isinstance(drawn.model, BayesianNetwork):
+        return NetworkSource(drawn.model, drawn.order)
+    return ChainSource(drawn.model, drawn.length)
 
 
 def _local(
@@ -126,7 +126,7 @@ def _local(
 ) -> Trial:  # fmt: skip
     """Return an attack on a series that is shown record by record."""
     chain, mechanism = drawn.model, plan.mechanism
-    if not isinstance(chain, MarkovChain):
+    if chain.hidden_law() is None:
         raise NotSupported(
             f"a series is audited on a Markov chain, and the plan's model is a "
             f"{type(chain).__name__}; audit a plan for a MarkovChain"
@@ -170,4 +170,7 @@ def _window(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness) -> tuple[int,
     right = [record for record in edges if record > attack.target]
     first = max(left, default=max(attack.target - reach, 0))
     last = min(right, default=min(attack.target + reach, drawn.length - 1))
+    if drawn.longer:  # a record that is known does not part what is beyond it from the target
+        first = min(first, max(attack.target - reach, 0))
+        last = max(last, min(attack.target + reach, drawn.length - 1))
     return first, last

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from undertow.auditing.hidden import Observed, impossible, observe, read_known, read_outputs
 from undertow.auditing.posteriors import logs
 from undertow.channels import LocalMechanism
-from undertow.models.markov import MarkovChain
+from undertow.models.base import Model
 from undertow.queries import State
 
 __all__ = ["decoded", "viterbi"]
@@ -18,7 +18,7 @@ __all__ = ["decoded", "viterbi"]
 def viterbi(
     outputs: Any,
     channel: LocalMechanism,
-    chain: MarkovChain,
+    chain: Model,
     known: Mapping[int, State] | None = None,
 ) -> Any:
     """Return the series that is most likely given the outputs, in the form that they came in.
@@ -28,7 +28,7 @@ def viterbi(
     equally likely, one of them. Arguments are those of `posteriors`; series may differ in length.
     Time is n k^2, memory n k bytes.
 
-    >>> from undertow import RandomizedResponse
+    >>> from undertow import MarkovChain, RandomizedResponse
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], states=("idle", "active"))
     >>> flips = RandomizedResponse.binary(.25, .25)
     >>> viterbi(["idle", "active", "idle", "idle"], flips, chain)
@@ -45,13 +45,13 @@ def viterbi(
 def decoded(observed: Observed) -> npt.NDArray[Any]:
     """Return the numbers of the states of the most likely series, of all records that are there.
 
-    >>> from undertow import RandomizedResponse
+    >>> from undertow import MarkovChain, RandomizedResponse
     >>> from undertow.data.codes import Rule, coded
     >>> flips, chain = RandomizedResponse.binary(.25, .25), MarkovChain([[.9, .1], [.1, .9]])
     >>> decoded(observe(coded([0, 1, 0], Rule((0, 1))), flips, chain)).tolist()
     [0, 0, 0]
     """
-    from undertow.auditing import kernels
+    from undertow.models import forward_backward as kernels
 
     model = observed.hidden
     records, size = int(observed.ends[-1]), model.start.size

@@ -62,7 +62,8 @@ def group_leakage(
         level, attained = divide_up(exact * Fraction(mechanism.epsilon), 1.0), True
     else:
         moved = Fraction(mechanism.query.sensitivity_upper(length))
-        level, attained = divide_up(exact * moved, mechanism.scale), mechanism.query.integral
+        level = divide_up(exact * moved, mechanism.scale)
+        attained = mechanism.query.integral and not mechanism.query.selects
     return Leakage(
         math.nextafter(level, 0.0) if attained else 0.0, level,
         "group", against,

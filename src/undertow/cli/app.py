@@ -19,7 +19,9 @@ from undertow.cli.release_command import release
 from undertow.cli.reproduce_command import reproduce
 from undertow.cli.robustness_command import robustness
 from undertow.cli.series_command import redact, sanitize
+from undertow.cli.studio_command import studio
 from undertow.cli.validate_command import validate
+from undertow.cli.verify_command import verify
 
 __all__ = ["app"]
 
@@ -72,6 +74,8 @@ def undertow(
         --state 'steps > 0'
     What if the records follow another model than the plan's?
       undertow robustness plan.json
+    Can others check what is claimed, without this program?
+      undertow verify certificate.json
     Does the code that carries out my plan keep its guarantee?
       undertow audit plan.json
     How is one record hidden, and the rest of the series shown?
@@ -85,6 +89,8 @@ def undertow(
       undertow ledger show year.db
     Show me, on a simulated fortnight of activity.
       undertow demo
+    I would rather look than read.
+      undertow studio --demo
 
     Exit codes: 0 done; 1 refused, with the reason; 2 wrong usage; 130 interrupted.
     """
@@ -94,6 +100,7 @@ app.command(short_help="What an algorithm reveals about one record.")(leakage)
 app.command(short_help="The least noise for a guarantee.")(plan)
 app.command(short_help="What every method costs, side by side.")(compare)
 app.command(short_help="What a plan leaks under other models.")(robustness)
+app.command(short_help="Does a certificate prove what it claims?")(verify)
 app.command(short_help="A model from a file of records.")(fit)
 app.command(short_help="What is odd about a table.")(validate)
 app.command(short_help="A private answer, accounted and written.")(release)
@@ -106,3 +113,4 @@ app.add_typer(ledger_app, short_help="What was released, and what is left.")
 app.add_typer(keys_app, name="keys", short_help="Keys that sign plans.")
 app.command(short_help="The papers, recomputed and judged.")(reproduce)
 app.command(short_help="Show me, on simulated activity.")(demo)
+app.command(short_help="Look instead of read, in a browser.")(studio)

@@ -29,7 +29,7 @@ from undertow.cli.tables import show_table
 
 if TYPE_CHECKING:
     from undertow.auditing.verdicts import Attack, Verdict
-    from undertow.models.markov import MarkovChain
+    from undertow.models.base import Model
     from undertow.plan import Plan
 
 __all__ = ["attack"]
@@ -120,12 +120,11 @@ def attack(
     )
 
 
-def _chain(path: Path) -> "MarkovChain":
+def _chain(path: Path) -> "Model":
     from undertow.errors import NotSupported
-    from undertow.models.markov import MarkovChain
 
     found = read_model(path)
-    if not isinstance(found, MarkovChain):
+    if found.hidden_law() is None:
         raise NotSupported(f"attackers believe in one Markov chain; {path} describes another model")
     return found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.cli.commands import option
 from undertow.cli.options import ForceOption, figure_kind, misuse
-from undertow.errors import InvalidInput, InvalidModel, InvalidPlan
+from undertow.errors import InvalidCertificate, InvalidInput, InvalidModel, InvalidPlan
 from undertow.reporting.files import check_writable, reason, write_whole
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ __all__ = [
     "check_output",
     "check_written",
     "keep_off",
+    "read_certificate",
     "read_model",
     "read_plan",
     "read_trusted",
@@ -62,6 +63,11 @@ def read_plan(path: Path, trusted: "Sequence[str] | None" = None) -> "Plan":
         return Plan.from_json(_read(path, "plan", InvalidPlan), trusted=trusted)
     except InvalidPlan as error:
         raise InvalidPlan(f"the plan file {path}: {error}") from error
+
+
+def read_certificate(path: Path) -> str:
+    """Return the text of a certificate's file."""
+    return _read(path, "certificate", InvalidCertificate)
 
 
 def read_trusted(given: "Sequence[str] | None") -> "list[str] | None":

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from undertow.cli.options import find_state, misuse
 from undertow.cli.output import above, below, show
@@ -20,10 +20,13 @@ from undertow.errors import (
 if TYPE_CHECKING:
     from undertow.data.table import Data
     from undertow.models.fitting import FittedChain
+    from undertow.models.sequences import Encoded
     from undertow.models.sets import AnyModel
     from undertow.models.tallies import Tally
 
-__all__ = ["Asked", "ChainFit", "CohortFit", "fit_cohorts", "fit_one"]
+__all__ = ["Asked", "ChainFit", "CohortFit", "fit_cohorts", "fit_one", "named"]
+
+Read = TypeVar("Read", "Tally", "Encoded")
 
 _MOST_STATES = 100
 """More different values than this are measurements, not states."""
@@ -176,7 +179,7 @@ class CohortFit:
 
 def fit_one(table: "Data", asked: Asked) -> ChainFit:
     """Return the fit of one chain to all records of a table."""
-    return _fit(_named(table, asked.states), asked)
+    return _fit(named(table.tally(), table, asked.states), asked)
 
 
 def fit_cohorts(table: "Data", asked: Asked) -> CohortFit:
@@ -187,7 +190,7 @@ def fit_cohorts(table: "Data", asked: Asked) -> CohortFit:
     states = pooled.chain.states
     parts = {}
     for name, part in table.cohorts().items():
-        read = _named(part, asked.states)
+        read = named(part.tally(), part, asked.states)
         places = [states.index(value) for value in read.states]
         parts[name] = _fit(read.placed(places, states), asked)
     model = ModelSet(
@@ -218,9 +221,12 @@ def _fit(read: "Tally", asked: Asked) -> ChainFit:
     )
 
 
-def _named(table: "Data", listed: list[str] | None) -> "Tally":
-    """Return what a fit keeps of the records, under the names that were typed, in their order."""
-    read, binned = table.tally(), bool(table.record.cuts)
+def named(read: Read, table: "Data", listed: list[str] | None) -> Read:
+    """Return what was read of a table under the names that were typed, in their order.
+
+    ``read`` is what a fit keeps of the records, or the records themselves as numbers of states.
+    """
+    binned = bool(table.record.cuts)
     seen = list(read.states)
     if len(seen) > _MOST_STATES:
         raise InvalidInput(
@@ -240,15 +246,15 @@ def _named(table: "Data", listed: list[str] | None) -> "Tally":
         order = [
             int(bool(value)) if truths else place for place, value in enumerate(seen)
         ]  # false, true; or bins
-        named: list[Any] = list(listed)
+        meant: list[Any] = list(listed)
     else:
-        named = [find_state(name, seen) for name in listed]
-        if any(value not in named for value in seen):
+        meant = [find_state(name, seen) for name in listed]
+        if any(value not in meant for value in seen):
             raise UnknownState(
                 "some record is none of the states named by --states; list every state"
             )
-        order = [named.index(value) for value in seen]
-    return read.placed(order, tuple(named))
+        order = [meant.index(value) for value in seen]
+    return read.placed(order, tuple(meant))
 
 
 def _tally(chain: "FittedChain") -> "Tally":

@@ -2,14 +2,24 @@
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Literal
 
 from undertow.cli.commands import command, option
 from undertow.cli.data_options import TableText
-from undertow.cli.files import check_written, write_text
+from undertow.cli.files import check_figure, check_written, write_bytes, write_text
 from undertow.cli.fit_chain import Asked, ChainFit, CohortFit, fit_cohorts, fit_one
 from undertow.cli.fit_gaussian import GaussianFit, fit_gaussian
+from undertow.cli.fit_orders import AutoFit, SecondFit, fit_auto, fit_second
 from undertow.cli.fit_private import LearningText, PrivateChain, learn
-from undertow.cli.options import DataArgument, ForceOption, JsonOption, LengthOption, misuse, names
+from undertow.cli.options import (
+    DataArgument,
+    ForceOption,
+    JsonOption,
+    LengthOption,
+    figure_kind,
+    misuse,
+    names,
+)
 from undertow.cli.output import answer, say, strict_json, waiting
 
 __all__ = ["fit"]
@@ -67,10 +77,14 @@ def fit(
     whom: PopulationText,
     learning: LearningText,
     states: str | None = option("NAMES", "The states in order; names of false,true or of bins."),
+    order: Literal["1", "2", "auto"] = option(
+        None, "Records that the next one depends on; auto compares orders and hidden states.", "1"
+    ),
     prior: float = option("X", "Pseudo-count added to every transition.", 0.0),
     length: LengthOption = None,
     confidence: float = option("C", "Of the intervals and the region.", 0.95),
     region: bool = option(None, "Write the confidence region instead of the one best fit.", False),
+    figure: Path | None = option("FILE", "Draw the orders that --order auto compares."),
     output: Path | None = option("FILE", "Write the model there."),
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -83,6 +97,8 @@ def fit(
     --columns a row is one draw of several records, such as a family, and rows are independent of
     each other. The model is a disclosure if the records are private: fit it to public or old
     data, or through noise that an account pays for (--private), which gives a region of chains.
+    With --order 2 the next record depends on the last two; auto takes the order, one or two, that
+    describes the records better (BIC), and shows what higher orders and hidden states would cost.
 
     \b
     Examples:
@@ -93,6 +109,8 @@ def fit(
       undertow fit nights.parquet --value stage --person night --by site --prior 0.5 --json
       undertow fit steps.csv --value steps --state 'steps > 0' \\
         --private 0.06 --ledger wide.db --dataset w25 --output region.json
+      undertow fit activity.csv.gz --value steps --state 'steps > 0' \\
+        --order auto --figure orders.png --output chain.json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """
     chain_only = (states, length, prior or None, region or None, whom.population or None)
@@ -107,8 +125,18 @@ def fit(
             "--private goes with the reading of the table, --states and --confidence: what is "
             "written is the region, for series of any length"
         )
+    if order != "1" and (
+        region or whom.population or reading.by or reading.columns or learning.private is not None
+    ):
+        raise misuse(
+            "--order 2 and auto go with the reading of the table, --states, --prior and --length: "
+            "regions, populations, cohorts and private fits are of chains of order one"
+        )
+    if figure is not None and order != "auto":
+        raise misuse("--figure goes with --order auto: it draws the orders that are compared")
     check_written(output, force=force)
-    found: ChainFit | CohortFit | GaussianFit | PrivateChain
+    check_figure(figure, force=force and figure is not None)
+    found: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | AutoFit
     with waiting("fitting the model"):
         if reading.columns is not None:
             found = fit_gaussian(data, names(reading.columns, "--columns"))
@@ -121,6 +149,10 @@ def fit(
             table = reading.read(data)
             if learning.private is not None:
                 found = learn(table, learning, asked.states, confidence)
+            elif order == "2":
+                found = fit_second(table, asked)
+            elif order == "auto":
+                found = fit_auto(table, asked, figure)
             else:
                 found = fit_one(table, asked) if reading.by is None else fit_cohorts(table, asked)
     warning = {} if learning.private is not None else {"warning": _WARNING}
@@ -128,6 +160,12 @@ def fit(
         say(f"warning: {_WARNING}")
     from undertow.models.registry import model_to_dict
 
+    if figure is not None and isinstance(found, AutoFit):
+        from undertow.figures.canvas import figure_bytes
+        from undertow.figures.orders import draw_orders
+
+        drawn = draw_orders(found.table, "How long do the records remember?")
+        write_bytes(figure, figure_bytes(drawn, figure_kind(figure)), force=force)
     if output is not None:
         write_text(output, strict_json(model_to_dict(found.model)) + "\n", force=force)
     answer(found.fields() | warning, lambda: found.tell(output), as_json=as_json)

@@ -80,6 +80,32 @@ class GuaranteeText:
         if self.neighbours is not None and asked is None:
             raise misuse("--neighbours goes with --epsilon, --rho or --mu")
 
+    def fields(self) -> dict[str, Any]:
+        """Return for programs which neighbours a guarantee was taken for, and who said so."""
+        if self.asked is None:
+            return {}
+        return {
+            "neighbours": self.neighbours or "replace",
+            "neighbours_assumed": self.neighbours is None,
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return in words which neighbours a guarantee was taken for."""
+        if self.asked is None:
+            return []
+        unit = self.unit or "record"
+        if self.neighbours == "add-remove":
+            what = f"{self.asked} is for one {unit} added or removed, so one replaced counts twice"
+        else:
+            said = "is" if self.neighbours else "was taken to be"
+            what = f"{self.asked} {said} for one {unit} replaced"
+        if self.neighbours is None:
+            what += (
+                "; if it is for one added or removed, as in OpenDP, Tumult and PipelineDP, say "
+                "--neighbours add-remove: then more leaks"
+            )
+        return [("neighbours", what)]
+
     def read(self) -> "PureDP | Guarantee":
         """Return the guarantee."""
         from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
@@ -125,8 +151,11 @@ class AmountText:
 
     def read(self, query: "AnyQuery") -> "Noise":
         """Return the query with its noise."""
-        from undertow.mechanisms import DiscreteGaussian, Gaussian, Laplace
+        from undertow.mechanisms import DiscreteGaussian, Gaussian, Laplace, Selection
+        from undertow.queries import TopK
 
+        if self.sigma is None and isinstance(query, TopK):
+            return Selection(query, self.scale or 0.0)
         if self.sigma is None:
             return Laplace(query, self.scale or 0.0)
         kind = DiscreteGaussian if self.noise == "discrete-gaussian" else Gaussian

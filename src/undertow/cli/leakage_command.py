@@ -36,6 +36,7 @@ from undertow.cli.output import (
     ticking,
     waiting,
 )
+from undertow.cli.verify_command import check_place, write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +75,7 @@ def leakage(
         "Draw the leakage against delta, with --limit the budget against the number of records "
         "that are protected, with --renew both against persistence (.png or .svg).",
     ),
+    certificate: Path | None = option("FILE", "Write a certificate that others can check."),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -91,6 +93,7 @@ def leakage(
       undertow leakage --transition '0.882,0.118;0.305,0.695' --epsilon 1
       undertow leakage --transition '0.882,0.118;0.305,0.695' --states inactive,active \\
         --count active --scale 4 --against ignorant
+      undertow leakage --model chain.json --epsilon 1 --neighbours add-remove
       undertow leakage --model chain.json --epsilon 1 --target 50 --known 40,60 --json
       undertow leakage --model chain.json --flips 0.3,0.4 --progress
       undertow leakage --model family.ped --frequency 0.05,0.5 --count BB --scale 2
@@ -100,7 +103,15 @@ def leakage(
       undertow leakage --model chain.json --limit 1 --protect-window 1h --every 5m
       undertow leakage --model chain.json --length 288 --limit 1 --figure budgets.png
       undertow leakage --transition '0.9,0.1;0.1,0.9' --epsilon 2 --renew day
+      undertow leakage --model chain.json --epsilon 1 --certificate certificate.json
     """
+    if certificate is not None:
+        others = (("--limit", limit), ("--renew", renew), ("--delta", delta), ("--figure", figure))
+        for name, given in others:
+            if given is not None:
+                raise misuse(f"--certificate is about one record and no delta: without {name}")
+        if whole.read() is not None:
+            raise misuse("--certificate is about one record: without --protect-window")
     if renew is not None:
         from undertow.cli.renewal import RenewalText, tell_renewal
 
@@ -117,6 +128,7 @@ def leakage(
     if figure is not None and limit is not None and delta is not None:
         raise misuse("--figure with --limit draws DP levels: leave --delta out")
     check_figure(figure, force=force)
+    check_place(certificate, force=force)
     against, described, window = who.read(), model.read(), whole.read()
     if question is None:
         from undertow.adversaries import ONE_RECORD
@@ -143,9 +155,14 @@ def leakage(
     if figure is not None:
         write_bytes(figure, _draw(mechanism, described, leak, figure), force=force)
     drawn = {} if figure is None else {"figure": str(figure)}
+    more = [] if figure is None else [("figure", str(figure))]
+    if certificate is not None:
+        asked_of = (mechanism, described, against)
+        more.append(("certificate", write_certificate(certificate, asked_of, force=force)))
+        drawn |= {"certificate": str(certificate)}
     answer(
-        leakage_fields(leak) | {"any_length": described.length is None} | drawn,
-        lambda: _tell(mechanism, described, leak, figure),
+        leakage_fields(leak) | {"any_length": described.length is None} | known.fields() | drawn,
+        lambda: _tell(mechanism, described, leak, known.rows(), more),
         as_json=as_json,
     )
 
@@ -163,8 +180,8 @@ def _question(
     others = [str(name) for name, value in named if value is not None]
     if len(others) + query.asked != 1:
         raise misuse(
-            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --transitions, "
-            "--sum, --mean, --flips or --limit"
+            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --top, "
+            "--transitions, --sum, --mean, --flips or --limit"
         )
     if amount.asked is not None and others:
         raise misuse(f"{amount.asked} goes with a noisy answer, not with {others[0]}")
@@ -201,14 +218,20 @@ def _words(mechanism: "Mechanism") -> str:
         case GDP():
             return f"any {mechanism.mu:g}-GDP algorithm, {moved}"
     noise: Any = mechanism
+    if noise.query.selects:
+        return f"{noise.query.words()}, by {noise.said()}"
     return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
 
 
-def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", figure: Path | None) -> None:
+def _tell(
+    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", said: list[tuple[str, str]],
+    more: list[tuple[str, str]],
+) -> None:  # fmt: skip
     from undertow.adversaries import Window, words
 
     rows = [
         ("question", _words(mechanism)),
+        *said,
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", meaning(leak)),
@@ -219,8 +242,7 @@ def _tell(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", figure: Pa
     ]
     if leak.citation:
         rows.append(("proved by", leak.citation))
-    if figure is not None:
-        rows.append(("figure", str(figure)))
+    rows += more
     show(f"What it reveals about {Window(leak.secrets.window).words()}", rows)
 
 

@@ -108,6 +108,9 @@ class ModelText:
     transition: str | None = option(
         "ROWS", "A transition matrix, row = from: '0.9,0.1;0.3,0.7' (fractions such as 1/3 too)."
     )
+    order: Literal["1", "2"] = option(
+        None, "Of --transition; 2: a row for each pair of records, 0 0; 0 1; 1 0; 1 1.", "1"
+    )
     states: str | None = option("NAMES", "State names; by default 0, 1, 2, ...")
     start: str | None = option("LAW", "'stationary' (default) or '0.5,0.5'.")
     length: LengthOption = None
@@ -122,6 +125,8 @@ class ModelText:
             raise misuse("--frequency goes with a pedigree: --model family.ped")
         if self.transition is not None and self.model is None:
             return self._chain(self.transition)
+        if self.order != "1":
+            raise misuse("--order goes with --transition; a model file says it itself")
         if self.model is None or self.transition is not None:
             raise misuse("give the model with either --model or --transition")
         for name, value in (("--states", self.states), ("--start", self.start)):
@@ -149,6 +154,8 @@ class ModelText:
         from undertow.models.markov import MarkovChain
 
         rows = [numbers(row, "--transition") for row in text.split(";")]
+        if self.order == "2":
+            return self._second(rows)
         for position, row in enumerate(rows):
             if len(row) != len(rows):
                 raise InvalidModel(
@@ -162,6 +169,22 @@ class ModelText:
             start if start == "stationary" else numbers(start, "--start"),
             self.length,
         )
+
+    def _second(self, rows: "list[list[float]]") -> "AnyModel":
+        from undertow.errors import InvalidModel
+        from undertow.models.second_order import SecondOrderChain
+
+        if self.start not in (None, "stationary"):
+            raise misuse("a chain of order two starts stationary; leave --start out")
+        size = len(rows[0])
+        if len(rows) != size**2 or any(len(row) != size for row in rows):
+            raise InvalidModel(
+                f"order 2 on {size} states needs {size**2} rows of {size} entries, one for each "
+                f"pair of records (the older first); found {len(rows)} rows"
+            )
+        table = [rows[place : place + size] for place in range(0, size**2, size)]
+        listed = None if self.states is None else names(self.states, "--states")
+        return SecondOrderChain(table, listed, self.length)
 
     def _from_file(self, path: Path) -> "AnyModel":
         from undertow.cli.files import read_model
@@ -195,34 +218,35 @@ class LimitText:
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A curator's question as it was typed: one of five, or none; and how it is meant."""
+    """A curator's question as it was typed: one of six, or none; and how it is meant."""
 
     count: str | None = option("STATES", "The number of records in these states.")
     histogram: bool = option(None, "The number of records in each state.", False)
+    top: int | None = option("K", "The K states with the most records, the most frequent first.")
     transitions: bool = option(None, "How often each state is followed by each.", False)
     sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
     mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
     foreign: str | None = option(
         "STATE",
         "What missing and foreign values count as in a --histogram, whose numbers then add up to "
-        "the number of records: less noise for two states, smaller errors for more.",
+        "the number of records: less noise for two states, smaller errors for more; or in --top.",
     )
 
     def __post_init__(self) -> None:
         """Refuse a state for the foreign values of another question."""
-        if self.foreign is not None and not self.histogram:
-            raise misuse("--foreign goes with --histogram")
+        if self.foreign is not None and not self.histogram and self.top is None:
+            raise misuse("--foreign goes with --histogram or --top")
 
     @property
     def asked(self) -> int:
         """How many questions were typed."""
         typed = [text for text in (self.count, self.sum, self.mean) if text is not None]
-        return len(typed) + self.histogram + self.transitions
+        return len(typed) + self.histogram + self.transitions + (self.top is not None)
 
     def read(self, model: "AnyModel") -> "AnyQuery":
         """Return the query, its states being those of the model."""
         from undertow.errors import NotSupported
-        from undertow.queries import Histogram, Mean, Sum, Transitions
+        from undertow.queries import Histogram, Mean, Sum, TopK, Transitions
 
         if self.count is not None:
             return read_count(self.count, model)
@@ -232,10 +256,13 @@ class QueryText:
             return Mean(*read_range(self.mean, "--mean"))
         if not model.states:
             asked = "transitions need" if self.transitions else "a histogram needs"
+            asked = asked if self.top is None else "the most frequent states need"
             raise NotSupported(f"{asked} a model that names the states, such as a Markov chain")
         if self.transitions:
             return Transitions()
         foreign = None if self.foreign is None else find_state(self.foreign, model.states)
+        if self.top is not None:
+            return TopK(self.top, foreign).on(model.states)
         return Histogram(foreign).on(model.states)
 
 

@@ -26,6 +26,7 @@ from undertow.cli.options import (
 )
 from undertow.cli.output import above, interval, show, waiting
 from undertow.cli.tables import show_checks
+from undertow.cli.verify_command import check_place, write_certificate
 from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def plan(
         None, "What is protected: one record, or all records of a person.", "record"
     ),
     output: Path | None = option("FILE", "Write the plan there."),
+    certificate: Path | None = option("FILE", "Write a certificate that others can check."),
     force: ForceOption = False,
     key: Path | None = option("KEYFILE", "Sign the plan ('undertow keys new').", name="--sign"),
     as_json: JsonOption = False,
@@ -82,6 +84,7 @@ def plan(
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --limit 1 --json
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 1 \\
         --method quilt --protect 3,5
+      undertow plan --model chain.json --top 1 --limit 1 --covers any --output top.json
       undertow plan --model chain.json --histogram --limit 1 --protect-window 1h --every 5m
       undertow plan --model chain.json --histogram --limit 1 --covers any --output weeks.json
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 4 \\
@@ -94,8 +97,8 @@ def plan(
     """
     if asked.asked + local.asked != 1:
         raise misuse(
-            "ask for one of --count, --histogram, --transitions, --sum, --mean, --series and "
-            "--redacted"
+            "ask for one of --count, --histogram, --top, --transitions, --sum, --mean, --series "
+            "and --redacted"
         )
     if local.asked and pairs is not None:
         raise misuse("--pairs goes with a curator's question; a series hides all values")
@@ -106,7 +109,9 @@ def plan(
         other = "--protect" if local.protect is not None else "--series"
         raise misuse(f"--protect-window goes with a curator's question, and without {other}")
     shape = _shape(local, covers, unit) | wanted.told()
-    check_written(output, force=force)
+    if output is not None or certificate is None:
+        check_written(output, force=force)
+    check_place(certificate, force=force)
     limit, against, described = most.read(), who.read(), model.read()
     alike = None if pairs is None else _pairs(pairs, described)
     query: AnyQuery | LocalQuery
@@ -132,13 +137,16 @@ def plan(
         from undertow.signatures import sign
 
         text = sign(text, key) + "\n"
+    certified = []
+    if certificate is not None:  # refused before anything is written
+        certified = [("certificate", write_certificate(certificate, found, force=force))]
     if output is not None:
         write_text(output, text, force=force)
     if as_json:
         typer.echo(text, nl=False)
     else:
         written = [] if output is None else [("written to", str(output))]
-        show("The plan", [*plan_rows(found), *written])
+        show("The plan", [*plan_rows(found), *certified, *written])
         show_checks(found.checks)
         show_probabilities(found)
 
@@ -163,13 +171,16 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 
 def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
+    error = f"within {plan.accuracy(0.05):.6g} with probability 95%"
+    if plan.query.selects:
+        error = f"no selected state falls short by more with probability 95%: {plan.accuracy():.6g}"
     return [
         ("noise", plan.noise.said()),
         *level_rows(plan),
         ("leakage", f"{interval(plan.leakage)}; {plan.limit:g} is allowed"),
         *([("releases", _RELEASES.format(plan.releases))] if plan.releases > 1 else []),
         ("expected error", f"{plan.expected_error:.6g}"),
-        ("error bar", f"within {plan.accuracy(0.05):.6g} with probability 95%"),
+        ("error bar", error),
     ]
 
 

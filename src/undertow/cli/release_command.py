@@ -143,7 +143,12 @@ def _tell(told: "Report", places: AnswerFiles, room: "Room | None") -> None:
         bar = f"within {above(numbers[0].within, 6)} of the truth {sure}"
         rows += [("answer", numbers[0].shown()), ("error bar", bar)]
     else:
-        rows += [("answer", "see the table"), ("error bars", f"hold all together {sure}")]
+        bars = f"hold all together {sure}"
+        if told.facts.plan.noise.query.selects:
+            from undertow.reporting.words import shortfall
+
+            bars = shortfall(numbers[0].within, sure.rpartition(" ")[2])
+        rows += [("answer", "see the table"), ("error bars", bars)]
     release = told.facts.release
     rows += [
         ("guarantee", said["promise"]["words"]),
@@ -166,4 +171,6 @@ def _tell(told: "Report", places: AnswerFiles, room: "Room | None") -> None:
     show("The answer", [*rows, *([("written to", written)] if written else [])])
     if not alone:
         cells = [(n.label(), n.shown(), above(n.within, 6)) for n in numbers]
-        show_table("Released numbers", ("which", "released", "within"), cells)
+        selects = told.facts.plan.noise.query.selects
+        title, bar = ("Selected states", "short by") if selects else ("Released numbers", "within")
+        show_table(title, ("which", "released", bar), cells)

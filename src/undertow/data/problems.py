@@ -239,6 +239,7 @@ def _of_values(
     record = data.record
     column = data.value
     made: list[tuple[str | None, str, pl.Expr]] = [(column, "is missing", ~record.there)]
+    query = None if query is None else query.counted
     if isinstance(query, Count | Histogram | Transitions):
         domain = domain_of(query, states)
         code = record.positions(domain, named=bool(states))

@@ -9,6 +9,7 @@ from undertow.errors import UnknownState
 
 if TYPE_CHECKING:
     from undertow.models.checks import Check
+    from undertow.models.hidden_law import HiddenLaw
 
 __all__ = ["Model"]
 
@@ -27,7 +28,8 @@ class Model:
     """Its name in files, and in the registry."""
 
     family: ClassVar[str] = "other"
-    """Which solvers of `undertow.planning` know it: chain, network, gaussian, groups, other."""
+    """Which solvers of `undertow.planning` know it: chain, second-order, network, gaussian, groups,
+    other."""
 
     records_are_persons: ClassVar[bool] = False
     """Whether every record is a person, so that persons depend on each other."""
@@ -89,6 +91,18 @@ class Model:
     def examples(self, query: BaseQuery) -> "Sequence[Model]":
         """Return laws of the class that data can be drawn from to answer a query, () if none."""
         return ()
+
+    def hidden_law(self) -> "HiddenLaw | None":
+        """Return the records as what a chain of hidden states shows, None where they are not."""
+        return None
+
+    def unproved(self) -> str:
+        """Return what to do where no upper end of a leakage is known, "" if one usually is."""
+        return ""
+
+    def reach(self) -> str:
+        """Return how far back a record looks, as "each record depends on ..."; "" if unordered."""
+        return ""
 
     def disclaimers(self) -> tuple[str, ...]:
         """Return what a guarantee under the model says nothing about, for its assumptions."""

@@ -154,6 +154,10 @@ class ChainBox(Keyed, Model):
         """Return the corners."""
         return [*self.corners()]
 
+    def reach(self) -> str:
+        """Return how far back a record looks."""
+        return "the last one"
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         length = "any length" if self.length is None else f"{self.length} records"
@@ -252,6 +256,10 @@ class MixingClass(Model):
     def endless(self) -> "MixingClass":
         """Return the class for series of any length."""
         return MixingClass(self.states, self.pi_min, self.gap)
+
+    def reach(self) -> str:
+        """Return how far back a record looks."""
+        return "the last one"
 
     def describe(self) -> str:
         """Return the model in one sentence."""

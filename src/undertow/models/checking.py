@@ -88,9 +88,29 @@ class Memory:
     modelled: float
     lags: int
 
+    @property
+    def longer(self) -> bool:
+        """Whether the records remember longer than the chain, beyond doubt."""
+        return self.measured - _ERRORS * self.error > self.modelled
 
-def memory(tally: "Tally", chain: MarkovChain) -> Memory | None:
+    def check(self, basis: Basis, what: str = "the chain") -> Check:
+        """Return the check that this is."""
+        said = (
+            f"autocorrelations add up to {self.measured:.3g} (give or take {self.error:.2g}, over "
+            f"{self.lags} steps), under {what} to {self.modelled:.3g}"
+        )
+        if self.longer:
+            said += (
+                f": at small DP levels an attacker who knows no other record learns about "
+                f"{self.measured / max(self.modelled, 1e-9):.2g} times what the chain says"
+            )
+        return Check("memory", "failed" if self.longer else "passed", said, basis)
+
+
+def memory(tally: "Tally", chain: MarkovChain, modelled: Array | None = None) -> Memory | None:
     """Return the memory of the state that has the most, None where nothing can be measured.
+
+    ``modelled`` is that of each state under a chain of higher order, by default ``chain``'s.
 
     Sums end at the first lag beyond five times the sum so far [sokal1997]; the standard error is
     sum sqrt(2 (2 lags + 1) / records).
@@ -110,7 +130,7 @@ def memory(tally: "Tally", chain: MarkovChain) -> Memory | None:
     products = tally.together - share * tally.ends + share**2 * pairs[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         rho = products / np.maximum(pairs, 1)[:, None] / spread
-    under = _integrated(chain)  # (k,)
+    under = _integrated(chain) if modelled is None else modelled  # (k,)
     found = []
     for state in np.flatnonzero(spread > 0):
         sums = 1 + 2 * np.cumsum(rho[1:, state])
@@ -192,17 +212,7 @@ def _memory(chain: "FittedChain", basis: Basis) -> Iterator[Check]:
     if found is None:
         yield Check("memory", "not tested", "too few records follow each other", basis)
         return
-    said = (
-        f"autocorrelations add up to {found.measured:.3g} (give or take {found.error:.2g}, over "
-        f"{found.lags} steps), under the chain to {found.modelled:.3g}"
-    )
-    longer = found.measured - _ERRORS * found.error > found.modelled
-    if longer:
-        said += (
-            f": at small DP levels an attacker who knows no other record learns about "
-            f"{found.measured / max(found.modelled, 1e-9):.2g} times what the chain says"
-        )
-    yield Check("memory", "failed" if longer else "passed", said, basis)
+    yield found.check(basis)
 
 
 def _time(chain: "FittedChain", basis: Basis) -> Iterator[Check]:

@@ -30,7 +30,7 @@ from undertow.queries import State
 if TYPE_CHECKING:
     from undertow.models.checks import Check
 
-__all__ = ["FittedChain", "OrderTest", "check_prior", "fit_chain"]
+__all__ = ["FittedChain", "OrderTest", "check_prior", "clopper_pearson", "fit_chain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class FittedChain(MarkovChain):
         >>> chain.intervals()[0, 1].round(4)
         array([0.049 , 0.1762])
         """
-        return _clopper_pearson(self.counts, 1 - _confidence(confidence))
+        return clopper_pearson(self.counts, confidence)
 
     def region(
         self, confidence: float = 0.95, samples: int = 32, seed: int = 0
@@ -270,6 +270,7 @@ def fit_chain(
     prior: float = 0.0,
     length: int | None = None,
     public: bool = False,
+    stacklevel: int = 3,
 ) -> FittedChain:
     """Return the chain fitted to one or many sequences of records; see `MarkovChain.fit`.
 
@@ -295,7 +296,7 @@ def fit_chain(
         tally=found,
         public=public,
     )
-    warn_fitted(public, stacklevel=3)
+    warn_fitted(public, stacklevel=stacklevel)
     return chain
 
 
@@ -366,6 +367,15 @@ def _shares(counts: Ints, prior: float) -> Array:
             "state out, or add records"
         )
     return matrix
+
+
+def clopper_pearson(counts: Ints, confidence: float) -> Array:
+    """Return an interval for every entry of a table of counts, whose rows are those of a chain.
+
+    >>> clopper_pearson(np.array([[90, 10]]), .95)[0, 1].round(4)
+    array([0.049 , 0.1762])
+    """
+    return _clopper_pearson(counts, 1 - _confidence(confidence))
 
 
 def _clopper_pearson(counts: Ints, alpha: float) -> Array:

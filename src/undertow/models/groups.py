@@ -67,7 +67,7 @@ class Groups(Model):
         if query.named:
             others = [state for state in self.states if state not in query.named]
             states = (query.named[0], others[0] if others else ("other than", query.named))
-        elif query.per_state and self.states:
+        elif (query.per_state or query.selects) and self.states:
             states = self.states[:2]
         elif query.ends is not None and query.records is None:
             states = query.ends

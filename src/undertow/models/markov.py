@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -12,6 +11,7 @@ from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
+from undertow.models.hidden_law import HiddenLaw
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, stationary_law
 from undertow.models.walks import backwards, bridge, simulate
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from undertow.models.fitting import FittedChain
     from undertow.models.periodic import ContextChain, FittedContexts
     from undertow.models.private_fits import PrivateFit
+    from undertow.models.second_order_fits import FittedSecondOrderChain
 
 __all__ = ["MarkovChain"]
 
@@ -270,6 +271,15 @@ class MarkovChain(Keyed, Model):
         """Return the chain itself."""
         return [self]
 
+    def hidden_law(self) -> HiddenLaw:
+        """Return the chain with nothing hidden."""
+        steps = self.transition[None] if self.homogeneous else self.transition
+        return HiddenLaw(np.array(self.initial), np.array(steps), np.arange(self.size))
+
+    def reach(self) -> str:
+        """Return how far back a record looks."""
+        return "the last one"
+
     def describe(self) -> str:
         """Return the model in one sentence."""
         steps = "" if self.homogeneous else " with a matrix for each step"
@@ -306,9 +316,15 @@ class MarkovChain(Keyed, Model):
     @overload
     @classmethod
     def fit(
-        cls, sequences: Any, states: Sequence[State] | None = ..., *, prior: float = ...,
-        length: int | None = ..., public: bool = ...,
+        cls, sequences: Any, states: Sequence[State] | None = ..., *, order: Literal[1] = ...,
+        prior: float = ..., length: int | None = ..., public: bool = ...,
     ) -> "FittedChain": ...  # fmt: skip
+    @overload
+    @classmethod
+    def fit(
+        cls, sequences: Any, states: Sequence[State] | None = ..., *, order: Literal[2],
+        prior: float = ..., length: int | None = ..., public: bool = ...,
+    ) -> "FittedSecondOrderChain": ...  # fmt: skip
     @overload
     @classmethod
     def fit(
@@ -318,18 +334,11 @@ class MarkovChain(Keyed, Model):
     ) -> "PrivateFit": ...  # fmt: skip
     @classmethod
     def fit(
-        cls,
-        sequences: Any,
-        states: Sequence[State] | None = None,
-        *,
-        prior: float = 0.0,
-        length: int | None = None,
-        public: bool = False,
-        private: float | None = None,
-        ledger: Any = None,
-        confidence: float = 0.95,
+        cls, sequences: Any, states: Sequence[State] | None = None, *, order: int = 1,
+        prior: float = 0.0, length: int | None = None, public: bool = False,
+        private: float | None = None, ledger: Any = None, confidence: float = 0.95,
         release_id: str | None = None,
-    ) -> "FittedChain | PrivateFit":
+    ) -> "FittedChain | FittedSecondOrderChain | PrivateFit":  # fmt: skip
         """Return the chain fitted to one sequence of records, or to many.
 
         Sequences are lists, arrays or Series; a list whose items are lists (tuples, arrays) is
@@ -337,7 +346,8 @@ class MarkovChain(Keyed, Model):
         sequence and are never bridged.
         ``states`` fixes names and order (default: all that occur, sorted); ``prior`` adds that
         many pseudo-counts to every transition; ``length`` is that of the model. Warns with
-        `DisclosureWarning` unless the records are ``public``.
+        `DisclosureWarning` unless the records are ``public``. With ``order=2`` the next record
+        depends on the last two, and a fitted `undertow.SecondOrderChain` is returned.
 
         With ``private``, a DP level, the counts get noise, and a ``ledger`` pays for it: returns a
         `undertow.PrivateFit`, whose region has the ``confidence`` (`undertow.learning`).
@@ -346,20 +356,12 @@ class MarkovChain(Keyed, Model):
         array([[2, 1],
                [1, 0]])
         """
-        from undertow.models.fitting import fit_chain
+        from undertow.models.fits import fit
 
-        if private is not None:
-            if public:
-                raise InvalidInput("records are public, or the fit is private: not both")
-            learn = import_module("undertow.learning").private_fit  # above: it draws noise
-            more = {"prior": prior, "length": length, "release_id": release_id}
-            found: PrivateFit = learn(
-                sequences, states, level=private, ledger=ledger, confidence=confidence, **more
-            )
-            return found
-        if ledger is not None or release_id is not None:
-            raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
-        return fit_chain(sequences, states, prior=prior, length=length, public=public)
+        return fit(
+            sequences, states, order=order, prior=prior, length=length, public=public,
+            private=private, ledger=ledger, confidence=confidence, release_id=release_id,
+        )  # fmt: skip
 
     @classmethod
     def from_counts(

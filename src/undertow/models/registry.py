@@ -35,6 +35,9 @@ KINDS: dict[str, Kind] = {
     "second-order-chain": Kind(
         "undertow.models.second_order:SecondOrderChain", "undertow.bounds.second_order.leakages"
     ),
+    "hidden-chain": Kind(
+        "undertow.models.hidden_chain:HiddenChain", "undertow.bounds.hidden.leakages"
+    ),
     "gaussian": Kind(
         "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages"
     ),

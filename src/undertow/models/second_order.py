@@ -6,21 +6,25 @@ chain leaks if the truth has a longer memory; its own plans rest on a bound that
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from undertow.base_query import BaseQuery
-from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, whole
-from undertow.models.fitting import FittedChain, check_prior, fit_chain
+from undertow.models.hidden_law import HiddenLaw
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows
 from undertow.models.stationary import stationary_law
 from undertow.numerics import Array, Keyed, check_count, freeze
 from undertow.queries import State
+
+if TYPE_CHECKING:
+    from undertow.models.fitting import FittedChain
+    from undertow.models.second_order_fits import FittedSecondOrderChain
 
 __all__ = ["SecondOrderChain"]
 
@@ -45,6 +49,7 @@ class SecondOrderChain(Keyed, Model):
     """
 
     kind: ClassVar[str] = "second-order-chain"
+    family: ClassVar[str] = "second-order"
 
     transition: Array
     states: tuple[State, ...]
@@ -94,37 +99,26 @@ class SecondOrderChain(Keyed, Model):
         prior: float = 0.0,
         length: int | None = None,
         public: bool = False,
-    ) -> "SecondOrderChain":
+    ) -> "FittedSecondOrderChain":
         """Return the chain fitted to runs of three records; arguments as in `MarkovChain.fit`.
 
         >>> SecondOrderChain.fit(list("aababbbaabba"), prior=1.0, public=True).transition[0, 0]
         array([0.25, 0.75])
         """
-        return cls.from_fit(
-            fit_chain(sequences, states, prior=prior, length=length, public=public), prior
-        )
+        from undertow.models.second_order_fits import fit_second_order
+
+        return fit_second_order(sequences, states, prior=prior, length=length, public=public)
 
     @classmethod
-    def from_fit(cls, fitted: FittedChain, prior: float | None = None) -> "SecondOrderChain":
+    def from_fit(cls, fitted: "FittedChain", prior: float | None = None) -> "SecondOrderChain":
         """Return the chain of order two from the runs of three that a fit has counted.
 
         ``prior`` adds that many pseudo-counts to every run of three; by default that of the fit.
         """
-        if fitted.triples is None:
-            raise NotSupported(
-                "order two needs runs of three records, and only pairs were counted; use "
-                "MarkovChain.fit on the records themselves"
-            )
-        weight = fitted.prior if prior is None else check_prior(prior)
-        counts = fitted.triples + weight
-        sums = counts.sum(axis=2)
-        never = np.argwhere(sums == 0)
-        if never.size:
-            x, y = (fitted.states[int(place)] for place in never[0])
-            raise InvalidModel(
-                f"no record was ever seen after {x!r} and {y!r}; pass a prior, such as prior=0.5"
-            )
-        chain = cls(counts / sums[..., None], fitted.states, fitted.length)
+        from undertow.models.second_order_fits import FittedSecondOrderChain
+
+        found = FittedSecondOrderChain.of_fit(fitted, prior)
+        chain = SecondOrderChain(found.transition, found.states, found.length)
         return chain.with_checks(untested(fitted.public, "order", "time", "hours", "persons"))
 
     @property
@@ -223,8 +217,25 @@ class SecondOrderChain(Keyed, Model):
         return SecondOrderChain(self.transition, self.states)
 
     def examples(self, query: BaseQuery) -> "list[Model]":
-        """Return none yet: an auditor draws from first-order chains."""
-        return []
+        """Return the chain itself."""
+        return [self]
+
+    def hidden_law(self) -> HiddenLaw:
+        """Return the chain of hidden states (record, the one before it), by record.
+
+        >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).hidden_law().owner
+        array([0, 0, 1, 1])
+        """
+        size = self.size
+        steps = np.zeros((size,) * 4)
+        for now in range(size):  # (now, before) to (next, now): axes (now, before, next, now)
+            steps[now, :, :, now] = self.transition[:, now]
+        owner = np.repeat(np.arange(size), size)
+        return HiddenLaw(self.pair_law.T.reshape(-1), steps.reshape(1, size**2, size**2), owner)
+
+    def reach(self) -> str:
+        """Return how far back a record looks."""
+        return "the last two"
 
     def _on_pairs(self) -> Array:
         size = len(self.transition)

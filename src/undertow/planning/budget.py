@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 from undertow import progress
@@ -11,6 +11,7 @@ from undertow.bounds.approximate.closed import largest_parameter, pure_budget_de
 from undertow.bounds.chains.binary import closed_budget
 from undertow.bounds.chains.exchange_search import Scout, scout
 from undertow.bounds.engine import leakage, read_window
+from undertow.bounds.second_order.guides import PatternGuide, pattern_guide
 from undertow.certificate import Leakage
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.deprecations import renamed
@@ -21,8 +22,10 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
 
 __all__ = [
+    "BRACKETS",
     "PRECISE",
     "Budget",
+    "Guide",
     "Search",
     "aim",
     "dp_budget",
@@ -59,6 +62,14 @@ def aim(limit: float) -> float:
     True
     """
     return limit * (1 - HEADROOM)
+
+
+BRACKETS = 1e-4
+"""The same share on chains of order two, and the relative precision of levels there: their bounds
+are brackets, whose last digits depend on how boxes fall into cells."""
+
+Guide = Scout | PatternGuide
+"""What knows where attacks cross a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +161,11 @@ def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:
     return Search(search.precision, limit / (window + 2))
 
 
-def guide_for(model: AnyModel, against: Against, window: int) -> Scout | None:
+def guide_for(model: AnyModel, against: Against, window: int) -> Guide | None:
     """Return a guide for the search of a level on this model, None where none is needed."""
-    return scout(model, against, window) if isinstance(model, MarkovChain) else None
+    if isinstance(model, MarkovChain):
+        return scout(model, against, window)
+    return pattern_guide(model, against) if window == 1 else None
 
 
 def _guess(model: AnyModel, limit: float) -> float:
@@ -166,7 +179,7 @@ def largest_level(
     model: AnyModel,
     limit: float,
     search: Search = PRECISE,
-    guide: Scout | None = None,
+    guide: Guide | None = None,
 ) -> float:
     """Return the largest level (to the search's precision) that provably leaks at most ``limit``.
 
@@ -178,6 +191,8 @@ def largest_level(
     knows what a few attacks attain, the search begins where these cross the limit, and a level at
     which they exceed it is not measured.
     """
+    if isinstance(guide, PatternGuide) or _mixed(model):
+        limit, search = limit * (1 - BRACKETS), replace(search, precision=BRACKETS)
     good: float | None = None
     bad = math.inf
     trail: list[tuple[float, float]] = []
@@ -194,6 +209,8 @@ def largest_level(
         if upper <= limit:
             leak = measure(level)
             proved, upper = leak.proves(limit), leak.upper
+            if math.isinf(upper) and model.unproved():
+                raise NotSupported(model.unproved())
             if guide is not None and not proved and leak.witness is not None:
                 news = guide.learn(leak.witness.value, leak.witness.other)
                 above = 0.0 if news else max(upper - reached, 0.0)
@@ -222,7 +239,13 @@ def largest_level(
     return good
 
 
-def _crossing(guide: Scout, level: float, limit: float, precision: float) -> float:
+def _mixed(model: AnyModel) -> bool:
+    """Return whether chains of order two are among several models, whose brackets are wider."""
+    members = model.members()
+    return len(members) > 1 and any(each.kind == "second-order-chain" for each in members)
+
+
+def _crossing(guide: Guide, level: float, limit: float, precision: float) -> float:
     """Return a level just below that at which the attacks of a guide attain ``limit``."""
     trail: list[tuple[float, float]] = []
     for _ in range(60):

@@ -14,7 +14,6 @@ import numpy as np
 
 from undertow.adversaries import Secrets
 from undertow.bounds.chains.count import METHOD as ENUMERATED
-from undertow.bounds.chains.exchange_search import Scout
 from undertow.bounds.chains.lipschitz import enumerable, query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
@@ -29,6 +28,7 @@ from undertow.bounds.chains.quilt import (
 from undertow.bounds.chains.wasserstein import count_distance
 from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
+from undertow.bounds.published.rivals import curve_budget, temporal_budget
 from undertow.certificate import Leakage
 from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
 from undertow.mechanisms import PureDP
@@ -36,7 +36,7 @@ from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
-from undertow.planning.budget import Search, aim, guide_for, largest_level, search_for
+from undertow.planning.budget import Guide, Search, aim, guide_for, largest_level, search_for
 from undertow.planning.questions import (
     CERTAIN,
     Prove,
@@ -50,9 +50,9 @@ from undertow.planning.questions import (
 from undertow.queries import AnyQuery, Count
 
 __all__ = [
-    "EXACT", "EXCHANGE", "LANGE", "QUILT", "QUILT_APPROX", "WASSERSTEIN", "ZHAO", "ZHAO_MULTISTEP",
-    "by_distance", "by_level", "by_quilts", "by_rate", "distance_leakage", "quilt_effort",
-    "quilt_leakage", "worst_of_level",
+    "EXACT", "EXCHANGE", "INFLUENCE_CURVE", "LANGE", "QUILT", "QUILT_APPROX", "TEMPORAL",
+    "WASSERSTEIN", "ZHAO", "ZHAO_MULTISTEP", "by_distance", "by_level", "by_quilts", "by_rate",
+    "distance_leakage", "quilt_effort", "quilt_leakage", "worst_of_level",
 ]  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def solve_exchange(question: Question) -> Scaled:
 
 
 def by_level(
-    question: Question, measure: Callable[[float], Leakage], guide: Scout | None = None
+    question: Question, measure: Callable[[float], Leakage], guide: Guide | None = None
 ) -> Scaled:
     """Return the noise of the largest DP level that keeps the guarantee."""
     search = search_for(question.limit, question.secrets.window, question.search)
@@ -349,6 +349,14 @@ def solve_zhao_multistep(question: Question) -> Scaled:
     return _at_level(question, min(zhao_budget(chain, question.limit) for chain in chains))
 
 
+def _rival(
+    method: str, budget: Callable[[MarkovChain, float], float], question: Question
+) -> Scaled:
+    """Return the noise of the level that a paper's bound leaves, the least over the chains."""
+    chains = question.chains(method)
+    return _at_level(question, min(budget(chain, question.limit) for chain in chains))
+
+
 def _at_level(question: Question, level: float) -> Scaled:
     """Return the noise of a DP level."""
     return question.noise(question.query.sensitivity(question.length) / level)
@@ -387,3 +395,5 @@ WASSERSTEIN = noise_way(solve_wasserstein, prove_wasserstein)
 LANGE = noise_way(partial(_published, "lange", lange_constant), prove_published)
 ZHAO = noise_way(partial(_published, "zhao", zhao_constant), prove_published)
 ZHAO_MULTISTEP = noise_way(solve_zhao_multistep, prove_published)
+INFLUENCE_CURVE = noise_way(partial(_rival, "influence-curve", curve_budget), prove_published)
+TEMPORAL = noise_way(partial(_rival, "temporal", temporal_budget), prove_published)

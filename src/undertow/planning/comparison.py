@@ -14,6 +14,7 @@ from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, NotSupported
 from undertow.methods import METHODS, Method, find_method
 from undertow.models.checks import Check
+from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import Array, check_epsilon, freeze
 from undertow.plan import Plan
@@ -22,7 +23,7 @@ from undertow.planning.checked import priced
 from undertow.planning.methods import solve
 from undertow.planning.questions import Question, Shape
 from undertow.planning.rows import Row, row_of
-from undertow.planning.search import check_question, least_error, shaped, shapes_of
+from undertow.planning.search import check_question, least_error, plan_by, shaped, shapes_of
 from undertow.queries import AnyQuery, LocalQuery
 from undertow.rounding import above, columns
 
@@ -39,6 +40,8 @@ class Comparison:
     With a ``delta`` the limit is one at that delta; with several ``releases`` it is kept by all of
     them together. ``checks`` are what was tested of a fitted model, and what a failure costs the
     best plan. ``missing`` names the methods that were not asked, because the work was interrupted.
+    ``order_one`` is the best plan for the chain of order one with the same pairs of neighbours,
+    where the model is of order two.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), limit=2.0)
@@ -56,6 +59,7 @@ class Comparison:
     secrets: Secrets = EVERYTHING
     checks: tuple[Check, ...] = ()
     missing: tuple[str, ...] = ()
+    order_one: Plan[Any] | None = None
 
     def __iter__(self) -> Iterator[Row]:
         """Iterate over the rows."""
@@ -103,6 +107,35 @@ class Comparison:
             return None
         return row.expected_error / self.optimum if row.noise == "laplace" else None
 
+    @property
+    def memory_price(self) -> float | None:
+        """How many times as large the error is as where one record back were all that mattered.
+
+        None where the model is not of order two, or either has no plan.
+        """
+        best, before = self.best, self.order_one
+        if best is None or before is None:
+            return None
+        costs = [
+            plan.expected_error if plan.task == "answer" else plan.expected_flips
+            for plan in (best, before)
+        ]
+        return costs[0] / costs[1] if costs[1] > 0 else None
+
+    def _memory(self) -> list[str]:
+        """Return the price of the longer memory in words."""
+        if self.memory_price is None or self.order_one is None:
+            return []
+        one = self.order_one
+        if one.task == "answer":
+            cost = f"{one.noise.measure} {one.noise.amount:.5g}"
+        else:
+            cost = f"{one.expected_flips:.5g} of the records flipped"
+        times = f"{self.memory_price:.3g}"
+        return [
+            f"memory: order one would need {cost}; the second record back costs a factor {times}"
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         best = self.best
@@ -120,6 +153,7 @@ class Comparison:
             ],
             **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
             **({"missing": list(self.missing)} if self.missing else {}),
+            **({} if self.memory_price is None else {"memory_price": self.memory_price}),
         }
 
     def __str__(self) -> str:
@@ -158,7 +192,7 @@ class Comparison:
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
         checked = [f"checked: {check.said()}" for check in self.checks]
         missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
-        return "\n".join([*columns(lines), *notes, *checked, *missing])
+        return "\n".join([*columns(lines), *notes, *self._memory(), *checked, *missing])
 
 
 @renamed(epsilon="limit")
@@ -198,7 +232,7 @@ def compare(
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
-    >>> table = compare(Count(1), chain, limit=1.0)
+    >>> table = compare(Count(1), chain, 1.0, methods=["exchange", "quilt", "wasserstein"])
     >>> table.best.method, round(table["quilt"].scale, 3), table["wasserstein"].protects
     ('exchange', 15.939, 'ignorant')
     """
@@ -235,7 +269,19 @@ def compare(
     best = table.best
     if best is None or stopped:  # to price a failed check takes as long as another plan
         return table
-    return replace(table, checks=priced(best).checks)
+    return replace(table, checks=priced(best).checks, order_one=_order_one(question, best))
+
+
+def _order_one(question: Question[Any], best: Plan[Any]) -> Plan[Any] | None:
+    """Return the same method's plan for order one, where the model is of order two."""
+    if not isinstance(question.model, SecondOrderChain) or question.query.task == "redact":
+        return None
+    shape: Shape = "laplace" if question.query.task != "answer" else best.noise.shape
+    before = replace(shaped(question, shape), model=question.model.first_order())
+    try:
+        return plan_by(METHODS[question.query.task][best.method], before)
+    except NotSupported:
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

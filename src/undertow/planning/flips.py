@@ -25,6 +25,7 @@ from undertow.planning.budget import PRECISE, Search, largest_level
 from undertow.planning.flip_aims import Aim
 
 __all__ = [
+    "LARGEST",
     "Oracle",
     "best_flips",
     "corner",
@@ -34,6 +35,7 @@ __all__ = [
     "ignorant_ratios",
     "largest_ratio",
     "least_within",
+    "one_sided",
     "positively_correlated",
 ]
 

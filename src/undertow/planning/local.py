@@ -15,6 +15,7 @@ from undertow.channels import Flips, RandomizedResponse, XorNoise, flips_epsilon
 from undertow.errors import InvalidPlan, MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
+from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import Array
 from undertow.planning.budget import aim, dp_budget
@@ -41,6 +42,7 @@ from undertow.planning.kary_flips import (
     silent_channel,
 )
 from undertow.planning.questions import Question, Solution, Way, chains_of
+from undertow.planning.second_order_flips import flip_ratios, one_ratio_each
 from undertow.planning.xor_flips import least_xor_noise, xor_noise
 from undertow.queries import Series
 
@@ -121,12 +123,18 @@ def _task(question: Question[Series], spent: float) -> _FlipTask:
             "the model names no states, so there is nothing to flip to; add a chain with the "
             "states to it: ModelSet([Groups(4), MarkovChain(...)])"
         )
-    laws = [long_run_law(chain) for chain in chains_of(model)]
+    laws = [long_run_law(chain) for chain in _followed(model)]
     table = np.array(laws) if laws else np.full((1, size), 1 / size)
     aim = Aim(table, check_objective(question.objective, size))
     task = _FlipTask(model, size, spent, question.against, aim)
     _check_uncertain(task)
     return task
+
+
+def _followed(model: AnyModel) -> list[MarkovChain]:
+    """Return chains with the laws of single records: of order two, that of the same pairs."""
+    second = [m for m in model.members() if isinstance(m, SecondOrderChain)]
+    return [*chains_of(model), *(member.first_order() for member in second)]
 
 
 def _two_states(question: Question[Series], spent: float, method: str) -> _FlipTask:
@@ -153,7 +161,7 @@ def _check_uncertain(task: _FlipTask) -> None:
 def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
     """Return flips with what they keep of the series, and what is to be said about them."""
     measures = [("expected flips", task.aim.flips(mechanism.matrix))]
-    if task.chains:
+    if _followed(task.model):
         measures.append(("information", task.aim.bits(mechanism.matrix)))
     told = _constant(task, mechanism.matrix)
     return Solution(mechanism, leak, (*notes, *told), tuple(measures))
@@ -162,7 +170,7 @@ def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Sol
 def _constant(task: _FlipTask, channel: Array) -> list[str]:
     """Say so where always showing one state would cost less than these flips."""
     aim = task.aim
-    if aim.weights is None or not task.chains:
+    if aim.weights is None or not _followed(task.model):
         return []
     costs = [aim.cost_of_rates(1.0 - np.eye(task.size)[state]) for state in range(task.size)]
     best = int(np.argmin(costs))
@@ -184,8 +192,12 @@ def _exact(question: Question[Series]) -> Solution:
     knows no other record. For negatively correlated ones and for more states it is the best that
     a search found, never worse than k-ary randomised response.
     """
-    question.chains("exact")
+    second = _second_order(question)
+    if second is None:
+        question.chains("exact")
     task = _task(question, aim(question.limit))
+    if second is not None:
+        return _exact_second_order(task, second)
     if task.size > 2:
         return _exact_many(task)
     straight = task.against == "informed" or all(map(positively_correlated, task.chains))
@@ -200,6 +212,34 @@ def _exact(question: Question[Series]) -> Solution:
     def make(share: float) -> RandomizedResponse:
         return grained(best_flips(a * share, b * share, task.aim))
 
+    return _found(task, *_certified(task, make), *notes)
+
+
+def _second_order(question: Question[Series]) -> SecondOrderChain | None:
+    """Return the chain of order two that was asked about, None for other models."""
+    model = question.model
+    if not isinstance(model, SecondOrderChain):
+        return None
+    if model.size > 2:
+        raise MethodRefused(
+            f"'exact' knows flips of chains of order two with two states, this one has "
+            f"{model.size}; use method='exchange'"
+        )
+    return model
+
+
+def _exact_second_order(task: _FlipTask, chain: SecondOrderChain) -> Solution:
+    """Return the best flips for a chain of order two, or the best of two directions."""
+    first = replace(task, model=chain.first_order())
+    guess = _guess(first) or (task.limit / 3, task.limit / 3)
+    a, b = flip_ratios(chain, task.oracle, task.limit, task.against, task.aim, guess)
+    if min(a, b) <= 0:
+        return _silent(task, "exact")
+
+    def make(share: float) -> RandomizedResponse:
+        return grained(best_flips(a * share, b * share, task.aim))
+
+    notes = () if one_ratio_each(chain, task.against) else (SEARCHED,)
     return _found(task, *_certified(task, make), *notes)
 
 

@@ -177,7 +177,8 @@ def calibrate(
 
 def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:
     """Return the kinds of noise to try."""
-    if noise is not None or question.query.task != "answer" or not question.delta:
+    query = question.query
+    if noise is not None or query.task != "answer" or query.selects or not question.delta:
         return [noise or "laplace"]
     return ["laplace", "gaussian"]
 

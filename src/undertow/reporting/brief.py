@@ -41,6 +41,11 @@ def _answers(release: "Release") -> list[tuple[str, str]]:
     if len(found) == 1 and not found[0].label():
         bar = f"within {above(found[0].within, 6)} of the truth {sure}"
         return [("answer", f"{found[0].shown()}, {bar}")]
+    if release.plan.noise.query.selects:
+        short = f"no selected state falls short by more than {above(found[0].within, 6)} records"
+        chosen = [(number.label(), number.shown()) for number in found[:_MOST]]
+        more = [("...", f"and {len(found) - _MOST} more")] if len(found) > _MOST else []
+        return [*chosen, *more, ("error bars", f"{short} {sure}")]
     rows = [
         (number.label() or "answer", f"{number.shown()}, within {above(number.within, 6)}")
         for number in found[:_MOST]

@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow.models.sets import AnyModel
 
-__all__ = ["SMALL", "Matrix", "Parameters", "found_in", "parameters"]
+__all__ = ["SMALL", "Matrix", "Parameters", "found_in", "parameters", "reach"]
 
 SMALL = 6
 """States of a matrix that is printed in full; larger ones are in the plan file."""
@@ -78,6 +78,22 @@ def parameters(model: AnyModel) -> Parameters:
     return Parameters(complete if len(complete) == len(found) else (), sizes)
 
 
+def reach(model: AnyModel) -> str | None:
+    """Return how far back the guarantee looks, None where records have no order.
+
+    >>> from undertow import MarkovChain
+    >>> reach(MarkovChain([[.9, .1], [.3, .7]]))
+    'the guarantee holds as long as each record depends on those before it through the last one'
+    """
+    found = dict.fromkeys(member.reach() for member in model.members() if member.reach())
+    if not found:
+        return None
+    return (
+        "the guarantee holds as long as each record depends on those before it through "
+        + ", or ".join(found)
+    )
+
+
 def found_in(fingerprint: str | None) -> str:
     """Return where the model stands with every digit.
 
@@ -121,7 +137,9 @@ def _matrix(description: dict[str, Any], which: str) -> Matrix | None:
     box = "; from least to most" if "upper" in description else ""
     return Matrix(
         f"Transition matrix{which} (row: from, column: to{box})",
-        tuple(description["states"]),
+        tuple(
+            description.get("symbols", description["states"])
+        ),  # of hidden states: what they show
         tuple(map(tuple, low)),
         tuple(map(tuple, high)),
         description.get("start"),

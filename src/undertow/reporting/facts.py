@@ -19,7 +19,7 @@ from undertow.plan import Plan
 from undertow.planning.methods import effort_of, solve
 from undertow.planning.search import check_question, shaped, shapes_of, unknown
 from undertow.reporting import scope, words
-from undertow.reporting.dependence import found_in, parameters
+from undertow.reporting.dependence import found_in, parameters, reach
 
 if TYPE_CHECKING:
     from undertow.planning.questions import Question
@@ -55,11 +55,14 @@ _SLOW = (
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One released number: of which group and state, and how far off it may be."""
+    """One released number: of which group and state, and how far off it may be.
+
+    Of a selection, the state of a rank, and how far its count may fall short.
+    """
 
     group: Any
     state: Any
-    value: float
+    value: Any
     within: float
 
     def label(self) -> str:
@@ -76,7 +79,7 @@ class Number:
         >>> Number(None, None, 1234.56789, 12.0).shown(), Number(None, None, 7, 3.0).shown()
         ('1234.57', '7')
         """
-        if isinstance(self.value, int) or not self.within:
+        if not isinstance(self.value, float) or not self.within:
             return str(self.value)
         return f"{self.value:.{max(0, 3 - math.floor(math.log10(self.within)))}f}"
 
@@ -84,7 +87,7 @@ class Number:
         """Return a JSON-ready description."""
         names = {"group": plain(self.group), "state": plain(self.state)}
         return {key: name for key, name in names.items() if name is not None} | {
-            "value": self.value,
+            "value": plain(self.value),
             "within": self.within,
         }
 
@@ -257,6 +260,7 @@ def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -
     found = parameters(plan.model)
     return {
         "words": plan.model.describe(),
+        "memory": reach(plan.model),
         "states": [plain(state) for state in plan.states],
         "parameters": [matrix.to_dict() for matrix in found.matrices] or None,
         "size": found.size,

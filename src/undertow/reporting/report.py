@@ -125,6 +125,8 @@ class Report(Page):
         """Return the figure of released numbers, and how many it leaves out."""
         from undertow.figures.numbers import MOST_DRAWN, Bar, released_figure
 
+        if self.facts.plan.noise.query.selects:  # states, which no axis has
+            return "", 0
         drawn = [
             Bar(number.label(), number.value, number.within, number.shown())
             for number in self.facts.numbers

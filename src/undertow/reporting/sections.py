@@ -8,7 +8,7 @@ from typing import Any, Literal
 from undertow.certificate import Leakage
 from undertow.plan import Plan
 from undertow.reporting import scope, words
-from undertow.reporting.dependence import Matrix, found_in, parameters
+from undertow.reporting.dependence import Matrix, found_in, parameters, reach
 from undertow.reporting.facts import BETA, Alternative, Facts, proof_method
 from undertow.rounding import above, below, odds, visible
 
@@ -104,6 +104,10 @@ def _answer(facts: Facts) -> Section:
         (number,) = facts.numbers
         bar = f"within {above(number.within, 6)} of the truth with probability {sure}"
         lines += [("Answer", number.shown()), ("Error bar", bar)]
+    elif facts.plan.noise.query.selects:
+        bar = words.shortfall(facts.numbers[0].within, sure)
+        lines += [("Answer", "see the table"), ("Error bars", bar)]
+        tables = (_numbers(facts),)
     else:
         bar = f"all {len(facts.numbers)} numbers are within their bars with probability {sure}"
         lines += [("Answer", "see the table"), ("Error bars", bar)]
@@ -142,7 +146,11 @@ def _numbers(facts: Facts) -> ReportTable:
         (*(str(getattr(number, name)) for name in names), number.shown(), above(number.within, 6))
         for number in facts.numbers
     )
-    return ReportTable("Released numbers", (*names, "released", "within"), rows, len(names))
+    selects = facts.plan.noise.query.selects
+    title, bar = (
+        ("Selected states", "falls short by") if selects else ("Released numbers", "within")
+    )
+    return ReportTable(title, (*names, "released", bar), rows, len(names))
 
 
 def _guarantee(facts: Facts) -> Section:
@@ -209,6 +217,9 @@ def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) 
         ("Parameters", f"{found.size}, {where}"),
         ("Where it came from", source or "not stated"),
     ]
+    memory = reach(plan.model)
+    if memory is not None:
+        lines.insert(1, ("Memory", memory))
     tables = tuple(map(_matrix, found.matrices))
     return Section("model", "How the records depend on each other", single(lines), tables)
 

@@ -53,9 +53,23 @@ def noise(plan: Plan[Any]) -> str:
     then = "" if after is None else f"; {after}"
     if found.measure == "table":
         return f"{found.said()}; drawn exactly{then}"
+    if found.query.selects:
+        return f"{found.said()}; drawn exactly{then}"
     name, more = _DRAWN[found.kind]
     steps = " of steps of the lattice" if more and not found.query.integral else ""
     return f"{name}, {found.measure} {above(found.amount)}{more}{steps}{then}"
+
+
+def shortfall(most: float, sure: str) -> str:
+    """Return the error bar of a selection in words.
+
+    >>> shortfall(12.0, "95%")[:60]
+    'the count of every selected state is at most 12 below the la'
+    """
+    return (
+        f"the count of every selected state is at most {above(most, 6)} below the largest among "
+        f"the states not selected before it, with probability {sure}"
+    )
 
 
 def odds_sentence(plan: Plan[Any]) -> str:

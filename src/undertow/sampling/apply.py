@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from undertow.mechanisms import Noise, TabulatedNoise
-from undertow.numerics import up
+from undertow.mechanisms import Noise, TabulatedNoise, lattice_amount
 from undertow.sampling.bits import Randomness
 from undertow.sampling.integers import discrete_laplace
 from undertow.sampling.normals import discrete_gaussian, rounded_normal
@@ -18,24 +17,6 @@ _DRAWS: dict[str, Callable[[float, int, Randomness], list[int]]] = {
     "discrete-gaussian": discrete_gaussian,
 }
 """What is drawn for each kind of noise with an amount; all of it in whole numbers."""
-
-
-def lattice_amount(mechanism: Noise, length: int | None = None) -> float:
-    """Return the scale or sigma of the noise in the whole numbers that are released, rounded up.
-
-    A count is a whole number already. A sum, mean or linear statistic is a number of lattice
-    steps, of which a record moves at most ``steps``: noise of steps / sensitivity times the amount
-    keeps the mechanism's level.
-
-    >>> from undertow.mechanisms import Laplace
-    >>> from undertow.queries import Sum
-    >>> lattice_amount(Laplace(Sum(0, 10, steps=1000), scale=20.0)) >= 2000
-    True
-    """
-    query = mechanism.query
-    if query.integral:
-        return mechanism.amount
-    return up(query.lattice().steps * mechanism.amount / query.sensitivity(length), 8)
 
 
 def randomise(

@@ -20,7 +20,7 @@ from undertow.sampling.bits import Insecure, Randomness
 from undertow.sampling.integers import LARGEST_SCALE, discrete_laplace
 from undertow.sampling.streams import system_bytes
 
-__all__ = ["discrete_gaussian", "rounded_normal"]
+__all__ = ["Bits", "discrete_gaussian", "keeps", "rounded_normal"]
 
 _WORD = 64
 """Bits by which a real number is refined."""
@@ -29,7 +29,7 @@ _BUFFER = 8192
 """Random bytes that one call asks the operating system for at a time."""
 
 
-class _Bits:
+class Bits:
     """Random words of one call."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Real:
 
     __slots__ = ("bits", "source", "x")
 
-    def __init__(self, source: _Bits) -> None:
+    def __init__(self, source: Bits) -> None:
         self.source, self.x, self.bits = source, source.word(), _WORD
 
     def refine(self) -> None:
@@ -82,7 +82,7 @@ def rounded_normal(sigma: float, count: int, randomness: Randomness | None = Non
         seeded = np.random.default_rng(randomness.seed).normal(scale=sigma, size=count)
         return [int(z) for z in np.rint(seeded)]
     system_bytes(randomness)  # refuses what is no source of randomness
-    source, exact = _Bits(), Fraction(sigma)
+    source, exact = Bits(), Fraction(sigma)
     return [_normal(exact, source) for _ in range(count)]
 
 
@@ -98,14 +98,14 @@ def discrete_gaussian(sigma: float, count: int, randomness: Randomness | None = 
     sigma, count = _checked(sigma, count)
     if isinstance(randomness, Insecure):
         return _seeded(sigma, count, randomness.seed)
-    source, variance = _Bits(), Fraction(sigma) ** 2
+    source, variance = Bits(), Fraction(sigma) ** 2
     wide = int(sigma) + 1
     made: list[int] = []
     while len(made) < count:
         proposals = discrete_laplace(float(wide), count - len(made) + 8, randomness)
         for y in proposals:
             exponent = (abs(y) - variance / wide) ** 2 / (2 * variance)
-            if _keeps(exponent, source):
+            if keeps(exponent, source):
                 made.append(y)
     return made[:count]
 
@@ -117,7 +117,7 @@ def _checked(sigma: float, count: int) -> tuple[float, int]:
     return sigma, check_count(count, "count", 1)
 
 
-def _normal(sigma: Fraction, source: _Bits) -> int:
+def _normal(sigma: Fraction, source: Bits) -> int:
     """Return one rounded normal variable: sign, whole part k, and a fraction x known in bits."""
     while True:
         k = 0
@@ -145,7 +145,7 @@ def _rounded(sigma: Fraction, k: int, x: _Real) -> int:
         x.refine()
 
 
-def _outlives(x: _Real, k: int, source: _Bits) -> bool:
+def _outlives(x: _Real, k: int, source: Bits) -> bool:
     """Return a truth of probability exp(-gamma), gamma = x (2k + x) / (2k + 2) < 1.
 
     Algorithm 1 of [canonne2020]: count j = 1, 2, ... as long as truths of probability gamma / j
@@ -157,7 +157,7 @@ def _outlives(x: _Real, k: int, source: _Bits) -> bool:
     return j % 2 == 1
 
 
-def _under(x: _Real, k: int, source: _Bits) -> bool:
+def _under(x: _Real, k: int, source: Bits) -> bool:
     """Return whether a fresh uniform number lies below gamma = x (2k + x) / (2k + 2)."""
     u = _Real(source)
     while True:
@@ -176,7 +176,7 @@ def _under(x: _Real, k: int, source: _Bits) -> bool:
         u.refine()
 
 
-def _keeps(exponent: Fraction, source: _Bits) -> bool:
+def keeps(exponent: Fraction, source: Bits) -> bool:
     """Return a truth of probability exp(-exponent), the exponent a fraction of any size."""
     whole, rest = divmod(exponent.numerator, exponent.denominator)
     return all(_survives(1, 1, source) for _ in range(whole)) and _survives(
@@ -184,7 +184,7 @@ def _keeps(exponent: Fraction, source: _Bits) -> bool:
     )
 
 
-def _survives(parts: int, whole: int, source: _Bits) -> bool:
+def _survives(parts: int, whole: int, source: Bits) -> bool:
     """Return a truth of probability exp(-parts / whole), for parts <= whole."""
     j = 1
     while (j == 1 or source.below(j) == 0) and source.below(whole) < parts:

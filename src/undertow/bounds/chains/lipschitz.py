@@ -52,7 +52,7 @@ def query_distance(
     >>> query_distance(chain, Query(max)), query_distance(chain, Query(sum))
     (1.0, 4.0)
     """
-    if query.per_state:
+    if query.per_state or query.selects:
         raise MethodRefused(_NUMBERS)
     length = chain.length
     if length is None or not enumerable(chain):

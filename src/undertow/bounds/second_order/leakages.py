@@ -1,14 +1,19 @@
-"""What a mechanism planned for a first-order chain leaks where two records matter.
+"""What mechanisms leak on chains of order two, where the next record depends on the last two.
 
-`second_order_leakage` brackets it: the lower end by an attack that is carried out to the last
-digit, the upper end by `second_order_upper`, which holds for attackers who know any records.
-Nothing is known of what stands between. Knowing one record does not separate the records before
-it from those after it, so the exact methods for chains do not apply.
+Knowing one record does not separate the records before it from those after it, so the methods for
+chains of order one do not apply. `second_order_leakage` takes the sharpest of
+
+* *attractive* laws of two states: the worst likelihood is known, and a bracket of ratio 1.001 holds
+  for all algorithms of a level, counts and flips (`undertow.bounds.second_order.two_states`); the
+  same where relabelling every second record makes the law attractive;
+* other laws of two states: flips by every word of outputs;
+* everything else: a bound on two records at a time (`undertow.bounds.second_order.spreads`), which
+  may be twice the truth, above an attack that is carried out.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain as joined
 from itertools import combinations
 
@@ -17,6 +22,15 @@ import numpy as np
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.second_order.attacks import AttackScenario, FoundAttack, Symbol, search_attack
 from undertow.bounds.second_order.spreads import Own, PairSide, joined_upper
+from undertow.bounds.second_order.two_states import (
+    QUICK,
+    THOROUGH,
+    Found,
+    Law,
+    Ratios,
+    law_of,
+    worst_case,
+)
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, NotSupported
@@ -64,9 +78,11 @@ def second_order_leakage(
     """Return what a mechanism leaks on a chain of order two, between an attack and a bound.
 
     The lower end is attained by the witness. The upper end is proved for series of every length
-    and for attackers who know any records; it may be twice the truth, and is inf where a
-    transition is impossible. Supports flips by `RandomizedResponse`, counts and histograms,
-    `PureDP`, other queries by their DP level, and `Redaction` (about its protected records).
+    and for attackers who know any records. Both ends all but agree for two states where the law is
+    attractive, and for flips; elsewhere the upper end may be twice the truth, and it is inf where a
+    transition is impossible: the assumptions say which. Supports flips by `RandomizedResponse`,
+    counts and histograms, `PureDP`, other queries by their DP level, and `Redaction` (about its
+    protected records).
 
     Parameters
     ----------
@@ -75,21 +91,18 @@ def second_order_leakage(
     chain
         The truth.
     against
-        ``"any"`` (default), ``"ignorant"`` or ``"informed"``.
+        ``"any"`` (default), ``"ignorant"``, ``"informed"`` or an `Adversary`.
     reach
-        How far from the target attacks are looked for.
+        How far from the target attacks are looked for; where less than usual, brackets are less
+        narrow too.
 
     >>> from undertow import MarkovChain
     >>> chain = SecondOrderChain.of(MarkovChain([[.9, .1], [.1, .9]]))
     >>> leak = second_order_leakage(RandomizedResponse.binary(.3437, .3437), chain)
-    >>> leak.lower <= 4.0 <= leak.upper  # the exact value is that of the first-order chain
-    True
-    >>> round(leak.lower, 3), round(leak.upper, 3)
-    (3.999, 4.693)
+    >>> round(leak.lower, 6), round(leak.upper, 6)  # that of the first-order chain
+    (3.999202, 3.999202)
     """
     against = check_against(against)
-    if isinstance(against, Adversary):
-        raise NotSupported("on chains of order two ask against 'any', 'ignorant' or 'informed'")
     check_count(reach, "reach", 2)
     if chain.size > MOST_STATES:
         raise NotSupported(
@@ -97,6 +110,10 @@ def second_order_leakage(
             "merge states"
         )
     if isinstance(mechanism, Redaction):
+        if isinstance(against, Adversary):
+            raise NotSupported(
+                "of a redaction on a chain of order two ask against 'any', 'ignorant' or 'informed'"
+            )
         return _redaction(mechanism, chain, against, reach)
     view = _view(mechanism, chain)
     if against == "informed":
@@ -105,6 +122,19 @@ def second_order_leakage(
         logs = np.log(view.weights[view.weights > 0])
         slack = log_error(64, 1 + float(np.abs(logs).max(initial=0.0)))
         return _leakage(max(down(attained, 16) - slack, 0.0), level, against, None)
+    found = _two_states(mechanism, chain, view, against, reach)
+    if found is not None:
+        return found
+    if isinstance(against, Adversary):
+        everyone = second_order_leakage(mechanism, chain, "any", reach)
+        return replace(everyone, lower=0.0, witness=None, against=against).with_assumptions(
+            ("the upper end is that of an attacker who knows any records",)
+        )
+    return _looser(chain, view, against, reach)
+
+
+def _looser(chain: SecondOrderChain, view: "_View", against: Against, reach: int) -> Leakage:
+    """Return the bound on two records at a time, above the best attack that a search finds."""
     best: tuple[float, Witness | None] = (0.0, None)
     for target in _targets(chain.length, reach):
         for outputs in _choices(view):
@@ -114,6 +144,73 @@ def second_order_leakage(
                 best = found.value, _witness(found, view, chain, target)
     upper = _upper(chain, lambda _: view.own) if (chain.transition > 0).all() else math.inf
     return _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
+
+
+# --- two states -----------------------------------------------------------------------------------
+
+
+def _two_states(
+    mechanism: LocalMechanism | Levelled | MetricDP, chain: SecondOrderChain, view: "_View",
+    against: Against, reach: int,
+) -> Leakage | None:  # fmt: skip
+    """Return the bracket of a chain of two states, None where nothing sharp is known of it."""
+    if chain.size != 2 or not (chain.transition > 0).all() or not np.isfinite(view.own).all():
+        return None
+    flips = isinstance(mechanism, RandomizedResponse)
+    law = law_of(chain) or ("words" if flips else None)
+    ratios = Ratios(float(view.own[1, 0]), float(view.own[0, 1]))
+    if law is None or max(ratios.one, ratios.zero) <= 0:
+        return None
+    effort = QUICK if reach < REACH else THOROUGH
+    try:
+        found = worst_case(chain, ratios, law, against, effort)
+    except NotSupported:
+        return None
+    attained = view.weights.size and (law == "attractive" or not view.tied)
+    lower: float = 0.0
+    witness: Witness | None = None
+    if attained:
+        lower, witness = found.lower, _played_witness(found, view, chain)
+    elif view.weights.size and not isinstance(against, Adversary):
+        # no answer looks as what the worst algorithm's does: attacks on the answer itself
+        other = _looser(chain, view, against, reach)
+        lower, witness = other.lower, other.witness
+    return Leakage(
+        min(lower, found.upper), found.upper, "second-order", against, witness,
+        assumptions=(ASSUMED, _BASIS[law]),
+        citation="attractive laws and chains of order two (docs, theory-memory)",
+    )  # fmt: skip
+
+
+_BASIS: dict[Law, str] = {
+    "attractive": "this law is attractive: the worst likelihood of any algorithm is known",
+    "relabelled": "this law is attractive once every second record is relabelled: the worst "
+    "likelihood of any algorithm is known",
+    "words": "every word of outputs between two known records was tried",
+}
+"""Why the upper end holds."""
+
+
+def _played_witness(found: Found, view: "_View", chain: SecondOrderChain) -> Witness:
+    """Return the attack of a bracket as a witness: sets of states, or outputs."""
+    known = dict(found.known)
+    places = np.arange(len(found.weights))
+    tilt = np.log(found.weights[:, 1]) - np.log(found.weights[:, 0])
+    ratio = np.log(view.weights[0, :, 1]) - np.log(view.weights[0, :, 0])  # of each output
+    high, low = int(ratio.argmax()), int(ratio.argmin())
+    shown = tuple(
+        (int(t), view.names[high if tilt[t] > 0 else low])
+        for t in places
+        if int(t) not in known and tilt[t] != 0
+    )
+    value = found.value
+    sets = tuple((record, name) for record, name in shown if isinstance(name, tuple))
+    return Witness(
+        found.target, len(found.weights),
+        tuple((record, chain.states[place]) for record, place in found.known),
+        chain.states[value], chain.states[1 - value],
+        sets=sets, outputs=() if sets else shown,
+    )  # fmt: skip
 
 
 def leakage(mechanism: Levelled | MetricDP, model: SecondOrderChain, against: Against) -> Leakage:

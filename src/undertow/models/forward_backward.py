@@ -1,4 +1,6 @@
-"""The loops under the attackers: compiled where numba is installed, plain Python elsewhere.
+"""Passes forth and back through hidden chains: compiled where numba is installed, plain elsewhere.
+
+Attackers (`undertow.auditing`) and fits of hidden chains use the same loops.
 
 Each loop walks over series that stand one after the other in ``codes``; ``ends`` says where each
 ends. ``emission`` has the probability of each code (row) in each hidden state (column). ``steps``
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["UNDERFLOW", "compiled", "decode", "smooth", "smooth_logs", "smooth_pair"]
+__all__ = ["UNDERFLOW", "compiled", "decode", "expect", "smooth", "smooth_logs", "smooth_pair"]
 
 TINY = 1e-290
 """Below it a product may lose digits (lower side): the sweep starts again with logarithms."""
@@ -215,6 +217,61 @@ def smooth_logs(
                 total += out[t, x]
             for x in range(size):
                 out[t, x] /= total
+        first = end
+    return -1
+
+
+def expect(
+    codes: Any, ends: Any, start: Any, step: Any, owner: Any, scales: Any, ahead: Any,
+    counts: Any, begun: Any,
+) -> int:  # fmt: skip
+    """Add up Pr[S_t = s, S_{t+1} = s' | all records] over steps in ``counts``, (states, states).
+
+    ``begun`` gets the sum of Pr[S_first = s | all records] over series.
+
+    Records are seen as they are: hidden state s shows the code ``owner[s]``. ``scales`` gets
+    Pr[x_t | records before] of every record, the likelihood being their product; ``ahead``
+    (records, hidden states) is used for the way forth. The two passes are those of `smooth`; one
+    more product at each step on the way back gives the pair.
+    """
+    size = start.size
+    now = np.empty(size)
+    new = np.empty(size)
+    first = 0
+    for end in ends:
+        for t in range(first, end):
+            total = 0.0
+            for y in range(size):
+                mass = 0.0
+                if owner[y] == codes[t]:
+                    mass = start[y]
+                    if t > first:
+                        mass = 0.0
+                        for x in range(size):
+                            mass += now[x] * step[x, y]
+                new[y] = mass
+                total += mass
+            if total <= 0.0:
+                return t
+            scales[t] = total
+            for y in range(size):
+                now[y] = new[y] / total  # Pr[S_t = y | records up to t]
+                ahead[t, y] = now[y]
+        for x in range(size):
+            now[x] = 1.0  # Pr[records after t | S_t = x] / Pr[records after t | records up to t]
+        for t in range(end - 1, first, -1):
+            for x in range(size):
+                mass = 0.0
+                for y in range(size):
+                    if owner[y] == codes[t]:
+                        part = step[x, y] * now[y] / scales[t]
+                        mass += part
+                        counts[x, y] += ahead[t - 1, x] * part
+                new[x] = mass
+            for x in range(size):
+                now[x] = new[x]
+        for x in range(size):
+            begun[x] += ahead[first, x] * now[x]
         first = end
     return -1
 

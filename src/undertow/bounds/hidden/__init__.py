@@ -1,0 +1,1 @@
+"""Leakages on hidden chains: exact to the ignorant where the law is attractive; attacks."""

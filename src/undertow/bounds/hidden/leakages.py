@@ -1,0 +1,270 @@
+"""What mechanisms leak on hidden chains.
+
+To the *ignorant* the leakage has a closed form where the law is attractive (`perron`), exact for
+`PureDP`, counts and flips of two states. To attackers who know *any* records only attacks are
+known: slow hidden regimes are hardly reset by a record that is known, and no bound closes in on
+them. The upper end is then inf, and no plan is made.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against, check_against
+from undertow.bounds.hidden.attacks import SHOWN, FoundPattern, PatternSearch, open_attack
+from undertow.bounds.hidden.perron import ignorant_upper
+from undertow.certificate import Leakage, Witness
+from undertow.channels import LocalMechanism, RandomizedResponse
+from undertow.errors import InvalidInput, NotSupported
+from undertow.mechanisms import Levelled, MetricDP, PureDP
+from undertow.models.attractive import is_attractive
+from undertow.models.hidden_chain import HiddenChain
+from undertow.models.markov import MarkovChain
+from undertow.models.registry import prover
+from undertow.numerics import Array, down, log_error, log_ratio, up
+from undertow.queries import State
+
+__all__ = ["REACH", "leakage", "local"]
+
+REACH = 16
+"""How far from the target known records are looked for (cost)."""
+
+FARTHEST = 2048
+"""Records on either side of an attack that knows nothing (cost); it ends where they add nothing."""
+
+GAIN = 1e-11
+"""What twice as many records must add to be looked at."""
+
+LOWER_ERROR = 1e-9
+"""What is taken off a value found by the search (lower side): a few thousand roundings of messages,
+each relative."""
+
+METHOD = "hidden"
+
+ASSUMED = "the records follow the stated hidden chain, stationary"
+
+NO_BOUND = (
+    "no upper end is known: the law is not attractive, as far as can be checked, or records may be "
+    "known; what is said is what an attack attains"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Direction:
+    """One state against another: how far a record speaks for it, and what shows that.
+
+    ``upper`` bounds the logarithm, ``attained`` is one that an output has (None: not known), and
+    ``shown`` names the output.
+    """
+
+    state: int
+    other: int
+    upper: float
+    attained: float | None
+    shown: State | None = None
+
+
+def leakage(mechanism: Levelled | MetricDP, model: HiddenChain, against: Against) -> Leakage:
+    """Return what a curator's answer leaks on a hidden chain, between an attack and a bound.
+
+    >>> from undertow import HiddenChain, PureDP
+    >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1))
+    >>> leak = leakage(PureDP(1.0), chain, "ignorant")
+    >>> round(leak.lower, 6), round(leak.upper, 6)
+    (2.777106, 2.777106)
+    """
+    plain = _plain(model)
+    if plain is not None:
+        found: Leakage = prover(plain).leakage(mechanism, plain, against)
+        return found
+    if isinstance(mechanism, MetricDP):
+        raise NotSupported("what MetricDP leaks on a hidden chain is not known; use PureDP")
+    return _bracket(_curator(mechanism, model), model, against, mechanism)
+
+
+def local(mechanism: LocalMechanism, model: HiddenChain, against: Against, effort: int) -> Leakage:
+    """Return what flips of every record leak on a hidden chain."""
+    plain = _plain(model)
+    if plain is not None:
+        found: Leakage = prover(plain).local(mechanism, plain, against, effort)
+        return found
+    if not isinstance(mechanism, RandomizedResponse):
+        raise NotSupported(
+            f"what {type(mechanism).__name__} leaks on a hidden chain is not known; use "
+            "RandomizedResponse, a count, or PureDP"
+        )
+    if mechanism.inputs != model.size:
+        raise InvalidInput(
+            f"the mechanism is for {mechanism.inputs} states, the chain has {model.size}; they "
+            "must agree"
+        )
+    return _bracket(_flips(mechanism, model), model, against, mechanism)
+
+
+def _plain(model: HiddenChain) -> MarkovChain | None:
+    """Return the Markov chain that the model is, if nothing is hidden."""
+    if model.hidden > model.size:
+        return None
+    law = model.hidden_law()
+    return MarkovChain(law.steps[0], model.states, length=model.length)
+
+
+def _curator(mechanism: Levelled, model: HiddenChain) -> list[_Direction]:
+    """Return how far an answer can speak for each state against each other."""
+    pairs = [(a, b) for a in range(model.size) for b in range(model.size) if a != b]
+    level = mechanism.level_upper(model.length)
+    if isinstance(mechanism, PureDP):
+        epsilon = mechanism.epsilon
+        return [_Direction(a, b, epsilon, epsilon, (model.states[a],)) for a, b in pairs]
+    if mechanism.query.named:
+        counted = [state in mechanism.query.named for state in model.states]
+        unknown = [state for state in mechanism.query.named if state not in model.states]
+        if unknown:
+            raise InvalidInput(
+                f"the chain has no state {unknown[0]!r}; its states are {model.states!r}"
+            )
+        rate = 1 / mechanism.scale
+        return [
+            _Direction(a, b, up(rate), down(rate), "high" if counted[a] else "low")
+            if counted[a] != counted[b] else _Direction(a, b, 0.0, None)
+            for a, b in pairs
+        ]  # fmt: skip
+    return [_Direction(a, b, level, None) for a, b in pairs]
+
+
+def _flips(mechanism: RandomizedResponse, model: HiddenChain) -> list[_Direction]:
+    matrix, found = mechanism.matrix, []
+    largest = float(np.abs(np.log(matrix[matrix > 0])).max())
+    for a in range(model.size):
+        for b in range(model.size):
+            if a == b:
+                continue
+            ratios = log_ratio(matrix[a], matrix[b])  # (outputs,); nan where neither shows it
+            place = int(np.nanargmax(ratios))
+            error = log_error(8, 1 + largest)
+            value, shown = float(ratios[place]), mechanism.names(model.states)[place]
+            low = max(value - error, 0.0) if math.isfinite(value) else None
+            found.append(_Direction(a, b, max(value + error, 0.0), low, shown))
+    return found
+
+
+def _bracket(
+    directions: list[_Direction], model: HiddenChain, against: Against,
+    mechanism: Levelled | LocalMechanism,
+) -> Leakage:  # fmt: skip
+    against = check_against(against)
+    if isinstance(against, Adversary):
+        raise NotSupported("on hidden chains ask against 'any', 'ignorant' or 'informed'")
+    if against == "informed":
+        level = max(one.upper for one in directions)
+        positive = bool((model.transition > 0).all())
+        low = max((one.attained or 0.0) for one in directions) if positive else 0.0
+        return _leakage(down(low, 16), level, against, None, ())
+    lower, witness = _attained(directions, model, against, mechanism)
+    upper, said = math.inf, (NO_BOUND,)
+    if against == "ignorant" and model.size == 2 and _attractive(model):
+        thetas = {one.state: one.upper for one in directions}
+        if all(map(math.isfinite, thetas.values())):
+            upper = ignorant_upper(model.transition, model.shown, (thetas[0], thetas[1]))
+            said = ("the law of the records is attractive, which was checked",)
+    return _leakage(lower, upper, against, witness, said)
+
+
+@lru_cache(maxsize=64)
+def _attractive(model: HiddenChain) -> bool:
+    return bool(is_attractive(model))
+
+
+def _attained(
+    directions: list[_Direction], model: HiddenChain, against: Against,
+    mechanism: Levelled | LocalMechanism,
+) -> tuple[float, Witness | None]:  # fmt: skip
+    """Return the best attack over all pairs of states."""
+    everywhere = not isinstance(mechanism, PureDP | LocalMechanism)
+    length = model.length
+    room = None if length is None else (length // 2, length - 1 - length // 2)
+    best: tuple[float, FoundPattern | None, _Direction | None] = (0.0, None, None)
+    for one in directions:
+        if not one.attained:
+            continue
+        weights = _weights(one, model, mechanism)
+        search = PatternSearch(model, weights, one.state, one.other, room=room, all=everywhere)
+        found: FoundPattern | None = _open(search)
+        if against == "any":
+            sought = search.search(REACH)
+            found = max((f for f in (found, sought) if f), key=lambda f: f.value, default=None)
+        if found is not None and found.value > best[0]:
+            best = found.value, found, one
+    value, pattern, one_best = best
+    if pattern is None or one_best is None:
+        return 0.0, None
+    return max(value - LOWER_ERROR, 0.0), _witness(pattern, one_best, model, mechanism)
+
+
+def _weights(one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMechanism) -> Array:
+    """Return the likelihood of what is looked at in one record, by hidden state."""
+    shown = model.shown
+    if isinstance(mechanism, RandomizedResponse):
+        place = mechanism.names(model.states).index(one.shown)
+        return np.asarray(mechanism.matrix[shown, place])
+    wanted = {one.state}
+    if not isinstance(mechanism, PureDP):
+        named = getattr(mechanism, "query").named  # noqa: B009 - levelled mechanisms that count
+        counted = {place for place, state in enumerate(model.states) if state in named}
+        wanted = counted if one.state in counted else {*range(model.size)} - counted
+    inside = np.isin(shown, list(wanted))
+    return np.asarray(np.exp((one.attained or 0.0) * inside))
+
+
+def _open(search: PatternSearch) -> FoundPattern:
+    """Return the attack that knows nothing, with as many records as still add something."""
+    if search.room is not None:
+        found = open_attack(search, min(search.room))
+        # a count is of all records of the series; others may be ignored
+        return found if not search.all else _whole(search)
+    records, found = 8, open_attack(search, 8)
+    while records < FARTHEST:
+        records *= 2
+        further = open_attack(search, records)
+        if further.value - found.value <= GAIN:
+            return further if further.value > found.value else found
+        found = further
+    return found
+
+
+def _whole(search: PatternSearch) -> FoundPattern:
+    """Return the attack that knows nothing on a series with so many records on either side."""
+    found = search.search(0)
+    return found or FoundPattern(0.0, (), ())
+
+
+def _witness(
+    found: FoundPattern, one: _Direction, model: HiddenChain,
+    mechanism: Levelled | LocalMechanism,
+) -> Witness:  # fmt: skip
+    place = len(found.left)
+    length = model.length or place + 1 + len(found.right)
+    if model.length is not None:
+        place = model.length // 2
+    codes = [(place - 1 - d, code) for d, code in enumerate(found.left)]
+    codes += [(place, SHOWN)]
+    codes += [(place + 1 + d, code) for d, code in enumerate(found.right)]
+    codes.sort()
+    known = tuple((record, model.states[code]) for record, code in codes if code != SHOWN)
+    shown = tuple((record, one.shown) for record, code in codes if code == SHOWN)
+    pure = isinstance(mechanism, PureDP)
+    return Witness(
+        place, length, known, model.states[one.state], model.states[one.other],
+        sets=shown if pure else (), outputs=() if pure else shown,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _leakage(
+    lower: float, upper: float, against: Against, witness: Witness | None, said: tuple[str, ...]
+) -> Leakage:
+    return Leakage(
+        min(lower, upper), upper, METHOD, against, witness, assumptions=(ASSUMED, *said),
+        citation="attractive laws and hidden chains (docs, theory-memory)",
+    )  # fmt: skip

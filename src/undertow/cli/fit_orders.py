@@ -1,0 +1,161 @@
+"""Fits of order two, and orders compared, for ``undertow fit --order``."""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undertow.cli.fit_chain import Asked, ChainFit, fit_one, named
+from undertow.cli.output import above, below, show
+from undertow.cli.tables import show_checks, show_table
+from undertow.errors import DisclosureWarning
+
+if TYPE_CHECKING:
+    from undertow.data.table import Data
+    from undertow.models.second_order_fits import FittedSecondOrderChain
+    from undertow.models.sets import AnyModel
+    from undertow.planning.orders import OrderTable
+
+__all__ = ["AutoFit", "SecondFit", "fit_auto", "fit_second"]
+
+
+@dataclass(frozen=True, slots=True)
+class SecondFit:
+    """A chain of order two and what is said about it."""
+
+    chain: "FittedSecondOrderChain"
+    confidence: float
+
+    @property
+    def model(self) -> "AnyModel":
+        """What a file gets."""
+        return self.chain
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fit as the fields of a JSON object."""
+        from undertow.models.registry import model_to_dict
+
+        chain, kept = self.chain, self.chain.tally
+        return {
+            "model": model_to_dict(chain),
+            "order": 2,
+            "states": list(chain.states),
+            "transition": chain.transition.tolist(),
+            "stationary": chain.pair_law.tolist(),
+            "counts": chain.counts.tolist(),
+            "prior": chain.prior,
+            "confidence": self.confidence,
+            "intervals": chain.intervals(self.confidence).tolist(),
+            "unseen": [list(run) for run in chain.unseen],
+            "sequences": None if kept is None else kept.series,
+            "records": None if kept is None else kept.records,
+            "missing": None if kept is None else kept.missing,
+        }
+
+    def tell(self, output: Path | None) -> None:
+        """Print the fit in words."""
+        chain, said = self.chain, self.fields()
+        rows = [
+            ("model", chain.describe()),
+            ("series", f"{said['sequences']}"),
+            ("records", f"{said['records']}, of which {said['missing']} are missing"),
+            ("runs", f"{int(chain.counts.sum())} of three neighbours that are all there"),
+        ]
+        written = [] if output is None else [("written to", str(output))]
+        show("The fitted chain of order two", [*rows, *written])
+        sure = f"{100 * self.confidence:.6g}% confidence intervals"
+        intervals = chain.intervals(self.confidence)
+        pairs = [(x, y) for x in range(chain.size) for y in range(chain.size)]
+        cells = [
+            [
+                f"after {chain.states[x]}, {chain.states[y]}",
+                *(
+                    f"{share:.4g} ({below(low, 4)} to {above(high, 4)})"
+                    for share, (low, high) in zip(
+                        chain.transition[x, y], intervals[x, y], strict=True
+                    )
+                ),
+            ]
+            for x, y in pairs
+        ]
+        show_table(
+            f"Transition probabilities, with {sure}",
+            ["", *(f"to {state}" for state in chain.states)], cells,
+        )  # fmt: skip
+        show_checks(chain.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoFit:
+    """The order that was chosen, and what it was chosen from."""
+
+    chosen: ChainFit | SecondFit
+    table: "OrderTable"
+    figure: Path | None
+
+    @property
+    def model(self) -> "AnyModel":
+        """What a file gets."""
+        return self.chosen.model
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fit and the comparison as the fields of a JSON object."""
+        drawn = {} if self.figure is None else {"figure": str(self.figure)}
+        return self.chosen.fields() | {"orders": self.table.to_dict()} | drawn
+
+    def tell(self, output: Path | None) -> None:
+        """Print the comparison, and the fit."""
+        table = self.table
+        head, *rows = table.rows()
+        show_table(f"Orders compared: {table.words()}", head, rows)
+        notes = [("note", note) for note in table.notes]
+        if table.measured is not None:
+            found = table.measured
+            said = f"autocorrelations add up to {found.measured:.3g} over {found.lags} steps"
+            notes.insert(0, ("records themselves", said))
+        best = table.best
+        if best is not table.plannable:
+            said = (
+                "describes the records better, and nobody can plan with it against attackers who "
+                "know some records: see what it leaks with 'undertow robustness', or make regimes "
+                "that are public a context of their own"
+            )
+            notes.append((best.name, said))
+        if self.figure is not None:
+            notes.append(("figure", str(self.figure)))
+        if notes:
+            show("Of these", notes)
+        self.chosen.tell(output)
+
+
+def fit_second(table: "Data", asked: Asked) -> SecondFit:
+    """Return the fit of a chain of order two to all records of a table."""
+    from undertow.models.markov import MarkovChain
+
+    read = named(table.tally(), table, asked.states)
+    given = read.states if len(read.states) > 1 else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
+        chain = MarkovChain.fit(read, given, order=2, prior=asked.prior, length=asked.length)
+    return SecondFit(chain, asked.confidence)
+
+
+def fit_auto(table: "Data", asked: Asked, figure: Path | None) -> AutoFit:
+    """Return the fit of the order with the least BIC among those that can be planned with.
+
+    A table that is read in pieces has orders one and two compared; others four, and hidden states.
+    """
+    from undertow.planning.orders import compare_orders
+
+    whole = table.piece is None
+    read: Any = (
+        named(table.encoded(), table, asked.states)
+        if whole
+        else named(table.tally(), table, asked.states)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisclosureWarning)
+        found = compare_orders(read, prior=asked.prior)
+    first = found.plannable.order == 1
+    chosen = fit_one(table, asked) if first else fit_second(table, asked)
+    return AutoFit(chosen, found, figure)

@@ -1,0 +1,44 @@
+"""Which fit is asked for: of order one or two, of the records as they are, or through noise."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from undertow.errors import InvalidInput
+from undertow.models.fitting import FittedChain, fit_chain
+from undertow.models.second_order_fits import FittedSecondOrderChain, fit_second_order
+from undertow.queries import State
+
+if TYPE_CHECKING:
+    from undertow.models.private_fits import PrivateFit
+
+__all__ = ["fit"]
+
+
+def fit(
+    sequences: Any, states: Sequence[State] | None, *, order: int, prior: float,
+    length: int | None, public: bool, private: float | None, ledger: Any, confidence: float,
+    release_id: str | None,
+) -> "FittedChain | FittedSecondOrderChain | PrivateFit":  # fmt: skip
+    """Return the fit that `MarkovChain.fit` was asked for, or refuse what does not go together."""
+    if isinstance(order, bool) or order not in (1, 2):
+        raise InvalidInput(
+            f"order must be 1 or 2, found {order!r}: for a longer memory fit a HiddenChain, or "
+            "give each public context a matrix of its own (fit_by_context)"
+        )
+    if private is not None:
+        if order != 1:
+            raise InvalidInput("a private fit is of order 1; leave order out, or private")
+        if public:
+            raise InvalidInput("records are public, or the fit is private: not both")
+        learn = import_module("undertow.learning").private_fit  # above: it draws noise
+        found: PrivateFit = learn(
+            sequences, states, level=private, ledger=ledger, confidence=confidence, prior=prior,
+            length=length, release_id=release_id,
+        )  # fmt: skip
+        return found
+    if ledger is not None or release_id is not None:
+        raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
+    make = fit_chain if order == 1 else fit_second_order
+    # warnings are about the line that called `MarkovChain.fit`
+    return make(sequences, states, prior=prior, length=length, public=public, stacklevel=3 + order)

@@ -1,0 +1,1 @@
+"""The computations behind the pages of the studio: pure functions, small frozen results."""

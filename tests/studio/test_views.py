@@ -1,0 +1,269 @@
+"""Views of the studio: odds in words, memory, costs and calendars, against their definitions."""
+
+import datetime as dt
+import json
+import math
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from undertow.data.scopes import Scope
+from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.ledger.rules import Entry
+from undertow.studio.charts.calendars import calendar_chart
+from undertow.studio.views.calendar import BudgetYear, Day, budget_year, spending_days
+from undertow.studio.views.costs import CostRow, cost_table, error_view, grid, leakage_view
+from undertow.studio.views.fading import fading, findings, persons_view
+from undertow.studio.views.odds import about, allowed, beliefs, chance_above, chance_below, factor
+
+MATRIX = [[0.882, 0.118], [0.305, 0.695]]
+NAMES = ("inactive", "active")
+FAMILY = ut.Pedigree({"kim": ("bob", "ann"), "lee": ("bob", "ann")}, allele_frequency=0.2)
+
+
+def chain(length=None, matrix=MATRIX, **more):
+    return ut.MarkovChain(matrix, NAMES, length=length, **more)
+
+
+def test_odds_in_words_are_on_the_safe_side():
+    rng = np.random.default_rng(2)
+    for _ in range(500):
+        p = float(rng.uniform(0, 1) ** rng.integers(1, 6))
+        high, low = chance_above(p), chance_below(p)
+        assert worth(low) <= Fraction(p) <= worth(high)
+        if 0.02 < p < 0.9:
+            assert float(worth(high)) - float(worth(low)) < 0.15
+            assert abs(float(worth(about(p))) - p) < 0.06
+    for leak in (0.0, 0.1, 1.0, 3.0, 10.0, 50.0):
+        for prior in (1e-6, 0.01, 0.5, 0.99):
+            found = allowed(prior, leak)
+            exact = Fraction(prior) * Fraction(math.exp(leak))
+            exact /= 1 - Fraction(prior) + exact
+            assert found.upper >= float(exact)
+            assert found.upper - float(exact) <= 1e-12
+            assert found.lower <= prior <= found.upper
+    assert allowed(0.5, math.inf).upper == 1.0
+    assert "all but certain" in allowed(0.5, 20.0).words()
+    assert [belief.prior for belief in beliefs(1.0)] == [0.5, 0.1, 0.01]
+    with_delta = allowed(0.1, 1.0, 1e-6)
+    assert with_delta.upper > allowed(0.1, 1.0).upper
+    assert "except with probability at most 2e-6" in with_delta.words()
+    assert "5.44, except" in factor(1.0, 1e-6)
+    json.dumps(with_delta.to_dict())
+    for wrong in ((0.0, 1.0), (1.0, 1.0), (0.5, -1.0), (0.5, math.nan)):
+        with pytest.raises(InvalidInput):
+            allowed(*wrong)
+    for beyond in (-0.1, 1.1, math.nan):
+        with pytest.raises(InvalidInput):
+            about(beyond)
+
+
+def worth(words):
+    if words in ("0", "certainty"):
+        return Fraction(words == "certainty")
+    most, of = words.replace(",", "").split(" in ")
+    return Fraction(int(most), int(of))
+
+
+def test_memory_is_measured_as_it_was_drawn():
+    """Null: 20 series of 4,000 records of the chain; all lags within 5 standard errors."""
+    model = chain()
+    fitted = ut.MarkovChain.fit([model.simulate(4000, seed=s) for s in range(20)], public=True)
+    found = fading(fitted)
+    assert found.basis == "public"
+    assert found.measured is not None
+    assert found.errors is not None
+    law, eigen = fitted.initial, fitted.transition[0, 0] + fitted.transition[1, 1] - 1
+    assert law.sum() == pytest.approx(1)
+    for lag, value in zip(found.lags, found.modelled, strict=True):
+        assert value == pytest.approx(eigen**lag, abs=1e-9)
+    for measured, error, value in zip(found.measured, found.errors, found.modelled, strict=True):
+        assert abs(measured - value) <= 5 * error + 1e-9
+    assert max(found.errors) < 0.02
+    json.dumps(found.to_dict())
+    # a broken twin: two persons with habits of their own, whose memory never fades
+    rng = np.random.default_rng(4)
+    habits = [(rng.random(2000) < share).astype(int).tolist() for share in (0.1, 0.9)]
+    twin = fading(ut.MarkovChain.fit(habits, public=True))
+    assert twin.errors is not None
+    gap = np.abs(np.array(twin.measured) - twin.modelled) / np.maximum(twin.errors, 1e-9)
+    assert gap[1:].max() > 5
+
+
+def test_memory_by_definition():
+    """The association by lag, from the records themselves."""
+    series = [[0, 1, 1, 2, 0, 0, 1, 2, 2, 2] * 12, [1, 1, 0, 2, 1] * 30]
+    fitted = ut.MarkovChain.fit(series, public=True)
+    found = fading(fitted, lags=6)
+    assert found.measured is not None
+    everything = np.concatenate(series)
+    share = np.bincount(everything) / everything.size
+    for lag, value in zip(found.lags, found.measured, strict=True):
+        total = pairs = 0.0
+        for one in series:
+            for first, second in zip(one, one[lag:], strict=False):
+                pairs += 1
+                total += (first == second) - share[first] - share[second] + share @ share
+        assert value == pytest.approx(total / pairs / (1 - share @ share), abs=1e-12)
+
+
+def test_memory_of_chains_without_records():
+    assert fading(chain()).measured is None
+    assert fading(chain()).words() == "After 9 steps a record tells next to nothing about another."
+    slow = fading(chain(matrix=[[0.999, 0.001], [0.001, 0.999]]))
+    assert slow.gone is None
+    assert "still tells a lot" in slow.words()
+    started = fading(ut.MarkovChain(MATRIX, start=[1, 0]))
+    assert started.modelled == pytest.approx(fading(chain()).modelled, abs=1e-9)
+    with pytest.raises(NotSupported, match="one transition matrix"):
+        fading(ut.MarkovChain([MATRIX, MATRIX], start=[1, 0]))
+    with pytest.raises(InvalidModel, match="one certain state"):
+        fading(ut.MarkovChain([[1, 0], [1, 0]]))
+
+
+def test_checks_and_persons_in_words():
+    still, lively = chain(matrix=[[0.95, 0.05], [0.1, 0.9]]), chain(matrix=[[0.6, 0.4], [0.5, 0.5]])
+    sample = [still.simulate(900, seed=1), *(lively.simulate(900, seed=s) for s in range(4))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = ut.MarkovChain.fit(sample)
+    told = {one.name: one for one in findings(fitted)}
+    assert set(told) == {"sample", "order", "memory", "time", "hours", "persons"}
+    assert told["persons"].outcome == "failed"
+    assert "NOT PRIVATE" in told["persons"].basis
+    assert told["persons"].question == "Is one chain right for everybody?"
+    found = persons_view(fitted)
+    assert found.leaks > 2
+    assert found.persons == 5
+    assert "do not fit" in found.words()
+    json.dumps([found.to_dict(), *(one.to_dict() for one in told.values())])
+    alike = ut.MarkovChain.fit([lively.simulate(900, seed=s) for s in range(4)], public=True)
+    assert persons_view(alike, limit=3.0).limit == 3.0
+    assert persons_view(ut.MarkovChain.fit(sample[0], public=True)) is None
+    assert findings(chain()) == ()
+
+
+def test_leakage_curves_are_the_certified_ones():
+    model = chain(50)
+    ticks = []
+    found = leakage_view(model, [0.5, 1.0], asked=0.5, tick=lambda: ticks.append(1))
+    curves = {curve.name: curve for curve in found.curves}
+    assert len(ticks) == 2
+    assert curves["knows any other records"].values == tuple(
+        ut.leakage(ut.PureDP(level), model).upper for level in (0.5, 1.0)
+    )
+    assert curves["knows nothing"].values == tuple(
+        ut.leakage(ut.PureDP(level), model, "ignorant").upper for level in (0.5, 1.0)
+    )
+    assert curves["whatever the dependence"].values == (25.0, 50.0)
+    assert curves["if records were independent"].values == (0.5, 1.0)
+    assert curves["Lange (published)"].basis == "published"
+    head, rows = found.table()
+    assert head[0] == "knows any other records"
+    assert rows[0][:2] == (0.5, curves["knows any other records"].values[0])
+    json.dumps(found.to_dict())
+    family = leakage_view(FAMILY, [0.5, 1.0])
+    assert [c.name for c in family.curves if c.basis == "published"] == []
+    with pytest.raises(InvalidInput, match="increasing"):
+        leakage_view(model, [1.0, 0.5])
+
+
+def test_error_curves_and_the_table_behind_them():
+    model = chain(50)
+    found = error_view(
+        ut.Count("active"), model, 1.0, limits=[0.5, 1.0], methods=["exchange", "group", "lange"]
+    )
+    curves = {curve.name: curve for curve in found.curves}
+    assert set(curves) == {"exchange", "group"}
+    plan = ut.calibrate(ut.Count("active"), model, limit=1.0, method="exchange")
+    assert curves["exchange"].values[1] == pytest.approx(plan.expected_error, rel=2e-3)
+    assert curves["group"].values[1] == pytest.approx(50, rel=1e-2)
+    streamed: list[CostRow] = []
+    rows, table = cost_table(
+        ut.Count("active"), model, 1.0, methods=["group", "exchange", "lange"], each=streamed.append
+    )
+    assert [row.method for row in streamed] == ["group", "exchange", "lange"]
+    assert [row.method for row in rows if row.best] == ["exchange"]
+    assert rows[2].reason
+    assert rows[2].expected_error is None
+    assert table["exchange"].plan.limit == 1.0
+    json.dumps([row.to_dict() for row in rows])
+    series, _ = cost_table(ut.Series(), chain(), 1.0, methods=["exact"])
+    assert series[0].measures["expected flips"] > 0
+    assert grid(0.7)[6] == 0.7
+    with pytest.raises(InvalidInput, match="odd number"):
+        grid(1.0, 4)
+
+
+def entry(name, level, at, status="confirmed", **scope):
+    return Entry(name, "release", level, None, Scope(**scope), {}, status=status, at=at)
+
+
+def test_a_year_adds_up_what_touches_the_same_records():
+    first = dt.date(2026, 1, 1)
+    entries = [
+        entry("a", 0.25, "2025-12-30T08:00"),
+        entry("b", 0.25, "2026-02-02T08:00", start=0, end=7),
+        entry("c", 0.5, "2026-02-02T09:00", start=7, end=14),
+        entry("d", 0.5, "2026-02-03T09:00", "cancelled"),
+        entry("e", 0.125, "2026-02-04T09:00", "reserved", start=0, end=7),
+    ]
+    days = spending_days(entries, "record", first)
+    assert [(day.day, day.spent, day.reserved, day.level) for day in days] == [
+        ("2026-01-01", 0.25, 0.0, 0.25),
+        ("2026-02-02", 0.75, 0.0, 0.75),
+        ("2026-02-04", 0.0, 0.125, 0.75),
+    ]
+    assert spending_days(entries, "person", first)[-1].level == 1.125
+
+
+def test_a_redacted_account_is_closed():
+    closed = Entry("a", "redaction", None, 0.9, Scope(), {}, "confirmed", at="2026-03-03T08:00")
+    days = spending_days([closed], "record", dt.date(2026, 1, 1))
+    found = BudgetYear(1.0, "2026-01-01", "2026-05-01", days, 0.1)
+    assert found.words() == "The data set was redacted: nothing else of it can be released."
+    assert found.weeks() == ()
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["spent"] is None
+    assert "today: redacted" in calendar_chart(found)
+
+
+def test_a_weekly_release_is_foreseen(tmp_path):
+    day = Day("2026-01-05", 0.5, 0.0, 0.5)
+    found = BudgetYear(1.0, "2026-01-01", "2026-12-01", (day,), 0.1)
+    assert [level for _, level in found.weeks()] == pytest.approx([0.6, 0.7, 0.8, 0.9, 1.0])
+    assert found.exhausted() is None
+    assert "would leave 0%" in found.words()
+    over = replace(found, weekly=0.2)
+    assert over.exhausted() == "2026-12-15"
+    assert over.words().endswith("A weekly release fits 2 more times, and no longer on "
+                                 "15 December 2026.")  # fmt: skip
+    assert replace(found, weekly=0.0).words() == "50% of the budget is spent or reserved."
+    json.dumps(over.to_dict())
+    ledger = ut.Ledger(tmp_path / "year.db", dataset="w25", model=chain(), limit=1.0)
+    year = budget_year(ledger, dt.date(2026, 5, 4), weekly=0.01)
+    assert year.budget == ledger.budget
+    assert year.spent == 0.0
+    with pytest.raises(InvalidInput, match="at least 0"):
+        budget_year(ledger, dt.date(2026, 5, 4), weekly=-1.0)
+
+
+def test_series_have_a_cost_too():
+    flips = error_view(ut.Series(), chain(), 1.0, limits=[1.0, 2.0], methods=["exact"])
+    assert flips.measure == "share of records that are false"
+    plan = ut.calibrate(ut.Series(), chain(), limit=1.0, method="exact")
+    assert flips.curves[0].values[0] == plan.expected_flips
+    redacted = ut.Redacted(protect=3, length=9)
+    erased = error_view(redacted, chain(), 1.0, limits=[0.01, 1.0], methods=["mq", "3r-constant"])
+    shown = ut.calibrate(redacted, chain(), limit=1.0, method="mq").utility
+    (windows, regions) = erased.curves
+    assert windows.values[1] == pytest.approx(1 - shown)
+    assert regions.protects == "ignorant"
+    ticks = []
+    error_view(
+        ut.Series(), chain(), 1.0, limits=[1.0], methods=["exact"], tick=lambda: ticks.append(1)
+    )
+    assert ticks == [1]

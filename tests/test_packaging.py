@@ -1,0 +1,157 @@
+"""What is built is whole, the same twice, and works in an environment of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import undertow
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+CLEAN = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("PYTHON", "PIP_", "VIRTUAL_ENV"))
+}
+REPORTS = """
+import undertow as ut
+plan = ut.calibrate(ut.Count(1), ut.MarkovChain([[.9, .1], [.2, .8]]), limit=1.0)
+page = ut.release(plan, [0, 1, 1, 0] * 10).report().html()
+print(ut.__file__, "<html" in page)
+"""
+
+
+def build(source, out, *what):
+    told = CLEAN | {"SOURCE_DATE_EPOCH": "1767225600", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "build", "--no-isolation", *what, "--outdir", out, source]
+    subprocess.run(command, env=told, check=True, capture_output=True)
+    return {path.name: path for path in out.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The source archive, and the wheel that is built from it."""
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def unpacked(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sources")
+    archive = next(path for name, path in built.items() if name.endswith(".tar.gz"))
+    with tarfile.open(archive) as held:
+        held.extractall(folder, filter="data")
+    return next(folder.iterdir())
+
+
+def test_two_builds_are_the_same_to_the_bit(built, unpacked, tmp_path):
+    """The second is made of the unpacked archive, in another place: that is whole, too."""
+    again = build(unpacked, tmp_path)
+    assert sorted(built) == sorted(again)
+    assert len(built) == 2
+    for name, path in built.items():
+        assert path.read_bytes() == again[name].read_bytes(), name
+
+
+def test_the_archives_hold_what_they_must(built, unpacked):
+    wheel = next(path for name, path in built.items() if name.endswith(".whl"))
+    with zipfile.ZipFile(wheel) as held:
+        names = set(held.namelist())
+        scripts = next(name for name in names if name.endswith("entry_points.txt"))
+        assert b"undertow = undertow.cli:main" in held.read(scripts)
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src/undertow"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    ours = {name.removeprefix("src/") for name in listed if (ROOT / name).is_file()}
+    assert ours <= names  # templates, printed numbers, py.typed and all modules
+    assert {"undertow/py.typed", "undertow/reporting/templates/report.html.j2"} <= names
+    extra = {name for name in names - ours if ".dist-info/" not in name}
+    assert not extra
+    for name in (
+        "LICENSE",
+        "README.md",
+        "verifier/undertow_verify.c",
+        "scripts/sbom",
+        "docs/conf.py",
+    ):
+        assert (unpacked / name).is_file(), name
+
+
+def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path):
+    wheel = next(path for name, path in built.items() if name.endswith(".whl"))
+    home = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], env=CLEAN, check=True)
+    python = home / "bin" / "python"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps",
+         "--no-index", "--disable-pip-version-check", wheel],
+        env=CLEAN, check=True, capture_output=True,
+    )  # fmt: skip
+    place = sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)})
+    # dependencies from here, by a path alone: what is installed here as editable is not seen there
+    Path(place, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    def run(*command, **more):
+        done = subprocess.run(
+            command, cwd=elsewhere, env=CLEAN | more, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    command = home / "bin" / "undertow"
+    assert run(command, "--version").strip() == f"undertow {undertow.__version__}"
+    asked = ("leakage", "--transition", "0.9,0.1;0.2,0.8", "--epsilon", "1", "--json")
+    assert json.loads(run(command, *asked))["upper"] > 1
+    where, drawn = run(python, "-c", REPORTS).split()
+    assert Path(where).is_relative_to(home)
+    assert drawn == "True"
+    # the shell completes commands: the script, and what it asks
+    assert "undertow" in run(command, _UNDERTOW_COMPLETE="source_bash")
+    told = {"_UNDERTOW_COMPLETE": "complete_bash", "COMP_WORDS": "undertow lea", "COMP_CWORD": "1"}
+    assert run(command, **told).split() == ["leakage"]
+
+
+def test_the_bill_of_materials_is_whole_and_the_same_twice():
+    bills = [
+        subprocess.run(
+            [sys.executable, ROOT / "scripts" / "sbom", "plot"], check=True, capture_output=True
+        )
+        for _ in range(2)
+    ]
+    assert bills[0].stdout == bills[1].stdout
+    bill = json.loads(bills[0].stdout)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
+    parts = {part["name"]: part for part in bill["components"]}
+    declared = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["plot"]]
+    for requirement in declared:
+        name = requirement.partition(">")[0].partition("[")[0]
+        assert parts[name]["version"] == metadata.version(name)
+    assert len(parts) > len(declared)  # and what those need
+    refs = {part["bom-ref"] for part in [*bill["components"], bill["metadata"]["component"]]}
+    assert {entry["ref"] for entry in bill["dependencies"]} == refs
+    assert all(set(entry["dependsOn"]) <= refs for entry in bill["dependencies"])
+    assert sum("licenses" in part for part in parts.values()) > len(parts) / 2
+    hole = subprocess.run(
+        [sys.executable, "-S", ROOT / "scripts" / "sbom"], capture_output=True, check=False
+    )
+    assert hole.returncode != 0  # nothing is installed there
+
+
+def test_what_is_declared_is_what_is_tested():
+    versions = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if ":: 3." in c]
+    page = (ROOT / "docs" / "versions.md").read_text("utf-8")
+    for version in versions:
+        assert f"| {version} | the whole gate |" in page
+    assert "Operating System :: POSIX :: Linux" in PROJECT["classifiers"]
+    assert "Operating System :: OS Independent" not in PROJECT["classifiers"]
