@@ -46,7 +46,7 @@ def test_the_answer_its_error_bar_and_its_guarantee():
         f"Answer {out.value} Error bar within {COUNT.accuracy(0.05):g} of the truth",
         "An attacker who knows any other records can raise the odds between any two values",
         "of one record by at most a factor 2.72",
-        "equally likely before can hold one of them to be at most 73.2% likely afterwards",
+        "equally likely before will think neither more than 73.2% likely afterwards",
         "one record: a single record of a person's series is protected",
         "none of them, some, or all, and their values",
         "records that depend on each other in another way than the model says",
