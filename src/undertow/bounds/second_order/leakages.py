@@ -50,6 +50,9 @@ MOST_STATES = 6
 FAR = 24
 """Records beyond the touched ones that are walked one by one; past them the limit holds (cost)."""
 
+WIDE = 1.1
+"""Quotient of the ends of a bracket from which another bound is asked too (cost)."""
+
 LOWER_ERROR = 1e-10
 """What is taken off a value found by the search (lower side): a few hundred roundings."""
 
@@ -175,8 +178,11 @@ def _two_states(
         # no answer looks as what the worst algorithm's does: attacks on the answer itself
         other = _looser(chain, view, against, reach)
         lower, witness = other.lower, other.witness
+    upper = found.upper
+    if upper > WIDE * found.lower:  # the older bound may be the narrower one: both hold
+        upper = min(upper, _upper(chain, lambda _: view.own))
     return Leakage(
-        min(lower, found.upper), found.upper, "second-order", against, witness,
+        min(lower, upper), upper, "second-order", against, witness,
         assumptions=(ASSUMED, _BASIS[law]),
         citation="attractive laws and chains of order two (docs, theory-memory)",
     )  # fmt: skip
