@@ -13,7 +13,7 @@ __all__ = ["studio"]
 
 FileArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[FILE]", help="A table: .csv, .csv.gz or .parquet."),
+    typer.Argument(metavar="FILE", help="A table: .csv, .csv.gz or .parquet."),
 ]
 
 
