@@ -74,6 +74,24 @@ def test_a_table_is_released_into_the_account_that_was_named(opened, account):
     assert "weekly release" in client.get(f"/w/{work}/release").text
 
 
+def test_a_plan_that_was_brought_along_is_released_on_a_table_that_follows(opened, account):
+    ledger, where = account
+    client, _ = opened(ledger=where, dataset="w25")
+    plan = ut.calibrate(ut.Count("moving"), CHAIN, limit=0.5)
+    file = {"plan": ("plan.json", plan.to_json().encode())}
+    work = work_of(client.post("/new/plan", files=file))
+    assert "there is no table here" in client.get(f"/w/{work}/release").text.lower()
+    given = {"table": ("week.csv", table().encode())}
+    answer = client.post(f"/w/{work}/upload", files=given)
+    assert "Use these columns" in answer.text
+    ready = client.post(f"/w/{work_of(answer)}/data", data=READING)
+    assert ready.url.path.endswith("/release")
+    assert client.get(f"/w/{work_of(ready)}/plan.json").text == plan.to_json() + "\n"
+    released(client, work_of(ready))
+    (entry,) = ledger.entries()
+    assert entry.status == "confirmed"
+
+
 def test_a_fitted_model_is_not_the_accounts_and_is_refused_in_words(opened, account):
     ledger, where = account
     client, _ = opened(ledger=where, dataset="w25")

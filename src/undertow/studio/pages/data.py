@@ -18,6 +18,8 @@ __all__ = ["router"]
 router = APIRouter()
 
 _FIELDS = ("value", "person", "time", "every", "state")
+_STATED = ("drawn", "plan", "ledger")
+"""Pieces of work whose model no table changes."""
 _LONGEST = 400
 """Letters that a field may have."""
 
@@ -52,6 +54,9 @@ async def read(request: Request, name: str) -> Response:
         await run_in_threadpool(_try, work, reading)
     except UndertowError as error:
         return await _ask(studio, work, given, in_words(error), 422)
+    if work.model is not None and work.origin in _STATED:  # its model was there before the table
+        page = "release" if work.asked is not None else "depends"
+        return see(studio.works.change(work, reading=reading), page)
     parts: dict[str, Any] = {"reading": reading, "model": None}
     if form.get("model") == "ledger":
         ledger = await run_in_threadpool(lambda: studio.ledger)
@@ -88,5 +93,11 @@ async def _ask(
         return see(work, "data")
     found = await run_in_threadpool(columns_of, work.source)
     return studio.page(
-        "read", status, work=work, columns=list(found), given=given or guess(found), wrong=wrong
+        "read",
+        status,
+        work=work,
+        columns=list(found),
+        given=given or guess(found),
+        wrong=wrong,
+        stated=work.model is not None and work.origin in _STATED,
     )

@@ -168,7 +168,7 @@ def account_of(studio: Studio, work: Work, plan: "Plan[Any]") -> tuple[Account |
     if work.source is None or work.reading is None:
         return (
             None,
-            "there is no table here: bring one in step 1, or release with the command below",
+            "there is no table here yet: bring one, or release with the command below",
         )
     if work.simulated:
         named = f"{work.model_name} {plan.unit} {plan.leakage.secrets.window} {plan.against}"

@@ -14,7 +14,7 @@ from undertow.studio.questions import asked_of
 from undertow.studio.reading import Source, columns_of
 from undertow.studio.refusals import in_words
 from undertow.studio.sessions import Work
-from undertow.studio.studio import Studio, see, studio_of
+from undertow.studio.studio import Studio, see, studio_of, work_of
 
 __all__ = ["router"]
 
@@ -55,15 +55,41 @@ async def begin_file(request: Request) -> Response:
 async def begin_upload(request: Request) -> Response:
     """Begin with a table that is uploaded."""
     studio = studio_of(request)
+    try:
+        source = await uploaded(request)
+    except UndertowError as error:
+        return _start(studio, in_words(error), 422)
+    return await _table(studio, source)
+
+
+@router.post("/w/{name}/upload")
+async def attach(request: Request, name: str) -> Response:
+    """Bring a table to a model or a plan that has none."""
+    studio, work = studio_of(request), work_of(request, name)
+    source = await uploaded(request)
+    await run_in_threadpool(columns_of, source)
+    return see(studio.works.change(work, source=source, reading=None), "read")
+
+
+@router.post("/w/{name}/file")
+async def attach_file(request: Request, name: str) -> Response:
+    """Bring the file that was named on the command line to a model or a plan."""
+    studio, work = studio_of(request), work_of(request, name)
+    path = studio.settings.file
+    if path is None:
+        raise InvalidInput("no file was named when the studio was started")
+    source = Source(path, path.name)
+    return see(studio.works.change(work, source=source, reading=None), "read")
+
+
+async def uploaded(request: Request) -> Source:
+    """Return the table that a request uploads, kept in the private folder."""
+    studio = studio_of(request)
     async with request.form(max_files=1, max_fields=8) as form:
         given = form.get("table")
         if not isinstance(given, UploadFile):
             raise InvalidInput("choose a table to read")
-        try:
-            source = await studio.folder.keep(given.filename or "", _pieces(given))
-        except UndertowError as error:
-            return _start(studio, in_words(error), 422)
-    return await _table(studio, source)
+        return await studio.folder.keep(given.filename or "", _pieces(given))
 
 
 @router.post("/new/plan")
