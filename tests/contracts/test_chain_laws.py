@@ -220,7 +220,7 @@ def test_expected_error_is_that_of_the_noise():
     for method in METHODS:
         plan = ut.calibrate(ut.Count(1), model, limit=1.0, method=method)
         scale = plan.mechanism.scale
-        noise = {ut.Laplace: scale, ut.DiscreteLaplace: 1 / math.sinh(1 / scale)}
+        noise: dict[type, float] = {ut.Laplace: scale, ut.DiscreteLaplace: 1 / math.sinh(1 / scale)}
         assert plan.expected_error == pytest.approx(noise[type(plan.mechanism)], rel=1e-9)
 
 

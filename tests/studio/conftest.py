@@ -4,10 +4,6 @@ import re
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fastapi", reason="the studio needs the extra 'studio'")
-pytest.importorskip("httpx", reason="the test client needs httpx")
-
 from starlette.testclient import TestClient
 
 from tests.studio.inline import Inline

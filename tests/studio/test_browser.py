@@ -33,7 +33,7 @@ def write_steps(path: Path, rows: int) -> None:
         out.writerow(["who", "at", "steps"])
         for person in range(4):
             for step, active in enumerate(chain.simulate(each, seed=person)):
-                out.writerow([f"w{person}", step, CANARY if active else 0])
+                out.writerow([f"w{person}", step, CANARY if active == 1 else 0])
 
 
 @pytest.fixture(scope="module")
