@@ -40,6 +40,9 @@ EXEMPT_COMMANDS = (
     "python3 -m venv",
     "python -m pip",
     "undertow ledger serve",
+    "undertow studio",
+    "cc ",
+    "./undertow_verify",
 )
 FENCE = re.compile(
     r"(?:^<!-- not-run: (?P<reason>[^\n]+?) -->\n+)?"

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import undertow
 from tests.test_docs import PAGES, ROOT, Block, run_python
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -66,6 +67,12 @@ def test_notebook_runs(name, tmp_path, monkeypatch):
             assert cell["outputs"] == [], "notebooks are kept without outputs"
             block = Block("python", "".join(cell["source"]) + "\n", 1, False)
             run_python(block, namespace, f"{name}, cell {number}")
+
+
+def test_every_public_object_has_a_page():
+    listed = (ROOT / "docs" / "api.md").read_text("utf-8")
+    named = set(re.findall(r"^\.\. auto(?:class|function):: (\S+)$", listed, re.MULTILINE))
+    assert set(undertow.__all__) - named == {"__version__"}
 
 
 def test_there_are_three_notebooks():
