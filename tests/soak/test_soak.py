@@ -162,9 +162,9 @@ def test_a_short_rehearsal_of_the_comparisons():
 
 def test_a_short_rehearsal_of_the_trials():
     for trials, cases in (
-        (run_plans(3600, 2), 2),
-        (run_distances(3600, 2), 2),
-        (run_boxes(3600, 3), 3),
+        (run_plans(3600, 4), 4),
+        (run_distances(3600, 4), 4),
+        (run_boxes(3600, 6), 6),
     ):
         assert not trials.failures
         assert (trials.cases, trials.claims > 5 * cases) == (cases, True)
